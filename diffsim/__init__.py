@@ -39,7 +39,7 @@ from diffsim.ad import (
 )
 from diffsim.boundary import Antiperiodic, Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Robin
 from diffsim.errors import DiffsimError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.engine import init
 from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan
 from diffsim.stepping.equation import Equation, Profile, Variable

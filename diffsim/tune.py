@@ -19,7 +19,7 @@ import numpy as np
 from diffsim.base.system import REGISTER_VARIABLE, REGISTERS
 from diffsim.engine import init
 from diffsim.errors import BackendError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.simulation import Simulation
 from diffsim.solvers import Acoustic, Heat
 

@@ -150,7 +150,7 @@ def per_axis(boundary: Any, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
 
 
 def bound(boundary: Any, location: tuple[int, ...], sizes: tuple[Any, ...]) -> Rules:
-    """A boundary of a field at its location, on a grid of cells of these sizes (`diffsim.grid.Grid.cell_sizes`).
+    """A boundary of a field at its location, on a grid of cells of these sizes (`diffsim.mesh.grid.Grid.cell_sizes`).
 
     Raises:
         ParameterError, ShapeError: see `per_axis`.

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from diffsim.base.arguments import shown, whole
 from diffsim.errors import ParameterError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 
 Pair: TypeAlias = tuple[int, int]
 Cells: TypeAlias = int | Sequence[int | Sequence[int]]

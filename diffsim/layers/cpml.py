@@ -12,9 +12,9 @@ from diffsim.base.arguments import instance, number, positive, whole
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.operators import add, diff, diff_second, laplacian, place_along
 from diffsim.expr.symbol import Symbol, describe
-from diffsim.field import Location
-from diffsim.grid import Grid
 from diffsim.layers.cells import Cells, Pair, cells_of_sides
+from diffsim.mesh.field import Location
+from diffsim.mesh.grid import Grid
 from diffsim.stepping.equation import Profile, Variable
 from diffsim.stepping.stages import trace_of
 from diffsim.stepping.trace import check_location

@@ -11,8 +11,8 @@ from diffsim.base.arguments import instance, number, plural, positive, shown
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
-from diffsim.grid import Grid
 from diffsim.layers.cells import Cells, Pair, cells_of_sides
+from diffsim.mesh.grid import Grid
 from diffsim.stepping.equation import Profile
 from diffsim.typing import Array
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.grid import Axis
+from diffsim.mesh.grid import Axis
 from diffsim.plot.units import Scale, length_scale, time_scale
 from diffsim.typing import Array
 

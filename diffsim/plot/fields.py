@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from diffsim.errors import ShapeError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.plot.chart import Chart
 from diffsim.plot.given import Positions, chart_of_grid, over_grid
 from diffsim.plot.panels import LEGEND, Panel, draw_panels

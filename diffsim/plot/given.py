@@ -11,7 +11,7 @@ import numpy.typing as npt
 from diffsim.base.arguments import instance, real_array, shown
 from diffsim.base.quantities import ANYTHING, Meaning, places_on
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.grid import Axis, Grid
+from diffsim.mesh.grid import Axis, Grid
 from diffsim.plot.chart import Chart
 from diffsim.typing import Array
 

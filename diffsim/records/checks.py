@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from diffsim.base.arguments import plural
 from diffsim.errors import DataError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.records.fills import fill_shown, fill_value
 from diffsim.records.places import LONGITUDES, TURN
 from diffsim.records.records import MOST_PROBLEMS, Records

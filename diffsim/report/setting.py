@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from diffsim.base.arguments import plural
-from diffsim.grid import Axis
+from diffsim.mesh.grid import Axis
 from diffsim.plot.chart import Cells, Chart, View
 from diffsim.plot.panels import LEGEND, Panel, draw_panels
 from diffsim.plot.points import draw_points

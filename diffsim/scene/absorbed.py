@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.base.arguments import plural
-from diffsim.grid import Grid
 from diffsim.layers.cells import Pair
+from diffsim.mesh.grid import Grid
 from diffsim.scene.domains import everywhere
 from diffsim.scene.model import Mask
 from diffsim.scene.setup import Setup, layer_of

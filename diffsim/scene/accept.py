@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from diffsim.certificate import Line
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.photonics import Density, feature_size
 from diffsim.scene.assemble import Problem, masking
 from diffsim.scene.design import names_of

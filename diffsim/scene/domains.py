@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.scene.rules import TIME
 from diffsim.stepping.equation import Equation
 

@@ -23,7 +23,7 @@ from diffsim.base.arguments import plural
 from diffsim.base.messages import shown
 from diffsim.boundary import rules_of
 from diffsim.errors import SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.scene.explain import explained, in_full
 from diffsim.scene.model import Model
 from diffsim.scene.options import WRITABLE, arguments_of, options_of

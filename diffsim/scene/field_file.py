@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from diffsim.base.arguments import instance
 from diffsim.errors import SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.scene.explain import explained
 from diffsim.scene.fields import build_field
 from diffsim.scene.parts import FieldModel

@@ -13,7 +13,7 @@ from diffsim.base.arguments import path_of, plural
 from diffsim.base.messages import cut, path_shown
 from diffsim.base.quantities.units import values_in
 from diffsim.errors import DataError, SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.records.checks import OUTSIDE, require_share
 from diffsim.records.dimensions import settled
 from diffsim.records.fields import Gridded, read_field

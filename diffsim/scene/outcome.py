@@ -21,7 +21,7 @@ from diffsim.base.messages import reason_shown
 from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
-from diffsim.grid import Axis
+from diffsim.mesh.grid import Axis
 from diffsim.records.numpy_files import UNREADABLE
 from diffsim.scene.files import write_aside
 from diffsim.scene.model import Mask

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diffsim.errors import SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.records.places import units_of
 from diffsim.scene.rules import TIME
 from diffsim.scene.suggest import nearest

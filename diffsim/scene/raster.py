@@ -7,7 +7,7 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import gaussian_filter
 
 from diffsim.errors import SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.records.places import LONGITUDES, TURN
 from diffsim.scene.parts import Resampled
 from diffsim.scene.place import Place

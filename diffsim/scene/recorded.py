@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.base.arguments import plural
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.records.checks import require_inside, require_measured, require_sound, require_sources
 from diffsim.records.fills import ALIKE
 from diffsim.records.places import wrapped_places

@@ -20,7 +20,7 @@ from pydantic import (
 from diffsim.base.messages import shown
 from diffsim.boundary import KINDS, Rule
 from diffsim.errors import DiffsimError, SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.scene.model import Model, Name
 from diffsim.scene.rule_keys import checked
 from diffsim.scene.suggest import nearest

@@ -15,7 +15,7 @@ from diffsim.base.system import peak_memory, register_forced, usable_cores
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import lanes, settings, tuned
-from diffsim.grid import AXES, Axis, Grid
+from diffsim.mesh.grid import AXES, Axis, Grid
 from diffsim.scene.accept import judge
 from diffsim.scene.assemble import Problem, assemble
 from diffsim.scene.certificate import certify

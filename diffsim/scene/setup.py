@@ -10,9 +10,9 @@ import numpy as np
 
 from diffsim.base.quantities.units import plain
 from diffsim.errors import ParameterError, SceneError, ShapeError, StabilityError
-from diffsim.grid import Grid
 from diffsim.layers import CPML, Sponge
 from diffsim.layers.cells import Pair
+from diffsim.mesh.grid import Grid
 from diffsim.photonics import Source
 from diffsim.scene.data import load_dataset
 from diffsim.scene.design import Watched, medium_of, require_light, sent, watched_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import SceneError
-from diffsim.grid import AXES
+from diffsim.mesh.grid import AXES
 from diffsim.scene.model import MOST
 from diffsim.scene.parts import PointSet
 from diffsim.scene.rules import TIME, named

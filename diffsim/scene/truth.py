@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.records import Resampling
 from diffsim.scene.fields import build_field
 from diffsim.scene.forward import Forward

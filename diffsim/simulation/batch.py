@@ -18,7 +18,7 @@ from diffsim.base.summary import Rows, Summary
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
 from diffsim.engine import Rebuilt
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
 from diffsim.simulation.checks import check_names, check_steps, checked_cotangents, places
 from diffsim.simulation.compiled import Compiled

@@ -8,7 +8,7 @@ from typing import Any
 
 from diffsim.base.arguments import instance, mapping, real_array
 from diffsim.errors import ShapeError
-from diffsim.field import Location
+from diffsim.mesh.field import Location
 from diffsim.simulation.checks import check_names
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.inputs import input_meaning

@@ -19,7 +19,7 @@ from diffsim.base.arguments import shown
 from diffsim.boundary import Boundary
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location
+from diffsim.mesh.field import Location
 from diffsim.stepping.stages import array_stage, placed
 
 

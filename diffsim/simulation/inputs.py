@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from diffsim.base.quantities import POINTS, RUNS, Dimension, Meaning, along_axis, counted, times
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.simulation.traced import Traced
 from diffsim.stepping.equation import Equation
 from diffsim.stepping.fields import Placed

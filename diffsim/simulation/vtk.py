@@ -11,7 +11,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from diffsim.errors import ParameterError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.simulation.described import Described
 from diffsim.typing import Array
 

@@ -15,8 +15,8 @@ from diffsim.boundary import Boundary
 from diffsim.errors import ParameterError
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
-from diffsim.grid import Grid
 from diffsim.layers import Sponge
+from diffsim.mesh.grid import Grid
 from diffsim.solvers.edges import Layer, layer_of, taken_by
 from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound

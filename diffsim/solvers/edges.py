@@ -10,9 +10,9 @@ import numpy as np
 from diffsim.base.arguments import positive
 from diffsim.boundary import Boundary, OddImage, per_axis
 from diffsim.errors import ParameterError
-from diffsim.grid import Grid
 from diffsim.layers import CPML
 from diffsim.layers.cells import cells_of_sides
+from diffsim.mesh.grid import Grid
 from diffsim.typing import Natural
 
 Layer: TypeAlias = Natural | tuple[Natural | tuple[Natural, Natural], ...]

@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.base.arguments import flag, one_of
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.solvers.air import far_from_air, stress_slope, velocity_slope
 from diffsim.solvers.edges import Layer, layer_of, taken_at
 from diffsim.solvers.moduli import check_contrast, check_solid, largest_eigenvalue, moduli_of, normal_modulus

@@ -9,7 +9,7 @@ from diffsim.boundary import Boundary, per_axis
 from diffsim.expr.operators import diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Variable

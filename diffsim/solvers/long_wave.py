@@ -14,8 +14,8 @@ from diffsim.errors import ParameterError
 from diffsim.expr.functions import minimum, where
 from diffsim.expr.operators import add, diff, interpolate
 from diffsim.expr.symbol import Symbol
-from diffsim.grid import Grid
 from diffsim.layers import Sponge
+from diffsim.mesh.grid import Grid
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.typing import Array, Natural, Positive

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from diffsim.base.arguments import flag, instance, positive
 from diffsim.expr.operators import add, diff
 from diffsim.expr.symbol import Symbol
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.solvers.edges import Layer, layer_of, taken_at
 from diffsim.solvers.poles import Kind, light_limit, poles_of
 from diffsim.solvers.stability import check_sign, check_step

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from diffsim.base.arguments import one_of, plural, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location
-from diffsim.grid import Grid
+from diffsim.mesh.field import Location
+from diffsim.mesh.grid import Grid
 from diffsim.solvers.stability import check_sign
 from diffsim.typing import Array
 

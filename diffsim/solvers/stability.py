@@ -5,7 +5,7 @@ from __future__ import annotations
 from diffsim.base.arguments import instance, positive, whole
 from diffsim.errors import ParameterError, StabilityError
 from diffsim.expr.weights import centred, staggered
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.typing import Array
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from diffsim.base.arguments import one_of
 from diffsim.boundary import per_axis
 from diffsim.errors import ParameterError
-from diffsim.field import Location
+from diffsim.mesh.field import Location
 
 Side: TypeAlias = Literal["zero", "periodic"]
 

@@ -15,7 +15,7 @@ from diffsim.expr.functions import sqrt
 from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order, staggered
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.solvers.edges import Layer, layer_of, taken_by
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.equation import Equation, Variable

@@ -11,7 +11,7 @@ from diffsim.boundary import OddImage, Periodic, Rule, Zero
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location
+from diffsim.mesh.field import Location
 
 Polarisation: TypeAlias = Literal["TM", "TE"]
 Wall: TypeAlias = Literal["pec", "periodic"]

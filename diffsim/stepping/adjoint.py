@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, reads
-from diffsim.field import Slim
+from diffsim.mesh.field import Slim
 from diffsim.stepping.fields import Placed, Stage
 from diffsim.stepping.forward import (
     arranged,

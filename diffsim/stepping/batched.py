@@ -14,8 +14,8 @@ import numpy as np
 
 from diffsim.boundary import after_one_more
 from diffsim.expr.graph import Graph, Node
-from diffsim.field import Region
-from diffsim.grid import MAX_DIMENSIONS, Grid
+from diffsim.mesh.field import Region
+from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
 from diffsim.stepping.equation import Profile
 from diffsim.stepping.fields import Placed, Stage
 from diffsim.stepping.stages import StoredExpression

@@ -8,7 +8,7 @@ from diffsim.base import arguments
 from diffsim.base.arguments import instance, mapping, positive, shown
 from diffsim.base.quantities import stated
 from diffsim.errors import ParameterError, ShapeError, TraceError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.stepping.equation import Equation, Profile, Variable
 from diffsim.stepping.fields import Placed
 

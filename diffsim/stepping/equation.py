@@ -14,8 +14,8 @@ from diffsim.base.arguments import instance, real_array, shown, whole
 from diffsim.boundary import Boundary, rules_of
 from diffsim.errors import ShapeError
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location
-from diffsim.grid import MAX_DIMENSIONS, Grid
+from diffsim.mesh.field import Location
+from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
 from diffsim.typing import Array
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from diffsim.boundary import Rules
 from diffsim.expr.graph import Graph, Node, Offset
-from diffsim.field import Location, Region
+from diffsim.mesh.field import Location, Region
 from diffsim.stepping.program import Part, Place
 from diffsim.typing import Array
 

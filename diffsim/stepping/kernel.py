@@ -27,7 +27,7 @@ from diffsim.expr.source import (
     literal,
     row_start,
 )
-from diffsim.field import Slim
+from diffsim.mesh.field import Slim
 from diffsim.stepping.program import Nest, Place, PointGather, PointScatter, Program, Strip, Total
 from diffsim.stepping.sparse import Sparse
 from diffsim.stepping.stored import StoredFields

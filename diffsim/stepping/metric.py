@@ -10,7 +10,7 @@ import numpy as np
 from diffsim.boundary import Rules
 from diffsim.errors import ShapeError
 from diffsim.expr.metric import KINDS, metric_name
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.stepping.equation import Profile
 from diffsim.typing import Array
 

@@ -9,7 +9,7 @@ import numpy as np
 from diffsim.boundary import check_halo
 from diffsim.expr.evaluate import evaluate, pad, pullback
 from diffsim.expr.graph import Node, reads
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.stepping.fields import Placed
 from diffsim.stepping.trace import TracedMap, profile_array
 from diffsim.typing import Array

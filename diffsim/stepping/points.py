@@ -15,8 +15,8 @@ from diffsim.base.arguments import one_of, real_array
 from diffsim.base.quantities import places_on, stated
 from diffsim.boundary import Rules, Sides
 from diffsim.errors import ShapeError
-from diffsim.field import Location
-from diffsim.grid import Grid
+from diffsim.mesh.field import Location
+from diffsim.mesh.grid import Grid
 from diffsim.stepping.interpolation import RADIUS, SNAP, Along, folded, linear, sinc
 from diffsim.typing import Array, IntArray
 

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from diffsim.boundary import Rules
 from diffsim.expr.graph import Node, Offset, reads
-from diffsim.field import Slim
+from diffsim.mesh.field import Slim
 from diffsim.stepping.levels import Ring
 from diffsim.typing import Array
 

@@ -10,7 +10,7 @@ import numpy as np
 from diffsim.boundary import check_halo
 from diffsim.engine import backend, lanes
 from diffsim.errors import ShapeError
-from diffsim.field import Layout, Slim
+from diffsim.mesh.field import Layout, Slim
 from diffsim.stepping.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.fields import Placed
 from diffsim.stepping.forward import forward_program, ring_depths

@@ -16,7 +16,7 @@ import numpy as np
 from diffsim.boundary import EvenImage, bound, zero_rules
 from diffsim.expr.graph import Graph, Node, Offset
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location, Slim
+from diffsim.mesh.field import Location, Slim
 from diffsim.stepping.fields import Derive, Stage, Stored
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import Assign, Part, Place, Total

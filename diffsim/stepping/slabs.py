@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from diffsim.boundary import Ghost
-from diffsim.field import Layout
+from diffsim.mesh.field import Layout
 
 TALLEST_BLOCK = 4
 """Most rows that a nest computes together."""

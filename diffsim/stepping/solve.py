@@ -21,8 +21,8 @@ from diffsim.expr.derive import vjp
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered, reads
 from diffsim.expr.magnitude import magnitude
 from diffsim.expr.symbol import Symbol, merge_locations
-from diffsim.field import Location
 from diffsim.linear import METHODS, Given, Method, System, require_preconditioner
+from diffsim.mesh.field import Location
 from diffsim.stepping.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import HostCall, Place, Written

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend
 from diffsim.errors import ShapeError
-from diffsim.field import Layout, Region
+from diffsim.mesh.field import Layout, Region
 from diffsim.typing import Array, IntArray
 
 SCALARS = 32

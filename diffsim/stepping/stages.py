@@ -16,7 +16,7 @@ from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location
+from diffsim.mesh.field import Location
 from diffsim.stepping.fields import Derive, Stage, Stored
 from diffsim.stepping.names import bar, dot
 from diffsim.stepping.program import Assign, HostCall, HostFunction, Part, Place, Written

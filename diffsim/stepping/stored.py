@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from diffsim.field import Layout, Slim
+from diffsim.mesh.field import Layout, Slim
 from diffsim.stepping.sparse import Sparse
 
 

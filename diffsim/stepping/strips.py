@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from diffsim.errors import PlanError
-from diffsim.field import Layout
+from diffsim.mesh.field import Layout
 from diffsim.typing import Array, IntArray
 
 LOST = 0.5

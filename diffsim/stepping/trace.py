@@ -14,8 +14,8 @@ from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, 
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol
-from diffsim.field import Location, Slim
-from diffsim.grid import Grid
+from diffsim.mesh.field import Location, Slim
+from diffsim.mesh.grid import Grid
 from diffsim.stepping.equation import Profile
 from diffsim.stepping.fields import Placed, Stage
 from diffsim.stepping.sides import Beyond, Ones, goes_on

@@ -11,8 +11,8 @@ from diffsim.boundary import Boundary, EvenImage, Rules, bound, rules_of
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
-from diffsim.field import Location, Region
-from diffsim.grid import Grid
+from diffsim.mesh.field import Location, Region
+from diffsim.mesh.grid import Grid
 from diffsim.stepping.declared import check_names
 from diffsim.stepping.equation import Equation, Variable
 from diffsim.stepping.fields import Placed

@@ -23,7 +23,7 @@ from diffsim.base.system import last_cache_bytes
 from diffsim.boundary import Rules, ghosts
 from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import identifier
-from diffsim.field import Layout
+from diffsim.mesh.field import Layout
 from diffsim.stepping.barrier import NOTHING, write_barrier
 from diffsim.stepping.kernel import DONE, STEPS, Argument, Kind
 from diffsim.stepping.program import Nest, PointGather, Program

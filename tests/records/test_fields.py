@@ -17,7 +17,7 @@ import xarray
 from rasterio.transform import Affine
 
 from diffsim.errors import DataError, SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.records import read_field
 from diffsim.scene.fields import build_field
 from diffsim.scene.parts import FieldModel

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.grid import Grid
 from diffsim.layers import CPML
+from diffsim.mesh.grid import Grid
 from diffsim.report.page import render
 from diffsim.scene import Scene
 from diffsim.scene.absorbed import absorbed, inside_layer, layer_of

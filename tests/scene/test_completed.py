@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from diffsim.errors import SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.scene import Scene
 from diffsim.scene.completed import completed, stable_step
 from diffsim.scene.notes import notes_of

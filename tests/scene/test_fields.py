@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from diffsim.errors import DataError, SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.records.numpy_files import load_array
 from diffsim.scene.data import topobathy
 from diffsim.scene.fields import BUILDERS, build_field, build_mask, build_points

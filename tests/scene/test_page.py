@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from diffsim.boundary import KINDS
 from diffsim.cli import main
-from diffsim.grid import Grid
 from diffsim.losses import SmoothedTotalVariation, Tikhonov
+from diffsim.mesh.grid import Grid
 from diffsim.photonics import Density
 from diffsim.scene import Scene, misfit_keys, parts, penalty_keys, rule_keys, rules, scene_files, schema
 from diffsim.scene.data import DATASETS

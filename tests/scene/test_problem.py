@@ -7,7 +7,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.errors import SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.scene import Scene
 from diffsim.scene.setup import build_grid, refined
 from diffsim.scene.truth import averaged, true_fields

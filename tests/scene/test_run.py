@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from diffsim.errors import SceneError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.optimize import NonFiniteError
 from diffsim.optimize.journal import recorded
 from diffsim.scene import Outcome, Scene, run

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.simulation import Simulation, Solution
 from diffsim.solvers import Acoustic
 

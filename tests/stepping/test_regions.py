@@ -11,7 +11,7 @@ import diffsim as ds
 from diffsim.checkpoint import MultiTier, Tier
 from diffsim.errors import ShapeError
 from diffsim.expr import diff, interpolate, laplacian
-from diffsim.field import Region
+from diffsim.mesh.field import Region
 from tests.sampled import sampled
 
 STEPS = 5

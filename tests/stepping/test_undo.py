@@ -11,7 +11,7 @@ import diffsim as ds
 from diffsim.checkpoint import Reversible, StoreAll
 from diffsim.errors import PlanError
 from diffsim.expr import diff, laplacian, tanh, where
-from diffsim.field import Layout
+from diffsim.mesh.field import Layout
 from diffsim.stepping.strips import damped_tiles, strip_rows, tile_addresses
 from diffsim.stepping.undo import undo
 from tests.cases import CASES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.solvers import Heat
 from tests.solvers import plain
 from tests.steps.step import Fields, Shape, Step

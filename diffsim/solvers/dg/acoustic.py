@@ -7,7 +7,7 @@ from typing import Any
 
 import diffsim.numpy as dnp
 from diffsim.expr.symbol import Symbol
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.solvers.dg.element import COURANT, Element
 from diffsim.solvers.dg.equation import DGEquation, EachSide, Order, Side
 from diffsim.solvers.stability import check_sign, check_step

@@ -9,7 +9,7 @@ import numpy as np
 
 import diffsim.numpy as dnp
 from diffsim.expr.symbol import Symbol
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.solvers.dg.element import COURANT, Element
 from diffsim.solvers.dg.equation import DGEquation, EachSide, Order
 from diffsim.solvers.stability import check_step

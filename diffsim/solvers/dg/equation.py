@@ -14,7 +14,7 @@ import diffsim.numpy as dnp
 from diffsim.base.arguments import one_of, shown, whole
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 from diffsim.simulation.host_stage import host_stage
 from diffsim.solvers.dg.element import COURANT, STAGES, Element, reference_element
 from diffsim.solvers.stability import check_common

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diffsim.field import Layout
+from diffsim.mesh.field import Layout
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 16])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.grid import Grid
+from diffsim.mesh.grid import Grid
 
 
 def test_cells_lie_where_they_are_said_to_lie() -> None:

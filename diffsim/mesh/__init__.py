@@ -1,0 +1,1 @@
+"""Cells: the grid, and fields that lie on it."""
