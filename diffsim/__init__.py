@@ -54,12 +54,12 @@ from diffsim.version import __version__
 if TYPE_CHECKING:
     from diffsim import losses, optimize, photonics, records, solvers, tile
     from diffsim.certificate.certify import certify
-    from diffsim.preconditioners import BlockJacobi
     from diffsim.scene import Scene
+    from diffsim.tile.preconditioners import BlockJacobi
 
 PARTS = ("losses", "optimize", "photonics", "records", "scene", "solvers", "tile")
 """Parts that are imported on first use. Together they take longer than all others."""
-NAMES = {"BlockJacobi": "diffsim.preconditioners", "Scene": "diffsim.scene", "certify": "diffsim.certificate"}
+NAMES = {"BlockJacobi": "diffsim.tile.preconditioners", "Scene": "diffsim.scene", "certify": "diffsim.certificate"}
 """Names that come from other such parts."""
 
 __all__ = [

@@ -2,6 +2,6 @@
 
 import sys
 
-from diffsim.cli import main
+from diffsim.command.cli import main
 
 sys.exit(main())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from diffsim import cli
+from diffsim.command import cli
 from diffsim.engine import Tuned, cache, keep
 from diffsim.errors import BackendError
 from tests.engine.hostile import CACHES, DISKS, HOSTILE, Hostile, Surroundings, environment

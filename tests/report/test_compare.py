@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diffsim import cli
+from diffsim.command import cli
 from diffsim.report import compare, write_comparison
 
 from . import outcomes

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from diffsim import cli
+from diffsim.command import cli
 from diffsim.scene.shots import ShotFile, ShotSums
 
 SHOTS = 4

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import diffsim.report
-from diffsim import cli
+from diffsim.command import cli
 
 NAMES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 """Events of Python's audit, raised before the system is called, that change files; and `open` for writing."""

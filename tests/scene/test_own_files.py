@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diffsim.cli import main
+from diffsim.command.cli import main
 from diffsim.scene.outcome import Outcome
 
 ROOT = Path(__file__).parents[2]

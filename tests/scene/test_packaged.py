@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from diffsim import cli
+from diffsim.command import cli
 from diffsim.plot import style
 from diffsim.scene import Outcome, scene_files
 

@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from diffsim.boundary import KINDS
-from diffsim.cli import main
+from diffsim.command.cli import main
 from diffsim.losses import SmoothedTotalVariation, Tikhonov
 from diffsim.mesh.grid import Grid
 from diffsim.photonics import Density

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import segyio
 
-from diffsim.cli import main
+from diffsim.command.cli import main
 from diffsim.errors import SceneError
 from diffsim.scene import Scene
 from diffsim.scene.certificate import certify

@@ -29,6 +29,7 @@ from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
+from diffsim.command.tune import WORK, best_width, fastest, measured
 from diffsim.engine import ENGINES, Tuned, chosen, init, keep, kept_in, name_of, usual_register_bytes
 from diffsim.errors import BackendError, DiffsimError, SceneError
 from diffsim.scene import Scene, scene_files
@@ -41,7 +42,6 @@ from diffsim.scene.plan import plan_of
 from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
 from diffsim.scene.versions import versions
-from diffsim.tune import WORK, best_width, fastest, measured
 
 OK, FAILED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 3
 CODES = {True: OK, False: FAILED, None: NOT_JUDGED}

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 import diffsim
-from diffsim import cli, engine
+from diffsim import engine
 from diffsim.base import start
+from diffsim.command import cli
 from diffsim.engine import settings
 from diffsim.errors import SceneError, StorageError
 from diffsim.scene import Outcome, Scene, room, scene_files
@@ -26,7 +27,7 @@ from diffsim.scene.folder import held
 from diffsim.scene.toml import to_toml
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, as_toml, scene, tables
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

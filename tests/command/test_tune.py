@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diffsim import cli, tune
+from diffsim.command import cli, tune
 from diffsim.engine import Tuned, compiled_register_bytes, keep, settings, tuned, tuning, usual_register_bytes
 from diffsim.errors import BackendError
 

@@ -46,7 +46,7 @@ def measured(engine: str, precision: str, threads: int) -> Iterator[tuple[int, S
 
 
 def _in_process(width: int, engine: str, precision: str, threads: int) -> Speeds:
-    command = f"from diffsim.tune import report; report({engine!r}, {precision!r}, {threads})"
+    command = f"from diffsim.command.tune import report; report({engine!r}, {precision!r}, {threads})"
     environment = {**os.environ, REGISTER_VARIABLE: str(width)}
     found = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True)
     if found.returncode:
