@@ -42,13 +42,13 @@ from diffsim.errors import DiffsimError
 from diffsim.mesh.grid import Grid
 from diffsim.engine import init
 from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan
-from diffsim.stepping.equation import Equation, Profile, Variable
-from diffsim.stepping.newton import newton
-from diffsim.stepping.points import Points
-from diffsim.stepping.repeat import repeat
-from diffsim.stepping.running_sum import running_sum
-from diffsim.stepping.solve import solve
-from diffsim.stepping.stages import stage
+from diffsim.stepping.declare.equation import Equation, Profile, Variable
+from diffsim.stepping.stages.newton import newton
+from diffsim.stepping.declare.points import Points
+from diffsim.stepping.stages.repeat import repeat
+from diffsim.stepping.stages.running_sum import running_sum
+from diffsim.stepping.stages.solve import solve
+from diffsim.stepping.trace.stages import stage
 from diffsim.version import __version__
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from typing import Any, TypeAlias
 from diffsim.errors import TraceError
 from diffsim.expr.symbol import Symbol
 from diffsim.linear import Method
-from diffsim.stepping.solve import solve
-from diffsim.stepping.stages import stage
+from diffsim.stepping.stages.solve import solve
+from diffsim.stepping.trace.stages import stage
 
 __all__ = ["adams_bashforth2", "euler", "imex_ars222", "imex_euler", "leapfrog", "rk4", "ssp_rk2", "ssp_rk3"]
 

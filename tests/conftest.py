@@ -29,7 +29,7 @@ def _cpu() -> None:
 
 NAMES = [entry.name.encode("unicode_escape").decode() for entry in (*CASES, *STEPS)]
 BY_NAME = ("tests/steps/", "tests/stepping/", "tests/simulation/")
-ALONE = ("tests/test_docs.py::test_code_runs", "tests/stepping/test_arches.py::test_gpu_kernels_on_vulkan")
+ALONE = ("tests/test_docs.py::test_code_runs", "tests/stepping/source/test_arches.py::test_gpu_kernels_on_vulkan")
 
 
 def group(test: str) -> str:

@@ -13,10 +13,10 @@ import numpy as np
 import diffsim as ds
 from diffsim.boundary import zero_rules
 from diffsim.expr.evaluate import evaluate, inner, pad, pullback
-from diffsim.stepping.forward import receiver_points, source_points
-from diffsim.stepping.reductions import Reduction
-from diffsim.stepping.repeat import Repeat
-from diffsim.stepping.trace import profile_array
+from diffsim.stepping.derive.forward import receiver_points, source_points
+from diffsim.stepping.stages.repeat import Repeat
+from diffsim.stepping.trace.reductions import Reduction
+from diffsim.stepping.trace.trace import profile_array
 
 HALO = 6  # cells; at least the reach of any case
 

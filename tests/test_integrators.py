@@ -13,8 +13,8 @@ from diffsim.errors import TraceError
 from diffsim.expr import Symbol, diff, div, interpolate, laplacian, sin
 from diffsim.expr.graph import ordered
 from diffsim.integrators import adams_bashforth2, euler, imex_ars222, imex_euler, leapfrog, rk4, ssp_rk2, ssp_rk3
-from diffsim.stepping.trace import TracedStep
-from diffsim.stepping.tracing import trace_coefficients, trace_step
+from diffsim.stepping.trace.trace import TracedStep
+from diffsim.stepping.trace.tracing import trace_coefficients, trace_step
 from tests.steps.test_gradient import loss
 
 ORDERS: dict[Callable[..., Any], int] = {euler: 1, ssp_rk2: 2, ssp_rk3: 3, rk4: 4}

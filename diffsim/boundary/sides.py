@@ -110,7 +110,7 @@ class Side:
 
     @property
     def named(self) -> bool:
-        """Whether its value is the name of an input: steps add it where they read the field (`diffsim.stepping.sides`)."""
+        """Whether its value is the name of an input: steps add it where they read the field (`diffsim.stepping.trace.side_profiles`)."""
         return self.rule.named
 
     def shares(self, n: int, reach: int) -> list[tuple[float, float]]:

@@ -128,7 +128,7 @@ def vjp(graph: Graph, cotangents: Mapping[Node, Node], wanted: Callable[[str], b
     """Cotangents of every wanted read, from those of the roots: field -> offset -> expression.
 
     The expression is evaluated at the reading cell, not at the cell that is read: the gather adjoint of a field is the
-    sum over offsets o of the expression shifted by -o (see `diffsim.stepping.adjoint`).
+    sum over offsets o of the expression shifted by -o (see `diffsim.stepping.derive.adjoint`).
     """
     zero = graph.const(0)
     needed = ordered(cotangents)

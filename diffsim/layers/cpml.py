@@ -15,9 +15,9 @@ from diffsim.expr.symbol import Symbol, describe
 from diffsim.layers.cells import Cells, Pair, cells_of_sides
 from diffsim.mesh.field import Location
 from diffsim.mesh.grid import Grid
-from diffsim.stepping.equation import Profile, Variable
-from diffsim.stepping.stages import trace_of
-from diffsim.stepping.trace import check_location
+from diffsim.stepping.declare.equation import Profile, Variable
+from diffsim.stepping.trace.stages import trace_of
+from diffsim.stepping.trace.trace import check_location
 from diffsim.typing import Array
 
 

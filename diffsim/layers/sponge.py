@@ -13,7 +13,7 @@ from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.layers.cells import Cells, Pair, cells_of_sides
 from diffsim.mesh.grid import Grid
-from diffsim.stepping.equation import Profile
+from diffsim.stepping.declare.equation import Profile
 from diffsim.typing import Array
 
 

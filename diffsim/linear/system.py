@@ -40,7 +40,7 @@ class System:
     Args:
         offsets: offsets of the stencil.
         rules: boundary rules of the solution.
-        method: see `diffsim.stepping.solve.solve`.
+        method: see `diffsim.stepping.stages.solve.solve`.
         tolerance: tolerance of iterations; None: by the type of the right side.
         preconditioner: of iterations; None: the method chooses.
     """

@@ -32,7 +32,7 @@ from diffsim.scene.sizes import require_memory
 from diffsim.scene.stages import check_stages
 from diffsim.scene.suggest import nearest
 from diffsim.scene.workers import HERE, Workers
-from diffsim.stepping.points import point_table
+from diffsim.stepping.declare.points import point_table
 from diffsim.typing import Array
 
 START = "start"

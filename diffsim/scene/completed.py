@@ -18,7 +18,7 @@ from diffsim.scene.place import Place
 from diffsim.scene.schema import Description
 from diffsim.scene.setup import grids_of
 from diffsim.scene.wavelets import sampled
-from diffsim.stepping.equation import Equation
+from diffsim.stepping.declare.equation import Equation
 from diffsim.typing import Array
 
 SAFE = {1.0: 0.9}

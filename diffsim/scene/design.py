@@ -17,7 +17,7 @@ from diffsim.scene.schema import Description, Maximise, Monitor
 from diffsim.scene.suggest import nearest
 from diffsim.simulation import Solution
 from diffsim.solvers import Maxwell
-from diffsim.stepping.equation import Equation
+from diffsim.stepping.declare.equation import Equation
 from diffsim.typing import Array
 
 Where = tuple[str, str]

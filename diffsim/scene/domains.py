@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from diffsim.mesh.grid import Grid
 from diffsim.scene.rules import TIME
-from diffsim.stepping.equation import Equation
+from diffsim.stepping.declare.equation import Equation
 
 NUMBER = "number"
 """The axis, with one entry, of an input that is a single number."""

@@ -30,7 +30,7 @@ from diffsim.scene.options import WRITABLE, arguments_of, options_of
 from diffsim.scene.own import Family, table_of
 from diffsim.scene.rules import Outside, RuleModel, build_boundaries, named
 from diffsim.solvers import Acoustic, DGAcoustic, DGAdvection, Elastic, Heat, LongWave, Maxwell, ViscoAcoustic
-from diffsim.stepping.equation import Equation
+from diffsim.stepping.declare.equation import Equation
 
 PACKAGED: Mapping[str, type[Equation]] = {
     "long_wave": LongWave,

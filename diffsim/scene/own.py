@@ -18,7 +18,7 @@ from diffsim.base.messages import cut, path_shown, printable, shown
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.scene.objects import is_object
 from diffsim.scene.suggest import nearest
-from diffsim.stepping.equation import Equation
+from diffsim.stepping.declare.equation import Equation
 
 CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A class as a scene names it: "mypackage.module:Class"."""

@@ -24,7 +24,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.scene.model import Model, Name
 from diffsim.scene.rule_keys import checked
 from diffsim.scene.suggest import nearest
-from diffsim.stepping.equation import Variable
+from diffsim.stepping.declare.equation import Variable
 
 TIME = "time"
 """The name of time in `varies`, and as an axis."""

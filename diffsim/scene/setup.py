@@ -28,8 +28,8 @@ from diffsim.scene.sizes import fine_steps, shots_of
 from diffsim.scene.suggest import nearest
 from diffsim.scene.wavelets import wavelet_values
 from diffsim.simulation import Simulation, Solution
-from diffsim.stepping.equation import Equation
-from diffsim.stepping.points import Points, point_table
+from diffsim.stepping.declare.equation import Equation
+from diffsim.stepping.declare.points import Points, point_table
 from diffsim.typing import Array
 
 Where = tuple[str, str]

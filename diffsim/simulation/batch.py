@@ -31,10 +31,10 @@ from diffsim.simulation.simulation import Simulation
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.simulation.traced import Traced
 from diffsim.simulation.turns import Turn
-from diffsim.stepping.batched import Batched, why_not_batched
-from diffsim.stepping.equation import Equation
-from diffsim.stepping.forward import source_points
-from diffsim.stepping.points import Places, Points, PointTable
+from diffsim.stepping.declare.equation import Equation
+from diffsim.stepping.declare.points import Places, Points, PointTable
+from diffsim.stepping.derive.forward import source_points
+from diffsim.stepping.trace.batched import Batched, why_not_batched
 from diffsim.typing import Array
 
 PARTS = ("cells", "weights", "starts")

@@ -14,7 +14,7 @@ from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
 from diffsim.simulation.blown_up import cause_of_run, counted
 from diffsim.simulation.solution import Solution
-from diffsim.stepping.points import PointTable
+from diffsim.stepping.declare.points import PointTable
 from diffsim.typing import Array
 
 

@@ -22,12 +22,12 @@ from diffsim.simulation.reversal import SweepReport
 from diffsim.simulation.solution import Solution
 from diffsim.simulation.traced import Traced
 from diffsim.simulation.turns import Turn
-from diffsim.stepping.equation import Equation
-from diffsim.stepping.forward import source_points
-from diffsim.stepping.names import dot
-from diffsim.stepping.once import Once
-from diffsim.stepping.points import PointTable
-from diffsim.stepping.stepper import Stepper
+from diffsim.stepping.declare.equation import Equation
+from diffsim.stepping.declare.points import PointTable
+from diffsim.stepping.derive.forward import source_points
+from diffsim.stepping.derive.once import Once
+from diffsim.stepping.ir.names import dot
+from diffsim.stepping.run.stepper import Stepper
 from diffsim.typing import Array
 
 

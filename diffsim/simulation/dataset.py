@@ -10,7 +10,7 @@ import numpy as np
 from diffsim.base.packages import needed_by
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.described import Described
-from diffsim.stepping.forward import receiver_points
+from diffsim.stepping.derive.forward import receiver_points
 from diffsim.version import __version__
 
 if TYPE_CHECKING:

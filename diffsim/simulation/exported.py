@@ -25,7 +25,7 @@ from diffsim.simulation.checks import check_steps
 from diffsim.simulation.options import RunOptions
 from diffsim.simulation.recorded import RecordedRun
 from diffsim.simulation.simulation import Simulation
-from diffsim.stepping.forward import receiver_points
+from diffsim.stepping.derive.forward import receiver_points
 from diffsim.typing import Array
 
 Plain: TypeAlias = tuple[Array, ...]

@@ -28,7 +28,7 @@ from diffsim.simulation.reversal import Reversal
 from diffsim.simulation.sizes import sizes_for
 from diffsim.simulation.solution import Solution
 from diffsim.simulation.suspended import Found, Suspension, copied, require_same_traces, run_key, same
-from diffsim.stepping.points import PointTable
+from diffsim.stepping.declare.points import PointTable
 from diffsim.typing import Array
 
 Back: TypeAlias = Callable[[Solution], dict[str, Array]]

@@ -20,7 +20,7 @@ from diffsim.boundary import Boundary
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
-from diffsim.stepping.stages import array_stage, placed
+from diffsim.stepping.trace.stages import array_stage, placed
 
 
 def host_stage(

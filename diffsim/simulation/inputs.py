@@ -8,10 +8,10 @@ from typing import Protocol
 from diffsim.base.quantities import POINTS, RUNS, Dimension, Meaning, along_axis, counted, times
 from diffsim.mesh.grid import Grid
 from diffsim.simulation.traced import Traced
-from diffsim.stepping.equation import Equation
-from diffsim.stepping.fields import Placed
-from diffsim.stepping.names import primal
-from diffsim.stepping.trace import TracedStep
+from diffsim.stepping.declare.equation import Equation
+from diffsim.stepping.ir.names import primal
+from diffsim.stepping.trace.fields import Placed
+from diffsim.stepping.trace.trace import TracedStep
 
 
 class OfOneRun(Protocol):

@@ -18,8 +18,8 @@ from diffsim.errors import PlanError
 from diffsim.simulation.compiled import Compiled
 from diffsim.simulation.inputs import input_meaning
 from diffsim.simulation.sizes import made_up
-from diffsim.stepping.rounding import SPACING
-from diffsim.stepping.stepper import Stepper
+from diffsim.stepping.run.rounding import SPACING
+from diffsim.stepping.run.stepper import Stepper
 from diffsim.typing import Array
 
 MOST_STEPS = 4096

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from diffsim.stepping.forward import receiver_points, source_points
-from diffsim.stepping.names import dot
-from diffsim.stepping.points import Places, PointTable, point_table
-from diffsim.stepping.trace import TracedStep
-from diffsim.stepping.tracing import forcing_location, forcing_rules
+from diffsim.stepping.declare.points import Places, PointTable, point_table
+from diffsim.stepping.derive.forward import receiver_points, source_points
+from diffsim.stepping.ir.names import dot
+from diffsim.stepping.trace.trace import TracedStep
+from diffsim.stepping.trace.tracing import forcing_location, forcing_rules
 
 Tables = dict[str, PointTable]
 """Name of a point set -> its cells and weights."""

@@ -24,8 +24,8 @@ from diffsim.simulation.inputs import input_meaning
 from diffsim.simulation.options import RunOptions
 from diffsim.simulation.points import with_tangents
 from diffsim.simulation.solution import Solution
-from diffsim.stepping.names import dot
-from diffsim.stepping.points import PointTable
+from diffsim.stepping.declare.points import PointTable
+from diffsim.stepping.ir.names import dot
 from diffsim.typing import Array
 
 Run = TypeVar("Run", bound="RecordedRun")

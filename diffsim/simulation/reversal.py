@@ -17,7 +17,7 @@ from diffsim.checkpoint.progress import Teller
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
 from diffsim.simulation.options import RunOptions, Watcher
-from diffsim.stepping.stepper import Stepper
+from diffsim.stepping.run.stepper import Stepper
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,11 @@ from diffsim.simulation.sizes import sizes_for, sizes_of
 from diffsim.simulation.solution import Pullback, Solution
 from diffsim.simulation.traced import trace
 from diffsim.simulation.turns import Turn
-from diffsim.stepping.declared import check_declared
-from diffsim.stepping.equation import Equation
-from diffsim.stepping.forward import receiver_points, source_points
-from diffsim.stepping.names import dot
-from diffsim.stepping.points import Places, PointTable
+from diffsim.stepping.declare.equation import Equation
+from diffsim.stepping.declare.points import Places, PointTable
+from diffsim.stepping.derive.forward import receiver_points, source_points
+from diffsim.stepping.ir.names import dot
+from diffsim.stepping.trace.declared import check_declared
 from diffsim.typing import Array
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from diffsim.checkpoint.storage.store import ALIGNMENT, round_up
 from diffsim.engine import backend
 from diffsim.errors import PlanError
 from diffsim.simulation.compiled import Compiled
-from diffsim.stepping.forward import receiver_points
-from diffsim.stepping.undo import why_not
+from diffsim.stepping.derive.forward import receiver_points
+from diffsim.stepping.derive.undo import why_not
 from diffsim.typing import Array
 
 RECORDED = 4

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from diffsim.expr.derive import vjp
 from diffsim.simulation.checks import check_names
-from diffsim.stepping.equation import Equation
-from diffsim.stepping.fields import Placed
-from diffsim.stepping.tangent import tangent_map, tangent_step
-from diffsim.stepping.trace import TracedMap, TracedStep
-from diffsim.stepping.tracing import trace_coefficients, trace_initial, trace_series, trace_step
+from diffsim.stepping.declare.equation import Equation
+from diffsim.stepping.derive.tangent import tangent_map, tangent_step
+from diffsim.stepping.trace.fields import Placed
+from diffsim.stepping.trace.trace import TracedMap, TracedStep
+from diffsim.stepping.trace.tracing import trace_coefficients, trace_initial, trace_series, trace_step
 from diffsim.typing import Array
 
 

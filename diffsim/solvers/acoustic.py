@@ -20,7 +20,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.solvers.edges import Layer, layer_of, taken_by
 from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
-from diffsim.stepping.equation import Equation, Variable
+from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.typing import Array, Natural, Positive
 
 

@@ -17,8 +17,8 @@ from diffsim.solvers.edges import Layer, layer_of, taken_at
 from diffsim.solvers.moduli import check_contrast, check_solid, largest_eigenvalue, moduli_of, normal_modulus
 from diffsim.solvers.stability import check_common, check_step, staggered_number
 from diffsim.solvers.staggered import Side, sides_of, staggered, stress
-from diffsim.stepping.equation import Equation, Profile, Variable
-from diffsim.stepping.stages import stage
+from diffsim.stepping.declare.equation import Equation, Profile, Variable
+from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from diffsim.base.arguments import instance, mapping
 from diffsim.errors import ParameterError
-from diffsim.stepping.equation import Variable
+from diffsim.stepping.declare.equation import Variable
 
 
 def check_given(what: str, variables: Mapping[str, Variable], own: Collection[str]) -> dict[str, Variable]:

@@ -12,7 +12,7 @@ from diffsim.expr.vectors import div
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step
-from diffsim.stepping.equation import Equation, Variable
+from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.typing import Array
 
 

@@ -17,7 +17,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.layers import Sponge
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.stability import check_common, check_sign, check_step
-from diffsim.stepping.equation import Equation, Profile, Variable
+from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.typing import Array, Natural, Positive
 
 GRAVITY = 9.81

@@ -15,8 +15,8 @@ from diffsim.solvers.edges import Layer, layer_of, taken_at
 from diffsim.solvers.poles import Kind, light_limit, poles_of
 from diffsim.solvers.stability import check_sign, check_step
 from diffsim.solvers.yee import Polarisation, Wall, yee
-from diffsim.stepping.equation import Equation, Variable
-from diffsim.stepping.stages import stage
+from diffsim.stepping.declare.equation import Equation, Variable
+from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
 

@@ -24,7 +24,7 @@ from scene import DT, DX, receivers_of, speed_of, wavelet_of
 import diffsim as ds
 from diffsim.checkpoint import StoreAll
 from diffsim.engine import backend, clock, language, shared_kernel
-from diffsim.stepping.device import UNROLL
+from diffsim.stepping.source.device import UNROLL
 
 BANDWIDTH_TARGET = 0.75
 VALUES_A_CELL = 4

@@ -13,7 +13,9 @@ import diffsim as ds
 from diffsim.certificate.path import Path
 from diffsim.certificate.taylor import taylor
 from diffsim.solvers import Acoustic, Heat
-from diffsim.stepping import levels, reverse, stepper
+from diffsim.stepping.derive import reverse
+from diffsim.stepping.ir import levels
+from diffsim.stepping.run import stepper
 
 STEPS = 30
 

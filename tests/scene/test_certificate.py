@@ -9,8 +9,8 @@ import diffsim as ds
 from diffsim.errors import SceneError
 from diffsim.losses import L2Misfit
 from diffsim.scene.objective import Objective
-from diffsim.stepping import reverse
-from diffsim.stepping.levels import Ring
+from diffsim.stepping.derive import reverse
+from diffsim.stepping.ir.levels import Ring
 from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE, scene
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.solvers import Acoustic, Heat
-from diffsim.stepping.batched import why_not_batched
+from diffsim.stepping.trace.batched import why_not_batched
 from tests.cases import CASES, Case
 from tests.steps import STEPS
 from tests.steps.step import Step, direction

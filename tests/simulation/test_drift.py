@@ -15,7 +15,7 @@ from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Load, 
 from diffsim.errors import ParameterError, ReplayError, ScheduleError
 from diffsim.expr import laplacian, sin
 from diffsim.solvers import Acoustic
-from diffsim.stepping.rounding import Rounding
+from diffsim.stepping.run.rounding import Rounding
 
 STEPS = 60
 SHAPE = (24, 55)  # with a sponge, there are whole tiles without damping in f32 too

@@ -114,7 +114,7 @@ def test_long_runs_take_many_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = case.inputs(simulation, np.random.default_rng(0))
     solution, pullback = simulation.vjp(inputs, case.steps)
     once = pullback(ds.Solution(traces=solution.traces))
-    monkeypatch.setattr("diffsim.stepping.pace.Pace.steps", lambda pace: 5)
+    monkeypatch.setattr("diffsim.stepping.run.pace.Pace.steps", lambda pace: 5)
     solution, pullback = simulation.vjp(inputs, case.steps)
     many = pullback(ds.Solution(traces=solution.traces))
     assert all(np.array_equal(once[k], many[k]) for k in once)

@@ -26,7 +26,7 @@ from diffsim.checkpoint import (
     simulate,
 )
 from diffsim.solvers import Acoustic, Heat
-from diffsim.stepping.launcher import Launcher
+from diffsim.stepping.run.launcher import Launcher
 from tests.simulation import chaotic
 
 pytestmark = pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")

@@ -15,7 +15,7 @@ from diffsim.errors import ParameterError, StorageError
 from diffsim.expr import laplacian
 from diffsim.simulation import Simulation
 from diffsim.solvers import Acoustic
-from diffsim.stepping.stepper import ERRORS, Stepper
+from diffsim.stepping.run.stepper import ERRORS, Stepper
 
 STEPS = 40
 INPUTS = {"c": np.full((14, 15), 2000.0), "f": np.sin(np.arange(STEPS) / 3.0)[:, None]}

@@ -9,10 +9,10 @@ import pytest
 
 import diffsim as ds
 from diffsim.expr.graph import Node, reads
-from diffsim.stepping.program import Program
-from diffsim.stepping.sharing import cost
-from diffsim.stepping.solve import Solution
-from diffsim.stepping.streams import rows_together
+from diffsim.stepping.ir.program import Program
+from diffsim.stepping.passes.sharing import cost
+from diffsim.stepping.passes.streams import rows_together
+from diffsim.stepping.stages.solve import Solution
 from tests.steps import MARKED
 from tests.steps.step import Step
 from tests.steps.test_gradient import simulation

@@ -11,7 +11,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.solvers.dg.element import COURANT, Element
 from diffsim.solvers.dg.equation import DGEquation, EachSide, Order, Side
 from diffsim.solvers.stability import check_sign, check_step
-from diffsim.stepping.equation import Variable
+from diffsim.stepping.declare.equation import Variable
 from diffsim.typing import Array
 
 

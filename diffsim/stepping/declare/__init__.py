@@ -1,0 +1,1 @@
+"""What a user declares: an equation, its fields, and points between cells."""

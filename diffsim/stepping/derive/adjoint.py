@@ -1,0 +1,193 @@
+"""The program of the adjoint step: cotangents at time n from those at n + 1, as gathers.
+
+A step computes y(i) = F(x(i + o), ...) at every cell i. Let g_o(i) be the cotangent that cell i contributes to the value that it read
+at offset o (`diffsim.expr.derive.vjp`). The cotangent of x at cell j is the sum over o of g_o(j - o): each cell gathers.
+Values that a step uses at several cells (`diffsim.stepping.passes.sharing`) are intermediate fields. Their cotangents are gathered
+first, at every cell where the step uses them. A few of these cells lie outside the grid.
+
+Cotangents of the results of a step are zero outside the grid, because nothing is computed there. Cotangents of the fields that it reads
+are not zero there: a boundary rule filled the halo from cells, so these cotangents are folded back onto the cells (`Assign.fold`). So the
+transposes are exact at the boundary as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from diffsim.expr.derive import vjp
+from diffsim.expr.graph import Graph, Node, Offset, reads
+from diffsim.mesh.field import Slim
+from diffsim.stepping.derive.forward import (
+    arranged,
+    receiver_points,
+    receiver_stream,
+    ring_depths,
+    source_points,
+    source_stream,
+    split_forcings,
+)
+from diffsim.stepping.derive.reverse import Reverse
+from diffsim.stepping.ir.names import bar
+from diffsim.stepping.ir.program import Loop, Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
+from diffsim.stepping.trace.fields import Placed, Stage
+from diffsim.stepping.trace.stages import SelfTransposed, written_by
+from diffsim.stepping.trace.trace import TracedStep
+
+
+@dataclass(frozen=True)
+class Adjoint:
+    """The adjoint program, and the expressions of cotangents of delayed states by those of their primaries.
+
+    Attributes:
+        program: one adjoint step. Rings: primal states at the level tables' times n, n - 1, ...; cotangents at n + 1, ...
+        depths: cotangents with storage -> how many later time levels a step reads.
+        delayed: states whose cotangent is not stored -> its expression, which is read at the next later level.
+    """
+
+    program: Program
+    depths: dict[str, int]
+    delayed: dict[str, Node]
+
+
+def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoint") -> Adjoint:
+    """Transpose of `forward_program(step, records)`, for states, coefficients and the forcings' amplitudes."""
+    graph, ndim = step.graph, step.grid.ndim
+    zero = (0,) * ndim
+    delays = step.delays()
+    outputs, forcings = split_forcings(step)
+    parts: dict[str, Part] = {}
+    inline: dict[str, Node] = {}
+    places: dict[str, Place] = {}
+
+    # cotangents of the fields that were read, from those of the outputs, then of each stage and shared value, last to first
+    follows = {s: p for s, (p, steps) in delays.items() if steps}
+    own_outputs = {state: outputs[state] for state in step.states if state not in follows}
+    reverse = Reverse(step, own_outputs)
+
+    def gather(name: str, placed: Placed) -> None:
+        """Add the parts that compute the cotangent of a field. For a slim field these are the cotangent of each cell, and then totals."""
+        if placed.axes is None:
+            new: dict[str, Part] = {bar(name): reverse.gathered(name, Place(bar(name)), placed.rules, inline)}
+        else:
+            cells = f"{bar(name)} of each cell"
+            total = Total(bar(name), cells, tuple(range(ndim)), Slim(placed.axes, series=True))
+            new = {cells: reverse.gathered(name, Place(cells), placed.rules, inline), bar(name): total}
+        add(new)
+
+    def add(new: Mapping[str, Part]) -> None:
+        for name, part in new.items():
+            parts[name] = part
+            places.update(written(name, part))
+
+    for stage in reverse.stages():
+        for field in stage.outputs:
+            gather(field.name, field)
+        if isinstance(stage, SelfTransposed):
+            add(reverse.through(stage))
+    terms = reverse.terms
+    for series, placed in step.series.items():
+        if series in terms:
+            gather(series, placed)
+
+    delayed = _delayed(step, terms, follows)
+    own = [s for s in step.states if s not in delayed]
+    depths = {bar(s): 1 for s in own}
+    for state in delayed:
+        for other in _bars_read(terms[state].values()) if state in terms else ():
+            depths[other] = max(depths[other], 1 + delays[state][1])
+    for state, depth in ((s, depths[bar(s)]) for s in own):
+        places[bar(state)] = Place(bar(state), depth - 1)
+        for extra in range(1, depth):
+            places[_later(bar(state), extra)] = Place(bar(state), depth - 1 - extra)
+
+    for state in own:
+        plain = reverse.gathered(state, Place(bar(state), depths[bar(state)]), step.states[state].rules, inline)
+        node = plain.node
+        for follower, primary in follows.items():
+            if follower in delayed:
+                if primary == state:
+                    node = graph.add(node, _at_later(graph, delayed[follower], delays[follower][1]))
+            elif _follows_directly(step, follower, state):
+                node = graph.add(node, graph.read(bar(follower), zero))
+        parts[f"next {bar(state)}"] = dataclasses.replace(plain, node=node)
+    scatters: list[PointScatter] = []
+    gathers: list[Operation] = []
+    for state, forcing, factor in forcings:
+        seed = graph.read(bar(state), zero)
+        gathers.append(PointGather(graph.mul(factor, seed), source_points(forcing), bar(source_stream(forcing)), 0, accumulate=True))
+        for coefficient, given in vjp(graph, {factor: seed}, step.active.__contains__).items():
+            scatters.append(PointScatter(Place(bar(coefficient)), given[zero], source_points(forcing), source_stream(forcing), 0))
+    for coefficient, placed in step.coefficients.items():
+        if coefficient in terms:
+            plain = reverse.gathered(coefficient, Place(bar(coefficient)), placed.rules, inline)
+            parts[f"next {bar(coefficient)}"] = dataclasses.replace(plain, accumulate=True)
+    one = graph.const(1)
+    for state in records:
+        scatters.append(PointScatter(Place(bar(state), depths[bar(state)]), one, receiver_points(state), bar(receiver_stream(state)), 0))
+
+    ring = ring_depths(step)
+    places |= {s: Place(primary, steps) for s, (primary, steps) in delays.items()}
+    places |= {name: Place(name) for name in step.fixed}
+    again = _needed_stages(step.stages, parts.values(), inline)
+    targets = {name: Place(name) for name in written_by(again)}
+    places |= targets
+    stored = {s.name: s.operation(targets) for s in again}
+    for part in (*stored.values(), *parts.values()):
+        if isinstance(part, Loop):
+            places |= part.places
+            inline |= part.inline
+    body = [*gathers, *arranged(stored | parts, scatters, inline)]
+    entries = ring | {b: depth + 1 for b, depth in depths.items()}
+    return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
+
+
+def _delayed(step: TracedStep, terms: dict[str, dict[Offset, Node]], follows: dict[str, str]) -> dict[str, Node]:
+    """Cotangents that need no storage: functions, at the same cell, of stored cotangents and of fields that are constant in time."""
+    fixed = step.coefficients.keys() | step.profiles.keys()
+    bars = {bar(s) for s in step.states if s not in follows}
+    zero = (0,) * step.grid.ndim
+    found: dict[str, Node] = {}
+    for state in follows:
+        contributions = terms.get(state, {})
+        used = reads(contributions.values())
+        local = contributions.keys() <= {zero} and all(offsets == {zero} for offsets in used.values())
+        if local and used.keys() <= fixed | bars:
+            found[state] = contributions.get(zero, step.graph.const(0))
+    # all followers of one primary, or none: the sums over time levels assume that
+    primaries = {step.delays()[s][0] for s in follows if s not in found}
+    return {s: node for s, node in found.items() if step.delays()[s][0] not in primaries}
+
+
+def _follows_directly(step: TracedStep, follower: str, state: str) -> bool:
+    node = step.outputs[follower]
+    return node.op == "read" and node.data[0] == state
+
+
+def _bars_read(nodes: Iterable[Node]) -> list[str]:
+    return [name for name in reads(nodes) if name.endswith(" bar")]
+
+
+def _later(name: str, steps: int) -> str:
+    return f"{name} {steps} later"
+
+
+def _at_later(graph: Graph, node: Node, steps: int) -> Node:
+    (moved,) = graph.replace(
+        [node], lambda read: graph.read(_later(read.data[0], steps), read.data[1]) if read.data[0].endswith(" bar") else read
+    )
+    return moved
+
+
+def _needed_stages(stages: Sequence[Stage], parts: Iterable[Part], inline: dict[str, Node]) -> list[Stage]:
+    """Stages of the primal step that the adjoint reads, and those that they read, in order."""
+    wanted: set[str] = set()
+    for part in parts:
+        wanted |= needed(part, inline)
+    found: list[Stage] = []
+    for stage in reversed(stages):
+        if any(field.name in wanted for field in stage.outputs):
+            found.insert(0, stage)
+            wanted |= stage.reads().keys()
+    return found

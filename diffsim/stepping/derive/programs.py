@@ -1,0 +1,129 @@
+"""All programs of a step for the present arch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from diffsim.boundary import check_halo
+from diffsim.engine import backend, lanes
+from diffsim.errors import ShapeError
+from diffsim.mesh.field import Layout, Slim
+from diffsim.stepping.derive.adjoint import Adjoint, adjoint_program
+from diffsim.stepping.derive.forward import forward_program, ring_depths
+from diffsim.stepping.derive.residuals import Recorded, recorded_programs
+from diffsim.stepping.ir.names import bar
+from diffsim.stepping.ir.program import Program
+from diffsim.stepping.ir.sparse import Sparse
+from diffsim.stepping.ir.stored import StoredFields
+from diffsim.stepping.passes.interior import with_interiors
+from diffsim.stepping.passes.rolling import rolled
+from diffsim.stepping.passes.streams import with_sums_apart
+from diffsim.stepping.trace.fields import Placed
+from diffsim.stepping.trace.trace import TracedStep
+
+
+class Programs:
+    """The programs of a step, and their requirements on its fields.
+
+    Args:
+        step: the traced step.
+        records: states that are sampled at receivers.
+        dtype: type of all fields.
+        differentiable: whether to build an adjoint.
+
+    Attributes:
+        forward: the program of a step.
+        adjoint: its transpose, or None.
+        recorded: programs that record residuals, if they are better than recording states.
+        layout: layout of every field that is stored at all cells.
+    """
+
+    def __init__(self, step: TracedStep, records: Sequence[str], dtype: np.dtype, differentiable: bool) -> None:
+        self.step, self._dtype = step, dtype
+        forward = forward_program(step, records)
+        adjoint = adjoint_program(step, records) if differentiable else None
+        recorded = recorded_programs(step, forward, adjoint) if adjoint else None
+        self.forward = self._refined(forward)
+        self.adjoint: Adjoint | None = adjoint and dataclasses.replace(adjoint, program=self._refined(adjoint.program))
+        self.recorded: Recorded | None = recorded and dataclasses.replace(
+            recorded, forward=self._refined(recorded.forward), adjoint=self._refined(recorded.adjoint)
+        )
+        check_halo(step.grid.shape, _farthest(self.forward.reach().values(), step.grid.ndim))
+        reach = _farthest(self.reach().values(), step.grid.ndim)
+        halo = _farthest([reach, *(far for program in self for far in program.touched())], step.grid.ndim)
+        margin = max((program.depth() for program in self), default=0) if lanes(dtype) > 1 else 0
+        self.layout = Layout(step.grid.shape, halo, lanes(dtype), dtype, margin, step.joined_rows(reach[0]))
+
+    def __iter__(self) -> Iterator[Program]:
+        yield self.forward
+        if self.adjoint:
+            yield self.adjoint.program
+        if self.recorded:
+            yield from (self.recorded.forward, self.recorded.adjoint)
+
+    def _refined(self, program: Program) -> Program:
+        """Improve a program: keep values that nests would compute several times a cell, and on a CPU compute less in the interior, and sums
+        apart."""
+        workers = backend().on_host
+        if workers:
+            program = with_interiors(with_sums_apart(program), self.step, self._regional(), self._dtype)
+        return rolled(program, self.step.graph, workers)
+
+    @property
+    def needs_primal(self) -> bool:
+        """Whether the adjoint reads the states of the forward run. That of a linear step with fixed coefficients does not."""
+        return self.adjoint is not None and not ring_depths(self.step).keys().isdisjoint(self.adjoint.program.arrays())
+
+    def reach(self) -> dict[str, tuple[int, ...]]:
+        """Array -> largest offset at which it is read, along each axis."""
+        out: dict[str, tuple[int, ...]] = {}
+        for program in self:
+            for array, reach in program.reach().items():
+                out[array] = tuple(map(max, out.get(array, reach), reach))
+        return out
+
+    def coefficient_bars(self) -> list[str]:
+        """Arrays with cotangents of the coefficients that are differentiated for."""
+        return [bar(name) for name in sorted(self.step.active & self.step.coefficients.keys())]
+
+    def stacks(self) -> dict[str, int]:
+        """Arrays of loops, and how many levels each has."""
+        return {array: size for program in self for array, size in program.stacks.items()}
+
+    def fields(self) -> set[str]:
+        """Arrays of fields that vary along all axes."""
+        return {array for program in self for array in program.arrays()} - self.slim().keys()
+
+    def slim(self) -> dict[str, Slim]:
+        """Fields that vary along some axes only."""
+        totals = {total.target: total.slim for program in self for total in program.totals}
+        return self.step.slim | totals | {bar(name): slim for name, slim in self.step.slim.items() if name in self.step.active}
+
+    def sparse(self) -> dict[str, Sparse]:
+        """The storage of states that exist only in a region, and of their cotangents."""
+        known: dict[Placed, Sparse] = {}
+        for name, placed in self._regional().items():
+            if placed not in known and placed.region is not None:
+                try:
+                    known[placed] = Sparse(self.layout, placed.region, placed.rules)
+                except ShapeError as error:
+                    raise ShapeError(f"{name} has {error}") from error
+        return {name: known[placed] for name, placed in self._regional().items()}
+
+    def stored_fields(self) -> StoredFields:
+        """How all of them are stored."""
+        return StoredFields(self.layout, self.reach(), self.slim(), self.sparse(), self.stacks())
+
+    def _regional(self) -> dict[str, Placed]:
+        """Arrays of states that exist only in a region, and of their cotangents."""
+        states = {name: placed for name, placed in self.step.states.items() if placed.region is not None}
+        return states | {bar(name): placed for name, placed in states.items()}
+
+
+def _farthest(reaches: Iterable[tuple[int, ...]], ndim: int) -> tuple[int, ...]:
+    """The largest offset along each axis."""
+    found = list(reaches)
+    return tuple(max((far[axis] for far in found), default=0) for axis in range(ndim))

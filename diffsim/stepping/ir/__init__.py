@@ -1,0 +1,1 @@
+"""Programs: loop nests over cells and sums at points, before they become source."""

@@ -1,0 +1,217 @@
+"""Choose the values of a loop nest that are computed once and kept for all neighbours that need them.
+
+If a sum over neighbours contains a costly value of each neighbour, a nest that evaluates the expression directly computes that
+value several times a cell. This module finds such values. A kernel keeps them: on a CPU in a ring of a few rows,
+which stays in the cache, on a GPU in a field. The operations and numbers are the same, so no bit changes.
+
+The choice is a minimum cut. Values that are the same function of the cell form one *class* (`diffsim.stepping.passes.sharing.Classes`), which is
+needed at k cells. Either it is computed at all of them, at an extra cost of (k - 1) times its operation. Or it is kept, or only kept
+values need it: then it is computed once. The cheapest choice is the minimum cut of the graph of classes between those that are computed
+everywhere and those that are computed once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
+from diffsim.stepping.ir.program import Group, Loop, Nest, Operation, Program
+from diffsim.stepping.passes.sharing import Classes, cost, operation_cost
+from diffsim.stepping.passes.streams import rows_together
+
+WORTH = 0.8
+"""Values are kept if less than this part of the operations remains."""
+FOREVER = 1 << 28
+
+
+@dataclass(frozen=True)
+class Use:
+    """A class of nodes in some expressions: a representative, and its nodes by the cell at which they are evaluated."""
+
+    value: Node
+    nodes: dict[Offset, list[Node]]
+
+    @property
+    def cost(self) -> int:
+        """Cost of the repeated evaluations if nothing is kept."""
+        return (len(self.nodes) - 1) * operation_cost(self.value)
+
+    @property
+    def keeping(self) -> int:
+        """Cost of storing it once, and of reading it at each cell."""
+        if self.value.op in CONDITIONS:
+            return FOREVER
+        return _storing(len(next(iter(self.nodes)))) + sum(map(_reading, self.nodes))
+
+
+def _storing(ndim: int) -> int:
+    """Cost of storing a kept value. In three dimensions whole planes are kept, which do not fit into the first-level cache."""
+    return 8 if ndim == 3 else 4
+
+
+def _reading(offset: Offset) -> int:
+    """Cost of reading a kept value. Across a tile's edge it takes two reads and a splice."""
+    return (6 if offset[-1] else 2) * (2 if len(offset) == 3 else 1)
+
+
+def rolled(program: Program, graph: Graph, blocks: bool) -> Program:
+    """The program with kept values in those of its nests where that pays.
+
+    Args:
+        program: any program.
+        graph: graph of its expressions.
+        blocks: whether nests without kept values compute several rows together (`rows_together`).
+    """
+    return dataclasses.replace(program, operations=_rolled(program, program.operations, Classes(graph), blocks, "rolled"))
+
+
+def _rolled(program: Program, operations: Sequence[Operation], classes: Classes, blocks: bool, prefix: str) -> tuple[Operation, ...]:
+    found: list[Operation] = []
+    for number, operation in enumerate(operations):
+        name = f"{prefix} {number}"
+        if isinstance(operation, Loop):
+            operation = dataclasses.replace(operation, operations=_rolled(program, operation.operations, classes, blocks, f"{name} lap"))
+        if isinstance(operation, Nest) and operation.assigns:
+            operation = _rolled_nest(program, operation, classes, blocks, name)
+        found.append(operation)
+    return tuple(found)
+
+
+def _rolled_nest(program: Program, nest: Nest, classes: Classes, blocks: bool, name: str) -> Nest:
+    if nest.interior is not None:
+        within = _rolled_nest(program, nest.interior.nest, classes, blocks, f"{name} within")
+        nest = dataclasses.replace(nest, interior=dataclasses.replace(nest.interior, nest=within))
+    block = rows_together(program, nest) if blocks else 1
+    groups, roots = _groups(classes, [a.node for a in nest.assigns], block, name)
+    return dataclasses.replace(nest, groups=groups, roots=roots) if groups else nest
+
+
+def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:
+    """Values to keep, in order of their dependences, under names with a prefix, and the roots that read them."""
+    names = [f"root {number}" for number in range(len(roots))]
+    first, *others = _layers(classes, dict(zip(names, roots, strict=True)), prefix)
+    lowest = {name: number for number, layer in enumerate(others) for name in layer}  # the lower of two layers keeps a shared value
+    others = [{name: node for name, node in layer.items() if lowest[name] == number} for number, layer in enumerate(others)]
+    layers = [first, *filter(None, others)]
+    kept = {name for layer in layers[1:] for name in layer}
+    uses = sum(_reading(o) for layer in layers for name, at in reads(layer.values()).items() if name in kept for o in at)
+    ndim = _axes(roots)
+    with_kept = cost([n for layer in layers for n in layer.values()]) + _storing(ndim) * len(kept) + uses
+    if len(layers) == 1 or with_kept >= WORTH * _cost_in_blocks(classes, roots, block):
+        return (), ()
+    groups: list[Group] = []
+    nowhere = (0,) * ndim
+    above = [(layers[0], nowhere, nowhere)]
+    for layer in layers[1:]:
+        low, high = _wanted(layer, above)
+        groups.append(Group(layer, low, high))
+        above.append((layer, low, high))
+    return tuple(reversed(groups)), tuple(layers[0].values())
+
+
+def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict[str, Node]]:
+    """The bodies, which read kept values, then layers of kept values, each of which reads later layers."""
+    found = _kept(classes, list(bodies.values()))
+    names = {use.value.id: f"{prefix} {use.value.id}" for use in found}
+    known = {node.id: classes.graph.read(names[use.value.id], where) for use in found for where, same in use.nodes.items() for node in same}
+    readers = classes.graph.replace(bodies.values(), lambda read: read, known, classes.graph.apply_exactly)
+    kept = {names[use.value.id]: use.value for use in found}
+    if not found or cost(readers) + cost(kept.values()) + sum(use.keeping for use in found) >= cost(bodies.values()):
+        return [bodies]
+    return _layers(classes, dict(zip(bodies, readers, strict=True)), prefix) + _layers(classes, kept, prefix)
+
+
+def _wanted(
+    layer: Mapping[str, Node], above: Sequence[tuple[Mapping[str, Node], tuple[int, ...], tuple[int, ...]]]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How far the values of a layer are needed, given how far the layers that read them are needed."""
+    lows, highs = [], []
+    for readers, low, high in above:
+        for name, offsets in reads(readers.values()).items():
+            if name in layer:
+                lows += [tuple(far - o for far, o in zip(low, offset, strict=True)) for offset in offsets]
+                highs += [tuple(far + o for far, o in zip(high, offset, strict=True)) for offset in offsets]
+    return tuple(map(max, zip(*lows, strict=True))), tuple(map(max, zip(*highs, strict=True)))
+
+
+def _axes(nodes: Iterable[Node]) -> int:
+    return next((len(o) for offsets in reads(nodes).values() for o in offsets), 0)
+
+
+def _cost_in_blocks(classes: Classes, roots: Sequence[Node], block: int) -> float:
+    """Cost of one row, if a block of rows is computed together and shares common values."""
+    if block == 1:
+        return cost(roots)
+    shift = (0,) * (_axes(roots) - 2)
+    return cost([classes.graph.shift(root, (*shift, row, 0)) for root in roots for row in range(block)]) / block
+
+
+def _kept(classes: Classes, bodies: Sequence[Node]) -> list[Use]:
+    """The classes to keep, by the minimum cut."""
+    uses: dict[int, Use] = {}
+    of: dict[int, int] = {}
+    for node in ordered(bodies):
+        if node.args and classes.anchor(node) is not None:
+            number, where = classes.of(node)
+            uses.setdefault(number, Use(node, {})).nodes.setdefault(where, []).append(node)
+            of[node.id] = number
+    if not any(len(use.nodes) > 1 for use in uses.values()):
+        return []
+    repeated = _repeated(uses, of)
+    index = {key: number for number, key in enumerate(uses)}
+    whole = {of[body.id] for body in bodies if body.id in of}
+    source, sink = 2 * len(index), 2 * len(index) + 1
+    edges: dict[tuple[int, int], int] = {}
+    for key, use in uses.items():
+        into, out = 2 * index[key], 2 * index[key] + 1
+        edges[into, out] = FOREVER if key in whole else use.keeping + repeated[key]
+        if use.cost:
+            edges[out, sink] = use.cost
+        for same in use.nodes.values():
+            for node in same:
+                for argument in node.args:
+                    if argument.id in of:
+                        edges[out, 2 * index[of[argument.id]]] = FOREVER
+    for key in whole:
+        edges[source, 2 * index[key]] = FOREVER
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+    rows, columns = np.array(list(edges)).T
+    capacity = coo_array((np.array(list(edges.values()), np.int32), (rows, columns)), shape=(sink + 1, sink + 1)).tocsr()
+    left = capacity - maximum_flow(capacity, source, sink).flow
+    left.eliminate_zeros()
+    reached = set(breadth_first_order(left, source, return_predecessors=False).tolist())
+    kept = [key for key in uses if 2 * index[key] in reached and 2 * index[key] + 1 not in reached]
+    return [Use(classes.representative(key), uses[key].nodes) for key in kept]
+
+
+def _repeated(uses: Mapping[int, Use], of: Mapping[int, int]) -> dict[int, int]:
+    """Cost of one value of each class beyond one operation of each class that it needs. Keeping the value does not save this cost."""
+    position = {key: number for number, key in enumerate(uses)}
+    costs: dict[int, int] = {}  # masks of nodes by their cost
+    once: dict[int, int] = {}  # masks of classes by their cost
+    nodes = sorted((node for use in uses.values() for same in use.nodes.values() for node in same), key=lambda node: node.id)
+    for number, node in enumerate(nodes):
+        costs[operation_cost(node)] = costs.get(operation_cost(node), 0) | 1 << number
+    for key, use in uses.items():
+        once[operation_cost(use.value)] = once.get(operation_cost(use.value), 0) | 1 << position[key]
+    below: dict[int, tuple[int, int]] = {}  # node -> masks of the nodes and of the classes that it needs
+    found: dict[int, int] = {}
+    for number, node in enumerate(nodes):
+        mine, classes = 1 << number, 1 << position[of[node.id]]
+        for argument in node.args:
+            if argument.id in below:
+                mine |= below[argument.id][0]
+                classes |= below[argument.id][1]
+        below[node.id] = mine, classes
+        found[of[node.id]] = _weight(mine, costs) - _weight(classes, once)
+    return found
+
+
+def _weight(mask: int, by_weight: Mapping[int, int]) -> int:
+    return sum(weight * (mask & which).bit_count() for weight, which in by_weight.items())

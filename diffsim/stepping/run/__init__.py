@@ -1,0 +1,1 @@
+"""Storage of fields, launches of kernels, and the stepper that a schedule drives."""

@@ -1,0 +1,178 @@
+"""Cotangents of a run: those of the final state that enter, those of the inputs that leave, and all that is in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from diffsim.boundary import zero_rules
+from diffsim.engine import check_generation
+from diffsim.errors import StaleValueError
+from diffsim.expr.evaluate import evaluate, pad
+from diffsim.expr.graph import reads
+from diffsim.stepping.derive.adjoint import Adjoint
+from diffsim.stepping.derive.forward import receiver_points, receiver_stream, source_points, source_stream
+from diffsim.stepping.derive.programs import Programs
+from diffsim.stepping.ir.names import bar
+from diffsim.stepping.run.launcher import Launcher
+from diffsim.stepping.run.storage import Storage
+from diffsim.typing import Array
+
+
+class Cotangents:
+    """What adjoint steps carry and add to.
+
+    Args:
+        programs: programs of the step.
+        launcher: the arrays.
+        storage: time levels of the cotangents.
+        records: states that are sampled at receivers.
+        profiles: fixed arrays of the step, with their halo.
+    """
+
+    def __init__(
+        self, programs: Programs, launcher: Launcher, storage: Storage, records: tuple[str, ...], profiles: Mapping[str, Array]
+    ) -> None:
+        self.programs, self.launcher, self.storage, self.records, self._profiles = programs, launcher, storage, records, profiles
+        self.step, self.delays = programs.step, programs.step.delays()
+        self._waiting: dict[str, dict[int, Array]] = {}  # state -> steps until its cotangent enters -> that cotangent
+
+    @property
+    def _adjoint(self) -> Adjoint:
+        if self.programs.adjoint is None:
+            raise StaleValueError("this stepper was built without its adjoint; build it with differentiable=True")
+        return self.programs.adjoint
+
+    @property
+    def waiting(self) -> bool:
+        """Whether cotangents of delayed final states have still to enter, one step at a time."""
+        return bool(self._waiting)
+
+    def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array], steps: int) -> None:
+        """Start the reverse sweep from cotangents of the final state and of the records. Entries left out count as zero.
+
+        Args:
+            final: cotangents of states, over the cells.
+            traces: cotangents of records, shape (steps + 1, receivers).
+            steps: number of steps in the run.
+        """
+        launcher, dtype, delayed = self.launcher, self.launcher.layout.dtype, self._adjoint.delayed
+        check_generation(launcher.generation)
+        self.storage.require(self.storage.bars)
+        given: dict[str, Array] = {}
+        for state in self.records:
+            nothing = np.zeros((steps + 1, launcher.points[receiver_points(state)].count), dtype)
+            given[state] = np.ascontiguousarray(traces.get(state, nothing), dtype)
+            launcher.put(bar(receiver_stream(state)), given[state])
+        for forcing in self.step.forcings:
+            launcher.put(bar(source_stream(forcing)), np.zeros((steps, launcher.points[source_points(forcing)].count), dtype))
+        for name in self.step.active & self.step.coefficients.keys():
+            launcher.clear(bar(name))
+        for name in self._of_series():
+            launcher.put_slim(name, None, launcher.arrays[name].shape[0])
+        for name, ring in self.storage.bars.items():
+            ring.clear()
+            for level in ring.working[:-1]:
+                launcher.clear(name, level)
+        self._waiting = {}
+        for state, (primary, late) in self.delays.items():
+            value = np.zeros(self.step.grid.shape, dtype)
+            self.step.states[state].of_cells(value)[...] = final.get(state, 0)
+            if state in self.records:
+                launcher.points[receiver_points(state)].scatter(given[state][-1], value)
+            if state not in delayed:
+                self._put(bar(state), value)
+            elif value.any():
+                self._waiting.setdefault(primary, {})[late] = value
+
+    def enter(self) -> None:
+        """After one adjoint step, add the waiting cotangent of the state one step earlier, which is now the present state."""
+        for primary, waiting in list(self._waiting.items()):
+            value = waiting.pop(1, None)
+            if value is not None:
+                self._put(bar(primary), self._of(bar(primary)) + value)
+            self._waiting[primary] = {late - 1: later for late, later in waiting.items()}
+            if not self._waiting[primary]:
+                del self._waiting[primary]
+
+    def inputs(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+        """After the sweep: cotangents of the initial state, of the active coefficients, and of amplitudes and series."""
+        active = sorted(self.step.active)
+        coefficients = {name: self.launcher.cells(bar(name)).copy() for name in active if name in self.step.coefficients}
+        memory, arrays = self.launcher.memory, self.launcher.arrays
+        driven = {forcing: memory.read(arrays[bar(source_stream(forcing))]).copy() for forcing in self.step.forcings}
+        driven |= {name: self.launcher.slim_cells(bar(name)).copy() for name in active if name in self.step.series}
+        return self.states(), coefficients, driven
+
+    def states(self) -> dict[str, Array]:
+        """Cotangents of the states at the present step, over the cells: all that later steps and records owe to them."""
+        states = {}
+        for state, (primary, late) in self.delays.items():
+            if state not in self._adjoint.delayed:
+                states[state] = self._of(bar(state)).copy()
+                continue
+            total = self._waiting.get(primary, {}).get(late, np.zeros(self.step.grid.shape, self.launcher.layout.dtype))
+            for other, (its_primary, its_late) in self.delays.items():
+                if its_primary == primary and its_late >= late:
+                    total = total + self._delayed(other, 1 + its_late - late)
+            region = self.step.states[state].region
+            states[state] = total if region is None else np.where(region.inside, total, 0)
+        return states
+
+    def sums(self) -> list[str]:
+        """Arrays that adjoint steps add to: cotangents of coefficients, amplitudes and series."""
+        return [*self.programs.coefficient_bars(), *self.driven()]
+
+    def driven(self) -> list[str]:
+        """Arrays of cotangents of amplitudes and series."""
+        return [*(bar(source_stream(forcing)) for forcing in self.step.forcings), *self._of_series()]
+
+    def arrays(self) -> dict[str, Array]:
+        """Copies of all values that adjoint steps propagate: cotangents of the state, and sums for coefficients and amplitudes."""
+        memory, arrays = self.launcher.memory, self.launcher.arrays
+        found = {name: memory.read(arrays[name]) for name in self.sums()}
+        for name, ring in self.storage.bars.items():
+            found |= {f"{name}/{k}": memory.read(arrays[name], level) for k, level in enumerate(ring.working)}
+        found |= {f"{name}/late {late}": value for name, waiting in self._waiting.items() for late, value in waiting.items()}
+        return {name: value.copy() for name, value in found.items()}
+
+    def put_back(self, arrays: Mapping[str, Array]) -> None:
+        """Continue from the arrays of `arrays`, after `seed`."""
+        self._waiting = {}
+        for key, value in arrays.items():
+            name, _, place = key.partition("/")
+            if place.startswith("late "):
+                self._waiting.setdefault(name, {})[int(place.removeprefix("late "))] = value
+            else:
+                level = self.storage.bars[name].working[int(place)] if place else None
+                self.launcher.memory.write(self.launcher.arrays[name], value, level)
+
+    def largest(self) -> float:
+        """The largest magnitude in the state's present cotangent; NaN if a value is NaN."""
+        return max((_largest(self._of(name)) for name in self.storage.bars), default=0.0)
+
+    def _put(self, name: str, cells: Array) -> None:
+        self.launcher.put_field(name, cells, zero_rules(cells.ndim), self.storage.bars[name].working[-1])
+
+    def _of(self, name: str, later: int = 0) -> Array:
+        """Cotangent of a state `later` steps after the present one, over the cells."""
+        ring = self.storage.bars[name]
+        return self.launcher.cells(name, ring.working[ring.depth - 1 - later])
+
+    def _delayed(self, state: str, later: int) -> Array:
+        """Cotangent of a delayed state, from those of its primary at a later time level."""
+        node, shape, layout = self._adjoint.delayed[state], self.step.grid.shape, self.launcher.layout
+        fields = dict(self._profiles)
+        for name in reads([node]).keys() - self._profiles.keys():
+            cells = self._of(name, later) if name in self.storage.bars else self.launcher.cells(name)
+            fields[name] = pad(cells, layout.halo, zero_rules(len(shape)))  # it is read only in place
+        return evaluate([node], fields, shape, layout.halo)[0].astype(layout.dtype)
+
+    def _of_series(self) -> list[str]:
+        return [bar(name) for name in sorted(self.step.active & self.step.series.keys())]
+
+
+def _largest(values: Array) -> float:
+    """The largest magnitude, without a copy of the values; NaN if a value is NaN."""
+    return float(np.maximum(values.max(), -values.min()))

@@ -1,0 +1,489 @@
+"""Compile kernels, bind them to arrays, and launch them for a bounded time each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.boundary import Rules, extend
+from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
+from diffsim.errors import DiffsimError, HostStageError, PlanError
+from diffsim.expr.graph import Graph
+from diffsim.stepping.declare.points import PointTable
+from diffsim.stepping.ir.names import strip
+from diffsim.stepping.ir.program import HostCall, Place, Program
+from diffsim.stepping.ir.sparse import Sparse
+from diffsim.stepping.ir.stored import StoredFields
+from diffsim.stepping.passes.sharing import cost
+from diffsim.stepping.run.pace import Pace
+from diffsim.stepping.run.queue import Queue, put_numbers
+from diffsim.stepping.run.strips import strip_rows, tile_addresses
+from diffsim.stepping.source import barrier
+from diffsim.stepping.source.device import UNROLL, DeviceKernel
+from diffsim.stepping.source.kernel import (
+    ARRIVALS,
+    BEGIN,
+    CAPACITY,
+    DONE,
+    GATE,
+    LEFT_BEGIN,
+    LEFT_DONE,
+    LOOKS,
+    STEPS,
+    Argument,
+    Kernel,
+    control_size,
+    table_offset,
+)
+from diffsim.stepping.source.slabs import slab_bounds, useful_workers
+from diffsim.stepping.source.wavefront import SIZES, TOGETHER, Wavefront, WavefrontKernel
+from diffsim.stepping.source.workers import WorkerKernel
+from diffsim.typing import Array, IntArray
+
+Tables = Callable[[int, int], Mapping[str, IntArray]]
+"""(steps done, steps of the coming launch) -> the level table of each ring."""
+
+
+def call_name(call: HostCall) -> str:
+    """The name of a host function in messages, by its results."""
+    return f"the function that gives {' and '.join(written.name for written in call.outputs)}"
+
+
+def _most_steps(program: Program) -> int:
+    """Most steps in one level table."""
+    return CAPACITY - max(program.entries.values(), default=0)
+
+
+@contextmanager
+def _told(call: HostCall, step: int) -> Iterator[None]:
+    """Add the number of the step to an error of a host function."""
+    try:
+        yield
+    except DiffsimError as error:
+        raise type(error)(f"in step {step}, {call_name(call)}: {error}") from error
+    except Exception as error:
+        text = f"in step {step}, {call_name(call)} raised {type(error).__name__}: {error}; correct it, or the inputs that lead there"
+        raise HostStageError(text) from error
+
+
+class Launcher:
+    """The arrays of a simulation and the kernels that work on them.
+
+    Args:
+        graph: graph of the programs' expressions.
+        fields: how the arrays are stored.
+        points: point tables by name.
+        generation: generation of the settings for which the layout was made.
+    """
+
+    def __init__(self, graph: Graph, fields: StoredFields, points: Mapping[str, PointTable], generation: int) -> None:
+        self.generation = generation
+        self.graph, self.fields, self.points = graph, fields, dict(points)
+        self.layout, self.slim, self.sparse, self.stacks = fields.layout, fields.slim, fields.sparse, fields.stacks
+        self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
+        self.memory = backend().memory
+        self.arrays: dict[str, Any] = {}
+        self._compiled: dict[tuple[str, int, Wavefront | None], Any] = {}
+        self._bound: dict[tuple[str, int, Wavefront | None], BoundKernel] = {}
+        self._wavefronts: dict[tuple[str, int], list[Wavefront]] = {}
+        self._scratch: Any = None
+        self._controls: dict[str, Any] = {}  # by program, for any number of workers
+        self._tables: dict[tuple[Sparse, str], Any] = {}
+        self._paces: dict[str, Pace] = {}
+        self._queue = Queue(backend().wait)
+        self._parts: dict[str, list[Program | HostCall]] = {}
+        self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
+        """Wraps a function of the user for calls during a run."""
+
+    # arrays
+
+    def allocate(self, name: str, shape: tuple[int, ...]) -> Any:
+        """Allocate a zeroed array `name`. An earlier array of that name is freed first.
+
+        Kernels are bound anew at their next launch.
+        """
+        self.arrays.pop(name, None)
+        self._bound.clear()
+        self.arrays[name] = self.memory.allocate(shape, self.layout.dtype, flat=True)
+        return self.arrays[name]
+
+    def unbind(self) -> None:
+        """Release all arrays that kernels are bound to. Kernels are bound anew at their next launch."""
+        self._bound.clear()
+
+    def field(self, name: str) -> Any:
+        """The array `name`. If there is none, one field is allocated."""
+        levels = (self.stacks[name],) if name in self.stacks else ()
+        return self.arrays[name] if name in self.arrays else self.allocate(name, (*levels, *self.storage(name)))
+
+    def storage(self, name: str) -> tuple[int, ...]:
+        """Shape of the storage of a field, or of a level of a ring."""
+        return self.sparse[name].storage if name in self.sparse else self.layout.storage
+
+    def field_bytes(self, name: str) -> int:
+        """Bytes of a field, or of a level of a ring."""
+        return self.sparse[name].nbytes if name in self.sparse else self.layout.nbytes
+
+    def table_bytes(self) -> int:
+        """Bytes of the tables with the storage and the regions of sparse fields."""
+        return sum(sparse.table.nbytes + sparse.inside.nbytes for sparse in set(self.sparse.values()))
+
+    def put(self, name: str, values: Array) -> None:
+        """Write an array that is no field (a profile, a stream). Allocate it if there is none of its shape."""
+        if name not in self.arrays or tuple(self.arrays[name].shape) != values.shape:
+            self.arrays[name] = self.memory.allocate(values.shape, self.layout.dtype)
+            self._bound.clear()
+        self.memory.write(self.arrays[name], values)
+
+    def put_slim(self, name: str, values: Array | None, steps: int = 1) -> None:
+        """Write a slim field with its halo, shape (steps, ...) if it is a series; None: zero. Allocate it if necessary."""
+        slim, layout = self.slim[name], self.layout
+        shape = (*((steps,) if slim.series else ()), *layout.slim_storage(slim))
+        if math.prod(shape) >= 2**31:
+            raise PlanError(
+                f"{name} has {math.prod(shape)} values in all steps, more than the 2^31 that a kernel can count; take fewer steps"
+            )
+        if name not in self.arrays or tuple(self.arrays[name].shape) != (shape or (1,)):
+            self.allocate(name, shape or (1,))
+
+        def write(stored: npt.NDArray) -> None:
+            stored.fill(0)
+            if values is not None:
+                layout.slim_extended(slim, stored)[...] = values
+                layout.go_on(slim, stored)
+
+        self.memory.fill(self.arrays[name], None, write)
+
+    def slim_cells(self, name: str) -> Array:
+        """The values of a slim field, without its halo: a view on the host, a copy from a GPU."""
+        return self.layout.slim_cells(self.slim[name], self.memory.read(self.arrays[name]))
+
+    def clear(self, name: str, level: int | None = None) -> None:
+        """Set a field, or a level of a ring, to zero."""
+        self.memory.fill(self.field(name), level, lambda stored: stored.fill(0))
+
+    def put_field(self, name: str, cells: Array, rules: Rules, level: int | None = None) -> None:
+        """Write the cells of a field, or of a level of a ring, and its halo by the rules. Cells outside of its region are dropped."""
+        layout, sparse = self.layout, self.sparse.get(name)
+
+        def write(stored: npt.NDArray) -> None:
+            full = stored if sparse is None else np.zeros(layout.storage, layout.dtype)
+            layout.cells(full)[...] = cells
+            if sparse is not None:
+                full[sparse.spread(sparse.inside) == 0] = 0
+            extend(layout.extended(full), layout.halo, rules)
+            if sparse is not None:
+                stored[...] = sparse.gathered(full)
+
+        self.memory.fill(self.field(name), level, write)
+
+    def cells(self, name: str, level: int | None = None) -> Array:
+        """The cells of a field, without its halo: a view on the host, a copy from a GPU or of a sparse field."""
+        stored = self.memory.read(self.field(name), level)
+        return self.layout.cells(self.sparse[name].spread(stored) if name in self.sparse else stored)
+
+    def kept(self, name: str, level: int) -> npt.NDArray:
+        """The values that a saved level of a ring needs: the cells, or the stored values of a sparse field. A view on the host."""
+        return self.memory.read(self.field(name), level) if name in self.sparse else self.cells(name, level)
+
+    def put_kept(self, name: str, values: npt.NDArray, rules: Rules, level: int) -> None:
+        """Write the values that `kept` returned."""
+        if name in self.sparse:
+            self.memory.write(self.field(name), values, level)
+        else:
+            self.put_field(name, values, rules, level)
+
+    def put_strips(self, strips: Mapping[str, IntArray], steps: int) -> None:
+        """Replace the kept tiles by name, and allocate memory for `steps` steps of them. Tiles that are left out are freed.
+
+        Memory of the right size is reused: touching new memory costs more than all work on it.
+        """
+        lanes = (self.layout.lanes,) if self.layout.lanes > 1 else ()
+        shapes = {name: (count, *lanes) for name, count in strip_rows(strips, steps).items()}
+        if not (strips or self.strips):
+            return
+        self._bound.clear()
+        present = {name: tuple(self.arrays[name].shape) for name in self.strips if name in self.arrays}
+        self.strips = dict(strips)  # set before the allocation: if that fails, the allocated arrays are known and freed
+        if present != shapes:
+            for name in present:
+                del self.arrays[name]
+            for name, shape in shapes.items():
+                self.allocate(name, shape)
+
+    def nbytes(self, name: str) -> int:
+        """Bytes of an array."""
+        return math.prod(self.arrays[name].shape) * self.layout.dtype.itemsize
+
+    def move(self, points: Mapping[str, PointTable]) -> None:
+        """Replace point tables. They are arguments of the kernels, so kernels are bound anew but not compiled anew."""
+        self.points |= points
+        self._bound.clear()
+        self._wavefronts.clear()
+
+    # launches
+
+    def source_of(self, program: Program, workers: int | None = None, wavefront: Wavefront | None = None) -> Kernel:
+        """The kernel of a program, as source, for a number of workers (None: all threads)."""
+        threads = backend().threads
+        if threads is None:
+            return DeviceKernel(program, self.graph, self.fields)
+        if wavefront is not None:
+            return WavefrontKernel(program, self.graph, self.fields, workers or threads, wavefront)
+        return WorkerKernel(program, self.graph, self.fields, workers or threads)
+
+    def text_of(self, program: Program) -> str:
+        """The source of a program, with a line for each call of a function on the host."""
+        texts = []
+        for part in program.parts() if any(program.calls) else [program]:
+            texts.append(f"# {call_name(part)}: {', '.join(part.inputs)}" if isinstance(part, HostCall) else self.source_of(part).source)
+        return "\n\n".join(texts)
+
+    def pace(self, program: Program) -> Pace:
+        """The measured pace of the program's launches."""
+        if program.name not in self._paces:
+            threads = backend().threads
+            roots = [nest.roots or [each.node for each in nest.assigns] for nest in program.nests]
+            cycles = self.layout.tile_count * sum(cost(each) + 2 * len(each) for each in roots)
+            self._paces[program.name] = Pace(1 if threads is None else useful_workers(self.layout, threads, cycles))
+        return self._paces[program.name]
+
+    def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
+        """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
+
+        Args:
+            program: the program of a step.
+            first: index of its first step.
+            steps: number of steps.
+            tables: returns the rings' level tables. It is called once for each launch, in order.
+        """
+        if any(program.calls):
+            self._stepwise(program, first, steps, tables)
+            return
+        done, pace = 0, self.pace(program)
+        while done < steps:
+            count = min(steps - done, self._steps_of_launch(program, pace), _most_steps(program))
+            self._describe(program, first + program.direction * done, count, tables(done, count))
+            if isinstance(self._control(program), np.ndarray):
+                self._launch(program, pace)
+            else:
+                self._queue.begin(pace)
+                kernel = self._kernel(program, 1)
+                for t in range(0, count, UNROLL):
+                    kernel(t)
+                self._queue.end(pace, count)
+            done += count
+
+    def _steps_of_launch(self, program: Program, pace: Pace) -> int:
+        """Steps of the coming launch by the pace; where steps are computed together, a multiple of their number."""
+        wavefront = self._wavefront(program, pace.workers())
+        together = 1 if wavefront is None else wavefront.steps
+        return -(-pace.steps() // together) * together
+
+    def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:
+        """`sweep` for a program with calls of host functions: run its parts one after the other, step by step."""
+        if program.name not in self._parts:
+            self._parts[program.name] = program.parts()
+        parts = self._parts[program.name]
+        for done in range(0, steps, _most_steps(program)):
+            count, start = min(steps - done, _most_steps(program)), first + program.direction * done
+            levels = tables(done, count)
+            for part in parts:
+                if isinstance(part, Program):
+                    self._describe(part, start, count, levels)
+            for t in range(count):
+                for part in parts:
+                    if isinstance(part, Program):
+                        self._one_step(part, t)
+                    else:
+                        with _told(part, start + program.direction * t):
+                            self._call(part, program, {name: table[t:] for name, table in levels.items()})
+
+    def _one_step(self, program: Program, t: int) -> None:
+        control = self._control(program)
+        if not isinstance(control, np.ndarray):
+            self._kernel(program, 1)(t)
+            return
+        control[STEPS] = t + 1
+        self._launch(program, self.pace(program), t)
+
+    def _call(self, call: HostCall, program: Program, levels: Mapping[str, IntArray]) -> None:
+        """Call a host function. `levels` has the levels of this step, for each ring."""
+
+        def level(place: Place) -> int | None:
+            return None if place.level is None else int(levels[place.array][place.level])
+
+        given = []
+        for place in (program.places[name] for name in call.inputs):
+            given.append(self.cells(place.array, level(place)).view())
+            given[-1].flags.writeable = False
+        for written, cells in zip(call.outputs, self.outside(call.function)(*given), strict=True):
+            self.put_field(written.target.array, cells, written.rules, level(written.target))
+
+    def _describe(self, program: Program, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
+        """Write the control data of the coming steps for the kernels."""
+        control = self._control(program)
+        parts = {STEPS: np.array((steps, first), np.int32)} | {
+            table_offset(program, a): t for a, t in tables.items() if a in program.entries
+        }
+        if not isinstance(control, np.ndarray) and all(put_numbers(control, at, part) for at, part in parts.items()):
+            return
+        values = control if isinstance(control, np.ndarray) else np.zeros(control_size(program), np.int32)
+        for at, part in parts.items():
+            values[at : at + len(part)] = part
+        if values is not control:
+            self.memory.write(control, values)
+
+    def _launch(self, program: Program, pace: Pace, done: int = 0) -> None:
+        """Launch the steps of `_describe` after the first `done`. Steps that workers abandon are launched again."""
+        control = self._control(program)
+        end = int(control[STEPS])
+        control[DONE], control[BEGIN] = done, 0
+        workers, wavefront = 0, None
+        while control[DONE] < end:
+            if not control[BEGIN]:
+                workers = pace.workers()
+                wavefront = self._wavefront(program, workers, end - int(control[DONE]))
+            elif wavefront is None:  # slabs are of no account between operations, but within a wavefront they are
+                workers = pace.workers()
+            control[STEPS] = end if wavefront is None else end - (end - control[DONE]) % wavefront.steps
+            control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
+            control[LOOKS] = int(barrier.PATIENCE * pace.patience(1 if wavefront is None else wavefront.steps))
+            kernel = self._kernel(program, workers, wavefront)
+            begin = time.perf_counter()
+            kernel()
+            seconds = time.perf_counter() - begin
+            left = bool(control[LEFT_BEGIN])
+            reached = int(control[LEFT_DONE] if left else control[STEPS])
+            begun = 0 if not control[BEGIN] else 1 if wavefront is None else wavefront.steps  # of which an earlier launch did a part
+            steps = reached - int(control[DONE]) - begun
+            if steps > 0 or left:
+                pace.note(max(steps, 0), seconds, left)
+            control[DONE], control[BEGIN] = reached, control[LEFT_BEGIN]
+
+    def _wavefront(self, program: Program, workers: int, most: int = TOGETHER[0]) -> Wavefront | None:
+        """How up to `most` steps are computed together, or None if each is computed alone."""
+        if backend().threads is None:
+            return None
+        key = program.name, workers
+        if key not in self._wavefronts:
+            tallest = max((self.points[gather.points].tallest for gather in program.gathers), default=0)
+            sizes = [size for size in SIZES if size >= tallest][: 1 + (tallest == 0)] or [tallest]
+            found = [Wavefront.of(program, self.fields, workers, *each) for each in itertools.product(TOGETHER, reversed(sizes))]
+            self._wavefronts[key] = [each for each in found if each is not None and each.pays(program, self.fields, workers)]
+        return next((each for each in self._wavefronts[key] if each.steps <= most), None)
+
+    def _control(self, program: Program) -> Any:
+        """The control array of a program's kernels."""
+        if program.name not in self._controls:
+            self._controls[program.name] = self.memory.allocate((control_size(program),), np.int32)
+        return self._controls[program.name]
+
+    def _kernel(self, program: Program, workers: int, wavefront: Wavefront | None = None) -> BoundKernel:
+        key = (program.name, workers, wavefront)
+        if key not in self._bound:
+            with lock:
+                check_generation(self.generation)
+                self._bound[key] = self._bind(key, self.source_of(program, workers, wavefront), self._control(program), workers)
+        return self._bound[key]
+
+    def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel, control: Any, workers: int) -> BoundKernel:
+        if key not in self._compiled:
+            self._compiled[key] = kernel.compile()
+        given = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
+        arguments = [given[a.kind]() if a.kind in given else self._argument(a, workers) for a in kernel.arguments]
+        plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
+        if isinstance(kernel, DeviceKernel):
+            plain.append(0)
+        return BoundKernel(self._compiled[key], plain)
+
+    def _rolled(self, kernel: Kernel) -> Any:
+        """Memory for the values that a kernel keeps. Kernels run one after the other, so they share it."""
+        size = kernel.rolled_tiles * self.layout.lanes
+        if self._scratch is None or self._scratch.shape[0] < size:
+            self._scratch = self.memory.allocate((size,), self.layout.dtype, flat=True)
+        return self.memory.flat(self._scratch, self.layout.lanes)
+
+    def _argument(self, argument: Argument, workers: int) -> Any:
+        if argument.kind in ("ring", "field", "slim", "stream"):
+            array = self.field(argument.key)
+            tiled = argument.kind != "slim" or self.layout.tiled(self.slim[argument.key])
+            if argument.kind == "stream":
+                return array
+            flat = self.memory.flat(array, self.layout.lanes if tiled else 1)
+            return displaced(flat, argument.cells) if argument.cells else flat
+        if argument.key in self.strips:
+            return self._strip_argument(argument, workers)
+        if argument.kind in ("chunks", "inside"):
+            return self._table(self.sparse[argument.key], argument.kind)
+        table = self.points[argument.key]
+        cells, starts, members, weights = table.by_cell
+        pieces: dict[str, Callable[[], Array | IntArray]] = {
+            "point starts": lambda: table.starts,
+            "point cells": lambda: self._stored(table.cells),
+            "point weights": lambda: table.weights,
+            "point order": lambda: table.by_row[0],
+            "point rows": lambda: np.searchsorted(table.by_row[1], np.arange(self.layout.rows[0] + 1)),
+            "cells": lambda: self._stored(cells),
+            "starts": lambda: starts,
+            "members": lambda: members,
+            "weights": lambda: weights,
+            "rows": lambda: self._first_of_rows(cells),
+        }
+        return self._copied(pieces[argument.kind](), self.layout.dtype if "weights" in argument.kind else np.dtype(np.int32))
+
+    def _table(self, sparse: Sparse, kind: str) -> Any:
+        """The chunk table of a sparse field, or its region. All fields and kernels share the array."""
+        if (sparse, kind) not in self._tables:
+            values = sparse.table if kind == "chunks" else sparse.inside.reshape(-1)
+            array = self.memory.allocate(values.shape, values.dtype, flat=True)
+            self.memory.write(array, values)
+            self._tables[sparse, kind] = array if kind == "chunks" else self.memory.flat(array, self.layout.lanes)
+        return self._tables[sparse, kind]
+
+    def _strip_argument(self, argument: Argument, workers: int) -> Any:
+        if argument.kind == "strip":
+            return self.memory.flat(self.arrays[argument.key], self.layout.lanes)
+        tiles = self.strips[argument.key]
+        values = self._slabs(tiles, workers) if argument.kind == "slabs" else self._addresses(argument.key, tiles)
+        return self._copied(values, np.dtype(np.int32))
+
+    def _copied(self, values: Array | IntArray, dtype: np.dtype) -> Any:
+        array = self.memory.allocate(values.shape, dtype)
+        self.memory.write(array, values.astype(dtype))
+        return array
+
+    def stored_tiles(self, name: str, tiles: IntArray) -> IntArray:
+        """The tiles (see `damped_tiles`) that a field stores."""
+        if name not in self.sparse:
+            return tiles
+        sparse = self.sparse[name]
+        return tiles[sparse.table[tile_addresses(tiles, self.layout) // sparse.chunk] > 0]
+
+    def _addresses(self, name: str, tiles: IntArray) -> IntArray:
+        """The storage addresses of the tiles of a state that the array `name` keeps."""
+        found = tile_addresses(tiles, self.layout)
+        sparse = next((each for state, each in self.sparse.items() if strip(state) == name), None)
+        return found if sparse is None else sparse.addresses(found)
+
+    def _first_of_rows(self, cells: IntArray) -> IntArray:
+        """The index of the first cell of each row of the first axis, and the number of cells. Cells are in C order."""
+        rows = cells[:, 0] if self.layout.rows == self.layout.shape[:-1] else np.zeros(len(cells))
+        return np.searchsorted(rows, np.arange(self.layout.rows[0] + 1))
+
+    def _slabs(self, tiles: IntArray, workers: int) -> IntArray:
+        """The index of the first tile of each worker's slab, and the number of tiles."""
+        return self._first_of_rows(tiles)[slab_bounds(self.layout, workers)]
+
+    def _stored(self, cells: IntArray) -> IntArray:
+        """Cells as row indices in storage and a padded position along the last axis."""
+        layout = self.layout
+        out = cells + np.array([*layout.halo[:-1], layout.halo_tiles * layout.lanes])
+        return np.pad(out, ((0, 0), (1, 0))) if len(layout.shape) == 1 else out

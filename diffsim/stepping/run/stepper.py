@@ -1,0 +1,363 @@
+"""A traced step with its states, which a checkpointing schedule drives.
+
+The stepper holds one working state. It can be advanced, recorded, saved, loaded and reversed. Saving and loading move
+no data (`diffsim.stepping.ir.levels`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from diffsim.boundary import extend, zero_rules
+from diffsim.engine import check_generation, settings
+from diffsim.errors import ScheduleError, ShapeError
+from diffsim.stepping.declare.points import PointTable
+from diffsim.stepping.derive.forward import receiver_points, receiver_stream, ring_depths, source_stream
+from diffsim.stepping.derive.programs import Programs
+from diffsim.stepping.derive.undo import undo, why_not
+from diffsim.stepping.ir.levels import Residuals
+from diffsim.stepping.ir.program import Program
+from diffsim.stepping.run.backwards import Backwards
+from diffsim.stepping.run.cotangents import Cotangents
+from diffsim.stepping.run.launcher import Launcher
+from diffsim.stepping.run.rounding import Rounding
+from diffsim.stepping.run.storage import Storage
+from diffsim.stepping.trace.trace import TracedStep, profile_array
+from diffsim.typing import Array, IntArray
+
+ERRORS = "errors of rounding"
+"""Key of the estimated errors in `cotangent_arrays`."""
+
+
+class Stepper:
+    """A step on the present arch.
+
+    Args:
+        step: the traced step.
+        points: table of each point set that the programs name (`source_points`, `receiver_points`).
+        records: states that are sampled at receivers.
+        dtype: np.float32 or np.float64.
+        differentiable: whether `reverse` will be called.
+    """
+
+    def __init__(
+        self, step: TracedStep, points: Mapping[str, PointTable], records: Sequence[str], dtype: np.dtype, differentiable: bool = True
+    ) -> None:
+        self.step, self.records, self.dtype = step, tuple(records), np.dtype(dtype)
+        generation = settings().generation
+        self.delays, self.depths = step.delays(), ring_depths(step)
+        for state in records:
+            if state not in self.depths:
+                raise ShapeError(f"receivers record {state}, which is an earlier value of {self.delays[state][0]}; record that one")
+        self.programs = Programs(step, records, self.dtype, differentiable)
+        self.forward, self.adjoint, self.recorded = self.programs.forward, self.programs.adjoint, self.programs.recorded
+        self.needs_primal, self.layout = self.programs.needs_primal, self.programs.layout
+        self.launcher = Launcher(step.graph, self.programs.stored_fields(), points, generation)
+        self.storage = Storage(self.programs, self.launcher)
+        self.steps = 0
+        self._records: list[tuple[range, bool]] = []  # steps of each record, and whether it keeps residuals, not states; the newest last
+        self._residuals = Residuals(0)
+        self._undoing: Backwards | None = None  # if the steps of this run will be undone
+        self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
+        self._put_profiles()
+        self.cotangents = Cotangents(self.programs, self.launcher, self.storage, self.records, self._profiles)
+
+    # input and output
+
+    def _put_profiles(self) -> None:
+        layout, ndim = self.layout, self.step.grid.ndim
+        for name, profile in self.step.profiles.items():
+            values = profile_array(profile, self.step.grid, layout.halo, self.dtype)
+            self._profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(ndim)])
+            self.launcher.put_slim(name, values)
+
+    def set_coefficients(self, values: Mapping[str, Array]) -> None:
+        """Set the coefficients over the cells. Boundary rules fill their halos."""
+        for name, placed in self.step.coefficients.items():
+            self.launcher.put_field(name, values[name], placed.rules)
+
+    def start(self, states: Mapping[str, Array], driven: Mapping[str, Array], steps: int, undone: bool = False) -> None:
+        """Set the state before step 0 and the driving amplitudes and series, and clear the records.
+
+        Args:
+            states: states over the cells.
+            driven: amplitudes of the forcings, shape (steps, points), and series, shape (steps, cells along each of their axes).
+            steps: number of steps in the run.
+            undone: whether steps will be undone. Then values that cannot be computed backwards are kept.
+        """
+        check_generation(self.launcher.generation)
+        self.storage.require(self.storage.rings)
+        self.steps, self._records = steps, []
+        self._residuals = Residuals(self.launcher.arrays[self.recorded.names[0]].shape[0] if self.recorded else 0)
+        for ring in self.storage.rings.values():
+            ring.clear()
+        for name in self.delays:
+            self.launcher.put_field(self.delays[name][0], states[name], self.step.states[name].rules, self._level(name))
+        for forcing in self.step.forcings:
+            self.launcher.put(source_stream(forcing), np.ascontiguousarray(driven[forcing], self.dtype))
+        self._start_slim(driven, steps)
+        for state in self.records:
+            trace = self._no_traces(state)
+            trace[0] = self.launcher.points[receiver_points(state)].gather(self.launcher.cells(state, self._level(state)))
+            self.launcher.put(receiver_stream(state), trace)
+        self._undoing = self.backwards if undone else None
+        if self._rounding is not None:
+            self._rounding.begin()
+        if self._undoing is not None:
+            self._undoing.start({name: self.launcher.cells(name) for name in self.step.coefficients}, steps)
+        elif self.launcher.strips:
+            self.launcher.put_strips({}, 0)
+
+    def _start_slim(self, driven: Mapping[str, Array], steps: int) -> None:
+        """Write the arrays with a value for each step: series with their halos, times, and zeros for numbers that steps compute."""
+        layout, slim = self.layout, self.launcher.slim
+        for name, placed in self.step.series.items():
+            axes = placed.axes or ()
+            values = np.zeros((steps, *(layout.shape[a] + 2 * layout.halo[a] for a in axes)), self.dtype)
+            values[(slice(None), *(slice(layout.halo[a], layout.halo[a] + layout.shape[a]) for a in axes))] = driven[name]
+            none = zero_rules(1)
+            extend(values, (0, *(layout.halo[a] for a in axes)), (*none, *(placed.rules[a] for a in axes)))
+            self.launcher.put_slim(name, values, steps)
+        for name in self.step.clock:
+            self.launcher.put_slim(name, np.arange(steps) * (self.step.graph.dt if name == "t" else 1), steps)
+        for name in slim.keys() - self.step.fixed:
+            self.launcher.put_slim(name, None, steps)
+
+    def _level(self, state: str) -> int:
+        """The present pool level of a state."""
+        primary, late = self.delays[state]
+        return self.storage.rings[primary].working[self.depths[primary] - 1 - late]
+
+    def _no_traces(self, state: str) -> Array:
+        return np.zeros((self.steps + 1, self.launcher.points[receiver_points(state)].count), self.dtype)
+
+    def state(self) -> dict[str, Array]:
+        """Copies of the working state's fields, over the cells along their axes."""
+        cells = {name: self.launcher.cells(self.delays[name][0], self._level(name)) for name in self.delays}
+        return {name: self.step.states[name].of_cells(value).copy() for name, value in cells.items()}
+
+    def traces(self) -> dict[str, Array]:
+        """The records of the receivers, shape (steps + 1, receivers) for each state."""
+        return {state: self._read(receiver_stream(state))[: self.steps + 1] for state in self.records}
+
+    def end_at(self, steps: int) -> None:
+        """End the run after `steps` steps, fewer than it was started for."""
+        self.steps = steps
+
+    def _read(self, stream: str) -> Array:
+        return self.launcher.memory.read(self.launcher.arrays[stream]).copy()
+
+    # the protocol of schedules
+
+    def save(self, step: int, slot: int) -> None:
+        """Save the working state in a slot."""
+        for ring in self.storage.rings.values():
+            ring.save(slot)
+
+    def load(self, step: int, slot: int) -> None:
+        """Make the state in a slot the working state."""
+        if self._rounding is not None:
+            self._rounding.drop(self.storage.rings)
+        for ring in self.storage.rings.values():
+            ring.load(slot)
+
+    def free(self, slot: int) -> None:
+        """Free the state in a slot."""
+        for ring in self.storage.rings.values():
+            ring.release(slot)
+
+    def advance(self, start: int, stop: int) -> None:
+        """Advance the working state from step `start` to `stop`."""
+        program = self.forward if self._undoing is None else self._undoing.forward
+
+        def sweep() -> None:
+            self.launcher.sweep(program, start, stop - start, lambda done, count: self._advanced(count))
+
+        if self._rounding is not None and self._rounding.forked:  # first, so that the working state's records overwrite its records
+            with self._rounding.second(self.storage.rings):
+                sweep()
+        sweep()
+
+    def _advanced(self, count: int) -> dict[str, IntArray]:
+        return {name: ring.advance(count) for name, ring in self.storage.rings.items()}
+
+    def record(self, start: int, stop: int) -> None:
+        """Advance, and keep the values that the adjoints of these steps need: nothing, residuals, or every state.
+
+        Raises:
+            ScheduleError: steps are undone in this run. That needs stored damped cells, which a record does not store.
+        """
+        if not (self.needs_primal and self.recorded):
+            self.keep(start, stop)
+            return
+        self._require_recordable(start, stop)
+        names, levels = self.recorded.names, self._residuals.record(stop - start)
+
+        def residual_levels(done: int, count: int) -> dict[str, IntArray]:
+            return self._advanced(count) | dict.fromkeys(names, levels[done : done + count])
+
+        self.launcher.sweep(self.recorded.forward, start, stop - start, residual_levels)
+        self._records.append((range(start, stop), True))
+
+    def keep(self, start: int, stop: int) -> None:
+        """Advance, and keep every state in free levels if the adjoints need states. The levels of n slots are enough for n states.
+
+        Raises:
+            ScheduleError: see `record`.
+        """
+        self._require_recordable(start, stop)
+        if self.needs_primal:
+            tables = {name: ring.record(stop - start, start) for name, ring in self.storage.rings.items()}
+
+            def state_levels(done: int, count: int) -> dict[str, IntArray]:
+                return {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
+
+            self.launcher.sweep(self.forward, start, stop - start, state_levels)
+        else:
+            self.advance(start, stop)
+        self._records.append((range(start, stop), False))
+
+    def _require_recordable(self, start: int, stop: int) -> None:
+        if self._undoing is not None and self._undoing.forward is not self.forward:
+            raise ScheduleError(f"steps {start} to {stop} cannot be recorded in a run whose steps are undone; advance them, and undo them")
+        if self._rounding is not None and self._rounding.forked:
+            raise ScheduleError(
+                f"steps {start} to {stop} cannot be recorded from a state that was computed backwards; load a kept one first"
+            )
+
+    def reverse(self, start: int, stop: int) -> None:
+        """Run the adjoints of steps stop - 1 down to start: the newest record, one step from the working state, or both if states are
+        kept."""
+        assert self.adjoint is not None
+        steps, residuals = self._records[-1] if self._records else (range(0), False)
+        held = bool(steps) and (steps == range(start, stop) or (not residuals and steps == range(start, stop - 1)))
+        if self.needs_primal and stop - start > 1 and not held:
+            raise ScheduleError(f"steps {start} to {stop} cannot be reversed at once: they were not recorded; record them, or reverse one")
+        program = self.recorded.adjoint if self.recorded and held and residuals else self.adjoint.program
+        rounding = None if held or self._undoing is None else self._undoing.rounding
+        while stop > start:
+            # cotangents of delayed final states enter one step at a time, in the first steps of the sweep
+            count = 1 if self.cotangents.waiting else stop - start
+            adjoint = functools.partial(self._reverse, program, stop, count, held)
+            if rounding is not None and rounding.forked and rounding.wants():
+                rounding.sample(self.storage.rings, self.storage.bars, start, adjoint)
+            else:
+                adjoint()
+            self.cotangents.enter()
+            stop -= count
+        if held:
+            self._drop_record()
+
+    def _reverse(self, program: Program, stop: int, count: int, held: bool) -> None:
+        def levels(done: int, number: int) -> dict[str, IntArray]:
+            return self._primal_levels(stop - done, number, held) | {name: ring.advance(number) for name, ring in self.storage.bars.items()}
+
+        self.launcher.sweep(program, stop - 1, count, levels)
+
+    def _drop_record(self) -> None:
+        _, residuals = self._records.pop()
+        if residuals:
+            self._residuals.drop_record()
+        elif self.needs_primal:
+            for ring in self.storage.rings.values():
+                ring.drop_record()
+
+    def _primal_levels(self, stop: int, count: int, held: bool) -> dict[str, IntArray]:
+        """Levels of the forward run's fields that the adjoints of steps stop - 1, stop - 2, ... read."""
+        if not self.needs_primal:
+            return {}
+        if not held:
+            return {name: np.array(ring.working[::-1], np.int32) for name, ring in self.storage.rings.items()}
+        steps, residuals = self._records[-1]
+        if self.recorded and residuals:
+            return dict.fromkeys(self.recorded.names, self._residuals.recorded_before(stop - steps.start, count))
+        return {name: ring.recorded_before(stop, count) for name, ring in self.storage.rings.items()}
+
+    # steps run backwards
+
+    @functools.cached_property
+    def backwards(self) -> Backwards | None:
+        """The object that undoes steps, or None."""
+        found = undo(self.step)
+        if found is None or any(found.program.in_place(n) != self.forward.in_place(n) for n, depth in self.depths.items() if depth > 1):
+            return None
+        rules = {name: placed.rules for name, placed in self.step.coefficients.items()}
+        return Backwards(found, self.forward, self.launcher, self._profiles, rules, self._second_run())
+
+    def _second_run(self) -> Rounding | None:
+        """The object that estimates the effect of the states' rounding errors on the gradient, or None if there is no effect."""
+        if self.adjoint is None or not self.needs_primal:
+            return None
+        carried = sorted(self.adjoint.depths.keys() & self.adjoint.program.affected_by(self.depths))
+        rules = {name: self.step.states[name].rules for name in self.depths}
+        return Rounding(self.launcher, rules, self.programs.coefficient_bars(), self.cotangents.driven(), carried)
+
+    def undo(self, start: int, stop: int) -> None:
+        """Undo the working state from step `stop` to `start`."""
+        if self.backwards is None:
+            raise ScheduleError(f"this step cannot be undone: {why_not(self.step)}; use another schedule")
+        if self._undoing is None:
+            raise ScheduleError("expected a run that was started to be undone, got one that was not; let the schedule say so, by `undone`")
+        self.backwards.undo(self.storage.rings, start, stop)
+
+    def compare(self, step: int, slot: int) -> None:
+        """Compare the working state, which was computed backwards, with the kept state `step`."""
+        if self._rounding is not None and self._rounding.forked and self.adjoint is not None:
+            adjoint = functools.partial(self._reverse, self.adjoint.program, step + 1, 1, False)
+            self._rounding.compare(self.storage.rings, self.storage.bars, slot, step, adjoint)
+
+    def drift(self) -> float:
+        """Estimated relative error of the gradient by states that were computed backwards; NaN if a value is NaN."""
+        return 0.0 if self._rounding is None else self._rounding.drift(self.storage.rings)
+
+    @property
+    def _rounding(self) -> Rounding | None:
+        return None if self._undoing is None else self._undoing.rounding
+
+    @property
+    def tolerated_drift(self) -> float:
+        """Largest allowed drift if the schedule sets none: 1e-3 in f32, 1e-6 in f64."""
+        return 1e-3 if self.dtype == np.float32 else 1e-6
+
+    # states outside of this stepper
+
+    def state_arrays(self) -> list[Array]:
+        """The working state over the cells, with its earlier values, oldest first. On the host these are views, valid until the stepper
+        runs on.
+
+        Halos follow from the cells, and the padding in memory has no meaning. For a state that exists only in a region, the stored values
+        are returned.
+        """
+        return [self.launcher.kept(name, level) for name, ring in self.storage.rings.items() for level in ring.working]
+
+    def set_state(self, arrays: Sequence[Array]) -> None:
+        """Copy a state from `state_arrays` to the working state."""
+        values = iter(arrays)
+        for name, ring in self.storage.rings.items():
+            for level in ring.renew():
+                self.launcher.put_kept(name, next(values), self.step.states[name].rules, level)
+
+    def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array]) -> None:
+        """Start the reverse sweep from cotangents of the final state and of the records. Entries left out count as zero."""
+        self.cotangents.seed(final, traces, self.steps)
+
+    def cotangent_size(self) -> float:
+        """The largest magnitude in the state's present cotangent."""
+        return self.cotangents.largest()
+
+    def cotangent_arrays(self) -> dict[str, Array]:
+        """Copies of all values that `reverse` propagates, with the estimated errors of rounding if steps are undone."""
+        return self.cotangents.arrays() | ({} if self._rounding is None else {ERRORS: self._rounding.errors.copy()})
+
+    def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
+        """Continue from arrays of `cotangent_arrays`, after `seed`."""
+        if self._rounding is not None and ERRORS in arrays:
+            self._rounding.errors[...] = arrays[ERRORS]
+        self.cotangents.put_back({name: values for name, values in arrays.items() if name != ERRORS})
+
+    def outputs(self) -> list[Array]:
+        """The stored records of the receivers."""
+        return [self.launcher.memory.read(self.launcher.arrays[receiver_stream(state)]) for state in self.records]

@@ -1,0 +1,141 @@
+"""Memory of a step's fields: pools of time levels for states and cotangents, and single fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from diffsim.base import buffers
+from diffsim.errors import PlanError, StaleValueError
+from diffsim.stepping.derive.forward import ring_depths
+from diffsim.stepping.derive.programs import Programs
+from diffsim.stepping.ir.levels import Ring
+from diffsim.stepping.ir.program import Program
+from diffsim.stepping.run.launcher import Launcher
+
+
+class Storage:
+    """The memory of a run, and its sizes.
+
+    Args:
+        programs: programs of the step.
+        launcher: owner of the arrays.
+
+    Attributes:
+        rings: levels of each state with storage of its own.
+        bars: levels of each cotangent.
+    """
+
+    def __init__(self, programs: Programs, launcher: Launcher) -> None:
+        self._programs, self._launcher, self._depths = programs, launcher, ring_depths(programs.step)
+        self.rings: dict[str, Ring] = {}
+        self.bars: dict[str, Ring] = {}
+        self._unneeded = False  # whether unused memory may be left of arrays that were exchanged, or of earlier simulations
+
+    def plan(self, slots: int, recorded: int, exact: bool = False, undone: bool = False) -> None:
+        """Allocate memory for `slots` saved states and a record of `recorded` steps.
+
+        Args:
+            slots: number of saved states.
+            recorded: number of recorded steps.
+            exact: free memory in excess of that; otherwise it is kept for later runs.
+            undone: also allocate a second state and the next level of its cotangents, for steps that will be undone.
+
+        Raises:
+            PlanError: an array would be too large.
+            MemoryError: there is too little memory. All storage is freed.
+        """
+        recorded = recorded if self._programs.needs_primal else 0
+        second = int(undone and self._programs.needs_primal)
+        slots += second
+        most = max(slots * max(self._depths.values(), default=1) + 4, 0) + recorded
+        if most * self._launcher.layout.tile_count >= 2**31:
+            raise PlanError(
+                f"{slots} slots and {recorded} recorded steps need {most} levels of {self._launcher.layout.tile_count} tiles, "
+                f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
+            )
+        kept = 0 if self._programs.recorded else recorded
+        try:
+            for name, depth in self._depths.items():
+                levels = slots * depth + self._working_levels(self._programs.forward, name, depth) + kept
+                if self._grow(name, levels, exact):
+                    self.rings[name] = Ring(depth, self._programs.forward.in_place(name), levels)
+            for name in self._programs.recorded.names if self._programs.recorded else ():
+                self._grow(name, max(recorded, 1), exact)
+            for name, depth in self._programs.adjoint.depths.items() if self._programs.adjoint else ():
+                assert self._programs.adjoint is not None
+                levels = self._working_levels(self._programs.adjoint.program, name, depth) + second
+                if self._grow(name, levels, exact):
+                    self.bars[name] = Ring(depth, self._programs.adjoint.program.in_place(name), levels)
+            if self._unneeded:  # all large arrays have their memory now
+                buffers.release()
+                self._unneeded = False
+        except BaseException:  # with more levels in a ring than in its array, kernels would write past the end
+            self.release()
+            raise
+
+    def _grow(self, name: str, levels: int, exact: bool) -> bool:
+        """Allocate an array of `levels` levels unless there is one. Return whether it was allocated."""
+        present = self._launcher.arrays[name].shape[0] if name in self._launcher.arrays else 0
+        if present == levels or (present > levels and not exact):
+            return False
+        self._launcher.allocate(name, (levels, *self._launcher.storage(name)))
+        self._unneeded = self._unneeded or exact or present > 0
+        return True
+
+    def release(self) -> None:
+        """Free the storage of all fields. `plan` allocates it anew, in the requested size."""
+        arrays = self._launcher.arrays
+        for name in self._programs.fields() & arrays.keys():
+            del arrays[name]
+        self._launcher.put_strips({}, 0)
+        self._launcher.unbind()
+        self.rings, self.bars = {}, {}
+
+    def require(self, rings: Mapping[str, Ring]) -> None:
+        """Raise unless the array of each ring has all of its levels."""
+        for name, ring in rings.items():
+            levels = self._launcher.arrays[name].shape[0] if name in self._launcher.arrays else 0
+            if levels != ring.capacity:
+                raise StaleValueError(
+                    f"expected {ring.capacity} levels of storage for {name}, got {levels}: it was given back or exchanged; plan anew"
+                )
+
+    @staticmethod
+    def _working_levels(program: Program, name: str, depth: int) -> int:
+        return Ring.working_levels(depth, program.in_place(name))
+
+    def state_bytes(self) -> int:
+        """Bytes of one saved state."""
+        return sum(depth * self._launcher.field_bytes(name) for name, depth in self._depths.items())
+
+    def recorded_bytes(self) -> int:
+        """Bytes that each step of a record keeps: none if the adjoint needs no states."""
+        if not self._programs.needs_primal:
+            return 0
+        recorded = self._programs.recorded
+        return sum(map(self._launcher.field_bytes, recorded.names if recorded else self._depths))
+
+    def working_bytes(self) -> int:
+        """Bytes of all other fields: the working state, cotangents, coefficients and their gradients, intermediate fields."""
+        forward, adjoint, recorded = self._programs.forward, self._programs.adjoint, self._programs.recorded
+        levels = {name: self._working_levels(forward, name, depth) for name, depth in self._depths.items()}
+        if adjoint:
+            levels |= {name: self._working_levels(adjoint.program, name, depth) for name, depth in adjoint.depths.items()}
+        single = self._programs.fields() - levels.keys() - set(recorded.names if recorded else ())
+        levels |= {name: self._launcher.stacks.get(name, 1) for name in single}
+        return sum(count * self._launcher.field_bytes(name) for name, count in levels.items()) + self._launcher.table_bytes()
+
+    def second_bytes(self) -> int:
+        """Bytes that undoing needs in addition to strips: a second state, and one more level of cotangents; 0 if no gradient needs the
+        states."""
+        if self._programs.adjoint is None or not self._programs.needs_primal:
+            return 0
+        return self.state_bytes() + sum(map(self._launcher.field_bytes, self._programs.adjoint.depths))
+
+    def second_copies(self) -> int:
+        """Additional fields of the second run: changes of a state, gradients before and after a sample, and their differences."""
+        return 1 + 4 * len(self._programs.coefficient_bars()) + 2 * len(self._depths) if self._programs.needs_primal else 0
+
+    def allocated_bytes(self) -> int:
+        """Bytes of all fields now."""
+        return sum(self._launcher.nbytes(name) for name in self._programs.fields() if name in self._launcher.arrays)

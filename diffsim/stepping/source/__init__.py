@@ -1,0 +1,1 @@
+"""A program as Taichi source, for the workers of a CPU and for a GPU."""

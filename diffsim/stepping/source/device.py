@@ -1,0 +1,252 @@
+"""The GPU kernel: each loop nest is a parallel top-level loop over the cells, a few steps unrolled in one launch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from types import MappingProxyType
+
+from diffsim.boundary import Rules, fills
+from diffsim.expr.source import Sources, StoredSource, TileWriter, identifier, row_start
+from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, Strip, Total
+from diffsim.stepping.source.kernel import FIRST, STEPS, Kernel, combined, weighted
+
+UNROLL = 4
+"""Steps in one launch."""
+POINT_THREADS = 1024
+"""Threads for the points of a table, each of which takes every so many. With a number that only the table knows, Taichi starts as many
+threads as the device holds."""
+
+
+class DeviceKernel(Kernel):
+    """Source of a program for a GPU. Besides the arrays it takes `begin`, the local index of its first step."""
+
+    def _write(self) -> None:
+        text, program = self.text, self.program
+        text("@ti.kernel")
+        with text.block(self.header(", begin: ti.i32")):
+            count = 1 if program.alone else UNROLL
+            joins = self._joining()
+            for step in range(count):
+                for index, operation in enumerate(program.operations):
+                    if isinstance(operation, Loop):
+                        self._loop(operation, step)
+                    elif index not in joins or step == count - 1:
+                        self._operation(operation, str(index), step)
+
+    def _joining(self) -> dict[int, PointGather]:
+        """The sums at points with which a step ends, if the first loop of the next step can compute them.
+
+        That loop may not write what they read. Both are levels of a ring, in its entries t + a and t + 1 + b, which are other memory unless
+        they are a multiple of the ring's period apart. The next step must use entry t + a too: an older one may be lost.
+        """
+        operations, program = self.program.operations, self.program
+        out: dict[int, PointGather] = {}
+        if program.alone or not operations or not isinstance(operations[0], Nest) or not operations[0].assigns:
+            return out
+        targets = [assign.target for assign in operations[0].assigns]
+        for index in reversed(range(1, len(operations))):
+            gather = operations[index]
+            if not isinstance(gather, PointGather):
+                break
+            places = [program.places[name] for name in program.reads([gather.node]) if name not in self.slim]
+            if any(not self._untouched(place, targets) for place in places):
+                break
+            out[index] = gather
+        return dict(sorted(out.items()))
+
+    def _untouched(self, place: Place, targets: Sequence[Place]) -> bool:
+        """Whether the next step's assignments to `targets` leave what this step has at `place`."""
+        same = [target for target in targets if target.array == place.array]
+        if not same:
+            return True
+        if place.level is None or place.size or any(target.level is None or target.size for target in same):
+            return False
+        used = {other.level for other in self.levels_used if other.array == place.array}
+        period = self.program.period(place.array)
+        return place.level - 1 in used and all((target.level + 1 - place.level) % period for target in same if target.level is not None)
+
+    @contextmanager
+    def _each(self, name: str, count: str, step: int, first: str = "w", threads: int | None = None) -> Iterator[None]:
+        """Turns `name` = 0 ... `count` - 1, one for each of the threads, or more. They are a top-level loop, unless `first` is given, the
+        number of a thread of the loop around, which has so many `threads`.
+        """
+        text = self.text
+        with ExitStack() as blocks:
+            if threads is None:
+                threads = POINT_THREADS
+                blocks.enter_context(text.block(f"for {first} in range({threads})"))
+            text(f"{name} = {first}")
+            with text.block(f"while {name} < {count}"):
+                with self._step(step):
+                    yield
+                text(f"{name} = {name} + {threads}")
+
+    _lap = 0
+
+    def _loop(self, loop: Loop, step: int) -> None:
+        """Unroll all laps in the source, because the outermost loops of a GPU kernel are those over cells."""
+        laps = range(loop.count)
+        for self._lap in reversed(laps) if loop.down else laps:
+            for number, operation in enumerate(loop.operations):
+                self._operation(operation, f"lap_{number}", step)
+
+    def _operation(self, operation: Operation, index: str, step: int) -> None:
+        if isinstance(operation, Nest):
+            self._nest(operation, step, self._joining() if step and operation is self.program.operations[0] else {})
+        elif isinstance(operation, Strip):
+            self._strip(operation, step, back=False)
+        elif isinstance(operation, PointGather):
+            with self._each("r", f"{identifier(operation.points)}_point_starts.shape[0] - 1", step):
+                self.write_gather(operation, index)
+        elif isinstance(operation, Total):
+            self._total(operation, step)
+
+    def _total(self, total: Total, step: int) -> None:
+        """Compute each place of the target by one thread."""
+        layout, last = self.layout, self.ndim - 1
+        kept = {axis: self.rows[axis] if axis < last else "j" for axis in total.slim.axes}
+        first, counts = (*layout.halo[:-1], layout.halo_tiles), (*layout.shape[:-1], layout.tiles)
+        ranges = [f"({first[axis]}, {first[axis] + counts[axis]})" for axis in kept] or ["1"]
+        with self.text.block(f"for {', '.join(kept.values()) or 'e'} in ti.ndrange({', '.join(ranges)})"), self._step(step):
+            self.write_total(total, kept)
+
+    @contextmanager
+    def _step(self, step: int) -> Iterator[None]:
+        """The locals of a step, and the guard that ends a launch early. Every top-level loop needs its own."""
+        text, program = self.text, self.program
+        text(f"t = begin + {step}")
+        with text.block(f"if t < control[{STEPS}]"):
+            text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
+            if any(place.turns for place in self.levels_used):
+                text(f"lap = {self._lap}")
+            for place in self.levels_used:
+                text(f"{self.level(place)} = {self.level_start(place)}")
+            yield
+
+    def _nest(self, nest: Nest, step: int, joined: Mapping[int, PointGather]) -> None:
+        """The loops of a nest. The first of them also computes the sums `joined` of the step before."""
+        text, folds = self.text, self.folds(nest)
+        beyond = tuple(max((far[axis] for _, far, _ in folds), default=0) for axis in range(self.ndim))
+        for group in nest.groups:
+            low, high = ([a + b for a, b in zip(ends, beyond, strict=True)] for ends in (group.low, group.high))
+            with self._cells(low, high, step, joined):
+                writer = TileWriter(text, self.sources)
+                for name, value in [(name, writer(node)) for name, node in group.values.items()]:
+                    text(f"rolled[{self._kept[name]} + at] = {value}")
+            joined = {}
+        roots = nest.roots or tuple(a.node for a in nest.assigns)
+        if nest.assigns:
+            none = (0,) * self.ndim
+            with self._cells(none, none, step, joined):
+                self.put_values([(a.target, "at", root, a.accumulate) for a, root in zip(nest.assigns, roots, strict=True)])
+        for rules, outside, which in folds:
+            self._fold(nest, rules, outside, which, step)
+        for index, scatter in enumerate(nest.scatters):
+            with self._each("e", f"{identifier(scatter.points)}_starts.shape[0] - 1", step):
+                self.write_scatter(scatter, index)
+        for strip in nest.restores:
+            self._strip(strip, step, back=True)
+        self._extend(nest.assigns, step)
+
+    @contextmanager
+    def _cells(
+        self, low: Sequence[int], high: Sequence[int], step: int, joined: Mapping[int, PointGather] = MappingProxyType({})
+    ) -> Iterator[None]:
+        """A loop over the cells of the grid and `low` and `high` cells beyond it. It also computes the sums `joined` of the step before."""
+        layout = self.layout
+        shape, halo = (*layout.rows, layout.tiles), (*layout.row_halo, layout.halo_tiles)
+        low, high = ((0, *low), (0, *high)) if self.ndim == 1 else (low, high)
+        ranges = [f"({h - a}, {n + h + b})" for n, h, a, b in zip(shape, halo, low, high, strict=True)]
+        with self.text.block(f"for {', '.join((*self.rows, 'j'))} in ti.ndrange({', '.join(ranges)})"):
+            counts, number = [n + a + b for n, a, b in zip(shape, low, high, strict=True)], "0"
+            for name, h, a, count in zip((*self.rows, "j"), halo, low, counts, strict=True):
+                number = f"{name} - {h - a}" if number == "0" else f"({number}) * {count} + {name} - {h - a}"
+            for index, gather in joined.items():
+                points = f"{identifier(gather.points)}_point_starts.shape[0] - 1"
+                with self._each(f"r{index}", points, step - 1, number, math.prod(counts)):
+                    self.text(f"r = r{index}")
+                    self.write_gather(gather, str(index))
+            with self._step(step):
+                self.text(f"at = {row_start(self.rows, layout.strides)}j")
+                yield
+
+    @cached_property
+    def _kept(self) -> dict[str, int]:
+        """The first tile of the field of each value that nests keep. Nests use the same memory one after the other."""
+        return {
+            name: number * self.layout.tile_count
+            for nest in self.program.nests
+            for number, name in enumerate(name for group in nest.groups for name in group.values)
+        }
+
+    @property
+    def rolled_tiles(self) -> int:
+        return max((start + self.layout.tile_count for start in self._kept.values()), default=0)
+
+    @property
+    def sources(self) -> Sources:
+        plain = super().sources
+        kept = {name: StoredSource("rolled", f"{start} + ") for name, start in self._kept.items()}
+        return dataclasses.replace(plain, arrays={**plain.arrays, **kept})
+
+    def _strip(self, strip: Strip, step: int, back: bool) -> None:
+        with self._each("e", f"{identifier(strip.name)}_tiles.shape[0]", step):
+            self.write_strip(strip, back)
+
+    def _fold(self, nest: Nest, rules: Rules, outside: tuple[int, ...], which: Sequence[int], step: int) -> None:
+        """Compute cells outside the grid, and add them to the cells from which the boundary rules filled them, axis by axis."""
+        text, layout = self.text, self.layout
+        roots = nest.roots or tuple(a.node for a in nest.assigns)
+        names, halo = (*self.rows, "j"), (*layout.row_halo, layout.halo_tiles)
+        inside = zip(names, halo, (*layout.rows, layout.tiles), strict=True)
+        with self._cells(outside, outside, step), text.block(f"if not ({' and '.join(f'{h} <= {i} < {n + h}' for i, h, n in inside)})"):
+            self.put_values([(nest.assigns[i].target, "at", roots[i], nest.assigns[i].accumulate) for i in which])
+        sizes = layout.storage
+        offset = len(sizes) - self.ndim
+        for axis in range(self.ndim):
+            if not outside[axis]:
+                continue
+            stored = axis + offset
+            others = [f"o{a}" for a in range(len(sizes)) if a != stored]
+            spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
+            with text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
+                targets = [nest.assigns[index].target for index in which]
+                for ghost in self.ghosts(rules, outside, axis):
+                    for target in targets:
+                        of = self.stored(target).tile(self._along(stored, ghost.position))
+                        for cell, weight in ghost.cells:
+                            to = self._along(stored, cell)
+                            self.put_tile(target, to, f"{self.stored(target).tile(to)} + {weighted(weight, of)}")
+                n, halo_cells = layout.shape[axis], layout.halo_tiles if axis == self.ndim - 1 else layout.halo[axis]
+                for cell in (*range(halo_cells - outside[axis], halo_cells), *range(halo_cells + n, halo_cells + n + outside[axis])):
+                    for target in targets:
+                        self.put_tile(target, self._along(stored, cell), "F(0.0)")
+
+    def _along(self, stored: int, cell: int) -> str:
+        """Address of a cell by its position along one stored axis. The other positions are the variables of the loop."""
+        row: list[str | int] = [cell if a == stored else f"o{a}" for a in range(len(self.layout.storage))]
+        return row_start(row[:-1], self.layout.strides) + str(row[-1])
+
+    def _extend(self, assigns: Sequence[Assign], step: int) -> None:
+        """Fill the halos axis by axis, the last axis first, so that corners are right. The halo of a zero rule is never written.
+
+        One loop fills those of all assignments along an axis.
+        """
+        sizes = self.layout.storage
+        offset = len(sizes) - self.ndim
+        for axis in reversed(range(self.ndim)):
+            filled = [a for a in assigns if self.reach.get(a.target.array, (0,) * self.ndim)[axis] and fills(a.rules[axis])]
+            if not filled:
+                continue
+            stored = axis + offset
+            others = [f"o{a}" for a in range(len(sizes)) if a != stored]
+            spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
+            with self.text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
+                for assign in filled:
+                    for ghost in self.ghosts(assign.rules, self.reach[assign.target.array], axis):
+                        terms = [(weight, self.stored(assign.target).tile(self._along(stored, cell))) for cell, weight in ghost.cells]
+                        self.put_tile(assign.target, self._along(stored, ghost.position), combined(terms, ghost.constant, "F(0.0)"))

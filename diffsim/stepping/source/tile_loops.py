@@ -1,0 +1,210 @@
+"""Loops over the tiles of a slab: in blocks of rows where that saves loads, apart for the interior of the grid, and with values that are
+kept for the next rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+
+from diffsim.engine import reads_unaligned
+from diffsim.expr.graph import reads
+from diffsim.expr.source import Sources, TileWriter, identifier, ring_row, row_start
+from diffsim.stepping.ir.program import Box, Group, Nest
+from diffsim.stepping.passes.streams import rows_together
+from diffsim.stepping.source.functions import FunctionKernel
+from diffsim.stepping.source.slabs import TALLEST_BLOCK
+
+
+class TileKernel(FunctionKernel):
+    """Source of a program whose nests are loops over the tiles of each worker's slab."""
+
+    # which rows and tiles
+
+    @property
+    def across(self) -> dict[str, str]:
+        """The bounds of the rows of a plane and of the tiles of a row."""
+        layout = self.layout
+        rows = {"below": "0", "above": str(layout.rows[1])} if len(self.rows) == 2 else {}
+        return {**rows, "left": str(layout.halo_tiles), "right": str(layout.halo_tiles + layout.tiles)}
+
+    def write_cells(self, nest: Nest, name: str) -> None:
+        """All cells of the slab, in blocks of rows where that saves loads."""
+        everywhere = self.across | {"first": "lo", "last": "hi"}
+        if nest.interior is None:
+            self._rows(nest, name, everywhere)
+            return
+        inside, around = self._split(everywhere, nest.interior.box, any(assign.outside[-1] for assign in nest.folded))
+        self._rows(nest.interior.nest, f"{name}_within", inside)
+        for part in around:
+            self._rows(nest, name, part)
+
+    def _split(self, everywhere: dict[str, str], box: Box, beyond: bool) -> tuple[dict[str, str], list[dict[str, str]]]:
+        """Rows and tiles inside of a box, and the parts around it. No block of rows or tiles crosses its edge.
+
+        If cells `beyond` the ends of rows are needed, the last tile, which contains some of them, is not inside.
+        """
+        layout, inside, around = self.layout, dict(everywhere), []
+
+        def cut(low: str, high: str, begin: str, end: str) -> None:
+            around.extend([{**inside, high: begin}, {**inside, low: end}])
+            inside.update({low: begin, high: end})
+
+        *rows, (left, right) = box
+        names = [("first", "last"), ("below", "above")]
+        for (low, high), (begin, end), n in zip(names, rows, layout.rows, strict=False):
+            whole = TALLEST_BLOCK
+            begin = min(n, -(-begin // whole) * whole)
+            end = max(begin, n if end == n else end // whole * whole)
+            bounds = [f"ti.max(lo, ti.min(hi, {bound}))" if low == "first" else str(bound) for bound in (begin, end)]
+            if (begin, end) != (0, n):
+                cut(low, high, *bounds)
+        begin, n = min(layout.tiles, -(-left // layout.lanes)), layout.shape[-1]
+        end = max(begin, layout.tiles if right == n and not beyond else right // layout.lanes)
+        if (begin, end) != (0, layout.tiles):
+            cut("left", "right", str(layout.halo_tiles + begin), str(layout.halo_tiles + end))
+        return inside, around
+
+    def _rows(self, nest: Nest, name: str, where: dict[str, str]) -> None:
+        """Compute the cells of some rows and tiles. Bounds of rows are multiples of a block, or the end."""
+        block, every = self.block(nest), range(len(nest.assigns))
+        if block == 1:
+            self.write_tiles(nest, name, "", every, 1, where)
+            return
+        low, high = ("first", "last") if len(self.rows) == 1 else ("below", "above")
+        end = where[high]
+        cut = str(int(end) // block * block) if end.isdecimal() else f"({end}) // {block} * {block}"
+        self.write_tiles(nest, name, f"_by_{block}", every, block, where | {high: cut})
+        if self.layout.rows[-1] % block:
+            self.write_tiles(nest, name, "", every, 1, where | {low: f"ti.max({where[low]}, {cut})"})
+
+    def block(self, nest: Nest) -> int:
+        """Rows that a nest computes together."""
+        return 1 if nest.groups or self.ndim == 1 else rows_together(self.program, nest)
+
+    def write_tiles(self, nest: Nest, name: str, suffix: str, which: Sequence[int], block: int, where: Mapping[str, str]) -> None:
+        """Compute some assignments of the nest `name` in the rows and tiles `where`. The suffix makes names of functions unique."""
+        self.call(name + suffix, lambda: self._sweep(nest, name, which, block), where)
+
+    def _sweep(self, nest: Nest, name: str, which: Sequence[int], block: int) -> None:
+        """Loops over the rows (planes in three dimensions) from `first` to `last`. Kept values are computed ahead, as far as needed."""
+        text, halo, row = self.text, self.layout.row_halo[0], self.rows[0]
+        if block > 1 and len(self.rows) == 1:
+            with text.block(f"for b in range(first // {block}, last // {block})"):
+                text(f"{row} = b * {block} + {halo}")
+                self._tile_loop(nest, which, block)
+            return
+        along = self.ndim > 1
+        ahead = [(group.low[0], group.high[0]) if along else (0, 0) for group in nest.groups]
+        start = max((low + high for low, high in ahead), default=0)
+        with text.block(f"for {row} in range(first + {halo - start}, last + {halo})"):
+            for number, (group, (low, high)) in enumerate(zip(nest.groups, ahead, strict=True)):
+                with text.block(f"if {row} >= first + {halo - low - high}"):
+                    wider = self._wider(group, f"{row} + {high}")
+                    self.call(f"{name}_kept_{number}", lambda group=group: self._keep(group), wider)  # type: ignore[misc]
+            with text.block(f"if {row} >= first + {halo}") if nest.groups else nullcontext():
+                self._plane(lambda: self._tile_loop(nest, which, block), block)
+
+    def _wider(self, group: Group, row: str) -> dict[str, str]:
+        """Arguments of the function that keeps a group's values in one row."""
+        left, right = (math.ceil(max(0, far) / self.lanes) for far in (group.low[-1], group.high[-1]))
+        out = {self.rows[0]: row, "left": f"left - {left}", "right": f"right + {right}"}
+        if len(self.rows) == 2:
+            out |= {"below": f"below - {group.low[1]}", "above": f"above + {group.high[1]}"}
+        return out
+
+    def _plane(self, write: Callable[[], None], block: int = 1) -> None:
+        """`write` for the present row, or in three dimensions in a loop over the rows of a plane."""
+        if len(self.rows) == 1:
+            write()
+            return
+        text, halo = self.text, self.layout.row_halo[1]
+        if block > 1:
+            with text.block(f"for b in range(below // {block}, above // {block})"):
+                text(f"i = b * {block} + {halo}")
+                write()
+        else:
+            with text.block(f"for i in range(below + {halo}, above + {halo})"):
+                write()
+
+    def _keep(self, group: Group) -> None:
+        self._plane(lambda: self._kept_loop(group))
+
+    def _kept_loop(self, group: Group) -> None:
+        text, sources = self.text, self.sources
+        with text.block("for j in range(left, right)"):
+            text(f"at = {row_start(self.rows, self.layout.strides)}j")
+            writer = TileWriter(text, sources)
+            stores = [(ring_row(sources.rings[name], sources, (0,) * self.ndim), writer(node)) for name, node in group.values.items()]
+            for row, value in stores:
+                text(f"rolled[{row}j] = {value}")
+
+    def _tile_loop(self, nest: Nest, which: Sequence[int], rows: int) -> None:
+        text, layout = self.text, self.layout
+        roots = nest.roots or tuple(a.node for a in nest.assigns)
+        with text.block("for j in range(left, right)"):
+            text(f"at = {row_start(self.rows, layout.strides)}j")
+            values = []
+            for row in range(rows):
+                ahead = row * layout.strides[-1]
+                for index in which:
+                    assign, node = nest.assigns[index], roots[index]
+                    node = node if row == 0 else self.graph.shift(node, (*(0,) * (self.ndim - 2), row, 0))
+                    values.append((assign.target, f"at{f' + {ahead}' if ahead else ''}", node, assign.accumulate))
+            self.put_values(values)
+
+    # kept values
+
+    @property
+    def sources(self) -> Sources:
+        return dataclasses.replace(super().sources, rings=self._rings)
+
+    @cached_property
+    def rolled_size(self) -> int:
+        """Tiles of the values that one worker keeps. Nests use the same memory one after the other."""
+        sizes = (sum(self._ring_tiles(group) * len(group.values) for group in nest.groups) for nest in self._variants)
+        return max(sizes, default=0)
+
+    @property
+    def _variants(self) -> list[Nest]:
+        """All nests, and the nests of their interiors."""
+        return [each for nest in self.program.nests for each in nest.variants]
+
+    def _ring_tiles(self, group: Group) -> int:
+        """Tiles of one value's ring: a power of two of rows (planes in three dimensions)."""
+        rows = 1 if self.ndim == 1 else 1 << (group.low[0] + group.high[0]).bit_length()
+        return rows * self.layout.strides[0]
+
+    @cached_property
+    def _rings(self) -> dict[str, tuple[str, int, int]]:
+        """The ring of each value that nests keep, see `Sources.rings`."""
+        found: dict[str, tuple[str, int, int]] = {}
+        row = self.layout.strides[0]
+        for nest in self._variants:
+            at = 0
+            for group in nest.groups:
+                size = self._ring_tiles(group)
+                for name in group.values:
+                    found[name] = (f"w * {self.rolled_size} + {at}", size // row - 1, row)
+                    at += size
+        return found
+
+    # reads at other lanes
+
+    @cached_property
+    def _displaced(self) -> dict[tuple[str, int], str]:
+        """Arrays that nests read at other lanes, displaced: (array, cells) -> identifier. Of sparse fields, tiles are not neighbours."""
+        found: dict[tuple[str, int], str] = {}
+        if not reads_unaligned() or self.lanes == 1:
+            return found
+        for nest in self._variants:
+            roots = [*(nest.roots or [a.node for a in nest.assigns]), *(node for group in nest.groups for node in group.values.values())]
+            for name, offsets in reads(roots).items():
+                place = self.program.places.get(name)
+                if place is None or name in self.program.inline or place.array in self.sparse or place.array in self.slim:
+                    continue
+                for cells in sorted({offset[-1] for offset in offsets if offset[-1] % self.lanes}):
+                    found[place.array, cells] = f"{identifier(place.array)}__by_{cells}".replace("-", "m")
+        return found

@@ -1,0 +1,156 @@
+"""The CPU kernel: the time loop runs inside it, on persistent workers.
+
+Each thread of Taichi's pool runs one worker, with a slab of the first axis (`slabs.py`) and a spin barrier after each loop nest
+(`barrier.py`). The pool has exactly as many threads as there are workers. A nest is loops over the cells of the slab (`tile_loops.py`),
+then what cells outside the grid give back to it (`folds.py`), then points, then the halos (`halos.py`).
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from diffsim.expr.graph import Graph
+from diffsim.expr.source import identifier
+from diffsim.stepping.ir.program import Loop, Nest, Operation, PointGather, Program, Strip, Total
+from diffsim.stepping.ir.stored import StoredFields
+from diffsim.stepping.source.barrier import NOTHING, write_barrier, write_start
+from diffsim.stepping.source.folds import Fold
+from diffsim.stepping.source.halos import write_halo
+from diffsim.stepping.source.kernel import BEGIN, DONE, FIRST, STEPS
+from diffsim.stepping.source.slabs import slab_bounds
+from diffsim.stepping.source.tile_loops import TileKernel
+
+
+class WorkerKernel(TileKernel):
+    """Source of a program for `workers` CPU threads."""
+
+    def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int) -> None:
+        super().__init__(program, graph, fields)
+        self.workers = workers
+
+    def _write(self) -> None:
+        text = self.text
+        text("@ti.kernel")
+        with text.block(self.header()):
+            text("ti.loop_config(serialize=True)" if self.workers == 1 else "ti.loop_config(block_dim=1)")
+            with text.block(f"for w in range({self.workers})"):
+                bounds = slab_bounds(self.layout, self.workers)
+                text(f"lo, hi = {bounds[0]}, {bounds[1]}")
+                for worker in range(1, self.workers):
+                    with text.block(f"if w == {worker}"):
+                        text(f"lo, hi = {bounds[worker]}, {bounds[worker + 1]}")
+                text("source_digest()")
+                text(f"begin = control[{BEGIN}]")
+                if self.workers > 1:
+                    write_start(text)
+                self._time_loop()
+        text.lines[:0] = self.functions.lines  # before the kernel, which calls them
+
+    def _time_loop(self) -> None:
+        program, text = self.program, self.text
+        with text.block(f"for t in range(control[{DONE}], control[{STEPS}])"):
+            text(f"n = {self.step_index('t')}")
+            self._levels(turning=False)
+            done = 0
+            for index, operation in enumerate(program.operations):
+                if isinstance(operation, Loop):
+                    self._loop(operation, index, done)
+                    done += operation.count * len(operation.operations)
+                else:
+                    with text.block(f"if begin <= {done}"):
+                        self._operation(operation, str(index), str(done + 1))
+                    done += 1
+            with text.block(f"if begin < {NOTHING}"):
+                text("begin = 0")
+
+    def step_index(self, local: str) -> str:
+        """Source of the index of a local step."""
+        return f"control[{FIRST}] {'+' if self.program.direction > 0 else '-'} {local}"
+
+    def _levels(self, turning: bool) -> None:
+        """The first tiles of the levels that this step, or this lap, uses."""
+        for place in self.levels_used:
+            if place.turns is turning:
+                self.text(f"{self.level(place)} = {self.level_start(place)}")
+
+    def _loop(self, loop: Loop, index: int, done: int) -> None:
+        """The laps of a loop. `done` operations precede it."""
+        text, length = self.text, len(loop.operations)
+        with text.block(f"for round in range({loop.count})"):
+            text(f"lap = {loop.count - 1} - round" if loop.down else "lap = round")
+            self._levels(turning=True)
+            for number, operation in enumerate(loop.operations):
+                before = f"{done + number} + round * {length}"
+                with text.block(f"if begin <= {before}"):
+                    self._operation(operation, f"{index}_{number}", f"{before} + 1")
+
+    def _operation(self, operation: Operation, index: str, done: str) -> None:
+        """One operation. `done` is the number of finished operations, including this one."""
+        if isinstance(operation, Nest):
+            self._nest(operation, f"nest_{index}")
+            if self.workers > 1:
+                write_barrier(self.text, self.workers, done)
+        elif isinstance(operation, Strip):
+            self.call(f"strip_{index}", lambda: self._strip(operation, back=False))
+        elif isinstance(operation, PointGather):
+            self.call(f"gather_{index}", lambda: self._gather(operation, index))
+        elif isinstance(operation, Total):
+            self.call(f"total_{index}", lambda: self._total(operation))
+            if self.workers > 1:
+                write_barrier(self.text, self.workers, done)
+
+    def _total(self, total: Total) -> None:
+        """A total: each worker computes the rows of its slab, workers share other places in turns, and the first one computes a number."""
+        text, layout, last = self.text, self.layout, self.ndim - 1
+        kept = {axis: self.rows[axis] if axis < last else "j" for axis in total.slim.axes}
+        first = dict(enumerate((*layout.halo[:-1], layout.halo_tiles)))
+        counts = dict(enumerate((*layout.shape[:-1], layout.tiles)))
+        with ExitStack() as loops:
+            for number, (axis, name) in enumerate(kept.items()):
+                if axis == 0 < last:
+                    loops.enter_context(text.block(f"for {name} in range(lo + {first[axis]}, hi + {first[axis]})"))
+                elif number == 0:
+                    turns = f"({counts[axis] + self.workers - 1} - w) // {self.workers}"
+                    loops.enter_context(text.block(f"for turn in range({turns})"))
+                    text(f"{name} = {first[axis]} + w + turn * {self.workers}")
+                else:
+                    loops.enter_context(text.block(f"for {name} in range({first[axis]}, {first[axis] + counts[axis]})"))
+            if not kept:
+                loops.enter_context(text.block("if w == 0"))
+            self.write_total(total, kept)
+
+    def _gather(self, gather: PointGather, index: str) -> None:
+        count = f"{identifier(gather.points)}_point_starts.shape[0] - 1"
+        with self.text.block(f"for turn in range(({count} - w + {self.workers - 1}) // {self.workers})"):
+            self.text(f"r = w + turn * {self.workers}")
+            self.write_gather(gather, index)
+
+    def _nest(self, nest: Nest, name: str) -> None:
+        """The cells of the slab, then contributions from outside the grid, then points and halos."""
+        if nest.assigns:
+            self.write_cells(nest, name)
+        for number, (rules, outside, which) in enumerate(self.folds(nest)):
+            Fold(self, nest, name, number, rules, outside, tuple(which)).write()
+        self.call(f"{name}_points", lambda: self._after(nest))
+        self.call(f"{name}_halo", lambda: self._halos(nest))
+
+    def _after(self, nest: Nest) -> None:
+        for index, scatter in enumerate(nest.scatters):
+            points = identifier(scatter.points)
+            with self.text.block(f"for e in range({points}_rows[lo], {points}_rows[hi])"):
+                self.write_scatter(scatter, index)
+        for strip in nest.restores:
+            self._strip(strip, back=True)
+
+    def _halos(self, nest: Nest) -> None:
+        for assign in nest.assigns:
+            write_halo(self, assign)
+
+    def _strip(self, strip: Strip, back: bool) -> None:
+        name = identifier(strip.name)
+        with self.text.block(f"for e in range({name}_slabs[w], {name}_slabs[w + 1])"):
+            self.write_strip(strip, back)
+
+    @property
+    def rolled_tiles(self) -> int:
+        return self.workers * self.rolled_size

@@ -1,0 +1,329 @@
+"""Linear systems inside a time step.
+
+The matrix of a system is a stencil whose weights are expressions of the step. Each weight is stored, and a host function solves the
+system. The iterations are not differentiated. With A x = b, the cotangent of b is l = A^-T x_bar, a solution with the transposed matrix.
+The cotangent of the weight w_o is -l(i) x(i + o), an expression, and the tangent is x' = A^-1 (b' - A' x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.base import arguments
+from diffsim.boundary import Boundary, linear, zero_rules
+from diffsim.errors import TraceError
+from diffsim.expr.derive import vjp
+from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered, reads
+from diffsim.expr.magnitude import magnitude
+from diffsim.expr.symbol import Symbol, merge_locations
+from diffsim.linear import METHODS, Given, Method, System, require_preconditioner
+from diffsim.mesh.field import Location
+from diffsim.stepping.derive.undo import decided_by
+from diffsim.stepping.ir.names import bar, dot
+from diffsim.stepping.ir.program import HostCall, Place, Written
+from diffsim.stepping.trace.fields import Derive, Placed, Stage, Stored
+from diffsim.stepping.trace.stages import HostStage, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
+from diffsim.stepping.trace.trace import Trace
+
+TRIALS = 8
+"""Random numbers for each field of which weights are made."""
+CANCELS = 1e-9
+"""Weights that cancel add up to less, relative to their sizes."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A host function: (right side, weights that are fields) -> solution.
+
+    Attributes:
+        system: the system to solve.
+        weights: for each offset a number, or the index of a field.
+        transposed: whether to solve with the transposed matrix.
+        given: whether boundary rules use their given values. For a tangent these are 0.
+        sized: whether the last field is the magnitude of the terms of the right side.
+    """
+
+    system: System
+    weights: tuple[float | int, ...]
+    transposed: bool
+    given: bool
+    sized: bool = False
+
+    def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
+        right_side, *fields = cells
+        size = fields.pop() if self.sized else None
+        weights = [weight if isinstance(weight, float) else fields[weight] for weight in self.weights]
+        return [self.system.solve(weights, right_side, self.transposed, self.given, size)]
+
+    def identity(self) -> str:
+        return repr((self.system.identity(), self.weights))
+
+    def room(self, cells: int) -> int:
+        return self.system.room(cells)
+
+
+@dataclass(frozen=True)
+class Size(StoredExpression):
+    """The magnitude of the terms of a right side. Solutions do not depend on it, so it has no tangent.
+
+    Attributes:
+        of: the right side, in which fields that were stored in earlier stages are replaced by what they are made of.
+    """
+
+    of: Node
+
+    def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
+        return []
+
+
+def _size(graph: Graph, name: str, location: Location, of: Node) -> Size:
+    return Size(location, zero_rules(len(location)), name, magnitude(graph, of), of)
+
+
+@dataclass(frozen=True)
+class Solve(HostStage):
+    """The solution of a linear system.
+
+    Attributes:
+        name: name of the solution, which is its only output.
+        system: the system.
+        right_side: the field on the right.
+        weights: for each offset of the system a number, or the name of a field.
+        outputs: the solution.
+        given: whether its boundary rules use their given values. For a tangent these are 0.
+        size: the magnitude of the terms of the right side, if the matrix may have no inverse.
+    """
+
+    name: str
+    system: System
+    right_side: str
+    weights: tuple[float | str, ...]
+    outputs: tuple[Stored, ...]
+    given: bool = True
+    size: Size | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Weights that are fields, without duplicates."""
+        return tuple(dict.fromkeys(weight for weight in self.weights if isinstance(weight, str)))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.right_side, *self.fields, *([self.size.name] if self.size else []))
+
+    def _function(self, transposed: bool) -> Solution:
+        numbers = tuple(self.fields.index(weight) if isinstance(weight, str) else weight for weight in self.weights)
+        return Solution(self.system, numbers, transposed, self.given, self.size is not None and not transposed)
+
+    def operation(self, targets: Mapping[str, Place]) -> HostCall:
+        (output,) = self.outputs
+        return HostCall(self._function(False), self.inputs, (Written(output.name, targets[output.name], output.rules),))
+
+    def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
+        (output,) = self.outputs
+        here = (0,) * len(output.location)
+        names = (self.right_side, *self.fields)
+        moved = dict(zip(names, derive([graph.read(name, here) for name in names]), strict=True))
+        right = moved[self.right_side]
+        (body,) = derive([self.size.of]) if self.size else (right,)
+        for offset, weight in zip(self.system.offsets, self.weights, strict=True):
+            if isinstance(weight, str):
+                change = graph.mul(moved[weight], graph.read(output.name, offset))
+                right, body = graph.sub(right, change), graph.sub(body, change)
+        name = dot(self.name, order)
+        side = StoredExpression(output.location, zero_rules(len(here)), f"right side {order} of {self.name}", right)
+        size = _size(graph, f"size {order} of {self.name}", output.location, body) if self.size else None
+        moved_output = replace(output, name=dot(output.name, order), rules=linear(output.rules))
+        return [
+            side,
+            *([size] if size else []),
+            replace(self, name=name, right_side=side.name, outputs=(moved_output,), given=False, size=size),
+        ]
+
+    def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
+        (output,) = self.outputs
+        here = (0,) * len(output.location)
+        name = f"transposed {self.name}"
+        solution = graph.read(name, here)
+        terms = {self.right_side: {here: solution}} if wanted(self.right_side) else {}
+        for offset, weight in zip(self.system.offsets, self.weights, strict=True):
+            if isinstance(weight, str) and wanted(weight):
+                given = graph.negative(graph.mul(solution, graph.read(output.name, offset)))
+                terms[weight] = {here: graph.add(terms.get(weight, {}).get(here, graph.const(0)), given)}
+        call = HostCall(self._function(True), (bar(output.name), *self.fields), (Written(name, Place(name), zero_rules(len(here))),))
+        return Transposed({f"transpose of {self.name}": call}, terms)
+
+    def identity(self) -> str:
+        return repr((super().identity(), self.inputs, self._function(False).identity()))
+
+
+def solve(
+    operator: Callable[[Symbol], Symbol],
+    right_side: Symbol,
+    boundary: Boundary | Symbol = "zero",
+    method: Method = "auto",
+    tolerance: float | None = None,
+    preconditioner: Given | None = None,
+) -> Symbol:
+    """Solve `operator(x) = right_side` at every cell for the field x, for an implicit time step.
+
+    ```
+    T_next = ds.solve(lambda T: T - 0.5 * dt * laplacian(T), T + 0.5 * dt * laplacian(T), boundary="mirror")
+    ```
+
+    The operator is traced once. It must be linear in x (otherwise use `newton`), and read x in a stencil. Its weights may be any
+    expressions of the step's fields. The solver runs on the host, in f64 ("direct" in the precision of the simulation), between two
+    compiled kernels. The gradient needs one more solution, with the transposed matrix, for each solution. It includes all fields in the
+    right side and in the weights.
+
+    Args:
+        operator: a function of x, a field at the location of the right side. It returns an expression at that location.
+        right_side: an expression of the step.
+        boundary: values of x outside the grid: rules, see `Variable`, or a field of the step whose rules are used. Where x lies on faces
+            and a rule gives its last value, on the side itself, that value replaces the equation there.
+        method: "tridiagonal": elimination on all lines along one axis, for an operator that reads a cell and its two neighbours there. The
+            time grows linearly with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers. "lu": sparse
+            elimination, for some ten thousand cells. "cg": conjugate gradients with multigrid, for a symmetric operator that is positive or
+            negative definite. "bicgstab": stabilised biconjugate gradients, for any other operator. "auto": the first of these that works,
+            with "lu" for up to 20 000 cells. If the operator maps constants to 0, such as that of a Poisson equation with "mirror" or
+            "periodic" on all sides, "direct" and "cg" return the solution with mean zero. The right side must have mean zero too, but for
+            the rounding of the terms that it is a sum of.
+        tolerance: for "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
+            f32. The gradient has this accuracy too.
+        preconditioner: for "cg" and "bicgstab", one of which "auto" then means: a function of the matrix (a `scipy.sparse.csr_array` with a
+            row for each cell, in C order) and the shape of the grid. It returns a `scipy.sparse.linalg.LinearOperator`, an approximate
+            inverse. For "cg" that must be symmetric too; for a gradient by "bicgstab" it needs `rmatvec`. `BlockJacobi` is one. None: the
+            method chooses.
+
+    Returns:
+        x, as a field of the step.
+
+    Raises:
+        TraceError: it is called outside of a step, or the operator is not linear, has a constant part, or stores a stage of x.
+        ShapeError: the operator's result is at another location.
+        ParameterError: the method is unknown; or, in a run, it does not work for the matrix.
+        SingularError: in a run, the matrix has no inverse, or the right side is not in its range.
+        ConvergenceError: in a run, the tolerance was not met.
+
+    Reference: Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation, in Advances in Automatic
+    Differentiation (2008), section 2.3.1, doi:10.1007/978-3-540-68942-3_4.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+
+        class ImplicitHeat(ds.Equation):
+            # Backward Euler: stable for every time step.
+
+            states = {"T": ds.Variable("mirror", unit="K")}
+
+            def __init__(self, grid, dt, kappa):
+                self.grid, self.dt, self.kappa = grid, dt, kappa
+
+            def step(self, T):
+                return {"T": ds.solve(lambda x: x - self.dt * self.kappa * laplacian(x), T, boundary=T)}
+
+        rod = ds.Simulation(ImplicitHeat(ds.Grid((40,), spacing=0.05), dt=100.0, kappa=0.01))  # an explicit step would need dt < 0.125
+        T = rod.run({"T": np.linspace(280.0, 300.0, 40)}, steps=20).final["T"]
+        assert np.allclose(T, 290.0, atol=0.01)
+    """
+    arguments.function("operator", operator, "ds.solve(lambda x: x - dt * laplacian(x), right_side)", optional=False)
+    arguments.instance("right_side", right_side, Symbol, "an expression of the step", "give one")
+    chosen = cast(Method, arguments.one_of("method", method, METHODS))
+    if tolerance is not None:
+        tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-13 is usual in f64")
+    require_preconditioner(preconditioner, chosen)
+    graph = trace_of(right_side, "solve()")
+    location = placed(right_side)
+    solution = Placed(location, graph.bound(boundary, location))
+    weights, owed = _weights(operator, right_side, graph, solution)
+    name = f"solve {next(graph.count)}"
+    right = graph.on_sides(right_side, solution)
+    side = stored_name(right if is_const(owed, 0) else right - right.like(owed), graph)
+    stored = tuple(
+        float(node.data) if node.op == "const" else stored_name(right_side.like(node, location), graph) for node in weights.values()
+    )
+    size = _size(graph, f"size of {name}", location, _unstored(graph, side)) if _may_be_open(list(weights.values())) else None
+    if size is not None:
+        graph.store(size)
+    output = Stored(location, solution.rules, name)
+    system = System(tuple(weights), output.rules, chosen, tolerance, preconditioner)
+    graph.store(Solve(name, system, side, stored, (output,), size=size))
+    return read_of(right_side, output)
+
+
+def _unstored(graph: Trace, field: str) -> Node:
+    """The expression of a field, without reads of this cell's values of earlier stages."""
+    bodies = {stage.name: stage.node for stage in graph.stages if isinstance(stage, StoredExpression)}
+
+    def body(read: Node) -> Node:
+        name, offset = read.data
+        return read if any(offset) or name not in bodies else graph.replace([bodies[name]], body)[0]
+
+    return body(graph.read(field, (0,) * graph.grid.ndim))
+
+
+def _may_be_open(weights: Sequence[Node]) -> bool:
+    """Whether a stencil may map constants to 0: its weights cancel, tried with random numbers in place of fields."""
+    rng, values = np.random.default_rng(0), {}
+    with np.errstate(all="ignore"):
+        for node in ordered(weights):
+            if node.op == "read":
+                values[node.id] = rng.uniform(0.1, 1.9, TRIALS)
+            else:
+                given = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
+                values[node.id] = node.data if node.op == "const" else OPERATIONS[node.op].evaluate(*given)
+        found = [np.broadcast_to(values[node.id], TRIALS) for node in weights]
+        return bool((np.abs(np.sum(found, axis=0)) <= CANCELS * np.sum(np.abs(found), axis=0)).any())
+
+
+def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> tuple[dict[Offset, Node], Node]:
+    """The weights of an operator: offset -> expression, and its part from the values that rules name.
+
+    On a side where a rule gives the solution, the rule replaces the equation.
+    """
+    unknown = f"unknown {next(graph.unknowns)}"
+    x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
+    found = applied(operator, x, unknown, "the operator of solve()")
+    found = graph.on_sides(found, solution, x)
+    weights = vjp(graph, {found.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
+    rest = _without(graph, found, unknown)
+    if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(found.node, unknown):
+        raise TraceError("the operator of solve() is not linear in its argument, or does not depend on it; take ds.newton")
+    if not is_const(rest, 0):
+        raise TraceError("the operator of solve() has a part without its argument; subtract that part from the right side")
+    with_values = graph.field(x, solution.rules)
+    owed = rest if with_values is x else _without(graph, graph.on_sides(operator(with_values), solution, x), unknown)
+    return by_distance(weights), owed
+
+
+def applied(function: Callable[[Symbol], Symbol], x: Symbol, unknown: str, what: str) -> Symbol:
+    """Apply a function to an expression of an unknown field, and check the result. `what` names the function in messages."""
+    graph = trace_of(x, what)
+    before = len(graph.stages)
+    found = function(x)
+    if not isinstance(found, Symbol) or found.graph is not graph:
+        raise TraceError(f"{what} gave {arguments.shown(found)}, expected an expression of its argument; return that")
+    found.expect(False, what)
+    merge_locations(found.location, x.location)
+    if any(unknown in stage.reads() for stage in graph.stages[before:]):
+        raise TraceError(f"{what} stores a stage of its argument, expected one expression; leave ds.stage out")
+    return found
+
+
+def by_distance(weights: Mapping[Offset, Node]) -> dict[Offset, Node]:
+    """The weights of a stencil in order: the cell itself first."""
+    return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0])))
+
+
+def _without(graph: Trace, found: Symbol, unknown: str) -> Node:
+    """The part of an expression that does not depend on a field in which it is linear."""
+    (rest,) = graph.replace([found.node], lambda read: graph.const(0) if read.data[0] == unknown else read)
+    return rest

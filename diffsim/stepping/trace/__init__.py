@@ -1,0 +1,1 @@
+"""A step as expressions: an equation's functions are called once with symbolic fields."""

@@ -1,0 +1,305 @@
+"""An equation's step as expressions: traced once, with symbolic fields."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from diffsim.base.arguments import real_array, shown
+from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Sides, Zero, bound, depth, unplaced
+from diffsim.errors import ParameterError, ShapeError, TraceError
+from diffsim.expr.graph import Graph, Node, reads
+from diffsim.expr.symbol import Symbol
+from diffsim.mesh.field import Location, Slim
+from diffsim.mesh.grid import Grid
+from diffsim.stepping.declare.equation import Profile
+from diffsim.stepping.trace.fields import Placed, Stage
+from diffsim.stepping.trace.side_profiles import Beyond, Ones, goes_on
+from diffsim.typing import Array
+
+CLOCK = ("t", "n")
+"""Arguments that a step may have: the time at its beginning, seconds, and its number."""
+
+Reduce: TypeAlias = "Callable[[Trace, Symbol, Literal['sum', 'mean', 'max']], Symbol]"
+"""(trace, expression, how) -> a number computed from all cells."""
+
+
+class Trace(Graph):
+    """The graph of a step, with the intermediate fields that it stores.
+
+    Args:
+        grid: grid of the equation.
+        dt: time step of the equation.
+        placed: fields that change with the steps.
+        fixed: fields that are constant in time.
+        reduce: computes a number from all cells of an expression.
+    """
+
+    def __init__(self, grid: Grid, dt: float, placed: Mapping[str, Placed], fixed: Mapping[str, Placed], reduce: Reduce) -> None:
+        super().__init__()
+        self.grid, self.dt, self.reduce_by = grid, dt, reduce
+        self.placed, self.fixed = dict(placed), dict(fixed)
+        self.stages: list[Stage] = []
+        self.unknowns = itertools.count()  # numbers of placeholder fields while an operator is traced
+        self.count = itertools.count()  # numbers for names of stages
+        self.series: dict[str, Placed] = {}
+        self.profiles: dict[str, Profile] = {}  # profiles that no equation declares, such as a mark of the outermost cells
+        self.values: dict[str, Symbol] = {}  # inputs that boundary rules may name
+        self._profile_names: dict[Hashable, str] = {}
+        self._without_values: dict[int, Node] = {}  # a field with the values of its sides -> the stored field
+
+    def store(self, stage: Stage) -> None:
+        """Add a stage."""
+        self.stages.append(stage)
+        self.placed |= {field.name: field for field in stage.outputs}
+
+    def with_edges(self, value: Symbol, placed: Placed, now: Symbol | None = None) -> Symbol:
+        """A field whose outermost cells have the values of boundary rules, where rules give them.
+
+        Args:
+            value: the field.
+            placed: its rules.
+            now: the field before the step, if it is a state.
+        """
+        given = self._edges_given(value, placed)
+        for sides in placed.rules:
+            for side in sides:
+                edge = None if given(side) else side.rule.edge(now, side.place, self.dt, self._value(side))
+                if edge is not None:
+                    mask = self._edge(value, side.place, placed.location)
+                    value = value.like((mask > 0.5).combine("select", edge, value).node)
+        return value
+
+    def on_sides(self, value: Symbol, placed: Placed, there: Symbol | None = None) -> Symbol:
+        """Replace an expression in the cells on sides whose value a rule alone gives.
+
+        Args:
+            value: the expression for all other cells.
+            placed: the rules.
+            there: the expression for those cells; None: the value of the rule.
+        """
+        for side in (side for sides in placed.rules for side in sides):
+            given = side.rule.edge(None, side.place, self.dt, self._value(side))
+            if given is not None:
+                mask = self._edge(value, side.place, placed.location)
+                value = value.like((mask > 0.5).combine("select", given if there is None else there, value).node)
+        return value
+
+    def _edges_given(self, value: Symbol, placed: Placed) -> Callable[[Side], bool]:
+        """A test for sides that already have the values of their rules: all sides of a state's earlier value, and sides of a stage whose
+        rules need no state."""
+        node = self.stored(value)
+        name = node.data[0] if node.op == "read" and not any(node.data[1]) else None
+        if name not in self.placed or self.placed[name].rules != placed.rules or self.placed[name] is placed:
+            return lambda side: False
+        stored = any(field.name == name for stage in self.stages for field in stage.outputs)
+        return lambda side: not stored or side.rule.edge(None, side.place, self.dt, 0.0) is not None
+
+    def bound(self, boundary: Boundary | Symbol, location: Location) -> Rules:
+        """The rules of a boundary, or of a field, at a location of the cell."""
+        return bound(self.rules_of(boundary) if isinstance(boundary, Symbol) else boundary, location, self.grid.cell_sizes)
+
+    def require_no_edges(self, field: Placed, what: str) -> None:
+        """Raise `TraceError` if a boundary rule gives the outermost cells of a field that a kernel does not compute."""
+        if any(side.rule.edge(None, side.place, self.dt, 0.0) is not None for sides in field.rules for side in sides):
+            raise TraceError(f"the result of {what} lies on faces whose last value its boundary rule gives; store it as a stage of its own")
+
+    def field(self, stored: Symbol, rules: Rules) -> Symbol:
+        """A stored field for the step to read, with the values that its boundary rules name.
+
+        Axes are extended from the last to the first. So beyond sides of two axes, the value of the later axis is extended by the rules of
+        the earlier one.
+        """
+        found = stored
+        for axis, sides in enumerate(rules):
+            for side in (side for side in sides if side.named and not side.homogeneous):
+                value = self._value(side)
+                term = self._beyond(side, stored) * value
+                for other in range(axis):
+                    if value.location[other] is None and not all(goes_on(s, self.grid.shape[other]) for s in rules[other]):
+                        term = self._ones(rules[other], stored) * term
+                found = found + term
+        if found is not stored:
+            self._without_values[found.node.id] = stored.node
+        return found
+
+    def stored(self, value: Symbol) -> Node:
+        """The read of the stored field behind a result of `field`. Other expressions are returned unchanged."""
+        return self._without_values.get(value.node.id, value.node)
+
+    def _value(self, side: Side) -> Any:
+        """The value of a boundary rule: a number, or the input that it names."""
+        name, axis = side.rule.given, side.place.axis
+        if not isinstance(name, str):
+            return name
+        if name not in self.values:
+            raise TraceError(
+                f"{side.rule!r} along axis {axis} names {name}, expected one of {', '.join(self.values) or 'no input'}; declare it among "
+                "parameters, profiles or series, and return it from coefficients() if there is one"
+            )
+        if self.values[name].location[axis] is not None:
+            raise TraceError(
+                f"{side.rule!r} along axis {axis} names {name}, which varies along that axis, expected a value on the side; "
+                "declare it with axes= that leave this one out"
+            )
+        return self.values[name]
+
+    def _beyond(self, side: Side, like: Symbol) -> Symbol:
+        """The weight of a side's given value in each cell."""
+        axis, n = side.place.axis, self.grid.shape[side.place.axis]
+        return self.profile(side, Beyond(axis, np.zeros(n), int(side.place.face), side), like)
+
+    def _ones(self, sides: Sides, like: Symbol) -> Symbol:
+        """The extension of a field that is 1 in the grid by the rules of an axis."""
+        axis, n = sides[0].place.axis, self.grid.shape[sides[0].place.axis]
+        return self.profile(sides, Ones(axis, np.ones(n), int(sides[0].place.face), sides), like)
+
+    def profile(self, key: Hashable, profile: Profile, like: Symbol) -> Symbol:
+        """A profile that no equation declares, cached by key, in the step of another expression."""
+        name = self._profile_names.setdefault(key, f"profile {len(self._profile_names)}")
+        profile = self.profiles.setdefault(name, profile)
+        where = tuple(profile.location if axis == profile.axis else None for axis in range(like.ndim))
+        return like.like(self.read(name, (0,) * like.ndim), where)
+
+    def _edge(self, like: Symbol, place: Place, location: Location) -> Symbol:
+        """1 in the outermost cell at a side, 0 in others."""
+        cells = np.zeros(self.grid.shape[place.axis])
+        cells[-1 if place.high else 0] = 1
+        at = location[place.axis]
+        return self.profile((place.axis, place.high, at), Profile(place.axis, cells, at), like)
+
+    def reduce(self, value: Symbol, how: Literal["sum", "mean", "max"]) -> Symbol:
+        """A number computed from all cells of an expression."""
+        return self.reduce_by(self, value, how)
+
+    def rules_of(self, field: Symbol) -> Boundary:
+        """The boundary rules of a stored field."""
+        node, known = self.stored(field), self.placed | self.fixed
+        if field.graph is not self or node.op != "read" or any(node.data[1]) or node.data[0] not in known:
+            raise TraceError("boundary = an expression, expected a rule, or a state, coefficient or stage whose rules it takes; give that")
+        return unplaced(known[node.data[0]].rules)
+
+    def inherited(self, value: Symbol, location: Location) -> Rules:
+        """The common rules of the states and stages that an expression reads, or of the coefficients if it reads only these.
+
+        Only rules that also hold for any function of the fields are inherited. A rule with a given value does not: a function of the field
+        has another value.
+        """
+        names = reads([value.node])
+        read = [n for n in names if n in self.placed and self.placed[n].axes is None] or [n for n in names if n in self.fixed]
+        fields = {name: (self.placed | self.fixed)[name] for name in read}
+        found = {unplaced(field.rules) for field in fields.values()}
+        if len(found) == 1:
+            (rules,) = found
+            each = [rule for pair in rules for rule in pair]
+            here = all(field.location == location for field in fields.values())
+            if all(isinstance(rule, (Zero, Periodic)) or (here and isinstance(rule, EvenImage)) for rule in each):
+                return bound(rules, location, self.grid.cell_sizes)
+        raise TraceError(
+            f"stage() of an expression of {', '.join(fields) or 'no field'}, whose boundary rules or locations differ, or hold for a field "
+            "alone, expected boundary=; say what the stored field is outside the grid, or give the field that it stands for"
+        )
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """A step as expressions. Kernels, tangent and adjoint are generated from it."""
+
+    graph: Trace
+    grid: Grid
+    states: dict[str, Placed]
+    coefficients: dict[str, Placed]
+    active: frozenset[str]  # coefficients and series that are differentiated for
+    profiles: dict[str, Profile]
+    forcings: tuple[str, ...]
+    series: dict[str, Placed]
+    clock: tuple[str, ...]  # the members of `CLOCK` that it reads
+    stages: tuple[Stage, ...]
+    outputs: dict[str, Node]
+
+    @property
+    def slim(self) -> dict[str, Slim]:
+        """Every field that varies along some axes only, except those of adjoints: profiles, series, numbers that stages compute."""
+        profiles = {name: Slim((profile.axis,)) for name, profile in self.profiles.items()}
+        series = {name: Slim(placed.axes or (), True) for name, placed in self.series.items()}
+        return profiles | series | {name: Slim((), True) for name in (*self.clock, *self.numbers)}
+
+    @property
+    def numbers(self) -> list[str]:
+        """Numbers that stages compute."""
+        return [field.name for stage in self.stages for field in stage.outputs if field.axes is not None]
+
+    @property
+    def fixed(self) -> set[str]:
+        """Fields that no step computes."""
+        return {*self.coefficients, *self.profiles, *self.series, *self.clock}
+
+    def joined_rows(self, reach: int) -> int:
+        """The most rows next to a side of the first axis on which a cell beyond it, up to `reach`, depends."""
+        given = [*self.states.values(), *self.coefficients.values(), *self.series.values()]
+        fields = [*given, *(field for stage in self.stages for field in stage.outputs)]
+        return max((depth(field.rules[0], self.grid.shape[0], reach) for field in fields), default=1)
+
+    def delays(self) -> dict[str, tuple[str, int]]:
+        """States that are earlier values of another: state -> (that state, steps ago). Others -> (themselves, 0).
+
+        A leap-frog's `p_prev`, whose next value is `p`, is `p` one step ago. It needs no storage and no copy of its own.
+        """
+        zero = (0,) * self.grid.ndim
+        follows: dict[str, str] = {}
+        for name, node in self.outputs.items():
+            if node.op != "read" or node.data[1] != zero or node.data[0] not in self.states or node.data[0] == name:
+                continue
+            if self.states[node.data[0]] == self.states[name] and node.data[0] not in follows.values():
+                follows[name] = node.data[0]
+        out = {}
+        for name in self.states:
+            primary, steps, seen = name, 0, {name}
+            while primary in follows:
+                primary, steps = follows[primary], steps + 1
+                if primary in seen:  # states that swap values in each step
+                    primary, steps = name, 0
+                    break
+                seen.add(primary)
+            out[name] = (primary, steps)
+        return out
+
+
+@dataclass(frozen=True)
+class TracedMap:
+    """Fields that are computed once from others, with neighbours: the coefficients, the initial state."""
+
+    graph: Graph
+    inputs: dict[str, Placed]
+    profiles: dict[str, Profile]
+    outputs: dict[str, Node]
+    placed: dict[str, Placed]
+
+
+def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: Any) -> Array:
+    """Values of a profile along its axis, with the halo, where the end values continue."""
+    values = real_array("values of a profile", profile.values, dtype)
+    expected = grid.shape[profile.axis]
+    if values.shape != (expected,):
+        raise ShapeError(
+            f"profile along axis {profile.axis} has shape {values.shape}, expected ({expected},); give a value for each cell along it"
+        )
+    if not np.isfinite(values).all():
+        raise ParameterError(f"profile along axis {profile.axis} has values that are not finite, expected finite ones; correct them")
+    return profile.extended(values, halo[profile.axis])
+
+
+def check_location(location: Iterable[Any], ndim: int) -> Location:
+    """A location on the cell, with an entry for each axis.
+
+    Raises:
+        ShapeError: it is not a location.
+    """
+    found = tuple(int(p) if isinstance(p, np.integer) else p for p in location)
+    if len(found) != ndim or any(type(p) is not int or p not in (0, 1) for p in found):
+        raise ShapeError(f"location = {shown(found)}, expected {ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
+    return found

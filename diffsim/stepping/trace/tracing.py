@@ -1,0 +1,230 @@
+"""Tracing: call an equation's functions once with symbolic fields."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from diffsim.boundary import Boundary, EvenImage, Rules, bound, rules_of
+from diffsim.errors import ShapeError, TraceError
+from diffsim.expr.graph import Graph, Node, reads
+from diffsim.expr.symbol import Symbol, describe
+from diffsim.mesh.field import Location, Region
+from diffsim.mesh.grid import Grid
+from diffsim.stepping.declare.equation import Equation, Variable
+from diffsim.stepping.trace.declared import check_names
+from diffsim.stepping.trace.fields import Placed
+from diffsim.stepping.trace.metric import check_not_periodic, metrics
+from diffsim.stepping.trace.reductions import reduce
+from diffsim.stepping.trace.trace import CLOCK, Trace, TracedMap, TracedStep, check_location
+
+
+def trace_coefficients(equation: Equation) -> TracedMap:
+    """Trace `equation.coefficients`. Without it, the parameters are the coefficients."""
+    parameters = _placed(equation.parameters, equation.grid)
+    if type(equation).coefficients is Equation.coefficients:
+        graph = Graph()
+        nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in parameters}
+        return TracedMap(graph, parameters, {}, nodes, parameters)
+    rules = equation.coefficient_boundaries
+    traced = _trace_map(equation, equation.coefficients, "coefficients", parameters, lambda name: rules.get(name, "zero"), {})
+    if unknown := set(rules) - set(traced.outputs):
+        raise TraceError(
+            f"{type(equation).__name__}.coefficient_boundaries names {', '.join(sorted(unknown))}, expected coefficients: "
+            f"{', '.join(sorted(traced.outputs))}; correct the names"
+        )
+    return traced
+
+
+def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> TracedMap:
+    """Trace `equation.initial`. Without it, the initial fields are the states."""
+    states = _placed(equation.states, equation.grid)
+    if type(equation).initial is Equation.initial:
+        graph = Graph()
+        nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in states}
+        return TracedMap(graph, states, {}, nodes, states)
+    inputs = _placed(equation.initials, equation.grid)
+    places = {name: placed.location for name, placed in states.items()}
+    traced = _trace_map(equation, equation.initial, "initial", {**inputs, **coefficients}, lambda name: "zero", places)
+    if set(traced.outputs) != set(states):
+        raise TraceError(
+            f"{type(equation).__name__}.initial gave {sorted(traced.outputs)}, expected one entry for each state: {sorted(states)}"
+        )
+    for name, place in states.items():
+        _check_location(traced.placed[name].location, place, f"initial gives {name}")
+    return TracedMap(traced.graph, inputs, traced.profiles, traced.outputs, states)
+
+
+def _trace_map(
+    equation: Equation,
+    function: Callable[..., dict[str, Symbol]],
+    what: str,
+    inputs: dict[str, Placed],
+    rules: Callable[[str], Boundary],
+    places: Mapping[str, Location],
+) -> TracedMap:
+    graph, grid = Graph(), equation.grid
+    symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in inputs.items()} | _profile_symbols(graph, equation)
+    found = {name: _as_symbol(graph, grid, value, name) for name, value in _call(function, symbols, what).items()}
+    placed = {}
+    for name, symbol in found.items():
+        home = places.get(name, (0,) * grid.ndim)  # for a field without a location
+        location = tuple(h if p is None else p for p, h in zip(symbol.location, home, strict=True))
+        given = name in places or name in equation.coefficient_boundaries or None not in symbol.location
+        varies = None if given else tuple(axis for axis, p in enumerate(symbol.location) if p is not None)
+        placed[name] = Placed(location, _along(bound(rules(name), location, grid.cell_sizes), varies, grid), axes=varies)
+    check_not_periodic(grid, {name: place.rules for name, place in {**inputs, **placed}.items()})
+    _check_not_named(inputs, [symbol.node for symbol in found.values()], f"{what}()")
+    return TracedMap(graph, inputs, {**equation.profiles, **metrics(grid)}, {name: symbol.node for name, symbol in found.items()}, placed)
+
+
+def _check_not_named(fields: Mapping[str, Placed], roots: Iterable[Node], where: str) -> None:
+    """Raise `TraceError` if expressions read a field beyond a side whose value is an input: only steps add that."""
+    for name, offsets in reads(roots).items():
+        sides = fields[name].rules if name in fields else ()
+        for side in (side for pair in sides for side in pair):
+            if side.named and any(offset[side.place.axis] for offset in offsets):
+                raise TraceError(
+                    f"{where} reads {name} beyond a side with {side.rule!r}, whose value is an input, expected a number there; the values "
+                    "of inputs hold where a step reads a state, a coefficient or a stage"
+                )
+
+
+def trace_step(
+    equation: Equation, coefficients: Mapping[str, Placed], forcings: Collection[str] | None = None, active: Collection[str] | None = None
+) -> TracedStep:
+    """Trace `equation.step` once with symbolic fields.
+
+    Args:
+        equation: the equation.
+        coefficients: fields of its `coefficients`.
+        forcings: the forcings that have sources; None: all.
+        active: the coefficients and series that are differentiated for; None: all.
+    """
+    series = trace_series(equation)
+    wanted = frozenset((*coefficients, *series) if active is None else active)
+    present = tuple(f for f in equation.forcings if forcings is None or f in forcings)
+    grid, states = equation.grid, _placed(equation.states, equation.grid)
+    graph = Trace(grid, equation.dt, states, coefficients, reduce)
+    symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in {**states, **coefficients, **series}.items()}
+    symbols |= _profile_symbols(graph, equation)
+    declared = (*symbols, *equation.forcings, *equation.parameters, *equation.initials)
+    clock = tuple(name for name in CLOCK if name in inspect.signature(equation.step).parameters and name not in declared)
+    symbols |= {name: _symbol(graph, grid, name, (None,) * grid.ndim) for name in clock}
+    graph.series = series
+    graph.values = {name: symbol for name, symbol in symbols.items() if name not in states}
+    symbols |= {name: graph.field(symbols[name], placed.rules) for name, placed in {**states, **coefficients}.items()}
+    for name in equation.forcings:
+        forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
+        symbols[name] = forcing if name in present else forcing.like(graph.const(0))
+    check_names(equation, coefficients)
+    found = _call(equation.step, symbols, "step")
+    if set(found) != set(states):
+        raise TraceError(f"{type(equation).__name__}.step gave {sorted(found)}, expected one entry for each state: {sorted(states)}")
+    outputs = {}
+    for name, placed in states.items():
+        symbol = _as_symbol(graph, grid, found[name], name)
+        _check_location(symbol.location, placed, f"step gives {name}")
+        outputs[name] = graph.with_edges(symbol.like(graph.stored(symbol)), placed, symbols[name]).node
+    check_not_periodic(grid, {name: field.rules for name, field in (graph.placed | graph.fixed).items()})
+    profiles = {**equation.profiles, **metrics(grid), **graph.profiles}
+    stages = tuple(graph.stages)
+    return TracedStep(graph, grid, states, dict(coefficients), wanted, profiles, present, series, clock, stages, outputs)
+
+
+def trace_series(equation: Equation) -> dict[str, Placed]:
+    """The series of an equation."""
+    found = {}
+    for name, variable in equation.series.items():
+        axes = variable.axes or ()
+        if any(rule.named for pair in rules_of(variable.boundary) for rule in pair):
+            raise TraceError(
+                f"series {name} has a boundary rule whose value is an input, expected numbers there; give its values as numbers"
+            )
+        found[name] = replace(_place(replace(variable, axes=axes), equation.grid), axes=axes)
+    return found
+
+
+def forcing_location(step: TracedStep, forcing: str) -> Location:
+    """The location of a forcing on the cell, which is that of the states that it enters.
+
+    Raises:
+        ShapeError: it enters states at different locations.
+    """
+    found = {step.states[s].location for s, node in step.outputs.items() if forcing in reads([node])}
+    if len(found) > 1:
+        raise ShapeError(f"forcing {forcing} enters states at {' and '.join(map(describe, sorted(found)))}; use a forcing for each")
+    return found.pop() if found else (0,) * step.grid.ndim
+
+
+def forcing_rules(step: TracedStep, forcing: str) -> Rules | None:
+    """The boundary rules of the states that a forcing enters; None: they differ."""
+    found = [step.states[s].rules for s, node in step.outputs.items() if forcing in reads([node])]
+    return found[0] if found and all(rules == found[0] for rules in found) else None
+
+
+def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
+    return {name: _place(variable, grid) for name, variable in variables.items()}
+
+
+def _place(variable: Variable, grid: Grid) -> Placed:
+    location = check_location(variable.location or (0,) * grid.ndim, grid.ndim)
+    axes = None if variable.axes is None or len(variable.axes) == grid.ndim else variable.axes
+    region = None if variable.region is None else Region(variable.region)
+    return Placed(location, _along(bound(variable.boundary, location, grid.cell_sizes), axes, grid), axes=axes, region=region)
+
+
+def _along(rules: Rules, axes: tuple[int, ...] | None, grid: Grid) -> Rules:
+    """The rules of a field that varies along some axes. Along the others it is constant beyond the sides."""
+    if axes is None:
+        return rules
+    on = bound(EvenImage(), (0,) * grid.ndim, grid.cell_sizes)
+    return tuple(own if axis in axes else other for axis, (own, other) in enumerate(zip(rules, on, strict=True)))
+
+
+def _symbol(graph: Graph, grid: Grid, name: str, location: tuple[int | None, ...]) -> Symbol:
+    return Symbol(graph, graph.read(name, (0,) * grid.ndim), location, grid.uniform_spacing)
+
+
+def _profile_symbols(graph: Graph, equation: Equation) -> dict[str, Symbol]:
+    ndim = equation.grid.ndim
+    return {
+        name: _symbol(graph, equation.grid, name, tuple(p.location if axis == p.axis else None for axis in range(ndim)))
+        for name, p in equation.profiles.items()
+    }
+
+
+def _check_location(found: tuple[int | None, ...], placed: Placed, what: str) -> None:
+    varies = tuple(axis for axis, (p, q) in enumerate(zip(found, placed.where, strict=True)) if p is not None and q is None)
+    if varies:
+        raise ShapeError(
+            f"{what} as an expression that varies along axes {varies}, but it is declared with axes = {placed.axes}; take its sum, mean, "
+            "max or min of diffsim.expr, or declare it without axes"
+        )
+    if any(p is not None and p != q for p, q in zip(found, placed.location, strict=True)):
+        raise ShapeError(f"{what} at {describe(found)}, but it is declared at {describe(placed.location)}; interpolate it")
+
+
+def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
+    if isinstance(value, Symbol):
+        value.expect(False, name)
+        return value
+    if isinstance(value, (int, float)):
+        return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.uniform_spacing)
+    raise TraceError(f"{name} is a {type(value).__name__}, expected an expression of the step's fields")
+
+
+def _call(function: Callable[..., dict[str, Symbol]], symbols: Mapping[str, Symbol], what: str) -> dict[str, Symbol]:
+    declared = inspect.signature(function).parameters
+    names = [name for name, p in declared.items() if p.kind is not p.VAR_KEYWORD]
+    if len(names) < len(declared):  # **fields: all fields that are not named
+        names = list(dict.fromkeys([*names, *symbols]))
+    unknown = [name for name in names if name not in symbols]
+    if unknown:
+        raise TraceError(f"{what}() asks for {', '.join(unknown)}, which the equation does not declare; it has {', '.join(symbols)}")
+    found = function(**{name: symbols[name] for name in names})
+    if not isinstance(found, dict):
+        raise TraceError(f"{what}() gave a {type(found).__name__}, expected a dict of names and expressions")
+    return found

@@ -1,0 +1,67 @@
+"""Records of what the adjoint needs in place of states: nothing is lost at cells beside or beyond the sides of the grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.checkpoint import StoreAll
+from tests.sampled import sampled
+from tests.stepping.trace.test_sides import sides
+
+STEPS = 4
+SEEDS = range(16)
+
+
+class Product(ds.Equation):
+    """Two states, of which one gets a product of expressions at any places, through a stored stage or at once."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.grid = ds.Grid(tuple(int(n) for n in rng.integers(6, 24, 2)), 1.0)
+        self.dt = 0.1
+        a, b, _ = sides(rng, 2, int(rng.integers(12)))
+        self.states = {"a": ds.Variable(a), "b": ds.Variable(b)}
+        self.parameters = {"k": ds.Variable("mirror")}
+        self.staged = seed % 3 == 1
+        self.places = rng.integers(-1, 2, (4, 2))
+        self.kind = seed % 4
+
+    def step(self, a: Any, b: Any, k: Any) -> dict[str, Any]:
+        def at(field: Any, number: int) -> Any:
+            rows, columns = map(int, self.places[number])
+            return field.shifted(0, rows).shifted(1, columns)
+
+        if self.staged:
+            a = ds.stage(a + self.dt * (at(b, 2) - b), boundary=a)
+        factor = (k * (a + at(a, 1)), k * at(b, 2), a * a, k * ds.expr.where(a > 0.1, a, 0.3 * at(b, 1)))[self.kind]
+        return {"a": a + self.dt * at(factor, 0), "b": b - self.dt * at(b, 3)}
+
+
+def _recorded(simulation: ds.Simulation) -> bool:
+    return simulation._stepper.recorded is not None
+
+
+@pytest.mark.parametrize("seed", sampled(SEEDS))
+def test_tangents_and_cotangents_of_stored_runs_have_one_product(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    simulation = ds.Simulation(Product(seed), precision="f64", wrt=("a", "b", "k"))
+    shape = simulation.grid.shape
+    point, direction = ({name: rng.standard_normal(shape) for name in ("a", "b", "k")} for _ in range(2))
+    weights = {name: rng.standard_normal(shape) for name in ("a", "b")}
+    _, moved = simulation.jvp(point, direction, STEPS)
+    _, pullback = simulation.vjp(point, STEPS, StoreAll(STEPS))
+    cotangents = pullback(ds.Solution(weights))
+    forward = sum(float(np.sum(weights[name] * moved.final[name])) for name in weights)
+    back = sum(float(np.sum(direction[name] * cotangents[name])) for name in direction)
+    size = sum(float(np.sum(np.abs(direction[name] * cotangents[name]))) for name in direction)
+    assert abs(forward - back) <= 1e-12 * size
+
+
+def test_a_good_part_of_them_keep_residuals() -> None:
+    """Of steps with stages and without."""
+    kept = {seed: _recorded(ds.Simulation(Product(seed), precision="f64", wrt=("a", "b", "k"))) for seed in SEEDS}
+    assert min(sum(kept[seed] for seed in SEEDS if (seed % 3 == 1) is staged) for staged in (False, True)) >= 3

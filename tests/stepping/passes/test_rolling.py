@@ -1,0 +1,111 @@
+"""Values that nests keep as they go: the same operations on the same numbers, whether they are kept or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.expr.graph import Node
+from diffsim.stepping.derive.adjoint import adjoint_program
+from diffsim.stepping.ir.program import Nest, Program
+from diffsim.stepping.passes import rolling
+from diffsim.stepping.passes.sharing import inlined
+from tests.cases import CASES, Case
+from tests.sampled import sampled
+from tests.stepping.passes.test_sharing import Transport, traced
+from tests.stepping.run_cases import outputs
+
+ALWAYS, NEVER = 100.0, 0.0
+
+
+def kept(program: Program) -> list[Nest]:
+    return [nest for nest in program.nests if nest.groups]
+
+
+LEVELS = [
+    Case(f"transport {n} {a}", lambda n=n, a=a: Transport(n, a), 6, {}, {}, {"u": (1.0, 0.5), "k": (1.0, 0.5)})
+    for n in (1, 2, 3)
+    for a in (0, 1)
+]
+
+
+KEEPING = {
+    "oddities",
+    "stretched",
+    "stretched 1-D",
+    "functions",
+    "nonlinear zero",
+    "nonlinear mirror",
+    "nonlinear periodic",
+    "sides 2-D",
+    "numbers 2-D",
+    "regions 2-D",
+    "visco acoustic 2-D",
+}
+"""Cases in which something can be kept. In the others there is nothing to compare."""
+
+
+def test_which_cases_keep_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rolling, "WORTH", ALWAYS)
+    found = {case.name for case in [*CASES, *LEVELS] if any(kept(program) for program in case.simulation()._stepper.programs)}
+    assert found == KEEPING | {case.name for case in LEVELS}
+
+
+@pytest.mark.parametrize("case", sampled([*(case for case in CASES if case.name in KEEPING), *LEVELS], ids=lambda case: case.name))
+def test_no_bit_depends_on_what_is_kept(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rolling, "WORTH", NEVER)
+    plain = outputs(case, "f64")[0]
+    monkeypatch.setattr(rolling, "WORTH", ALWAYS)
+    found = outputs(case, "f64")[0]
+    for name, values in plain.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+def test_what_is_kept_can_be_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rolling, "WORTH", ALWAYS)
+    some = 0
+    for equation in [Transport(2), Transport(3), *(case.equation() for case in CASES)]:
+        step = traced(equation)
+        program = rolling.rolled(adjoint_program(step, ()).program, step.graph, blocks=True)
+        for nest in kept(program):
+            values: dict[str, Node] = {name: node for group in nest.groups for name, node in group.values.items()}
+            assert inlined(step.graph, nest.roots, values) == [assign.node for assign in nest.assigns]
+            some += 1
+    assert some > 5
+
+
+def test_a_costly_flux_is_kept_and_a_cheap_stencil_is_not() -> None:
+    costly = ds.Simulation(Transport(1))._stepper
+    assert costly.adjoint is not None
+    assert kept(costly.adjoint.program)
+    cheap = ds.Simulation(ds.solvers.Acoustic(ds.Grid((20, 21), 10.0), 1e-3, order=8))._stepper
+    assert not any(kept(program) for program in cheap.programs)
+
+
+def test_the_cut_keeps_what_is_cheapest() -> None:
+    """What is computed then is hardly more than one of each operation."""
+    step = traced(Transport(1))
+    (nest,) = rolling.rolled(adjoint_program(step, ()).program, step.graph, blocks=False).nests
+    whole = rolling.cost([a.node for a in nest.assigns])
+    values = [node for group in nest.groups for node in group.values.values()]
+    assert rolling.cost([*values, *nest.roots]) < 0.75 * whole
+
+
+def test_nests_of_one_program_keep_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two stages with the same flux, wanted by one of them at more rows: a ring for each."""
+
+    class Stages(Transport):
+        def step(self, u: ds.expr.Symbol, k: ds.expr.Symbol) -> dict[str, ds.expr.Symbol]:
+            flux = k * u / (1.0 + u * u) + (u + k.shifted(0, 1)) / (2.0 + u.shifted(0, 1) ** 2)
+            near = ds.stage(u - 0.1 * (flux - flux.shifted(0, -1)), "mirror")
+            far = near + 0.1 * (flux.shifted(0, 3) - flux.shifted(0, -3)) / (2.0 + flux * flux)
+            return {"u": far - 0.1 * (near - near.shifted(0, 1)) * flux}
+
+    case = Case("stages", lambda: Stages(1), 5, {}, {}, {"u": (1.0, 0.5), "k": (1.0, 0.5)})
+    monkeypatch.setattr(rolling, "WORTH", ALWAYS)
+    names = [name for nest in case.simulation()._stepper.forward.nests for group in nest.groups for name in group.values]
+    assert len(names) == len(set(names)) > 1
+    found, wanted = outputs(case, "f64")
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12 * np.abs(values).max(), err_msg=name)

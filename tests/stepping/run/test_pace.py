@@ -1,0 +1,71 @@
+"""How many steps and workers a launch gets."""
+
+from __future__ import annotations
+
+import pytest
+
+import diffsim as ds
+from diffsim.base.system import usable_cores
+from diffsim.solvers import Acoustic
+from diffsim.stepping.run.pace import STRIKES, TRIAL, Pace
+from diffsim.stepping.source import slabs
+
+
+def started() -> Pace:
+    pace = Pace(2)
+    for _ in range(3):
+        pace.note(pace.steps(), 1e-3)
+    return pace
+
+
+def test_launches_left_in_a_row_are_followed_by_one_worker_and_a_trial() -> None:
+    pace = started()
+    for _ in range(STRIKES):
+        assert pace.workers() == 2
+        pace.note(0, 3e-4, left=True)
+    assert pace.workers() == 1
+    while pace.workers() == 1:
+        pace.note(pace.steps(), 1e-2)
+    assert pace.steps() == TRIAL
+    pace.note(TRIAL, 1e-3)
+    assert pace.steps() > TRIAL
+
+
+def test_a_launch_left_now_and_then_changes_nothing() -> None:
+    pace = started()
+    steps = pace.steps()
+    for _ in range(10):
+        pace.note(1, 3e-4, left=True)
+        pace.note(steps, steps * pace.seconds)
+        assert pace.workers() == 2 and abs(pace.steps() - steps) <= 1
+
+
+def test_each_time_that_all_workers_were_tried_too_early_one_goes_on_for_longer() -> None:
+    pace, waits = started(), []
+    for _ in range(4):
+        for _ in range(STRIKES):
+            pace.note(0, 3e-4, left=True)
+        waits.append(pace.alone)
+        pace.note(1000, waits[-1])
+    assert waits == sorted(waits) and waits[-1] == 8 * waits[0]
+
+
+def test_long_steps_get_more_patience() -> None:
+    pace = Pace(2)
+    first = pace.patience(1)
+    pace.note(4, 0.04, left=True)  # of which the duration is known, though they were not all
+    assert pace.patience(1) == 10 and pace.patience(2) == 20 == 2 * first
+    pace.note(TRIAL, 1e4)  # the process was paused
+    assert pace.patience(8) == 100
+    for _ in range(40):
+        pace.note(TRIAL, 1e-4)
+    assert pace.patience(2) == 1
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="one core only")
+@pytest.mark.parametrize(("cells", "used"), [(64, 1), (256, 2)])
+def test_a_small_grid_has_one_worker(cells: int, used: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slabs, "LEAST_CYCLES", 12_000)
+    ds.init(precision="f32", threads=2)
+    stepper = ds.Simulation(Acoustic(ds.Grid((cells, cells), 10.0), 1e-3, order=4))._stepper
+    assert stepper.launcher.pace(stepper.forward).workers() == used

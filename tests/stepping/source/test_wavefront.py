@@ -1,0 +1,284 @@
+"""Several steps in one sweep: which programs, the same bits as step by step, also with workers that abandon launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.base.system import usable_cores
+from diffsim.checkpoint import StoreAll
+from diffsim.solvers import Acoustic, Heat
+from diffsim.stepping.run import pace
+from diffsim.stepping.source import barrier, wavefront
+from diffsim.stepping.source.wavefront import Wavefront
+from tests.steps import STEPS as STEPS_OF_THE_FIELD
+from tests.steps.step import weights
+
+THREADS = min(2, usable_cores())
+STEPS = 15  # 8 together, then 4, then 2, and the last one alone
+SIDES: dict[str, Any] = {
+    "zero": "zero",
+    "mirror": "mirror",
+    "values": (ds.Dirichlet(1.0), "mirror"),
+    "extrapolate": ("extrapolate", "zero"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing fits into the cache, so steps are computed together wherever they can be."""
+    monkeypatch.setattr(Wavefront, "pays", lambda *_: True)
+
+
+def acoustic(shape: tuple[int, ...], boundary: Any = "zero", order: int = 4, **others: Any) -> ds.Simulation:
+    middle = [0.5 * n for n in shape]
+    between = [[row + 0.5, *middle[1:]] for row in range(shape[0] - 1)]  # wherever a sweep begins or ends, on both sides of it
+    points = [*between, [0.3 * (n - 1) for n in shape], [0.9 * (n - 1) for n in shape], [0.0 for n in shape], [2.5, *middle[1:]]]
+    return ds.Simulation(
+        Acoustic(ds.Grid(shape, 1.0), 0.1, order=order, boundary=boundary, sponge_speed=2.0, **others),
+        sources={"f": [middle, *points[-4:-2]]},
+        receivers={"p": points},
+    )
+
+
+TALL_PLATE = (165, 17)
+SIMULATIONS = {
+    **{f"acoustic {name}": lambda boundary=boundary: acoustic((163, 20), boundary) for name, boundary in SIDES.items()},
+    "acoustic order 8": lambda: acoustic((164, 24), order=8),
+    "acoustic sponge": lambda: acoustic((165, 40), sponge=8),
+    "acoustic sincs": lambda: sincs((163, 20)),
+    "acoustic 3-D": lambda: acoustic((51, 9, 10), ("mirror", "zero", "mirror")),
+    **{f"heat {name}": lambda boundary=boundary: heat(TALL_PLATE, boundary) for name, boundary in SIDES.items()},
+}
+
+
+def sincs(shape: tuple[int, int]) -> ds.Simulation:
+    """Receivers of eight rows, and dipoles, also where a sweep ends."""
+    middle = 0.5 * shape[1]
+    places = [[row + 0.3, middle] for row in range(5, shape[0] - 6, 3)]
+    return ds.Simulation(
+        Acoustic(ds.Grid(shape, 1.0), 0.1, order=4, boundary="mirror"),
+        sources={"f": ds.Points([[0.5 * shape[0], middle]], "sinc")},
+        receivers={"p": ds.Points(places, "sinc", dipole=(1.0, 0.5))},
+    )
+
+
+def heat(shape: tuple[int, ...], boundary: Any) -> ds.Simulation:
+    return ds.Simulation(Heat(ds.Grid(shape, 1.0), 0.1, boundary=boundary), receivers={"T": [[3.0, 4.0], [60.5, 7.25]]})
+
+
+def found(simulation: ds.Simulation, checkpoint: Any) -> dict[str, Any]:
+    """Solution and gradient of random inputs with random cotangents."""
+    random = np.random.default_rng(0)
+    inputs = {name: random.uniform(0.5, 1.5, simulation.input_shape(name, STEPS)) for name in simulation.inputs}
+    solution, pullback = simulation.vjp(inputs, STEPS, checkpoint=checkpoint)
+    seeds = ds.Solution(
+        final={name: random.standard_normal(values.shape) for name, values in solution.final.items()},
+        traces={name: random.standard_normal(values.shape) for name, values in solution.traces.items()},
+    )
+    gradient = pullback(seeds)
+    return {f"{kind} {name}": values for kind in ("final", "traces") for name, values in getattr(solution, kind).items()} | {
+        f"gradient {name}": values for name, values in gradient.items()
+    }
+
+
+def kinds(simulation: Any) -> set[str]:
+    """The programs whose steps were computed together."""
+    made = simulation._all if isinstance(simulation, ds.Batch) else simulation
+    return {name for (name, _), each in made._compiled.stepper.launcher._wavefronts.items() if each}
+
+
+def require_equal(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    assert ours.keys() == theirs.keys()
+    for key, values in ours.items():
+        assert np.abs(values).max() > 0, key
+        np.testing.assert_array_equal(values, theirs[key], err_msg=key)
+
+
+def together_and_alone(simulation: Callable[[], Any], run: Callable[[Any], dict[str, Any]]) -> set[str]:
+    """Compare the bits of steps together and alone. Returns the programs whose steps were computed together."""
+    together = simulation()
+    ours = run(together)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Wavefront, "of", lambda *_: None)
+        alone = simulation()
+        require_equal(ours, run(alone))
+        assert not kinds(alone)
+    return kinds(together)
+
+
+IN_GATE = ("acoustic values", "acoustic 3-D", "heat mirror")
+
+
+def some(names: Iterable[str], first: Container[str]) -> list[Any]:
+    """Names as parameters: the first ones, and the rest as slow tests."""
+    return [pytest.param(name, marks=() if name in first else pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", some(SIMULATIONS, IN_GATE))
+def test_steps_together_have_the_same_bits(name: str) -> None:
+    ds.init(precision="f64", threads=THREADS)
+    programs = together_and_alone(SIMULATIONS[name], partial(found, checkpoint=3))
+    assert {"forward", "adjoint"} <= programs
+
+
+@pytest.mark.parametrize("checkpoint", [StoreAll(STEPS), 3], ids=["stored", "3 slots"])
+@pytest.mark.parametrize("name", some(SIMULATIONS, ("acoustic mirror",)))
+def test_on_one_thread(name: str, checkpoint: Any) -> None:
+    ds.init(precision="f64", threads=1)
+    assert together_and_alone(SIMULATIONS[name], partial(found, checkpoint=checkpoint))
+
+
+TALL = {step.name: step for step in STEPS_OF_THE_FIELD if len(step.shape) > 1}
+
+
+@pytest.mark.parametrize("name", some(TALL, ("elastic",)))
+def test_steps_with_stages(name: str) -> None:
+    """Those whose programs have several nests; on some, steps cannot be computed together."""
+    ds.init(precision="f64", threads=THREADS)
+    step = TALL[name]
+    shape = (131, *step.shape[1:])
+
+    def run(simulation: ds.Simulation) -> dict[str, Any]:
+        solution, pullback = simulation.vjp(step.all_inputs(shape), step.steps, checkpoint=3)
+        return solution.final | {f"gradient {key}": value for key, value in pullback(weights(np.random.default_rng(1), solution)).items()}
+
+    programs = together_and_alone(lambda: step.simulation(shape=shape), run)
+    assert programs or name in ALONE
+
+
+ALONE = {
+    "shallow water, HLL, wetting and drying": "kept values",
+    "WENO 5 with three stages": "kept values",
+    "Gray-Scott": "periodic",
+    "Kuramoto-Sivashinsky": "periodic",
+    "Swift-Hohenberg": "periodic",
+    "Peaceman-Rachford": "lines are solved",
+    "Navier-Stokes, projection": "a system is solved",
+    "Burgers, adaptive time steps": "totals",
+}
+"""Steps that are computed one at a time, and why."""
+
+
+@pytest.mark.skipif(THREADS < 2, reason="one worker waits for none")
+def test_workers_leave_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    ds.init(precision="f64", threads=THREADS)
+    left = 0
+    note = pace.Pace.note
+
+    def counted(self: pace.Pace, steps: int, seconds: float, leaves: bool = False) -> None:
+        nonlocal left
+        left += leaves
+        note(self, steps, seconds, leaves)
+
+    whole = found(SIMULATIONS["acoustic mirror"](), 3)
+    monkeypatch.setattr(pace.Pace, "note", counted)
+    monkeypatch.setattr(barrier, "PATIENCE", 1)
+    require_equal(found(SIMULATIONS["acoustic mirror"](), 3), whole)
+    assert left > 0
+
+
+@pytest.mark.parametrize("steps", [1, 7, 9])
+def test_slow_steps_are_computed_together_too(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a launch has time for fewer steps, it takes eight; here four are left after that."""
+    ds.init(precision="f64", threads=1)
+    simulation = SIMULATIONS["heat zero"]()
+    compiled = simulation._compiled
+    compiled.start(compiled.checked({"kappa": np.ones(TALL_PLATE), "T": np.ones(TALL_PLATE)}, 12), 12)
+    launched = []
+    kernel = compiled.stepper.launcher._kernel
+
+    def watched(program: Any, workers: int, found: Wavefront | None = None) -> Any:
+        launched.append(found)
+        return kernel(program, workers, found)
+
+    monkeypatch.setattr(compiled.stepper.launcher, "_kernel", watched)
+    monkeypatch.setattr(pace.Pace, "steps", lambda self: steps)
+    compiled.stepper.advance(0, 12)
+    assert [each.steps for each in launched] == [8, 4]
+
+
+def test_the_pace_ignores_the_rest_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch that ends a sweep which another one began did not do these steps."""
+    ds.init(precision="f64", threads=THREADS)
+    noted = []
+    monkeypatch.setattr(barrier, "PATIENCE", 1)
+    monkeypatch.setattr(pace.Pace, "note", lambda self, steps, seconds, left=False: noted.append((steps, left)))
+    simulation = SIMULATIONS["heat zero"]()
+    simulation.run({"kappa": np.ones(TALL_PLATE), "T": np.ones(TALL_PLATE)}, 40)
+    assert sum(steps for steps, _ in noted) <= 40
+    assert all(steps > 0 or left for steps, left in noted)
+
+
+class Chained(ds.Equation):
+    """A state of one level that its own nest reads at its own cell, so it looks as if it were overwritten in place, and a stage."""
+
+    dt = 0.1
+    forcings = ()
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.grid = ds.Grid(shape, 1.0)
+        self.states = {"u": ds.Variable("mirror"), "v": ds.Variable("mirror")}
+
+    def step(self, u: Any, v: Any) -> dict[str, Any]:
+        v = ds.stage(v + 0.1 * (u.shifted(0, 1) - 2 * u + u.shifted(0, -1)))
+        return {"u": u - 0.1 * (v.shifted(0, 1) - 2 * v + v.shifted(0, -1)), "v": v}
+
+
+def test_states_of_one_level_keep_their_receivers() -> None:
+    ds.init(precision="f64", threads=THREADS)
+    programs = together_and_alone(
+        lambda: ds.Simulation(Chained((201, 9)), receivers={"v": [[3.0, 4.0], [100.5, 2.0]]}), partial(found, checkpoint=3)
+    )
+    assert "forward" in programs
+
+
+def test_receivers_that_move_are_read_where_they_are() -> None:
+    """From one row to eight rows, which takes another wavefront."""
+    ds.init(precision="f64", threads=THREADS)
+    shape = (163, 20)
+    inputs = {"c": np.full(shape, 2.0), "p": np.random.default_rng(0).standard_normal(shape)}
+
+    def moved() -> ds.Simulation:
+        simulation = ds.Simulation(Acoustic(ds.Grid(shape, 1.0), 0.1, order=4), receivers={"p": [[80.0, 10.0]]})
+        simulation.run(inputs, STEPS)
+        simulation.move(receivers={"p": ds.Points([[80.4, 10.0]], "sinc")})
+        return simulation
+
+    def run(simulation: ds.Simulation) -> dict[str, Any]:
+        return {"p": simulation.run(inputs, STEPS).traces["p"]}
+
+    assert "forward" in together_and_alone(moved, run)
+
+
+def test_a_batch() -> None:
+    ds.init(precision="f64", threads=1)
+    shape, random = (9, 40), np.random.default_rng(0)
+    inputs = {"c": np.full(shape, 2.0), "p": random.standard_normal((24, *shape))}
+
+    def batch() -> Any:
+        return ds.Batch(ds.Simulation(Acoustic(ds.Grid(shape, 1.0), 0.1, order=4), receivers={"p": [[3.5, 10.5], [8.0, 3.0]]}), 24)
+
+    def run(made: Any) -> dict[str, Any]:
+        return {"p": made.run(inputs, STEPS).traces["p"]}
+
+    assert "forward" in together_and_alone(batch, run)
+
+
+def test_a_grid_in_the_cache_is_computed_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    ds.init(precision="f32", threads=1)
+    stepper = acoustic((128, 512))._stepper
+    fields = stepper.launcher.fields
+    found = Wavefront.of(stepper.forward, fields, 1, 2, 1)
+    assert found is not None
+    answers = []
+    for cache in (64 << 10, 400 << 10, 4 << 20):  # rows between the stages do not fit; they fit and the fields do not; all fits
+        monkeypatch.setattr(wavefront, "last_cache_bytes", lambda cache=cache: cache)
+        answers.append(found.pays(stepper.forward, fields, 1))
+    assert answers == [False, True, False]

@@ -1,0 +1,403 @@
+"""Linear systems inside a step: implicit schemes against closed forms, their derivatives, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+import diffsim.numpy as dnp
+from diffsim.errors import ConvergenceError, PlanError, SingularError, TraceError
+from diffsim.expr import Symbol, diff, div, exp, grad, interpolate, laplacian, mean, where
+from diffsim.linear import system
+from diffsim.stepping.stages.solve import Solve
+from tests.curvature import require_second_derivatives
+from tests.sampled import sampled
+from tests.stepping.stages.test_host_stage import STEPS, Given, inputs, loss
+
+ROUND_OFF = 1e-12
+CURVATURE = 1e-7  # relative, differences of gradients, of a step of 1e-5
+
+
+def crank_nicolson(operator: Callable[[Symbol], Symbol], dt: float, boundary: Any, method: Any = "auto") -> Callable[[Symbol], Symbol]:
+    def step(u: Symbol) -> Symbol:
+        return ds.solve(lambda x: x - 0.5 * dt * operator(x), u + 0.5 * dt * operator(u), boundary, method)
+
+    return step
+
+
+@pytest.mark.parametrize("boundary", ["mirror", "zero", "periodic"])
+@pytest.mark.parametrize("method", ["tridiagonal", "direct", "lu", "cg", "bicgstab"])
+def test_heat_in_a_bar_decays_as_the_closed_form_says(boundary: Any, method: Any) -> None:
+    """A mode of the discrete Laplacian is multiplied by (1 - z) / (1 + z) a step, z = dt/2 times its eigenvalue."""
+    n, dt, steps = 24, 0.7, 9
+    place = np.arange(n) + (1 if boundary == "zero" else 0.5)
+    angle = {"mirror": 3 * np.pi / n, "zero": 3 * np.pi / (n + 1), "periodic": 4 * np.pi / n}[boundary]
+    mode = (np.sin if boundary == "zero" else np.cos)(angle * place)
+    run = ds.Simulation(Given(lambda u, k, q: {"u": crank_nicolson(laplacian, dt, boundary, method)(u)}, (n,), boundary))
+    z = 0.5 * dt * (2 - 2 * np.cos(angle))
+    found = run.run({"u": mode, "k": np.ones(n)}, steps).final["u"]
+    assert np.abs(found - ((1 - z) / (1 + z)) ** steps * mode).max() < ROUND_OFF
+
+
+def test_second_order_in_time() -> None:
+    errors = []
+    n, end = 40, 6.0
+    angle = 2 * np.pi / n
+    mode = np.cos(angle * (np.arange(n) + 0.5))
+    for steps in (4, 8, 16):
+        make = crank_nicolson(laplacian, end / steps, "mirror")
+        run = ds.Simulation(Given(lambda u, k, q, make=make: {"u": make(u)}, (n,), "mirror"))
+        found = run.run({"u": mode, "k": np.ones(n)}, steps).final["u"]
+        errors.append(np.abs(found - np.exp(-(2 - 2 * np.cos(angle)) * end) * mode).max())
+    slopes = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.all(np.abs(slopes - 2) < 0.05), slopes
+
+
+def drifting(k: Symbol) -> Callable[[Symbol], Symbol]:
+    """Diffusion and drift with coefficients that vary: nothing about its matrix is symmetric."""
+    return lambda x: div([interpolate(k, a) * d for a, d in enumerate(grad(x))]) + 0.3 * exp(-k) * x.shifted(x.ndim - 1, 1) - k * x
+
+
+UNSYMMETRIC = [
+    ((13,), "zero", "tridiagonal"),
+    ((13,), "mirror", "tridiagonal"),
+    ((13,), "periodic", "tridiagonal"),
+    ((7, 9), ("zero", "periodic"), "lu"),
+    ((7, 9), ("mirror", "zero"), "auto"),
+    ((7, 9), ("periodic", "mirror"), "bicgstab"),
+    ((4, 5, 6), ("mirror", "periodic", "zero"), "auto"),
+    ((9,), ((ds.Robin(1.0, 0.5, 0.3), ds.Dirichlet(0.4)),), "tridiagonal"),
+    ((7, 9), ((ds.Dirichlet(-0.3), ds.Neumann(0.2)), ("zero", ds.Extrapolate(1))), "lu"),
+]
+
+
+@pytest.mark.parametrize(("shape", "boundary", "method"), sampled(UNSYMMETRIC, ids=str))
+def test_unsymmetric_operators_in_every_dimension(shape: tuple[int, ...], boundary: Any, method: Any) -> None:
+    """Dense matrices forward; dot products, Taylor slopes and other schedules by the certificate; second derivatives by differences.
+
+    The system's weights depend on a parameter, on the state and on another solution.
+    """
+
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        first = crank_nicolson(drifting(k), 0.3, boundary, method)(u)
+        second = ds.solve(lambda x: x * (1 + first * first) - 0.1 * u * x.shifted(0, 1), u, boundary, "auto")
+        return {"u": first + 0.2 * second + 0.1 * q}
+
+    equation = Given(step, shape, boundary)
+    run = ds.Simulation(equation, sources={"q": [[2.0] * len(shape)]}, receivers={"u": [[1.5] * len(shape)]})
+    given = inputs(run)
+    certificate = ds.certify(run, loss, given, STEPS)
+    assert certificate.passed, str(certificate)
+
+    def value(fields: Any) -> Any:
+        solution = run.run(fields, STEPS)
+        return dnp.sum(solution.final["u"] ** 3) + dnp.sum(solution.traces["u"] ** 4)
+
+    require_second_derivatives(value, given, np.random.default_rng(5), CURVATURE)
+
+
+def test_an_unsymmetric_operator_equals_a_dense_matrix() -> None:
+    n, rule = 11, "mirror"
+    given = np.random.default_rng(0).uniform(0.5, 1, (2, n))
+    run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: x - drifting(k)(x), u, rule)}, (n,), rule))
+    u, k = given
+    matrix = np.eye(n)
+    for i in range(n):
+        for j in (i - 1, i + 1):
+            if 0 <= j < n:
+                through = 0.5 * (k[i] + k[j])
+                matrix[i, i] += through
+                matrix[i, j] -= through
+        matrix[i, min(i + 1, n - 1)] -= 0.3 * np.exp(-k[i])
+        matrix[i, i] += k[i]
+    found = run.run({"u": u, "k": k}, 1).final["u"]
+    assert np.abs(found - np.linalg.solve(matrix, u)).max() < ROUND_OFF
+
+
+@pytest.mark.parametrize("method", ["tridiagonal", "lu", "bicgstab"])
+@pytest.mark.parametrize(("wall", "value"), [(ds.Dirichlet(0.7), 0.7), (ds.OddImage(), 0.0)], ids=["given", "odd"])
+def test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives(wall: Any, value: float, method: Any) -> None:
+    """Implicit diffusion and drift between walls: the last row lies on one of them, none on the other. A matrix a column in NumPy."""
+    shape, below = (7, 4), -0.2
+
+    def step(v: Any, k: Any, q: Any) -> dict[str, Any]:
+        return {"v": ds.solve(lambda x: x - 0.3 * interpolate(k, 0) * diff(diff(x, 0), 0) + 0.2 * x.shifted(0, -1), v, v, method)}
+
+    run = ds.Simulation(Given(step, shape, ((ds.Dirichlet(below), wall), "mirror"), v=(1, 0)))
+    given = inputs(run)
+    wanted = given["v"].copy()
+    for _ in range(STEPS):
+        for column in range(shape[1]):
+            matrix, right = np.eye(7), wanted[:, column].copy()
+            for row in range(6):
+                through = 0.3 * 0.5 * (given["k"][row, column] + given["k"][row + 1, column])
+                matrix[row, row] += 2 * through
+                matrix[row, row + 1] -= through
+                if row:
+                    matrix[row, row - 1] -= through - 0.2
+                else:
+                    right[0] += (through - 0.2) * below
+            right[6] = value
+            wanted[:, column] = np.linalg.solve(matrix, right)
+    assert np.abs(run.run(given, STEPS).final["v"] - wanted).max() < ROUND_OFF
+    assert np.abs(given["v"][6] - value).min() > 0.01  # the side's value is not what the run begins with
+    certificate = ds.certify(run, loss, given, STEPS)
+    assert certificate.passed, str(certificate)
+
+
+def test_a_projection_leaves_no_divergence() -> None:
+    """Incompressible flow: a Poisson equation whose solution is open by a constant, on a staggered grid."""
+    grid_location = {"u": (0, 1), "v": (1, 0)}
+
+    def step(u: Any, v: Any, k: Any, q: Any) -> dict[str, Any]:
+        u, v = ds.stage(u + 0.1 * laplacian(u) + 0.1 * u * u, "periodic"), ds.stage(v - 0.1 * v * v, "periodic")
+        p = ds.solve(laplacian, div([v, u]), "periodic")
+        return {"u": u - diff(p, 1), "v": v - diff(p, 0)}
+
+    run = ds.Simulation(Given(step, (8, 10), "periodic", **grid_location))
+    given = inputs(run)
+    final = run.run(given, STEPS).final
+    divergence = final["u"] - np.roll(final["u"], 1, 1) + final["v"] - np.roll(final["v"], 1, 0)
+    assert np.abs(divergence).max() < 1e-14 and np.abs(final["u"]).max() > 0.1
+    certificate = ds.certify(run, loss, given, STEPS)
+    assert certificate.verdict != "fail", str(certificate)  # nothing depends on k
+
+
+class Projected(ds.Equation):
+    """The part of a velocity between walls, or on a torus, without divergence, plus what makes the right side incompatible."""
+
+    def __init__(self, shape: tuple[int, ...], walls: bool, varies: bool) -> None:
+        self.grid, self.dt, self.walls, self.varies = ds.Grid(shape, spacing=0.1), 1.0, walls, varies
+        self.parameters = {"excess": ds.Variable("mirror")}
+        wall, other = ((ds.OddImage(), ds.OddImage()), "mirror") if walls else ("periodic", "periodic")
+        self.states = {"u": ds.Variable((other, wall), location=(0, 1)), "v": ds.Variable((wall, other), location=(1, 0))}
+
+    def step(self, u: Any, v: Any, excess: Any) -> dict[str, Any]:
+        def flux(p: Symbol, axis: int) -> Symbol:
+            return (1.0 + 0.0 * interpolate(excess, axis)) * diff(p, axis) if self.varies else diff(p, axis)
+
+        right = ds.stage(div([v, u]) + excess, "mirror" if self.walls else "periodic") / 0.01
+        p = ds.solve(lambda p: div([flux(p, 0), flux(p, 1)]), right, "mirror" if self.walls else "periodic")
+        return {"u": u - 0.01 * flux(p, 1), "v": v - 0.01 * flux(p, 0)}
+
+
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize(("walls", "varies"), [(False, False), (True, False), (True, True)])
+def test_a_right_side_is_compatible_up_to_the_rounding_of_its_terms(walls: bool, varies: bool, precision: Any) -> None:
+    """From the second projection on, the right side is nothing but rounding of velocity / spacing. An excess above that is refused."""
+    run = ds.Simulation(Projected((12, 17), walls, varies), precision=precision)
+    for seed in range(3):
+        for scale in (1e-6, 1.0, 1e6):
+            given = scale * np.random.default_rng(seed).standard_normal((2, 12, 17))
+            if walls:
+                given[0][:, -1] = given[1][-1] = 0.0
+            none = {"u": given[0], "v": given[1], "excess": np.zeros((12, 17))}
+            final = run.run(none, 4).final
+            assert np.isfinite(final["u"]).all() and np.abs(final["u"]).max() > 0.1 * scale
+            free = {**none, "u": np.asarray(final["u"], float), "v": np.asarray(final["v"], float)}
+            moved = run.jvp(none, {"u": free["u"], "v": free["v"]}, 2)[1]  # a tangent without divergence
+            assert np.abs(moved.final["u"] - free["u"]).max() < (1e-4 if precision == "f32" else 1e-12) * scale
+            run.value_and_grad(loss, free, 2)
+            excess = {"f32": 1e-3, "f64": 1e-11}[precision] * scale / 0.1
+            for fields in (none, free):
+                with pytest.raises(SingularError, match=r"expected a right side without the part that the operator cannot give"):
+                    run.run({**fields, "excess": np.full((12, 17), excess)}, 1)
+
+
+def test_the_size_of_a_right_side_is_stored_where_the_operator_may_leave_constants_open_alone() -> None:
+    for operator, sized in ((laplacian, True), (lambda x: x - laplacian(x), False), (lambda x: 2 * laplacian(x) / 3, True)):
+        run = ds.Simulation(Given(lambda u, k, q, o=operator: {"u": ds.solve(o, u - mean(u), "mirror")}, (7, 8), "mirror"))
+        (stage,) = (s for s in run._step.stages if isinstance(s, Solve))
+        assert (stage.size is not None) == sized
+
+
+def test_a_pressure_in_a_medium_that_varies_leaves_its_mean_open() -> None:
+    """Conjugate gradients; the weights depend on what is differentiated for, and so does the right side."""
+
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        def flux(p: Symbol, axis: int) -> Symbol:
+            return interpolate(k, axis) * diff(p, axis)
+
+        right = div([diff(u * u, axis) for axis in range(2)])
+        p = ds.solve(lambda p: div([flux(p, axis) for axis in range(2)]), right, "mirror")
+        return {"u": 0.5 * u + 0.3 * p}
+
+    run = ds.Simulation(Given(step, (7, 8), "mirror"))
+    certificate = ds.certify(run, loss, inputs(run), 3)
+    assert certificate.passed, str(certificate)
+
+
+def test_constant_weights_need_no_states() -> None:
+    """A linear step without parameters stores nothing, and its adjoint is one solution a step."""
+    run = ds.Simulation(Given(lambda u, k, q: {"u": crank_nicolson(laplacian, 0.5, "mirror")(u)}, boundary="mirror"), wrt=["u"])
+    stepper = run._stepper
+    assert stepper.adjoint is not None
+    assert not stepper.needs_primal and len(list(stepper.adjoint.program.calls)) == 1
+    given = inputs(run)
+    value, gradient = run.value_and_grad(loss, given, STEPS)
+    move = np.random.default_rng(1).standard_normal(given["u"].shape)
+    _, moved = run.jvp(given, {"u": move}, STEPS)
+    bars = loss(run.run(given, STEPS))[1]
+    assert np.isfinite(value) and np.isclose(np.sum(gradient["u"] * move), np.sum(bars.final["u"] * moved.final["u"]), rtol=1e-12)
+
+
+def test_factors_are_kept_while_the_weights_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Counted(system.Tridiagonal):
+        def __init__(self, *args: Any) -> None:
+            made.append(args)
+            super().__init__(*args)
+
+    monkeypatch.setattr(system, "Tridiagonal", Counted)
+    run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: (1 + k) * x - laplacian(x), u, "mirror")}, (23,)))
+    run.value_and_grad(loss, inputs(run), STEPS)
+    assert len(made) == 1
+
+
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each solution from now on, whether it is one with the transposed matrix."""
+    found: list[bool] = []
+    solve = system.System.solve
+
+    def counted(self: Any, weights: Any, right_side: Any, transposed: bool = False, *options: Any) -> Any:
+        found.append(transposed)
+        return solve(self, weights, right_side, transposed, *options)
+
+    monkeypatch.setattr(system.System, "solve", counted)
+    return found
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_recorded_solutions_are_not_solved_for_again(monkeypatch: pytest.MonkeyPatch, twice: bool) -> None:
+    """With weights that are differentiated for: each step is solved once forward and once transposed, and no bit changes."""
+
+    def step(u: Any, v: Any, k: Any, q: Any) -> dict[str, Any]:
+        first = ds.solve(lambda x: (1 + k) * x - div([interpolate(k, a) * d for a, d in enumerate(grad(x))]), u, "mirror")
+        return {"u": first, "v": ds.solve(lambda x: (2 + k) * x - laplacian(x), v, "zero") if twice else v + first}
+
+    run = ds.Simulation(Given(step, (7, 9), "mirror", u=(0, 0), v=(0, 0)), receivers={"u": [[1.5, 2.5]]})
+    given, found = inputs(run), solved(monkeypatch)
+    _, gradient = run.value_and_grad(loss, given, STEPS)
+    each = 2 if twice else 1
+    assert sorted(found) == [False] * each * STEPS + [True] * each * STEPS
+    found.clear()
+    _, again = run.value_and_grad(loss, given, STEPS, 1)
+    assert found.count(True) == each * STEPS < found.count(False)
+    for name, values in gradient.items():
+        assert np.array_equal(values, again[name]), name
+    assert ds.certify(run, loss, given, STEPS).passed
+
+
+def test_solutions_are_not_recorded_where_states_are_needed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: (2 + u * u) * x, k * u * u, "mirror")}, (9,), "mirror"))
+    assert run._stepper.recorded is None
+    found = solved(monkeypatch)
+    run.value_and_grad(loss, inputs(run), STEPS)
+    assert found.count(True) == STEPS and found.count(False) > STEPS
+
+
+@pytest.mark.parametrize("of_state", [True, False])
+def test_weights_with_a_number_of_all_cells(of_state: bool) -> None:
+    """Where it is one of the states, these are needed; where it is one of the solution, records keep that."""
+
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        weight = k * (1 + mean(u) ** 2) if of_state else k * (1 + mean(k))
+        found = ds.solve(lambda x: (1 + weight) * x - weight * laplacian(x), u, "mirror")
+        return {"u": found if of_state else found * (1 + mean(found))}
+
+    run = ds.Simulation(Given(step, (7, 9), "mirror"))
+    assert (run._stepper.recorded is None) == of_state
+    given = inputs(run)
+    assert ds.certify(run, loss, given, STEPS).passed
+
+
+def test_equal_weights_are_stored_once() -> None:
+    run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: x - k * laplacian(x), u)}))
+    (stage,) = (s for s in run._step.stages if isinstance(s, Solve))
+    assert len(stage.weights) == 5 and len(stage.fields) == 2  # four neighbours have the same
+
+
+def test_in_f32_as_exact_as_f32_can_be() -> None:
+    for method in ("lu", "bicgstab"):
+        found = {}
+        for precision in ("f64", "f32"):
+            make = Given(lambda u, k, q, m=method: {"u": crank_nicolson(drifting(k), 0.3, "mirror", m)(u)}, boundary="mirror")
+            run = ds.Simulation(make, precision=precision)
+            found[precision] = run.value_and_grad(loss, inputs(run), STEPS)[1]
+        for name, wanted in found["f64"].items():
+            assert found["f32"][name].dtype == np.float32
+            assert np.abs(found["f32"][name] - wanted).max() <= 3e-6 * np.abs(wanted).max()
+
+
+def only(operator: Any, **options: Any) -> ds.Simulation:
+    return ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: operator(x, u, k), u, **options)}))
+
+
+@pytest.mark.parametrize(
+    ("operator", "message"),
+    [
+        (lambda x, u, k: x * x, "not linear"),
+        (lambda x, u, k: x + abs(x), "not linear"),
+        (lambda x, u, k: where(x < u, x, 2 * x), "not linear"),
+        (lambda x, u, k: x + where(x < 0, k, 0.0), "not linear"),
+        (lambda x, u, k: k, "does not depend on it"),
+        (lambda x, u, k: x - 0.1 * u, "a part without its argument"),
+        (lambda x, u, k: 2 * x + 1, "a part without its argument"),
+        (lambda x, u, k: ds.solve(lambda y: 2 * y, x), "stores a stage"),
+        (lambda x, u, k: None, "expected an expression"),
+    ],
+)
+def test_operators_that_are_refused(operator: Any, message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        only(operator)
+
+
+def test_a_system_outside_a_step() -> None:
+    class Early(Given):
+        def coefficients(self, k: Any) -> dict[str, Any]:
+            return {"k": ds.solve(lambda x: 2 * x, k)}
+
+    with pytest.raises(TraceError, match=r"solve\(\) was called outside a step"):
+        ds.Simulation(Early(lambda u, k, q: {"u": u}))
+
+
+def test_a_run_that_cannot_go_on_says_in_which_step() -> None:
+    """The weight falls by 1 a step, until in step 2 it is the negative of an eigenvalue."""
+
+    def falling(operator: Any, least: float, **options: Any) -> None:
+        def step(u: Any, v: Any, k: Any, q: Any) -> dict[str, Any]:
+            return {"u": ds.solve(lambda x: v * x - operator(x), u, **options), "v": v - 1.0}
+
+        run = ds.Simulation(Given(step, u=(0, 0), v=(0, 0)))
+        shape = run.grid.shape
+        u = np.random.default_rng(0).standard_normal(shape)
+        run.run({"u": u, "v": np.full(shape, 2.0 - least), "k": np.ones(shape)}, STEPS)
+
+    lowest = 4 * np.sin(np.pi / 24) ** 2 + 4 * np.sin(np.pi / 30) ** 2  # of -laplacian on 11 x 14 cells between zeros
+    with pytest.raises(ConvergenceError, match=r"in step 2, the function that gives solve \d: cg expected a residual of at most 1.0e-10"):
+        falling(laplacian, lowest, method="cg", tolerance=1e-10)
+    with pytest.raises(SingularError, match=r"in step 2, .* subtract its mean"):
+        falling(laplacian, 0.0, method="cg", boundary="mirror")
+    with pytest.raises(SingularError, match="in step 2, "):
+        falling(lambda x: 0.5 * x, -0.5)
+
+
+def test_it_cannot_be_undone() -> None:
+    run = only(lambda x, u, k: 2 * x)
+    with pytest.raises(PlanError, match="one of its stages is a function on the host"):
+        run.schedule(STEPS, ds.checkpoint.Policy(schedule="reversible"))
+
+
+def test_a_gradient_is_planned_with_the_room_of_its_factors() -> None:
+    small, large = (
+        ds.Simulation(Given(lambda u, k, q, m=m: {"u": ds.solve(lambda x: 2 * x - laplacian(x), u, method=m)})) for m in ("direct", "lu")
+    )
+    assert small.sizes(9).around < large.sizes(9).around
+    plan = ds.plan(small, "1 GB", steps=9, seconds=0.1)
+    given = inputs(small)
+    assert np.array_equal(small.value_and_grad(loss, given, 9, plan)[1]["u"], small.value_and_grad(loss, given, 9, 2)[1]["u"])
