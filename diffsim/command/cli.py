@@ -33,15 +33,15 @@ from diffsim.command.tune import WORK, best_width, fastest, measured
 from diffsim.engine import ENGINES, Tuned, chosen, init, keep, kept_in, name_of, usual_register_bytes
 from diffsim.errors import BackendError, DiffsimError, SceneError
 from diffsim.scene import Scene, scene_files
-from diffsim.scene.files import write_aside
-from diffsim.scene.interrupt import Interrupt, Stopped
-from diffsim.scene.model import file_name
+from diffsim.scene.disk.files import write_aside
+from diffsim.scene.disk.interrupt import Interrupt, Stopped
+from diffsim.scene.disk.outcome import Outcome
+from diffsim.scene.disk.progress import Display
+from diffsim.scene.disk.versions import versions
 from diffsim.scene.notes import notes_of
-from diffsim.scene.outcome import Outcome
-from diffsim.scene.plan import plan_of
-from diffsim.scene.progress import Display
 from diffsim.scene.run import machine
-from diffsim.scene.versions import versions
+from diffsim.scene.search.plan import plan_of
+from diffsim.scene.words.model import file_name
 
 OK, FAILED, BAD_INPUT, NOT_JUDGED = 0, 1, 2, 3
 CODES = {True: OK, False: FAILED, None: NOT_JUDGED}

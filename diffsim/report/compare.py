@@ -18,10 +18,10 @@ from diffsim.report import tables
 from diffsim.report.contents import chart_of
 from diffsim.report.page import template
 from diffsim.report.picture import Picture
-from diffsim.scene.files import write_aside
+from diffsim.scene.disk.files import write_aside
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Outcome, UnknownField
+    from diffsim.scene.disk.outcome import Outcome, UnknownField
 
 TEMPLATE = "compare.html.jinja"
 NOTHING = "-"

@@ -9,7 +9,7 @@ import numpy as np
 from diffsim.plot.chart import Cells, Chart
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Compared, Outcome, UnknownField
+    from diffsim.scene.disk.outcome import Compared, Outcome, UnknownField
 
 
 def chart_of(outcome: Outcome) -> Chart:

@@ -13,7 +13,7 @@ from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Outcome, UnknownField
+    from diffsim.scene.disk.outcome import Outcome, UnknownField
 
 APART = 0.5
 """Truths whose cosine is larger look alike, and cannot tell which of them an answer resembles."""

@@ -10,7 +10,7 @@ from diffsim.plot.units import number
 from diffsim.report.picture import Picture
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Outcome
+    from diffsim.scene.disk.outcome import Outcome
 
 
 def loss(outcome: Outcome) -> Picture:

@@ -16,7 +16,7 @@ from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Outcome, Snapshots
+    from diffsim.scene.disk.outcome import Outcome, Snapshots
 
 ROBUST = 0.998
 """Quantile at which the colours of a field of both signs end: near sources it can be far larger."""

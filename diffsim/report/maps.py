@@ -18,7 +18,7 @@ from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Compared, UnknownField
+    from diffsim.scene.disk.outcome import Compared, UnknownField
 
 ROBUST, GRAIN = 0.99, 0.999
 """Quantiles at which the colours of gradients and of residuals end."""

@@ -14,10 +14,10 @@ from diffsim.plot.chart import Chart
 from diffsim.report import crosstalk, curves, instants, maps, setting, tables, traces, values
 from diffsim.report.contents import chart_of
 from diffsim.report.picture import Picture
-from diffsim.scene.files import write_aside
+from diffsim.scene.disk.files import write_aside
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Outcome
+    from diffsim.scene.disk.outcome import Outcome
 
 REPORT = "report.html"
 TEMPLATE = "report.html.jinja"

@@ -22,7 +22,7 @@ from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Outcome
+    from diffsim.scene.disk.outcome import Outcome
 
 TAIL, LONG = 0.01, 0.25
 """The colours of a known field leave out this fraction of its values at an end, if that shortens them by this much."""

@@ -10,7 +10,7 @@ from diffsim.base.arguments import plural
 from diffsim.plot.units import duration, number, size
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Line, Outcome, Taken
+    from diffsim.scene.disk.outcome import Line, Outcome, Taken
 
 Rows = list[tuple[str, ...]]
 

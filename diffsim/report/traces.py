@@ -18,7 +18,7 @@ from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import Compared, Outcome
+    from diffsim.scene.disk.outcome import Compared, Outcome
 
 LONGEST = 16
 """Characters of a name in a title."""

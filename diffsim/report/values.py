@@ -18,7 +18,7 @@ from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
 if TYPE_CHECKING:
-    from diffsim.scene.outcome import UnknownField
+    from diffsim.scene.disk.outcome import UnknownField
 
 LINES, POINTS = 3.6, 1.8
 """Heights of a panel of lines and of one of points, inches."""

@@ -8,13 +8,13 @@ import numpy as np
 
 from diffsim.base.arguments import plural
 from diffsim.records.checks import share_within
-from diffsim.scene.absorbed import absorbed
-from diffsim.scene.assemble import Problem
-from diffsim.scene.completed import dominant
-from diffsim.scene.fields import boxes, gaussians
-from diffsim.scene.mutes import offsets
-from diffsim.scene.parts import Sampled
-from diffsim.scene.wavelets import records_of_wavelet
+from diffsim.scene.schema.parts import Sampled
+from diffsim.scene.search.assemble import Problem
+from diffsim.scene.setup.absorbed import absorbed
+from diffsim.scene.setup.completed import dominant
+from diffsim.scene.setup.fields import boxes, gaussians
+from diffsim.scene.setup.wavelets import records_of_wavelet
+from diffsim.scene.shots.mutes import offsets
 
 FAR = 5.0
 """Cells of an offset that is good."""

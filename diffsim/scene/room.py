@@ -10,9 +10,9 @@ from pathlib import Path
 from diffsim.base.system import free_disk
 from diffsim.checkpoint.storage.aside import ENDING
 from diffsim.checkpoint.storage.failure import failure, no_room
-from diffsim.scene.assemble import Problem
-from diffsim.scene.folder import JOURNAL, JOURNALS
-from diffsim.scene.outcome import RESULT
+from diffsim.scene.disk.folder import JOURNAL, JOURNALS
+from diffsim.scene.disk.outcome import RESULT
+from diffsim.scene.search.assemble import Problem
 
 NUMBER = 8
 """Bytes of a number in the results."""

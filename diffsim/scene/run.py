@@ -16,14 +16,7 @@ from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import lanes, settings, tuned
 from diffsim.mesh.grid import AXES, Axis, Grid
-from diffsim.scene.accept import judge
-from diffsim.scene.assemble import Problem, assemble
-from diffsim.scene.certificate import certify
-from diffsim.scene.cluster import Processes, opened
-from diffsim.scene.design import measures_of
-from diffsim.scene.domains import NUMBER, everywhere
-from diffsim.scene.ending import ending
-from diffsim.scene.folder import (
+from diffsim.scene.disk.folder import (
     LAST,
     UNCERTAINTY,
     Identity,
@@ -35,21 +28,28 @@ from diffsim.scene.folder import (
     start_anew,
     what_starts_anew,
 )
-from diffsim.scene.mutes import shares
+from diffsim.scene.disk.outcome import Compared, Memory, Outcome, Snapshots, Taken, UnknownField
+from diffsim.scene.disk.progress import Silent, Watcher
+from diffsim.scene.disk.versions import versions
 from diffsim.scene.notes import notes_of
-from diffsim.scene.objective import Evaluation
-from diffsim.scene.outcome import Compared, Memory, Outcome, Snapshots, Taken, UnknownField
-from diffsim.scene.plan import plan_of
-from diffsim.scene.progress import Silent, Watcher
 from diffsim.scene.room import require_room
-from diffsim.scene.rules import TIME
-from diffsim.scene.schema import Description
-from diffsim.scene.search import Found, Search
-from diffsim.scene.sizes import shots_of
+from diffsim.scene.schema.schema import Description
+from diffsim.scene.search.accept import judge
+from diffsim.scene.search.assemble import Problem, assemble
+from diffsim.scene.search.certificate import certify
+from diffsim.scene.search.ending import ending
+from diffsim.scene.search.objective import Evaluation
+from diffsim.scene.search.plan import plan_of
+from diffsim.scene.search.search import Found, Search
+from diffsim.scene.search.uncertainty import Uncertain, check_uncertainty, uncertain
+from diffsim.scene.setup.design import measures_of
+from diffsim.scene.setup.sizes import shots_of
+from diffsim.scene.shots.cluster import Processes, opened
+from diffsim.scene.shots.mutes import shares
+from diffsim.scene.shots.truth import Observed, observe, true_fields
 from diffsim.scene.snapshots import snapshots_of
-from diffsim.scene.truth import Observed, observe, true_fields
-from diffsim.scene.uncertainty import Uncertain, check_uncertainty, uncertain
-from diffsim.scene.versions import versions
+from diffsim.scene.words.domains import NUMBER, everywhere
+from diffsim.scene.words.rules import TIME
 from diffsim.typing import Array
 
 PLAN_SECONDS = 0.2

@@ -14,17 +14,17 @@ from diffsim.certificate import Certificate, Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import settings
 from diffsim.errors import SceneError
-from diffsim.scene.assemble import Problem, assemble
-from diffsim.scene.certificate import certify
-from diffsim.scene.cluster import Processes
-from diffsim.scene.load import find_scene, read_scene, validated
-from diffsim.scene.objective import Objective
-from diffsim.scene.outcome import Outcome
-from diffsim.scene.plan import plan_of
-from diffsim.scene.progress import Watcher
+from diffsim.scene.disk.outcome import Outcome
+from diffsim.scene.disk.progress import Watcher
 from diffsim.scene.run import run_scene
-from diffsim.scene.schema import Description
-from diffsim.scene.truth import observe
+from diffsim.scene.schema.load import find_scene, read_scene, validated
+from diffsim.scene.schema.schema import Description
+from diffsim.scene.search.assemble import Problem, assemble
+from diffsim.scene.search.certificate import certify
+from diffsim.scene.search.objective import Objective
+from diffsim.scene.search.plan import plan_of
+from diffsim.scene.shots.cluster import Processes
+from diffsim.scene.shots.truth import observe
 from diffsim.typing import Array
 
 
@@ -32,7 +32,7 @@ class Scene(Description):
     """A question to physics, with everything needed to answer it.
 
     `Scene.load("tsunami")` reads a scene. `Scene(grid=..., time=..., ...)` builds the same in Python from the parts of
-    `diffsim.scene.schema`, or from dicts like the tables of a file. There `equation` may also be a class of an equation, a
+    `diffsim.scene.schema.schema`, or from dicts like the tables of a file. There `equation` may also be a class of an equation, a
     `functools.partial` of one with its options, or a dict whose `type` is the class. The `type` of a misfit, a penalty or an unknown may
     be a class, a partial, or an object with a state of its own.
 
@@ -102,5 +102,5 @@ class Scene(Description):
         return plan_of(self.problem(precision))
 
     def gradcheck(self, on_line: Callable[[Line], None] | None = None) -> Certificate:
-        """Measure the certificate; see `diffsim.scene.certificate`."""
+        """Measure the certificate; see `diffsim.scene.search.certificate`."""
         return certify(self, on_line)

@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
-from diffsim.scene.assemble import Problem
-from diffsim.scene.outcome import Plane, Snapshots
-from diffsim.scene.setup import Setup
+from diffsim.scene.disk.outcome import Plane, Snapshots
+from diffsim.scene.search.assemble import Problem
+from diffsim.scene.setup.setup import Setup
 from diffsim.typing import Array
 
 INSTANTS = 4

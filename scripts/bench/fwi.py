@@ -21,7 +21,7 @@ import numpy as np
 from diffsim.records.segy import read_section
 from diffsim.records.zero_phase import ZeroPhaseFilter
 from diffsim.scene import Scene
-from diffsim.scene.outcome import Outcome
+from diffsim.scene.disk.outcome import Outcome
 
 HERE = Path(__file__).resolve().parent
 SURVEY = HERE.parent / "survey"

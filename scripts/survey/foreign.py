@@ -22,7 +22,7 @@ from models import MODELS, Model
 
 import diffsim as ds
 from diffsim.scene import Scene
-from diffsim.scene.outcome import Outcome
+from diffsim.scene.disk.outcome import Outcome
 
 
 def yours(model: Model) -> list[str]:

@@ -23,8 +23,8 @@ from diffsim.command import cli
 from diffsim.engine import settings
 from diffsim.errors import SceneError, StorageError
 from diffsim.scene import Outcome, Scene, room, scene_files
-from diffsim.scene.folder import held
-from diffsim.scene.toml import to_toml
+from diffsim.scene.disk.folder import held
+from diffsim.scene.schema.toml import to_toml
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, as_toml, scene, tables
 
 ROOT = Path(__file__).parents[2]
@@ -140,7 +140,7 @@ def test_gradcheck(written, capsys, monkeypatch):
     path = written(HEAT)
     assert cli.main(["gradcheck", path]) == 0
     assert "warm: " in capsys.readouterr().out
-    monkeypatch.setattr("diffsim.scene.certificate.MISMATCH", {"f64": 0.0, "f32": 0.0})
+    monkeypatch.setattr("diffsim.scene.search.certificate.MISMATCH", {"f64": 0.0, "f32": 0.0})
     assert cli.main(["gradcheck", path]) == 1
     assert "FAIL  " in capsys.readouterr().out
 
@@ -294,7 +294,7 @@ def test_full_disk_is_no_traceback(written, capsys, monkeypatch, tmp_path):
     def full(*_):
         raise OSError(28, "No space left on device", "result.npz")
 
-    monkeypatch.setattr("diffsim.scene.outcome.write_aside", full)
+    monkeypatch.setattr("diffsim.scene.disk.outcome.write_aside", full)
     refused(["run", written(HEAT), "--out", "out"], ("No space left on device", "result.npz"), capsys)
     assert not (tmp_path / "out" / "result.npz").exists()
 

@@ -19,9 +19,9 @@ from rasterio.transform import Affine
 from diffsim.errors import DataError, SceneError
 from diffsim.mesh.grid import Grid
 from diffsim.records import read_field
-from diffsim.scene.fields import build_field
-from diffsim.scene.parts import FieldModel
-from diffsim.scene.place import Place
+from diffsim.scene.schema.parts import FieldModel
+from diffsim.scene.setup.fields import build_field
+from diffsim.scene.setup.place import Place
 from tests.records import surveys
 
 Y, X = np.array([40.0, 42.0, 44.0]), np.array([5.0, 6.0, 7.0, 8.0])

@@ -11,8 +11,8 @@ import pytest
 
 from diffsim.errors import DataError, SceneError
 from diffsim.records import Layout, read_records
-from diffsim.scene.parts import Sampled
-from diffsim.scene.wavelets import sampled
+from diffsim.scene.schema.parts import Sampled
+from diffsim.scene.setup.wavelets import sampled
 from tests.records.test_conventions import VALUES
 
 

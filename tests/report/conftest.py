@@ -9,7 +9,7 @@ import pytest
 
 from diffsim.plot import style
 from diffsim.report import write_report
-from diffsim.scene.outcome import Outcome
+from diffsim.scene.disk.outcome import Outcome
 
 from .outcomes import KINDS
 

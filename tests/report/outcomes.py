@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.scene.outcome import Axis, Compared, Line, Memory, Outcome, Progress, Snapshots, Taken, UnknownField
+from diffsim.scene.disk.outcome import Axis, Compared, Line, Memory, Outcome, Progress, Snapshots, Taken, UnknownField
 
 TITLE = 'Uplift <script>alert("$1")</script> & co'
 HISTORY = tuple(Progress(k, k + 1, 2.0 * 0.5**k, 0.1 * 0.7**k, 0.25 * k) for k in range(8))

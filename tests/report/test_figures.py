@@ -16,7 +16,7 @@ from diffsim.plot.chart import Chart, place_name, spread
 from diffsim.report import crosstalk, instants, maps, setting, traces
 from diffsim.report import values as report_values
 from diffsim.report.contents import chart_of
-from diffsim.scene.outcome import Outcome
+from diffsim.scene.disk.outcome import Outcome
 
 from . import outcomes
 

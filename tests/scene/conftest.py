@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from diffsim.engine import settings
-from diffsim.scene.objective import Objective
+from diffsim.scene.search.objective import Objective
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
 
 SCENES: dict[str, dict[str, Any]] = {"acoustic": ACOUSTIC, "heat": HEAT, "wave": WAVE}

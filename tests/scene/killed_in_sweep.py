@@ -12,7 +12,7 @@ from pathlib import Path
 
 import diffsim as ds
 from diffsim.checkpoint import Reverse, Sweep
-from diffsim.scene.objective import Objective
+from diffsim.scene.search.objective import Objective
 from tests.scene.tiny import ACOUSTIC, DRIVEN, scene, tables
 
 SLOTS = 3

@@ -26,9 +26,9 @@ import diffsim as ds
 from diffsim.base.messages import LONGEST_MESSAGE, message_shown
 from diffsim.errors import DiffsimError
 from diffsim.scene import Scene
-from diffsim.scene.assemble import assemble
-from diffsim.scene.folder import identify
-from diffsim.scene.truth import prepared, true_fields
+from diffsim.scene.disk.folder import identify
+from diffsim.scene.search.assemble import assemble
+from diffsim.scene.shots.truth import prepared, true_fields
 from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE
 
 BASES = (ACOUSTIC, HEAT, WAVE, DRIVEN)

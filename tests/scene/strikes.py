@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diffsim.scene.toml import to_toml
+from diffsim.scene.schema.toml import to_toml
 from tests.scene.tiny import ACOUSTIC, scene
 
 WAYS = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "ENOSPC", "EACCES", "EFBIG")

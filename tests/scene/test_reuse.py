@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from diffsim.scene import Scene
-from diffsim.scene.folder import FREE, identify
-from diffsim.scene.misfits import Misfits
-from diffsim.scene.objective import Objective
-from diffsim.scene.shots import ShotFile
-from diffsim.scene.truth import observe
+from diffsim.scene.disk.folder import FREE, identify
+from diffsim.scene.search.objective import Objective
+from diffsim.scene.shots.misfits import Misfits
+from diffsim.scene.shots.shots import ShotFile
+from diffsim.scene.shots.truth import observe
 from tests.sampled import sampled
 from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE, scene
 

@@ -15,12 +15,12 @@ from diffsim.mesh.grid import Grid
 from diffsim.optimize import NonFiniteError
 from diffsim.optimize.journal import recorded
 from diffsim.scene import Outcome, Scene, run
-from diffsim.scene.accept import correlation, distance, relative_error, total
-from diffsim.scene.folder import check_folder, claim_folder, identify
-from diffsim.scene.objective import Objective
-from diffsim.scene.outcome import UnknownField
-from diffsim.scene.progress import Silent
-from diffsim.scene.toml import to_toml
+from diffsim.scene.disk.folder import check_folder, claim_folder, identify
+from diffsim.scene.disk.outcome import UnknownField
+from diffsim.scene.disk.progress import Silent
+from diffsim.scene.schema.toml import to_toml
+from diffsim.scene.search.accept import correlation, distance, relative_error, total
+from diffsim.scene.search.objective import Objective
 from tests.sampled import sampled
 from tests.scene.tiny import ACOUSTIC, HEAT, scene
 

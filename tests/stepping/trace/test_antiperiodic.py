@@ -12,7 +12,7 @@ import diffsim as ds
 from diffsim.boundary import bound, extend, extend_transpose
 from diffsim.errors import ParameterError, SceneError, ShapeError, TraceError
 from diffsim.expr import diff, laplacian
-from diffsim.scene.equations import PACKAGED, model_of
+from diffsim.scene.words.equations import PACKAGED, model_of
 from diffsim.solvers import Heat
 from diffsim.typing import Array
 from tests.cases import Case, Sided

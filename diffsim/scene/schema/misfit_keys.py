@@ -1,0 +1,139 @@
+"""The keys of a misfit in a scene: those that all have, and the arguments of its class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
+
+from pydantic import Discriminator, SerializeAsAny, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+
+from diffsim.errors import SceneError
+from diffsim.losses import CorrelationMisfit, EnvelopeMisfit, HuberMisfit, L2Misfit, LogAmplitudeMisfit, WassersteinMisfit
+from diffsim.scene.words.model import Flag, Model, Name, NotNegative, Positive, Real
+from diffsim.scene.words.objects import call_arguments, is_object, require_call
+from diffsim.scene.words.options import arguments_of, options_of
+from diffsim.scene.words.own import Family
+from diffsim.scene.words.typed import TypedModel, each_of, keys_made, model_of_table, numbered
+
+MISFITS = Family(
+    "a misfit",
+    "diffsim.misfits",
+    {
+        "l2": L2Misfit,
+        "huber": HuberMisfit,
+        "envelope": EnvelopeMisfit,
+        "log_amplitude": LogAmplitudeMisfit,
+        "cross_correlation": CorrelationMisfit,
+        "wasserstein": WassersteinMisfit,
+    },
+    methods=("__call__",),
+)
+"""The misfits that scenes name by a word."""
+GIVEN = ("data", "weight", "mask", "dt", "normalise", "unit")
+"""Arguments that the scene gives: the data of a shot, their weights, where they count, and the time between samples. A scene normalises
+over all shots, so it takes no class's own `normalise`. Its data have the unit of the state, so it takes no `unit`."""
+
+
+class Moveout(Model):
+    """A line in time and offset, t = time + offset / velocity.
+
+    Attributes:
+        time: at the source, s.
+        velocity: of the line, m/s.
+    """
+
+    time: Real
+    velocity: Positive
+
+
+class MisfitModel(TypedModel):
+    """A misfit of predictions and data, over all shots.
+
+    Attributes:
+        type: "l2", another word of `MISFITS`, a class, or an object of one.
+        of: "traces" at the receivers, or the "final" field.
+        state: the compared state.
+        weight: its weight.
+        normalise: divide by the misfit of a prediction of zero.
+        window: first and last time that count, s.
+        offset: least and greatest distance of receivers from the nearest source that count, m.
+        mute_before: what arrives before this line does not count.
+        mute_after: what arrives after this line does not count.
+        taper: length of the cosine with which window and mutes begin and end, s.
+    """
+
+    type: str = "l2"
+    of: Literal["traces", "final"]
+    state: Name
+    weight: NotNegative = 1.0
+    normalise: Flag = True
+    window: tuple[Real, Real] | None = None
+    offset: tuple[NotNegative, NotNegative] | None = None
+    mute_before: Moveout | None = None
+    mute_after: Moveout | None = None
+    taper: NotNegative = 0.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> MisfitModel:
+        for name in ("window", "offset"):
+            pair = getattr(self, name)
+            if pair is not None and pair[0] >= pair[1]:
+                raise ValueError(f"expected a {name} that rises, found [{pair[0]:g}, {pair[1]:g}]; exchange or widen it")
+        if self.taper and not self.timed:
+            raise ValueError("expected taper together with window, mute_before or mute_after, found it alone; add one, or drop taper")
+        if self.of == "final" and (self.timed or self.offset is not None):
+            raise ValueError('expected window, offset and mutes with of = "traces", found them with "final"; drop them')
+        return self
+
+    @property
+    def timed(self) -> bool:
+        """Whether some times do not count."""
+        return not (self.window is None and self.mute_before is None and self.mute_after is None)
+
+
+@cache
+def model_of(name: str, kind: type) -> type[MisfitModel]:
+    """The model of a misfit's keys.
+
+    Raises:
+        SceneError: a scene cannot build it.
+    """
+    if is_object(name):
+        return _model_of_object(name, kind)
+    if "data" not in arguments_of(kind):
+        raise SceneError(f"expected a constructor of {kind.__name__} with the argument data, found none; add it")
+    options = options_of(kind, GIVEN, {*dir(MisfitModel), *MisfitModel.model_fields}, "type")
+    return keys_made(MisfitModel, name, kind, MISFITS, options)
+
+
+def _model_of_object(name: str, kind: type) -> type[MisfitModel]:
+    """The model of the keys of a misfit that is an object."""
+    if "data" not in call_arguments(kind):
+        instead = f"give {kind.__name__} itself, or a functools.partial of it" if "data" in arguments_of(kind) else "let __call__ take data"
+        raise SceneError(
+            "type: expected an object that is called with predictions and data, for a scene has the data of each shot, found one of "
+            f"{kind.__name__}, which is called without data; {instead}"
+        )
+    require_call(kind, GIVEN)
+    return keys_made(MisfitModel, name, kind, MISFITS, {})
+
+
+MisfitModel.model_of = model_of
+
+
+def _one(given: Any, key: str, context: Mapping[str, Any]) -> MisfitModel:
+    return model_of_table(given, key, MISFITS, MisfitModel, context)
+
+
+def _validated(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    if not isinstance(given, (list, tuple)) or not given:
+        return inner(given)
+    return tuple(each_of(given, info, numbered(given, "misfit"), _one))
+
+
+if TYPE_CHECKING:
+    Misfits: TypeAlias = tuple[MisfitModel, ...]
+else:
+    AnyMisfit = Annotated[Union[tuple(model_of(*each) for each in MISFITS.packaged.items())], Discriminator("type")]  # noqa: UP007
+    Misfits = Annotated[tuple[SerializeAsAny[AnyMisfit], ...], WrapValidator(_validated)]

@@ -1,0 +1,1 @@
+"""The search of a scene: its loss, stages, uncertainty, certificate and verdict."""

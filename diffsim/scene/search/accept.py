@@ -1,0 +1,128 @@
+"""Judge an answer: compare the figures that a scene requires with their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from diffsim.certificate import Line
+from diffsim.mesh.grid import Grid
+from diffsim.photonics import Density, feature_size
+from diffsim.scene.disk.outcome import Compared, UnknownField
+from diffsim.scene.schema.schema import Accept
+from diffsim.scene.search.assemble import Problem, masking
+from diffsim.scene.setup.design import names_of
+from diffsim.scene.setup.fields import build_mask
+from diffsim.scene.words.model import Mask
+from diffsim.typing import Array
+
+
+def judge(
+    problem: Problem,
+    losses: tuple[float, float],
+    compared: dict[tuple[str, str], Compared],
+    unknowns: dict[str, UnknownField],
+    measured: Mapping[str, tuple[float, float]],
+) -> list[Line]:
+    """A line for each `[[accept]]` of the scene.
+
+    Args:
+        problem: the scene, assembled.
+        losses: at the start and at the answer.
+        compared: ("traces" or "final", state) -> data and predictions.
+        unknowns: the unknowns that were found.
+        measured: what the monitors of objectives measured, at the start and at the answer.
+    """
+    return [_judge(number, accept, problem, losses, compared, unknowns, measured) for number, accept in enumerate(problem.scene.accept)]
+
+
+def _judge(
+    number: int,
+    accept: Accept,
+    problem: Problem,
+    losses: tuple[float, float],
+    compared: dict[tuple[str, str], Compared],
+    unknowns: dict[str, UnknownField],
+    measured: Mapping[str, tuple[float, float]],
+) -> Line:
+    if accept.quantity == "loss_reduction":
+        name, value = "loss reduction", losses[0] / losses[1] if losses[1] > 0 else float("inf")
+    elif accept.quantity == "misfit_over_noise":
+        state = accept.of or problem.scene.misfit[0].state
+        kind, pair = next((kind, pair) for (kind, s), pair in compared.items() if s == state)
+        name, value = f"residual over noise, {kind} of {state}", pair.over_noise
+    elif accept.quantity == "transmission":
+        name, value = _transmission(accept, problem, measured)
+    elif accept.quantity == "feature_size":
+        of = accept.of or next(name for name, part in problem.unknowns.parts.items() if isinstance(part, Density))
+        part = problem.unknowns.parts[of]
+        assert isinstance(part, Density)
+        solid = unknowns[of].answer > 0.5 * (part.lower + part.upper)
+        name, value = f"smallest feature of {of}, cells", feature_size(solid, problem.free[of])
+    else:
+        of = accept.of or next(iter(unknowns))
+        counts = problem.free[of]
+        if accept.within is not None:
+            setup = problem.setup
+            known = masking(setup, of, problem.known, problem.start)
+            counts = build_mask(accept.within, known, setup.place(of, f"accept[{number}].within"))
+        name = f"{accept.quantity.replace('_', ' ')} of {of}"
+        if accept.quantity == "distance":
+            value = distance(unknowns[of], counts, problem.setup.place(of, "").grid)
+        else:
+            value = MEASURES[accept.quantity](unknowns[of], counts)
+    low = -np.inf if accept.at_least is None else accept.at_least
+    high = np.inf if accept.at_most is None else accept.at_most
+    limits = [f"at least {low:g}"] * (low > -np.inf) + [f"at most {high:g}"] * (high < np.inf)
+    return Line(name, float(value), " and ".join(limits), bool(low <= value <= high))
+
+
+def _transmission(accept: Accept, problem: Problem, measured: Mapping[str, tuple[float, float]]) -> tuple[str, float]:
+    """The mean over the frequencies of an objective, at the answer."""
+    model = next(model for model in problem.scene.maximise if accept.of in (None, model.of))
+    values = [measured[name][1] for name in names_of(model)]
+    return f"transmission of {model.of}", sum(values) / len(values)
+
+
+def correlation(found: UnknownField, counts: Mask) -> float:
+    """Correlation of (answer - start) with (truth - start), over the cells that count; 0 if either is constant."""
+    answer, truth = (_departure(values, found, counts) for values in (found.answer, found.truth))
+    answer, truth = answer - answer.mean(), truth - truth.mean()
+    size = float(np.linalg.norm(answer) * np.linalg.norm(truth))
+    return float(answer @ truth) / size if size else 0.0
+
+
+def relative_error(found: UnknownField, counts: Mask) -> float:
+    """‖answer - truth‖ / ‖start - truth‖ over the cells that count."""
+    answer, truth = (_departure(values, found, counts) for values in (found.answer, found.truth))
+    size = float(np.linalg.norm(truth))
+    return float(np.linalg.norm(answer - truth)) / size if size else float("inf")
+
+
+def total(found: UnknownField, counts: Mask) -> float:
+    """Σ (answer - start) / Σ (truth - start) over the cells that count."""
+    answer, truth = (float(_departure(values, found, counts).sum()) for values in (found.answer, found.truth))
+    return answer / truth if truth else float("inf")
+
+
+def distance(found: UnknownField, counts: Mask, grid: Grid) -> float:
+    """From the centre of |answer - start| to that of |truth - start|, in units of the grid; infinite if either is 0."""
+    places = np.stack([x[counts] for x in np.meshgrid(*map(grid.coordinates, range(grid.ndim)), indexing="ij")])
+    answer, truth = (np.abs(_departure(values, found, counts)) for values in (found.answer, found.truth))
+    if not answer.any() or not truth.any():
+        return float("inf")
+    return float(np.linalg.norm(places @ answer / answer.sum() - places @ truth / truth.sum()))
+
+
+MEASURES: Mapping[str, Callable[[UnknownField, Mask], float]] = {
+    "correlation": correlation,
+    "relative_error": relative_error,
+    "total": total,
+}
+"""Quantity -> its function of an unknown and the cells that count."""
+
+
+def _departure(values: Array | None, found: UnknownField, counts: Mask) -> Array:
+    assert values is not None  # without a truth there is no such figure; `assemble` refuses it
+    return values[counts].astype(float) - found.start[counts].astype(float)

@@ -1,0 +1,1 @@
+"""From a description to arrays on a grid: fields, wavelets, records, designs."""

@@ -1,0 +1,203 @@
+"""A field out of a file, over the cells of the scene's grid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from diffsim.base.arguments import path_of, plural
+from diffsim.base.messages import cut, path_shown
+from diffsim.base.quantities.units import values_in
+from diffsim.errors import DataError, SceneError
+from diffsim.mesh.grid import Grid
+from diffsim.records.checks import OUTSIDE, require_share
+from diffsim.records.dimensions import settled
+from diffsim.records.fields import Gridded, read_field
+from diffsim.records.fills import ALIKE, fill_shown, fill_value
+from diffsim.records.numpy_files import MemberError, load_array
+from diffsim.records.places import wrapped_field
+from diffsim.records.read import RAW
+from diffsim.scene.schema.parts import DataFile
+from diffsim.scene.setup.place import Place, coordinate_units
+from diffsim.scene.setup.raster import covered, resample, scaled
+from diffsim.scene.words.rules import TIME
+from diffsim.typing import Array
+
+NUMPY = (".npy", ".npz")
+
+
+def file(part: DataFile, place: Place) -> Array:
+    """The field of a file."""
+    given, suffix = place.given, Path(part.path).suffix.lower()
+    if part.shape is not None and suffix not in RAW:
+        raise SceneError(f"{place.key}.shape: expected none for {suffix}, which states it, found {part.shape}; drop it")
+    if part.axes is not None and sorted(part.axes) != sorted(given.axes):
+        raise SceneError(f"{place.key}.axes: expected each of {', '.join(given.axes)} once, found {', '.join(part.axes)}; correct them")
+    if suffix in NUMPY and not part.coordinates and part.spacing is None:
+        values, coordinates = read_array(part, place), None
+    else:
+        values, coordinates = _gridded(part, place)
+    if coordinates is None:
+        if place.grid == given:
+            return scaled(part, values, place)
+        coordinates = tuple(given.coordinates(axis) for axis in range(given.ndim))
+    for axis in range(given.ndim):
+        centres, half = given.coordinates(axis), 0.5 * given.spacing[axis]
+        low, high = float(centres[0]) - half, float(centres[-1]) + half
+        moved, values = wrapped_field(coordinates[axis], values, axis, given.axes[axis], low, high)
+        coordinates = (*coordinates[:axis], moved, *coordinates[axis + 1 :])
+    return scaled(part, resample(values, coordinates, part, place), place)
+
+
+def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | None]:
+    """Numbers of a file in the unit of the field, and their coordinates; None: those of the scene's own grid."""
+    base = place.given
+    try:
+        shape = part.shape or _in_file(part.axes, base.axes, base.shape) if Path(part.path).suffix.lower() in RAW else None
+        curved: Literal["refuse", "leave out"] = "refuse" if part.spacing is None else "leave out"
+        found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base), curved)
+        if found.values.ndim != base.ndim:
+            raise DataError(f"expected {base.ndim} axes in {found.where}, found the shape {found.values.shape}; cut it")
+        values = _without_fills(found.values, found.unit, found.where, part, place)
+        found = _in_order(replace(found, values=values), part, place)
+        _require_within(found, part, base)
+    except DataError as error:
+        raise SceneError(f"{place.key}.path: {error}") from None
+    if part.spacing is not None:
+        if found.coordinates is not None:
+            raise SceneError(f"{place.key}.spacing: expected none beside the coordinates of {found.where}, found {part.spacing}; drop it")
+        return found.values, _spaced(part, place, found.values.shape)
+    if found.coordinates is None and found.values.shape != base.shape:
+        raise SceneError(
+            f"{place.key}.path: expected coordinates, or the grid's shape {base.shape}, in {found.where}, found {found.values.shape} "
+            "without them; give spacing, or coordinates"
+        )
+    return found.values, found.coordinates
+
+
+def _require_within(found: Gridded, part: DataFile, grid: Grid) -> None:
+    """Refuse a series of which the run takes a small part."""
+    if grid.axes[0] != TIME or found.coordinates is None or OUTSIDE in part.allow:
+        return
+    at, step, end = found.coordinates[0], grid.spacing[0], float(grid.coordinates(0)[-1])
+    within = int(((at >= -step) & (at <= end + step)).sum())
+    require_share(within, len(at), f"times of {found.where}", "correct their unit, or run longer")
+
+
+def _spaced(part: DataFile, place: Place, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Coordinates of numbers at a given spacing."""
+    assert part.spacing is not None
+    spacing, origin = place.widths(part.spacing, "spacing"), place.point(part.origin or (0.0,) * len(shape), "origin")
+    return tuple(o + h * np.arange(n) for o, h, n in zip(origin, spacing, shape, strict=True))
+
+
+def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: Place) -> Array:
+    """Numbers in the unit of the field, NaN where they are missing.
+
+    Raises:
+        DataError: a number that stands for a missing one remains, or the unit does not convert.
+    """
+    gone = np.isnan(values)
+    for mark in part.missing or ():
+        gone |= np.abs(values - mark) <= ALIKE * abs(mark)
+    found = np.where(gone, np.nan, values) if gone.any() else values
+    fill = None if part.missing == () else fill_value(found[np.isfinite(found)], repeated=False)
+    if fill is not None:
+        count, text = plural(int((found == fill).sum()), "place"), fill_shown(fill)
+        raise DataError(
+            f"{where}: expected measured numbers, found {text} in {count}, which looks like a fill value; missing = {text} leaves them "
+            "out, missing = [] takes them as they are"
+        )
+    out = values_in(place.unit, found, part.unit or unit, where)
+    return np.where(np.isnan(out), part.fill, out) if part.fill is not None else out
+
+
+def _in_order(found: Gridded, part: DataFile, place: Place) -> Gridded:
+    """The field with its dimensions in the order of the grid.
+
+    Raises:
+        DataError: several orders fit.
+    """
+    grid = place.given
+
+    def fits(order: tuple[str, ...]) -> bool:
+        places = found.coordinates
+        if part.spacing is not None:
+            shape = tuple(found.values.shape[order.index(axis)] for axis in grid.axes)
+            places = _spaced(part, place, shape)
+            places = tuple(places[grid.axes.index(axis)] for axis in order)
+        if places is None:
+            return _in_file(order, grid.axes, grid.shape) == found.values.shape
+        return all(covered(grid.coordinates(grid.axes.index(axis)), at, part, place) for axis, at in zip(order, places, strict=True))
+
+    named = tuple(axis if axis in grid.axes else "" for axis in found.axes)
+    order = settled(named, grid.axes, fits, found.values, found.where, "give the order of its axes, {}")
+    return replace(found, axes=order).over(grid.axes)
+
+
+def _in_file(axes: tuple[str, ...] | None, own: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape in the order of the axes of a file."""
+    return tuple(shape[own.index(axis)] for axis in axes or own)
+
+
+def read_array(part: DataFile, place: Place) -> Array:
+    """Read the array of a NumPy file, and check that it has finite numbers over the scene's own grid or time steps."""
+    key, path, own = place.key, path_of("path", part.path), place.given
+    shape = _in_file(part.axes, own.axes, own.shape)
+    turned = own.axes[::-1] if part.axes is None and own.ndim > 1 and own.axes[0] != TIME else ()
+    try:
+        longer = own.axes[0] == TIME
+        loaded = load_array(path, part.key, partial(_require_shape, shape, OUTSIDE not in part.allow, longer, turned))
+    except MemberError as error:
+        raise SceneError(f"{key}.key: {error}") from None
+    except DataError as error:
+        raise SceneError(f"{key}.path: {error}") from None
+    where = path_shown(path)
+    with np.errstate(over="ignore"):  # from extended precision
+        values = loaded.astype(float)
+    try:
+        values = _without_fills(values, "", where, part, place)
+        values = _in_order(Gridded(values, None, "", where, part.axes or ("",) * values.ndim), part, place).values
+    except DataError as error:
+        raise SceneError(f"{key}.path: {error}") from None
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        index = tuple(int(i) for i in bad[0])
+        raise SceneError(
+            f"{key}.path: expected finite numbers in {where}, found {values[index]} at {index} and {len(bad) - 1} more; fill the gaps"
+        )
+    return values
+
+
+def _require_shape(
+    shape: tuple[int, ...], whole: bool, longer: bool, turned: tuple[str, ...], where: str, found: tuple[int, ...], fortran: bool
+) -> tuple[int, ...]:
+    """Refuse an array of another shape; if `longer`, more entries along the first axis are accepted, and not read.
+
+    Args:
+        shape: the one expected.
+        whole: whether most of the entries have to be within the run.
+        longer: whether the array may have more entries along the first axis.
+        turned: names of the axes in the opposite order, for a message; empty: it would be no remedy.
+        where: the file.
+        found: its shape.
+        fortran: whether it is in Fortran order.
+    """
+    more = longer and len(found) == len(shape) and found[0] > shape[0] and found[1:] == shape[1:]
+    if found != shape and not more:
+        claimed = cut(str(tuple(int(n) for n in found)) if max(map(abs, found), default=0) < 10**18 else f"{len(found)} axes")
+        if longer:
+            raise DataError(f"expected the shape {shape}, or more time steps, in {where}, found {claimed}; give a value for each step")
+        remedy = "resample it by spacing, or change grid.shape"
+        if turned and found == shape[::-1]:
+            remedy = f"its axes are in another order, axes = [{', '.join(map(repr, turned))}]".replace("'", '"')
+        raise DataError(f"expected the grid's shape {shape} in {where}, found {claimed}; {remedy}")
+    if more and fortran and len(shape) > 1:
+        raise DataError(f"expected C order in {where}, found Fortran order; save numpy.ascontiguousarray(...) of it")
+    if more and whole:
+        require_share(shape[0], found[0], f"time steps of {where}", "run longer, or cut the file")
+    return shape

@@ -1,0 +1,467 @@
+"""A scene on a grid, ready to run forward: on its own grid for the inversion, on a finer one for the data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from diffsim.base.quantities.units import plain
+from diffsim.errors import ParameterError, SceneError, ShapeError, StabilityError
+from diffsim.layers import CPML, Sponge
+from diffsim.layers.cells import Pair
+from diffsim.mesh.grid import Grid
+from diffsim.photonics import Source
+from diffsim.scene.schema.data import load_dataset
+from diffsim.scene.schema.parts import FieldModel, Sources
+from diffsim.scene.schema.schema import Description, GridModel, Truth
+from diffsim.scene.setup.design import Watched, medium_of, require_light, sent, watched_of
+from diffsim.scene.setup.fields import build_field, build_points
+from diffsim.scene.setup.place import BEYOND, Place
+from diffsim.scene.setup.recorded import Recorded, Shots, read_data
+from diffsim.scene.setup.sizes import fine_steps, shots_of
+from diffsim.scene.setup.wavelets import wavelet_values
+from diffsim.scene.words.domains import domain, everywhere, lengths, of_source
+from diffsim.scene.words.explain import prefix_error
+from diffsim.scene.words.model import Mask
+from diffsim.scene.words.suggest import nearest
+from diffsim.simulation import Simulation, Solution
+from diffsim.stepping.declare.equation import Equation
+from diffsim.stepping.declare.points import Points, point_table
+from diffsim.typing import Array
+
+Where = tuple[str, str]
+"""("traces" or "final", state)"""
+AHEAD = 1.0
+"""The times of a finer run exceed the scene's own times by less than this many of its time steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shot:
+    """Sources that fire together.
+
+    Attributes:
+        sources: forcing -> positions, shape (sources, axes).
+        amplitudes: forcing -> shape (steps, sources).
+        points: forcing -> which of its points they are.
+    """
+
+    sources: Mapping[str, Array]
+    amplitudes: Mapping[str, Array]
+    points: Mapping[str, slice]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the values of a field at places between cells are taken; see `diffsim.Points`."""
+
+    interpolation: Literal["linear", "sinc"] = "linear"
+    dipole: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """An equation on a grid with its sources and receivers.
+
+    Attributes:
+        base: the scene's own grid; that of `simulation` covers the same region.
+        own: the equation on the scene's own grid, with its own time step, and the number of steps.
+        simulation: the compiled simulation. Its sources are those of the shot that was prepared last.
+        steps: time steps.
+        shots: at least one, possibly without sources.
+        receivers: state -> positions.
+        data: state -> its records from files.
+        strengths: forcing -> its number of points, if the unknown is an amplitude for each of them, not the wavelet.
+        ways: forcings and states -> how their values between cells are taken, where not linearly.
+        inner: the scene's own grid without the cells around it for a layer; None: there are none.
+        watched: the monitors, whose points are receivers; None: there are none.
+        guided: forcings that send a mode.
+    """
+
+    base: Grid
+    own: tuple[Equation, int]
+    simulation: Simulation
+    steps: int
+    shots: tuple[Shot, ...]
+    receivers: Mapping[str, Array]
+    data: Mapping[str, Recorded]
+    strengths: Mapping[str, int]
+    ways: Mapping[str, Way] = field(default_factory=dict)
+    inner: Grid | None = None
+    watched: Watched | None = None
+    guided: frozenset[str] = frozenset()
+
+    @property
+    def grid(self) -> Grid:
+        return self.simulation.grid
+
+    @property
+    def equation(self) -> Equation:
+        return self.simulation.equation
+
+    def times(self) -> Array:
+        """Times of the traces' samples, s."""
+        return self.equation.dt * np.arange(self.steps + 1)
+
+    def place(self, name: str, key: str) -> Place:
+        """The grid and the key of an input's values.
+
+        Args:
+            name: name of the input.
+            key: its key in the scene.
+        """
+        beyond = AHEAD if name in (*self.equation.series, *self.equation.forcings) else BEYOND
+        inner = self.inner if everywhere(self.equation, name) else None
+        return Place(self._domain(self.equation, self.steps, name), self._domain(*self.own, name), key, beyond, self.unit(name), inner)
+
+    def _domain(self, equation: Equation, steps: int, name: str) -> Grid:
+        if name in equation.forcings:
+            return of_source(equation.dt, steps, self.strengths.get(name, 1), name in self.strengths)
+        return domain(equation, name, steps)
+
+    def lengths(self, name: str) -> tuple[float, ...]:
+        """Distance of neighbouring values of an input along each axis of its domain: in metres, along time in seconds."""
+        if name in self.equation.forcings:
+            return self.place(name, "").grid.spacing
+        return lengths(self.equation, name, self.equation.cell_lengths())
+
+    def unit(self, name: str) -> str:
+        """Unit of a field of the equation; "": it has none."""
+        equation = self.equation
+        variables = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
+        return variables[name].unit if name in variables else ""
+
+    def alike(self, name: str, known: Mapping[str, Array]) -> dict[str, Array]:
+        """The known inputs with the same domain as the input `name`."""
+        here = self.place(name, "").grid
+        return {other: values for other, values in known.items() if self.place(other, "").grid == here}
+
+    def within(self, name: str) -> Mask:
+        """True at the values of an input over the scene's own grid that are not of cells around it."""
+        grid = self.place(name, "").base
+        found = np.ones(grid.shape, bool)
+        if self.inner is not None and everywhere(self.equation, name):
+            for axis, x in enumerate(np.meshgrid(*(grid.coordinates(axis) for axis in range(grid.ndim)), indexing="ij", sparse=True)):
+                (first, last), h = self.inner.coordinates(axis)[[0, -1]], self.inner.spacing[axis]
+                found &= (x > first - 0.5 * h) & (x < last + 0.5 * h)
+        return found
+
+    def shaped(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs in the shapes of the simulation, where a number has no axes."""
+        return {name: np.reshape(values, self.simulation.input_shape(name, self.steps)) for name, values in inputs.items()}
+
+    def of_shot(self, values: Mapping[str, Array], number: int) -> dict[str, Array]:
+        """Inputs of the simulation for a shot: fields in their shapes, and amplitudes of its sources. It is linear in the values."""
+        shot, forcings = self.shots[number], self.equation.forcings
+        found = self.shaped({name: each for name, each in values.items() if name not in forcings})
+        for name in values.keys() & set(forcings):
+            if name in self.strengths:
+                found[name] = shot.amplitudes[name] * values[name][shot.points[name]]
+            else:
+                found[name] = np.repeat(np.reshape(values[name], (-1, 1)), shot.amplitudes[name].shape[1], axis=1)
+        return found
+
+    def gathered(self, gradient: Mapping[str, Array], number: int) -> dict[str, Array]:
+        """The transpose of `of_shot`: gradients with respect to values, from those with respect to the inputs of a shot."""
+        shot, found = self.shots[number], dict(gradient)
+        for name in gradient.keys() & set(self.equation.forcings):
+            if name in self.strengths:
+                found[name] = np.zeros(self.strengths[name])
+                found[name][shot.points[name]] = (shot.amplitudes[name] * gradient[name]).sum(axis=0)
+            else:
+                found[name] = gradient[name].sum(axis=1)
+        return found
+
+    def prepared(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[dict[str, Array]]:
+        """For each shot, or each of these: move the sources there, and yield all inputs of the simulation."""
+        for number in range(len(self.shots)) if shots is None else shots:
+            shot = self.shots[number]
+            if len(self.shots) > 1:
+                self.simulation.move(sources=self.placed(shot.sources))
+            yield {**shot.amplitudes, **self.of_shot(inputs, number)}
+
+    def placed(self, places: Mapping[str, Array]) -> dict[str, Points]:
+        """Positions with their interpolation."""
+        return _placed(places, self.ways)
+
+    def predict(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[Solution]:
+        """Solve every shot forward, or each of these."""
+        for every in self.prepared(inputs, shots):
+            yield self.simulation.run(every, self.steps)
+
+
+def build_grid(model: GridModel) -> Grid:
+    """The scene's grid."""
+    shape, ndim = model.shape, len(model.shape)
+    span, unit = model.span, _unit(model)
+    if model.like is not None:
+        coordinates = load_dataset(model.like, "grid.like").coordinates
+        if coordinates is None or len(coordinates) != ndim:
+            has = "none" if coordinates is None else f"{len(coordinates)} axes of them"
+            raise SceneError(
+                f"grid.like: expected a data set with coordinates along {ndim} axes, found {has} in {model.like}; give spacing or span"
+            )
+        span = tuple((float(c[0]), float(c[-1])) for c in coordinates)
+    with prefix_error("grid"):
+        if span is None:
+            assert model.spacing is not None
+            spacing = model.spacing * ndim if len(model.spacing) == 1 else model.spacing
+            return Grid(shape, spacing, model.origin or 0.0, model.axes, unit)
+        for axis, (n, (first, last)) in enumerate(zip(shape, span, strict=True)):
+            if n < 2 or not last > first:
+                found = f"{first:g}, {last:g} and {n}"
+                raise SceneError(f"grid.span[{axis}]: expected a first below a last coordinate and two cells, found {found}; correct it")
+        spacing = tuple((last - first) / (n - 1) for n, (first, last) in zip(shape, span, strict=True))
+        return Grid(shape, spacing, [first for first, _ in span], model.axes, unit)
+
+
+def _unit(model: GridModel) -> str:
+    """The unit of coordinates: that of all axes."""
+    units = model.units or ("m",)
+    other = next((unit for unit in units if plain(unit) != plain(units[0])), None)
+    if other is not None:
+        raise SceneError(f"grid.units: expected one unit for all axes, found {units[0]!r} and {other!r}; give coordinates in one")
+    return units[0]
+
+
+def grids_of(scene: Description) -> tuple[Grid, Grid | None]:
+    """The scene's own grid, and that without the cells around it for a layer; None: there are none around."""
+    inner = build_grid(scene.grid)
+    if not scene.grid.around:
+        return inner, None
+    with prefix_error("equation"):
+        room = [(scene.equation.widest(),) * 2] * inner.ndim  # so that the layer fits a grid that is smaller than itself
+        sides = layer_of(scene.equation.build(wider(inner, room), 1.0))
+    if not np.any(sides):
+        raise SceneError("grid.around: expected an equation with a layer or a sponge, found none; give one, or drop around")
+    return wider(inner, sides), inner
+
+
+def wider(grid: Grid, sides: Sequence[tuple[int, int]]) -> Grid:
+    """A grid with more cells at the low and the high side of each axis."""
+    shape = [low + n + high for n, (low, high) in zip(grid.shape, sides, strict=True)]
+    origin = [first - low * h for first, h, (low, _) in zip(grid.origin, grid.spacing, sides, strict=True)]
+    return Grid(shape, grid.spacing, origin, grid.axes, grid.unit)
+
+
+def layer_of(equation: Equation) -> tuple[Pair, ...]:
+    """Cells of the widest absorbing layer that the equation keeps as an attribute, at the low and the high side of each axis."""
+    found = [part.cells for part in vars(equation).values() if isinstance(part, Sponge | CPML)]
+    found.append(((0, 0),) * equation.grid.ndim)
+    return tuple((int(low), int(high)) for low, high in np.max(found, axis=0))
+
+
+def refined(grid: Grid, factor: float) -> Grid:
+    """A grid of `factor` times as many cells along each axis, covering the same region."""
+    shape = [round(n * factor) for n in grid.shape]
+    spacing = [h * n / m for h, n, m in zip(grid.spacing, grid.shape, shape, strict=True)]
+    origin = [first - 0.5 * h + 0.5 * new for first, h, new in zip(grid.origin, grid.spacing, spacing, strict=True)]
+    return Grid(shape, spacing, origin, grid.axes, grid.unit)
+
+
+def build_setup(
+    scene: Description, precision: str, wrt: Collection[str], truth: Truth | None = None, data: Mapping[str, Recorded] | None = None
+) -> Setup:
+    """The scene on its own grid, or on the grid and with the time steps of the data that its truth makes.
+
+    Args:
+        scene: the scene.
+        precision: "f32" or "f64".
+        wrt: inputs to differentiate for.
+        truth: the truth of the scene, to make data; None: the scene's own grid.
+        data: state -> records, read before; None: they are read here.
+    """
+    base, inner = grids_of(scene)
+    grid, dt, steps, finer = base, scene.time.step, scene.time.count, 1.0
+    if truth is not None:
+        finer, steps = truth.refine, fine_steps(scene, truth)
+        grid = refined(base, finer)
+        dt = dt * scene.time.count / steps  # both runs end at the same time
+    with prefix_error("equation"):
+        equation = scene.equation.build(grid, dt, finer)
+        own = (scene.equation.build(base, scene.time.step, 1.0) if truth is not None else equation), scene.time.count
+    place = Place(grid, base, "sources")
+    states = equation.states
+    for kind, given, known in (
+        ("sources", scene.sources, equation.forcings),
+        ("receivers", scene.receivers, states),
+        ("data", scene.data, states),
+    ):
+        for name in given:
+            if name not in known:
+                raise SceneError(f"{kind}.{name}: expected one of {', '.join(known) or 'none'}, found {name!r}; {nearest(name, known)}")
+    wavelets = {n: wavelet_values(m.wavelet, dt * np.arange(steps), f"sources.{n}.wavelet") for n, m in scene.sources.items()}
+    guided, watched = _guided(scene, equation, base, wavelets)
+    positions = {
+        name: guided[name].places[name] if name in guided else build_points(model, place.under(f"sources.{name}"))
+        for name, model in scene.sources.items()
+    }
+    receivers = {name: build_points(model, place.under(f"receivers.{name}")) for name, model in scene.receivers.items()}
+    data = _read(scene, equation, base, receivers, positions) if data is None else data
+    receivers |= {name: recorded.positions for name, recorded in data.items()}
+    receivers |= {} if watched is None else watched.monitors.receivers
+    shots = _shots(scene.sources, positions, wavelets, {name: source.amplitudes[name] for name, source in guided.items()})
+    ways = _ways(scene)
+    for kind, places in (("sources", positions), ("receivers", receivers)):
+        for name, points in places.items():
+            with prefix_error(f"{kind}.{name}", ShapeError):
+                # the rules of the sides tell where those of sincs may lie, and modes and monitors have places of their own
+                wide = name in ways and ways[name].interpolation == "sinc"
+                if not wide and name not in guided and (watched is None or kind == "sources"):
+                    point_table(base, (0,) * base.ndim, points, what=kind[:-1])
+    for name in wrt:
+        require_input(f"unknowns.{name}", name, scene, equation)
+    with prefix_error("equation"):
+        sources, heard = (_placed(places, ways) for places in (shots[0].sources, receivers))
+        simulation = Simulation(equation, sources=sources, receivers=heard, wrt=wrt, precision=precision)
+    return Setup(
+        base, own, simulation, steps, shots, receivers, data, _strengths(scene, positions), ways, inner, watched, frozenset(guided)
+    )
+
+
+def _guided(scene: Description, equation: Equation, base: Grid, wavelets: Mapping[str, Array]) -> tuple[dict[str, Source], Watched | None]:
+    """The currents of modes, and the monitors."""
+    if not scene.monitors and all(model.mode is None for model in scene.sources.values()):
+        return {}, None
+    require_light(scene, equation)
+    key, model = medium_of(scene)
+    eps = build_field(model, Place(equation.grid, base, key))
+    return sent(scene, equation, eps, wavelets), watched_of(scene, equation, eps)
+
+
+def _placed(places: Mapping[str, Array], ways: Mapping[str, Way]) -> dict[str, Points]:
+    return {name: Points(points, way.interpolation, way.dipole) for name, points in places.items() for way in [ways.get(name, Way())]}
+
+
+def _ways(scene: Description) -> dict[str, Way]:
+    """How values between cells are taken, of forcings and states."""
+    found = {name: Way(model.interpolation, model.dipole) for name, model in {**scene.sources, **scene.receivers}.items()}
+    for name, model in scene.data.items():
+        if name not in scene.receivers:
+            found[name] = Way(model.interpolation)
+        elif model.interpolation != "linear":
+            raise SceneError(
+                f"data.{name}.interpolation: expected none beside receivers.{name}, which places them, found {model.interpolation!r}; "
+                f"give it in [receivers.{name}]"
+            )
+    for name, way in found.items():
+        if way.dipole is not None and len(way.dipole) != len(scene.grid.shape):
+            kind = "sources" if name in scene.sources else "receivers"
+            raise SceneError(
+                f"{kind}.{name}.dipole: expected {len(scene.grid.shape)} numbers, one an axis of the grid, found {len(way.dipole)}; "
+                "add or drop some"
+            )
+    return found
+
+
+def _strengths(scene: Description, positions: Mapping[str, Array]) -> dict[str, int]:
+    """Forcing -> its number of points, if the amplitudes of these are unknown."""
+    found = {}
+    for name, model in scene.unknowns.items():
+        if name in scene.sources and scene.sources[name].mode is not None:
+            raise SceneError(f"unknowns.{name}: expected a source with points, found a mode, whose currents are known; leave it out")
+        if model.of is not None and name not in positions:
+            raise SceneError(f"unknowns.{name}.of: expected no such key for a field, found {model.of!r}; drop it")
+        if model.of == "amplitudes":
+            found[name] = len(positions[name])
+    return found
+
+
+def _read(
+    scene: Description, equation: Equation, base: Grid, receivers: Mapping[str, Array], sources: Mapping[str, Array]
+) -> dict[str, Recorded]:
+    """The records of every state that has some."""
+    found, shots = {}, Shots(shots_of(scene), _one_a_shot(scene, sources))
+    for name, model in scene.data.items():
+        with prefix_error(f"data.{name}"):
+            unit, points = equation.states[name].unit, receivers.get(name)
+            found[name] = read_data(model, unit, base, points, shots, scene.time.step, scene.time.count)
+    return found
+
+
+def _one_a_shot(scene: Description, sources: Mapping[str, Array]) -> Array | None:
+    """The place of each shot's source, shape (shots, axes); None: a shot has several sources, or none."""
+    in_turn = next((name for name, model in scene.sources.items() if model.fire == "in turn"), None)
+    if in_turn is not None:
+        return sources[in_turn]
+    places = np.unique(np.concatenate(list(sources.values())), axis=0) if sources else np.empty((0, 0))
+    return places if len(places) == 1 else None
+
+
+def field_inputs(equation: Equation) -> tuple[str, ...]:
+    """Inputs that `[fields]` give: parameters, initial fields and series."""
+    overridden = type(equation).initial is not Equation.initial
+    return (*equation.parameters, *(equation.initials if overridden else equation.states), *equation.series)
+
+
+def require_input(key: str, name: str, scene: Description, equation: Equation) -> None:
+    """Refuse the name of an input that the equation does not have.
+
+    Raises:
+        SceneError: the message names the key, the existing inputs, and a similar name.
+    """
+    sources = [] if key.startswith("fields.") else [forcing for forcing in equation.forcings if forcing in scene.sources]
+    known = (*field_inputs(equation), *sources)
+    if name not in known:
+        remedy, rules = nearest(name, known), scene.equation.boundaries()
+        if name in equation.forcings:
+            expected = f"expected points of the forcing {name} in [sources.{name}], found none; add them"
+            if key.startswith("fields."):
+                expected = f"expected one of {', '.join(known)}, found the forcing {name}; give its wavelet in [sources.{name}]"
+            raise SceneError(f"{key}: {expected}")
+        further = ", or name it in a rule of equation.boundary" if rules and "?" not in remedy else ""
+        raise SceneError(f"{key}: expected one of {', '.join(known)}, found {name!r}; {remedy}{further}")
+
+
+def build_inputs(models: Mapping[str, tuple[str, FieldModel]], setup: Setup) -> dict[str, Array]:
+    """Values of inputs, each over its domain.
+
+    Args:
+        models: input -> the key of its field in the scene, and the field.
+        setup: the setup with their domains.
+    """
+    return {name: build_field(model, setup.place(name, key)) for name, (key, model) in models.items()}
+
+
+def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, str], step: str = "time.dt") -> None:
+    """Refuse parameters that are missing or not physical, and a time step that is not stable for them.
+
+    Args:
+        setup: the equation.
+        inputs: fields by name.
+        keys: key of each field in the scene.
+        step: key of the time step.
+    """
+    parameters = setup.equation.parameters
+    needed = (*parameters, *setup.equation.series)
+    for name in needed:
+        if name not in inputs:
+            raise SceneError(
+                f"fields.{name}: expected a field, for the equation needs {', '.join(needed)}, found none; add [fields.{name}]"
+            )
+    dtype = setup.simulation.dtype
+    for name, values in inputs.items():
+        largest = float(np.max(np.abs(values)))
+        if largest > float(np.finfo(dtype).max):  # as f64: NumPy would make the other one an f32, and warn
+            raise SceneError(f"{keys[name]}: expected numbers up to {np.finfo(dtype).max:.2g}, as {dtype} has, found {largest:g}; lower it")
+    given = setup.shaped({name: np.asarray(inputs[name], dtype) for name in parameters})
+    key = " and ".join(keys[name] for name in parameters if everywhere(setup.equation, name))
+    with prefix_error(step, StabilityError), prefix_error(key, ParameterError):
+        setup.equation.check(given)
+
+
+def _shots(
+    models: Mapping[str, Sources], positions: Mapping[str, Array], wavelets: Mapping[str, Array], guided: Mapping[str, Array]
+) -> tuple[Shot, ...]:
+    """The shots, where the currents of modes have amplitudes of their own."""
+    in_turn = next((name for name, model in models.items() if model.fire == "in turn"), None)
+    count = len(positions[in_turn]) if in_turn else 1
+    out = []
+    for number in range(count):
+        which = {name: slice(number, number + 1) if name == in_turn else slice(None) for name in positions}
+        here = {name: points[which[name]] for name, points in positions.items()}
+        amplitudes = {name: np.repeat(wavelets[name][:, None], len(points), axis=1) for name, points in here.items()}
+        out.append(Shot(here, amplitudes | dict(guided), which))
+    return tuple(out)

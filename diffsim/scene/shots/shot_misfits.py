@@ -1,0 +1,128 @@
+"""The misfit of each shot of a scene, of the traces of a run or of its last field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import diffsim.numpy as dnp
+from diffsim.errors import ParameterError
+from diffsim.losses import Misfit, TraceMisfit
+from diffsim.records.records import distances, even_spacing
+from diffsim.scene.schema.misfit_keys import MisfitModel
+from diffsim.scene.setup.setup import Setup
+from diffsim.scene.shots.mutes import kept
+from diffsim.scene.shots.truth import Observed
+from diffsim.scene.words.number import one_number
+from diffsim.typing import Array
+
+
+@dataclass(frozen=True)
+class ShotMisfit:
+    """The misfit of one shot, with its weight in the scene.
+
+    Attributes:
+        misfit: of the samples at the times of the data; None: no sample counts.
+        sampling: brings the traces of the run to those times; None: they have them.
+        kept: factor of each sample by windows and mutes; None: all are 1.
+        factor: of the value.
+    """
+
+    misfit: Misfit | None
+    sampling: Callable[[Any], Any] | None = None
+    kept: Array | None = None
+    factor: float = 1.0
+
+    def __call__(self, predicted: Any) -> Any:
+        if self.misfit is None:
+            return 0.0 * dnp.sum(predicted)
+        values = predicted if self.sampling is None else self.sampling(predicted)
+        return self.factor * one_number(self.misfit(values if self.kept is None else self.kept * values))
+
+
+def misfits_of(model: MisfitModel, observed: Observed, setup: Setup) -> list[Misfit]:
+    """The misfit of each shot.
+
+    Args:
+        model: its keys.
+        observed: the data, of all shots.
+        setup: the scene on its own grid.
+
+    Raises:
+        ParameterError: the data do not suit the misfit.
+    """
+    if model.of == "final" and issubclass(model.of_class, TraceMisfit):
+        raise ParameterError(f'of: expected "traces", whose shapes {model.type} compares, got "final"; use another type')
+    measured, recorded = observed.of(model.of, model.state), observed.recorded(model.of, model.state)
+    times = None if model.of == "final" else setup.times() if recorded is None else recorded.times
+    windows = None if times is None else kept(model, setup, times)
+    sampling = None if recorded is None else observed.sampling.get(model.state)
+    weights = np.broadcast_to(observed.weight(model.of, model.state), measured.shape)
+    spacing = None if times is None else _spacing(model, times)
+    made: list[tuple[Misfit | None, Array | None]] = []
+    for number, data in enumerate(measured):
+        window = None if windows is None else windows[number]
+        used = np.isfinite(data) if window is None else np.isfinite(data) & (window > 0)
+        made.append((_misfit(model, number, data, weights[number], used, window, spacing) if used.any() else None, window))
+    factor = model.weight
+    if model.normalise:
+        factor /= _of_zero([misfit for misfit, _ in made], measured.shape[1:])
+    return [ShotMisfit(misfit, sampling, window, factor) for misfit, window in made]
+
+
+@contextmanager
+def _of_shot(number: int) -> Iterator[None]:
+    """Name the shot whose data do not suit a misfit."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(f"shot {number}: {error}") from None
+
+
+def _misfit(
+    model: MisfitModel, number: int, data: Array, weight: Array, used: Array, window: Array | None, spacing: float | None
+) -> Misfit:
+    """The misfit of the samples of one shot."""
+    given: dict[str, Any] = {"data": np.where(used, data if window is None else window * data, np.nan)}
+    if (weight != 1.0).any():
+        given["weight"] = weight
+    if not used.all():
+        given["mask"] = used
+    for name, what in (("weight", "a weight or a deviation for each sample"), ("mask", "gaps")):
+        if name in given and not model.takes(name) and not (name == "mask" and np.isfinite(data).all()):
+            raise ParameterError(f"expected an argument {name} of {model.of_class.__name__}, since the data have {what}, got none; add it")
+    if not model.takes("mask"):
+        given["data"] = np.where(used, given["data"], 0.0)  # only muted samples
+    if spacing is not None:
+        given["dt"] = spacing
+    with _of_shot(number):
+        found: Misfit = model.made(**given)
+    return found
+
+
+def _of_zero(misfits: list[Misfit | None], shape: tuple[int, ...]) -> float:
+    """The misfit of a prediction of zero, over all shots."""
+    nothing = np.zeros(shape)
+    found = sum(float(one_number(misfit(nothing))) for misfit in misfits if misfit is not None)
+    if not 0 < found < np.inf:
+        raise ParameterError(
+            "expected data that are not all zero, found none; run longer, or set normalise = false"
+            if found == 0
+            else f"normalise: expected a misfit of a prediction of zero that is above 0, got {found:g}; set normalise = false"
+        )
+    return found
+
+
+def _spacing(model: MisfitModel, times: Array) -> float | None:
+    """Time between samples, s; None: it is not known, and not needed."""
+    found = even_spacing(times)
+    if found is None and len(times) > 1 and (getattr(model.of_class, "regular", False) or model.takes("dt")):
+        raise ParameterError(
+            f"type: expected records of {model.state} at evenly spaced times, which {model.type} needs, got samples {distances(times)}; "
+            "resample the records, or use l2, huber or cross_correlation"
+        )
+    return found

@@ -1,0 +1,56 @@
+"""The domain of an input: the cells of the grid, or for an input that varies along some axes only, these axes and time."""
+
+from __future__ import annotations
+
+from diffsim.mesh.grid import Grid
+from diffsim.scene.words.rules import TIME
+from diffsim.stepping.declare.equation import Equation
+
+NUMBER = "number"
+"""The axis, with one entry, of an input that is a single number."""
+
+
+def domain(equation: Equation, name: str, steps: int) -> Grid:
+    """The grid of an input's values: that of the equation, or a separate one with time in seconds as its first axis.
+
+    The value of a time step is that at its beginning, as for sources.
+    """
+    grid = equation.grid
+    series = name in equation.series
+    variable = equation.series[name] if series else equation.parameters.get(name)
+    if variable is None or (variable.axes is None and not series):
+        return grid
+    axes = variable.axes or ()
+    shape = [steps] * series + [grid.shape[axis] for axis in axes]
+    if not shape:
+        return Grid((1,), 1.0, 0.0, (NUMBER,))
+    spacing = [equation.dt] * series + [grid.spacing[axis] for axis in axes]
+    origin = [0.0] * series + [grid.origin[axis] for axis in axes]
+    return Grid(shape, spacing, origin, (TIME,) * series + tuple(grid.axes[axis] for axis in axes), grid.unit)
+
+
+def of_source(dt: float, steps: int, points: int, amplitudes: bool) -> Grid:
+    """The grid of what is unknown of a forcing: its wavelet over time in seconds, or a number for each point."""
+    return Grid((points,), 1.0, 0.0, (NUMBER,)) if amplitudes else Grid((steps,), dt, 0.0, (TIME,))
+
+
+def everywhere(equation: Equation, name: str) -> bool:
+    """Whether an input has a value in each cell of the grid."""
+    if name in equation.series or name in equation.forcings:
+        return False
+    return name not in equation.parameters or equation.parameters[name].axes is None
+
+
+def lengths(equation: Equation, name: str, metres: tuple[float, ...]) -> tuple[float, ...]:
+    """Distance of neighbouring values of an input along each axis of its domain: in metres, along time in seconds.
+
+    Args:
+        equation: the equation.
+        name: name of the input.
+        metres: distance of cells along each axis of the grid.
+    """
+    if everywhere(equation, name):
+        return metres
+    series = name in equation.series
+    variable = (equation.series if series else equation.parameters)[name]
+    return ((equation.dt,) * series + tuple(metres[axis] for axis in variable.axes or ())) or (1.0,)

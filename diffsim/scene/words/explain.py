@@ -1,0 +1,188 @@
+"""Messages for invalid parts of a scene: a line for each problem with key, expected value, found value and remedy."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, Tag, ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from diffsim.base.arguments import plural
+from diffsim.base.messages import name_shown, shown
+from diffsim.errors import DiffsimError, SceneError
+from diffsim.scene.words.suggest import nearest
+
+MOST_LINES = 10
+"""Problems that one message lists."""
+
+RENAMED = {"axes": "order"}
+"""A key of before -> that which has its meaning, in tables that have it."""
+
+EXPECTED: Mapping[str, str] = {
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "int_parsing_size": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "string_unicode": "text",
+    "string_too_short": "text of at least {characters}",
+    "string_too_long": "text of at most {max_length} characters",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "too_short": "a list of at least {items}",
+    "too_long": "a list of at most {max_length} items",
+    "greater_than": "a number greater than {gt:g}",
+    "greater_than_equal": "a number greater than or equal to {ge}",
+    "less_than": "a number less than {lt:g}",
+    "less_than_equal": "a number less than or equal to {le}",
+    "literal_error": "{expected}",
+}
+"""pydantic's name of a problem -> the expected value, with its limits."""
+
+
+def explained(kind: type[BaseModel], error: ValidationError, root: str = "") -> str:
+    """The message: a line for each problem, and how many more there are.
+
+    Args:
+        kind: the model.
+        error: pydantic's error.
+        root: key of the model itself; "": it is the whole scene.
+    """
+    problems = error.errors(include_url=False)
+    lines = list(dict.fromkeys(islice((_explain(kind, problem, root) for problem in _merged(problems)), MOST_LINES)))
+    left = len(problems) - MOST_LINES
+    return "\n".join(lines + [f"and {left} more"] * (left > 0))
+
+
+def _merged(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
+    """The problems, with those of all members of a union merged into one."""
+    last: ErrorDetails | None = None
+    for problem in problems:
+        name = str(problem["loc"][-1]) if problem["loc"] else ""
+        if problem["type"] == "too_short" and len(problem["input"]) >= problem["ctx"]["min_length"]:
+            continue  # its items are already reported
+        member = name.startswith("literal[") or "constrained" in name or name in ("float", "int", "str")
+        if not member:
+            yield problem
+            last = None
+            continue
+        merged = ErrorDetails(type="union_error", loc=problem["loc"][:-1], msg="", input=problem["input"])
+        if last is None or last["loc"] != merged["loc"]:
+            yield merged
+        last = merged
+
+
+def in_full(text: str) -> ValidationError:
+    """Problems in final words, a line for each, for pydantic to carry."""
+    lines = [PydanticCustomError("explained", "{line}", {"line": line}) for line in text.splitlines()]
+    return ValidationError.from_exception_data("scene", [InitErrorDetails(type=line, input=None) for line in lines])
+
+
+def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
+    """One line for one problem."""
+    model, key = _walk(kind, problem["loc"], root)
+    limits = problem.get("ctx", {})
+    match problem["type"]:
+        case "explained":
+            return str(limits["line"])
+        case "extra_forbidden":
+            known = [*model.model_fields] if model else []
+            name = str(problem["loc"][-1])
+            remedy = f"did you mean {RENAMED[name]}?" if RENAMED.get(name) in known else nearest(name, known, _deeper(model))
+            return f"{key}: expected one of {', '.join(known)}, found the unknown key {shown(name)}; {remedy}"
+        case "missing":
+            return f"{key}: expected a value, found none; add the key"
+        case "union_tag_invalid":
+            return f"{key}.type: expected one of {limits['expected_tags']}, found {shown(limits['tag'])}; choose one of these"
+        case "union_tag_not_found":
+            return f"{key}.type: expected a value, found none; add the type"
+        case "value_error":
+            return f"{key}: {limits['error']}"
+        case "union_error":
+            choices = _unwrapped(model.model_fields[str(problem["loc"][-1])].annotation) if model else ()
+            expected = " or ".join(_member(choice) for choice in choices)
+            return f"{key}: expected {expected}, found {shown(problem['input'])}; correct the value"
+    least = limits.get("min_length", 0)
+    words = {**limits, "characters": plural(least, "character"), "items": plural(least, "item")}
+    expected = EXPECTED.get(problem["type"], "another kind of value").format(**words)
+    remedy = _chosen(problem) if problem["type"] == "literal_error" else "correct the value"
+    return f"{key}: expected {expected}, found {shown(problem['input'])}; {remedy}"
+
+
+def _chosen(problem: ErrorDetails) -> str:
+    """The remedy for a word that is not one of the expected words."""
+    given = problem["input"]
+    return nearest(given, re.findall("'(.*?)'", problem["ctx"]["expected"])) if isinstance(given, str) else "choose one of these"
+
+
+def _deeper(model: type[BaseModel] | None) -> dict[str, str]:
+    """The keys of the sections in a model, and how they are written in it."""
+    sections = {name: _unwrapped(field.annotation) for name, field in model.model_fields.items()} if model else {}
+    kinds = {name: kind for name, kind in sections.items() if isinstance(kind, type) and issubclass(kind, BaseModel)}
+    return {key: f"{name}.{key}" for name, kind in kinds.items() for key in kind.model_fields}
+
+
+def _member(kind: Any) -> str:
+    """A member of a union, as text."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return "a number > 0" if kind is float else ", ".join(map(repr, get_args(kind)))
+
+
+def _walk(kind: Any, location: Sequence[int | str], root: str) -> tuple[type[BaseModel] | None, str]:
+    """The model that holds the last entry of `location`, and the location as a reader writes it, without the unions' tags."""
+    key, holder = root, None
+    for step in location:
+        kind = _unwrapped(kind)
+        if isinstance(kind, dict):  # a union by tag: this step is the tag
+            kind = kind.get(step)
+            continue
+        if step == "[key]":  # the name itself is wrong
+            continue
+        holder = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+        key += f"[{step}]" if isinstance(step, int) else f".{name_shown(step)}"
+        if holder is not None:
+            field = holder.model_fields.get(str(step))
+            kind = field.annotation if field is not None else None
+        else:
+            arguments = [a for a in get_args(kind) if a is not Ellipsis]
+            kind = arguments[-1] if arguments else None
+    return holder, key.lstrip(".") or "scene"
+
+
+def _unwrapped(kind: Any) -> Any:
+    """`kind` without Annotated and None; a union by tag becomes {tag: member}, another one the tuple of its members."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) in (Union, types.UnionType):
+        tagged = {tag.tag: m for m in get_args(kind) for tag in getattr(m, "__metadata__", ()) if isinstance(tag, Tag)}
+        if tagged:
+            return tagged
+        members = [m for m in get_args(kind) if m is not type(None)]
+        if len(members) == 1:
+            return _unwrapped(members[0])
+        models = {m for m in members if isinstance(m, type) and issubclass(m, BaseModel)}
+        if not models:
+            return tuple(members)
+        return {get_args(m.model_fields["type"].annotation)[0]: m for m in members if m in models}
+    return kind
+
+
+@contextmanager
+def prefix_error(key: str, kind: type[DiffsimError] = DiffsimError) -> Iterator[None]:
+    """Prefix the messages of errors with a key of the scene."""
+    try:
+        yield
+    except SceneError:
+        raise
+    except kind as error:
+        raise SceneError("\n".join(f"{key}: {line}" for line in str(error).splitlines())) from error

@@ -1,0 +1,188 @@
+"""Reading scenes: the same object from a file and from Python, and one clear line for each thing that is wrong."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from diffsim.checkpoint import KINDS, StoreAll
+from diffsim.errors import SceneError
+from diffsim.scene import Scene, scene_files
+from diffsim.scene.schema.load import find_scene
+from diffsim.scene.schema.toml import to_toml
+from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE, as_toml, scene, tables
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(base, **changes):
+        path = tmp_path / f"{base['name']}.toml"
+        path.write_text(as_toml(tables(base, **changes)))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE, DRIVEN], ids=lambda base: base["name"])
+def test_file_and_python_give_the_same_object(written, base):
+    assert Scene.load(written(base)) == scene(base)
+
+
+@pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE, DRIVEN], ids=lambda base: base["name"])
+def test_toml_reads_back_as_the_same_scene(tmp_path, base):
+    path = tmp_path / "again.toml"
+    path.write_text(to_toml(scene(base, title='a "quoted"\nline \\ µ')))
+    assert Scene.load(path) == scene(base, title='a "quoted"\nline \\ µ')
+
+
+@pytest.mark.parametrize("name", scene_files())
+def test_packaged_scenes_load_and_read_back(tmp_path, name):
+    loaded = Scene.load(name)
+    path = tmp_path / "again.toml"
+    path.write_text(to_toml(loaded), encoding="utf-8")
+    assert Scene.load(path) == loaded
+    assert loaded.name == name
+    assert loaded.accept
+
+
+def test_name_comes_from_the_file(written):
+    assert Scene.load(written(tables(ACOUSTIC, name="else"), name=None)).name == "else"
+
+
+def test_overrides(written):
+    path = written(ACOUSTIC)
+    changes = [
+        "optimise.iterations=5",
+        "sources.f.wavelet.frequency = 33.0",
+        "misfit.0.weight=2.0",
+        "checkpoint.memory=1 GB",
+        'title="new"',
+    ]
+    loaded = Scene.load(path, changes)
+    assert loaded.optimise.iterations == 5
+    assert loaded.sources["f"].wavelet.frequency == 33.0
+    assert loaded.misfit[0].weight == 2.0
+    assert loaded.checkpoint.memory == "1 GB"
+    assert loaded.title == "new"
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("optimise.iterations", "expected key=value"),
+        ("misfit.3.weight=1.0", "expected an entry 0 to 0 of misfit, found '3'"),
+        ("title.deeper=1", "expected a table at title"),
+    ],
+)
+def test_overrides_that_cannot_be(written, override, expected):
+    with pytest.raises(SceneError, match="--set") as caught:
+        Scene.load(written(ACOUSTIC), [override])
+    assert expected in str(caught.value)
+
+
+PROBLEMS = [
+    ({"optimise__iteration": 5}, "optimise.iteration: expected one of method, iterations, tolerance", "did you mean iterations?"),
+    ({"iterations": 5}, "iterations: expected one of name, title", "did you mean optimise.iterations?"),
+    ({"memroy": "1 GB"}, "memroy: expected one of name, title", "did you mean checkpoint.memory?"),
+    ({"tilte": "x"}, "tilte: expected one of name, title", "did you mean title?"),
+    ({"equation__ordr": 4}, "equation.ordr: expected one of type, order", "did you mean order?"),
+    ({"sources__f__wavelet__freq": 4.0}, "sources.f.wavelet.freq: expected one of type, frequency", "did you mean frequency?"),
+    ({"unknowns__c__start__gauss": []}, "unknowns.c.start.gauss: expected one of", "did you mean gaussians?"),
+    ({"time__steps": "many"}, "time.steps: expected an integer, found 'many'", "correct the value"),
+    ({"time__steps": 0}, "time.steps: expected a number greater than or equal to 1, found 0", "correct the value"),
+    ({"time__dt": -1.0}, "time.dt: expected a number greater than 0, found -1.0", "correct the value"),
+    ({"time__dt": None}, "time: expected duration where dt is left out, found steps", "give dt, or duration"),
+    ({"time__duration": 1.0}, "time: expected either steps or duration, found both", "give one of them"),
+    ({"grid__shape": [16, 15.5]}, "grid.shape[1]: expected an integer, found 15.5", "correct the value"),
+    ({"grid__span": [[0.0, 1.0], [0.0, 1.0]]}, "grid: expected one of spacing, span and like, found spacing and span", "give one of them"),
+    ({"grid__axes": ["time", "x"]}, "grid: expected axes of space, found time", "rename them"),
+    ({"grid__axes": ["z"]}, "grid: expected axes with 2 entries", "add or drop some"),
+    (
+        {"equation__type": "waves"},
+        "equation.type: expected one of long_wave, acoustic, heat, dg_advection, dg_acoustic, elastic, maxwell, visco_acoustic, or a class "
+        "such as mypackage.module:Class, ",
+        "found 'waves'; choose one of these",
+    ),
+    ({"equation__type": None}, "equation.type: expected a value, found none", "add the type"),
+    ({"equation__order": 3}, "equation.order: expected 2, 4, 6, 8, 10 or 12, found 3", "choose one of these"),
+    ({"unknowns__c__start": {"floor": 1.0}}, "unknowns.c.start: expected at least one of constant, layers", "add one"),
+    ({"checkpoint__slots": 0}, "checkpoint.slots: expected a number greater than or equal to 1, found 0", "correct the value"),
+    ({"checkpoint": {"slots": 3, "memory": "1 GB"}}, "checkpoint: expected memory or slots, found memory = '1 GB'", "give one of them"),
+    ({"checkpoint": {"slots": 3, "schedule": "store_all"}}, "checkpoint: expected no slots with schedule", "leave slots out"),
+    ({"checkpoint": {"schedule": "spilling"}}, "checkpoint: expected disk with schedule = 'spilling', found none", "add disk"),
+    ({"checkpoint": {"schedule": "best"}}, "checkpoint.schedule: expected one of auto, ", "found 'best'; choose one of these"),
+    ({"checkpoint": {"schedule": "multitier"}}, "checkpoint.schedule: expected one of auto, ", "did you mean multi_tier?"),
+    ({"checkpoint": {"schedule": 3}}, "checkpoint.schedule: expected text, found 3", "correct the value"),
+    ({"checkpoint": {"compression": "lossless"}}, "checkpoint: expected compression together with disk", "drop compression"),
+    ({"checkpoint": {"resume": -1.0}}, "checkpoint.resume: expected a number greater than or equal to 0", "correct the value"),
+    ({"checkpoint": {"verify": 1}}, "checkpoint.verify: expected true or false, found 1", "correct the value"),
+    ({"accept__0": {"quantity": "correlation"}}, "accept[0]: expected at_least or at_most, found neither", "give a limit"),
+    ({"misfit": []}, "scene: expected [[misfit]]", "give one"),
+    ({"truth__noise": float("nan")}, "truth.noise: expected", "found nan"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "remedy"), PROBLEMS, ids=lambda value: next(iter(value)) if isinstance(value, dict) else ""
+)
+def test_each_problem_is_named(tmp_path, changes, expected, remedy):
+    path = tmp_path / "bad.toml"
+    path.write_text(as_toml(tables(ACOUSTIC, **changes)))
+    with pytest.raises(SceneError) as caught:
+        Scene.load(path)
+    assert str(caught.value).startswith(expected)
+    assert remedy in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_problem_has_its_line(tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text(as_toml(tables(ACOUSTIC, time__dt=-1.0, optimise__iteration=5)))
+    with pytest.raises(SceneError) as caught:
+        Scene.load(path)
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["time.dt", "optimise.iteration"]
+
+
+def test_a_schedule_of_ones_own_is_requested_by_its_name(written, monkeypatch):
+    monkeypatch.setattr(KINDS, "_classes", dict(KINDS))
+
+    @dataclass(frozen=True)
+    class KeepAll(StoreAll, kind="keep_all"):
+        """It keeps all steps, under another name."""
+
+    path = written(ACOUSTIC, checkpoint={"schedule": "keep_all"})
+    assert Scene.load(path).plan().schedule == KeepAll(24)
+    with pytest.raises(SceneError, match=r"expected no slots with schedule = \"keep_all\", found slots = 3; leave slots out"):
+        Scene.load(path, ["checkpoint.slots=3"])
+    with pytest.raises(SceneError, match=r"expected one of auto, .*, keep_all, found 'keepall'; did you mean keep_all\?"):
+        Scene.load(path, ["checkpoint.schedule=keepall"])
+
+
+def test_missing_and_unreadable_scenes(tmp_path):
+    with pytest.raises(SceneError, match=r"scene: expected a TOML file or one of the scenes .*found no 'tsunmai'; did you mean tsunami\?"):
+        find_scene("tsunmai")
+    path = tmp_path / "broken.toml"
+    path.write_text("[grid\nshape = 3")
+    with pytest.raises(SceneError, match=r"expected TOML in .*broken.toml, found a mistake.*line 1"):
+        Scene.load(path)
+    path.write_bytes(b"title = '\xff\xfe'")
+    with pytest.raises(SceneError, match=r"found bytes that are no UTF-8 .*; save it as UTF-8"):
+        Scene.load(path)
+
+
+def test_a_scene_that_lacks_its_ending_is_named(tmp_path):
+    (tmp_path / "mine.toml").touch()
+    with pytest.raises(SceneError, match=r"found no '.*mine'; did you mean .*mine\.toml\?"):
+        find_scene(tmp_path / "mine")
+
+
+def test_folders_and_endless_names_are_no_scenes(tmp_path):
+    with pytest.raises(SceneError, match="found the folder"):
+        find_scene(tmp_path)
+    with pytest.raises(SceneError, match="found no 'aaa"):
+        find_scene("a" * 3000)
+
+
+def test_paths_start_at_the_scene(tmp_path):
+    path = tmp_path / "file.toml"
+    path.write_text(as_toml(tables(ACOUSTIC, unknowns__c__start={"file": {"path": "c.npy"}})))
+    assert Scene.load(path).unknowns["c"].start.file.path == str(tmp_path / "c.npy")
