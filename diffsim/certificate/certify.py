@@ -18,7 +18,7 @@ from diffsim.certificate.path import EPS, Path
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
-from diffsim.simulation.loss import Loss, value_and_cotangents
+from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
 from diffsim.typing import Array
 
 

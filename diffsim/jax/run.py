@@ -12,7 +12,7 @@ from diffsim.errors import ParameterError, ShapeError
 from diffsim.jax.operation import Operation
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import ExportedRun, export
-from diffsim.simulation.inputs import input_meaning
+from diffsim.simulation.prepared.inputs import input_meaning
 
 with needed_by("diffsim.jax"):
     import jax

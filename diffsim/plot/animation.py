@@ -23,8 +23,8 @@ from diffsim.plot.points import draw_points
 from diffsim.plot.style import LABEL, common, diverging, legend_below
 from diffsim.plot.units import time_scale, value_scale
 from diffsim.simulation import Simulation
-from diffsim.simulation.forward import initial_states
-from diffsim.simulation.loss import Loss
+from diffsim.simulation.gradients.loss import Loss
+from diffsim.simulation.prepared.forward import initial_states
 from diffsim.typing import Array
 
 WRITERS = {".mp4": "ffmpeg", ".gif": "Pillow"}

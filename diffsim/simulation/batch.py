@@ -20,17 +20,17 @@ from diffsim.engine import Rebuilt
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.mesh.grid import Grid
 from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
-from diffsim.simulation.checks import check_names, check_steps, checked_cotangents, places
-from diffsim.simulation.compiled import Compiled
-from diffsim.simulation.forward import Watch
-from diffsim.simulation.inputs import input_meaning, value_meaning
-from diffsim.simulation.loss import Loss, value_and_cotangents
-from diffsim.simulation.options import Until, WatchAdjoint
-from diffsim.simulation.points import Tables, point_tables, side_by_side
+from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
+from diffsim.simulation.prepared.checks import check_names, check_steps, checked_cotangents, places
+from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.forward import Watch
+from diffsim.simulation.prepared.inputs import input_meaning, value_meaning
+from diffsim.simulation.prepared.locks import Turn
+from diffsim.simulation.prepared.options import Until, WatchAdjoint
+from diffsim.simulation.prepared.points import Tables, point_tables, side_by_side
+from diffsim.simulation.prepared.solution import Pullback, Solution
+from diffsim.simulation.prepared.traced import Traced
 from diffsim.simulation.simulation import Simulation
-from diffsim.simulation.solution import Pullback, Solution
-from diffsim.simulation.traced import Traced
-from diffsim.simulation.turns import Turn
 from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.declare.points import Places, Points, PointTable
 from diffsim.stepping.derive.forward import source_points

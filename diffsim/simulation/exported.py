@@ -21,9 +21,9 @@ from diffsim.base.arguments import instance
 from diffsim.checkpoint import Checkpoint, Policy
 from diffsim.errors import ParameterError
 from diffsim.simulation.batch import Batch
-from diffsim.simulation.checks import check_steps
-from diffsim.simulation.options import RunOptions
-from diffsim.simulation.recorded import RecordedRun
+from diffsim.simulation.gradients.recorded import RecordedRun
+from diffsim.simulation.prepared.checks import check_steps
+from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.simulation import Simulation
 from diffsim.stepping.derive.forward import receiver_points
 from diffsim.typing import Array

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from diffsim.base.arguments import instance, mapping, number
 from diffsim.checkpoint import Plan, Policy, choose
-from diffsim.simulation.checks import check_steps
-from diffsim.simulation.measure import measure
+from diffsim.simulation.gradients.measure import measure
+from diffsim.simulation.prepared.checks import check_steps
+from diffsim.simulation.prepared.sizes import sizes_for
 from diffsim.simulation.simulation import Simulation
-from diffsim.simulation.sizes import sizes_for
 
 
 def plan(

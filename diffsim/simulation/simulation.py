@@ -16,22 +16,22 @@ from diffsim.base.summary import Rows, Summary
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes, choose
 from diffsim.checkpoint.schedule import require_schedule
 from diffsim.engine import PRECISIONS, Rebuilt, settings
-from diffsim.simulation.checks import check_names, check_steps, places
-from diffsim.simulation.compiled import Compiled
-from diffsim.simulation.dataset import dataset
-from diffsim.simulation.described import described
-from diffsim.simulation.forward import Watch, run_forward
-from diffsim.simulation.gradient import Call, run_reversibly
-from diffsim.simulation.inputs import input_meaning
-from diffsim.simulation.loss import Loss, value_and_cotangents
-from diffsim.simulation.options import RunOptions, Until, WatchAdjoint
-from diffsim.simulation.points import point_tables
-from diffsim.simulation.recorded import run_recorded
-from diffsim.simulation.reversal import SweepReport
-from diffsim.simulation.sizes import sizes_for, sizes_of
-from diffsim.simulation.solution import Pullback, Solution
-from diffsim.simulation.traced import trace
-from diffsim.simulation.turns import Turn
+from diffsim.simulation.export.dataset import dataset
+from diffsim.simulation.export.described import described
+from diffsim.simulation.gradients.gradient import Call, run_reversibly
+from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
+from diffsim.simulation.gradients.recorded import run_recorded
+from diffsim.simulation.prepared.checks import check_names, check_steps, places
+from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.forward import Watch, run_forward
+from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.locks import Turn
+from diffsim.simulation.prepared.options import RunOptions, Until, WatchAdjoint
+from diffsim.simulation.prepared.points import point_tables
+from diffsim.simulation.prepared.reversal import SweepReport
+from diffsim.simulation.prepared.sizes import sizes_for, sizes_of
+from diffsim.simulation.prepared.solution import Pullback, Solution
+from diffsim.simulation.prepared.traced import trace
 from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.declare.points import Places, PointTable
 from diffsim.stepping.derive.forward import receiver_points, source_points
@@ -389,7 +389,7 @@ class Simulation(Rebuilt, Summary):
             ParameterError: the path has another ending.
             ShapeError: an array is not of this simulation's shape.
         """
-        from diffsim.simulation.vtk import write_vtk
+        from diffsim.simulation.export.vtk import write_vtk
 
         found = described(self._compiled, solution, inputs, gradient)
         return write_vtk(path, self.grid, [array for array in found if not array.rows])

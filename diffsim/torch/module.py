@@ -11,7 +11,7 @@ from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import ExportedRun, export
-from diffsim.simulation.inputs import input_meaning
+from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.torch.operation import applied, wants_gradient
 
 with needed_by("diffsim.torch"):

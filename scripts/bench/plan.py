@@ -119,7 +119,7 @@ def measure(name: str, steps: int | None, repeat: int, threads: int | None) -> d
 
 def _gradient(simulation: ds.Simulation, inputs: dict[str, np.ndarray], steps: int, plan: Plan) -> float:
     """Run it; returns the seconds that were spent in steps."""
-    from diffsim.simulation import reversal
+    from diffsim.simulation.prepared import reversal
 
     sweeps = []
 

@@ -10,8 +10,9 @@ import pytest
 
 import diffsim as ds
 from diffsim.errors import ParameterError
-from diffsim.simulation import forward, recorded
-from diffsim.simulation import gradient as gradients
+from diffsim.simulation.gradients import gradient as gradients
+from diffsim.simulation.gradients import recorded
+from diffsim.simulation.prepared import forward
 from tests.bridges.transforms import MADE, Problem, close, energy
 from tests.bridges.tube import STEPS, inputs_of, rod, tube
 

@@ -16,8 +16,8 @@ from diffsim.checkpoint import KINDS, Binomial, Costs, Load, Mixed, Policy, Reve
 from diffsim.checkpoint.planning.memory import least_text
 from diffsim.checkpoint.storage.channel import Channel
 from diffsim.errors import PlanError
-from diffsim.simulation.measure import FRESH
-from diffsim.simulation.sizes import FORCED, RECORDED
+from diffsim.simulation.gradients.measure import FRESH
+from diffsim.simulation.prepared.sizes import FORCED, RECORDED
 from tests.cases import CASES
 from tests.sampled import sampled
 from tests.simulation import chaotic

@@ -15,7 +15,7 @@ from diffsim.checkpoint import StoreAll
 from diffsim.errors import HostStageError, ParameterError, PlanError, ReplayError, ShapeError, StaleValueError, TraceError
 from diffsim.expr import diff, interpolate, laplacian
 from diffsim.simulation.host_stage import identity_of
-from diffsim.simulation.sizes import host_copies
+from diffsim.simulation.prepared.sizes import host_copies
 from tests.language import ti
 
 STEPS = 5

@@ -12,8 +12,8 @@ from diffsim.base.quantities import Meaning
 from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
-from diffsim.simulation.blown_up import cause_of_run, counted
-from diffsim.simulation.solution import Solution
+from diffsim.simulation.prepared.blown_up import cause_of_run, counted
+from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.points import PointTable
 from diffsim.typing import Array
 

@@ -16,8 +16,8 @@ from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.engine import lanes, settings
 from diffsim.errors import StorageError
 from diffsim.expr.graph import ordered
-from diffsim.simulation.compiled import Compiled
-from diffsim.simulation.solution import Solution
+from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
 DECISIVE = ("diffsim", "numpy", "scipy")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from diffsim.base.packages import needed_by
-from diffsim.simulation.compiled import Compiled
-from diffsim.simulation.described import Described
+from diffsim.simulation.export.described import Described
+from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.stepping.derive.forward import receiver_points
 from diffsim.version import __version__
 

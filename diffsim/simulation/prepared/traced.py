@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from diffsim.expr.derive import vjp
-from diffsim.simulation.checks import check_names
+from diffsim.simulation.prepared.checks import check_names
 from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.derive.tangent import tangent_map, tangent_step
 from diffsim.stepping.trace.fields import Placed

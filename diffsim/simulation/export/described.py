@@ -9,10 +9,10 @@ from typing import Any
 from diffsim.base.arguments import instance, mapping, real_array
 from diffsim.errors import ShapeError
 from diffsim.mesh.field import Location
-from diffsim.simulation.checks import check_names
-from diffsim.simulation.compiled import Compiled
-from diffsim.simulation.inputs import input_meaning
-from diffsim.simulation.solution import Solution
+from diffsim.simulation.prepared.checks import check_names
+from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
 GRADIENT = "derivative of the loss for {}"

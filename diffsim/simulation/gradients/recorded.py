@@ -16,14 +16,14 @@ from diffsim.ad.ops.structure import astype
 from diffsim.base.arguments import real_array
 from diffsim.base.quantities import plain
 from diffsim.errors import DerivativeError
-from diffsim.simulation.checks import check_names
-from diffsim.simulation.compiled import Compiled
-from diffsim.simulation.forward import run_forward
-from diffsim.simulation.gradient import Call, run_reversibly
-from diffsim.simulation.inputs import input_meaning
-from diffsim.simulation.options import RunOptions
-from diffsim.simulation.points import with_tangents
-from diffsim.simulation.solution import Solution
+from diffsim.simulation.gradients.gradient import Call, run_reversibly
+from diffsim.simulation.prepared.checks import check_names
+from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.forward import run_forward
+from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.options import RunOptions
+from diffsim.simulation.prepared.points import with_tangents
+from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import dot
 from diffsim.typing import Array

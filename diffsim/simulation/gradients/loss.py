@@ -11,8 +11,8 @@ from diffsim.ad.arrays.array import Array
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.base.arguments import number, shown
 from diffsim.errors import DerivativeError, ParameterError
-from diffsim.simulation.checks import LEAST_F32
-from diffsim.simulation.solution import Solution
+from diffsim.simulation.prepared.checks import LEAST_F32
+from diffsim.simulation.prepared.solution import Solution
 
 Loss: TypeAlias = Callable[[Solution], Any]
 """solution -> a number computed with `diffsim.numpy` and arithmetic, or a pair (value, cotangents) with cotangents as a `Solution`."""

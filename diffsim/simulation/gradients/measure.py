@@ -15,9 +15,9 @@ from diffsim.checkpoint.growth import SAMPLES
 from diffsim.checkpoint.storage.store import Store
 from diffsim.engine import clock
 from diffsim.errors import PlanError
-from diffsim.simulation.compiled import Compiled
-from diffsim.simulation.inputs import input_meaning
-from diffsim.simulation.sizes import made_up
+from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.sizes import made_up
 from diffsim.stepping.run.rounding import SPACING
 from diffsim.stepping.run.stepper import Stepper
 from diffsim.typing import Array

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from diffsim.base.arguments import function, whole
 from diffsim.checkpoint import Action, OnProgress, Policy
-from diffsim.simulation.turns import Turn
+from diffsim.simulation.prepared.locks import Turn
 from diffsim.typing import Array
 
 Until: TypeAlias = Callable[[int, dict[str, Array]], bool]

@@ -12,7 +12,7 @@ import numpy as np
 
 from diffsim.errors import ParameterError
 from diffsim.mesh.grid import Grid
-from diffsim.simulation.described import Described
+from diffsim.simulation.export.described import Described
 from diffsim.typing import Array
 
 TYPES = {"float32": "Float32", "float64": "Float64"}

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from diffsim.base.quantities import POINTS, RUNS, Dimension, Meaning, along_axis, counted, times
 from diffsim.mesh.grid import Grid
-from diffsim.simulation.traced import Traced
+from diffsim.simulation.prepared.traced import Traced
 from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.ir.names import primal
 from diffsim.stepping.trace.fields import Placed

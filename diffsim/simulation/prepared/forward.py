@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from diffsim.checkpoint.schedule import require_truth
-from diffsim.simulation.checks import check_room
-from diffsim.simulation.compiled import Compiled
-from diffsim.simulation.options import RunOptions
-from diffsim.simulation.solution import Solution
+from diffsim.simulation.prepared.checks import check_room
+from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.options import RunOptions
+from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
 Watch: TypeAlias = Callable[[int, dict[str, Array]], None]

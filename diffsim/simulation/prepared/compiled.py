@@ -14,14 +14,14 @@ from diffsim.base.arguments import mapping, real_array
 from diffsim.checkpoint import AnySchedule, Policy
 from diffsim.engine import PRECISIONS
 from diffsim.errors import ParameterError
-from diffsim.simulation.blown_up import CAUSE_OF_GRADIENT
-from diffsim.simulation.checks import check_input, check_names, finite_solution, require_finite
-from diffsim.simulation.inputs import input_meaning
-from diffsim.simulation.points import with_tangents
-from diffsim.simulation.reversal import SweepReport
-from diffsim.simulation.solution import Solution
-from diffsim.simulation.traced import Traced
-from diffsim.simulation.turns import Turn
+from diffsim.simulation.prepared.blown_up import CAUSE_OF_GRADIENT
+from diffsim.simulation.prepared.checks import check_input, check_names, finite_solution, require_finite
+from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.locks import Turn
+from diffsim.simulation.prepared.points import with_tangents
+from diffsim.simulation.prepared.reversal import SweepReport
+from diffsim.simulation.prepared.solution import Solution
+from diffsim.simulation.prepared.traced import Traced
 from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.derive.forward import source_points

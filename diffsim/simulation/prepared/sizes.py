@@ -11,7 +11,7 @@ from diffsim.checkpoint import Policy, Sizes
 from diffsim.checkpoint.storage.store import ALIGNMENT, round_up
 from diffsim.engine import backend
 from diffsim.errors import PlanError
-from diffsim.simulation.compiled import Compiled
+from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.stepping.derive.forward import receiver_points
 from diffsim.stepping.derive.undo import why_not
 from diffsim.typing import Array

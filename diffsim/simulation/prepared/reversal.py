@@ -16,7 +16,7 @@ from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import Teller
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
-from diffsim.simulation.options import RunOptions, Watcher
+from diffsim.simulation.prepared.options import RunOptions, Watcher
 from diffsim.stepping.run.stepper import Stepper
 
 

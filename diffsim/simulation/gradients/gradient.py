@@ -20,14 +20,14 @@ from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.errors import ParameterError, ReplayError, StorageError
-from diffsim.simulation.checks import check_room, checked_cotangents
-from diffsim.simulation.compiled import Compiled
-from diffsim.simulation.inputs import value_meaning
-from diffsim.simulation.options import RunOptions
-from diffsim.simulation.reversal import Reversal
-from diffsim.simulation.sizes import sizes_for
-from diffsim.simulation.solution import Solution
-from diffsim.simulation.suspended import Found, Suspension, copied, require_same_traces, run_key, same
+from diffsim.simulation.gradients.suspended import Found, Suspension, copied, require_same_traces, run_key, same
+from diffsim.simulation.prepared.checks import check_room, checked_cotangents
+from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.inputs import value_meaning
+from diffsim.simulation.prepared.options import RunOptions
+from diffsim.simulation.prepared.reversal import Reversal
+from diffsim.simulation.prepared.sizes import sizes_for
+from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.points import PointTable
 from diffsim.typing import Array
 

@@ -1,0 +1,1 @@
+"""Solutions for other programs: datasets of xarray, files of VTK."""

@@ -1,0 +1,1 @@
+"""An equation compiled for its sources and receivers, with checked inputs."""
