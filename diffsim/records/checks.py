@@ -10,9 +10,9 @@ import numpy.typing as npt
 from diffsim.base.arguments import plural
 from diffsim.errors import DataError
 from diffsim.mesh.grid import Grid
-from diffsim.records.fills import fill_shown, fill_value
-from diffsim.records.places import LONGITUDES, TURN
-from diffsim.records.records import MOST_PROBLEMS, Records
+from diffsim.records.conventions.fills import fill_shown, fill_value
+from diffsim.records.conventions.places import LONGITUDES, TURN
+from diffsim.records.conventions.records import MOST_PROBLEMS, Records
 from diffsim.typing import Array
 
 CLIPPED = 4

@@ -12,15 +12,15 @@ import numpy as np
 from diffsim.base.arguments import one_of, path_of
 from diffsim.base.messages import name_shown, path_shown
 from diffsim.errors import DataError
-from diffsim.records.curvilinear import over_several, straightened
-from diffsim.records.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
-from diffsim.records.places import units_of, usual_unit
-from diffsim.records.raw import RawFile
+from diffsim.records.conventions.curvilinear import over_several, straightened
+from diffsim.records.conventions.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
+from diffsim.records.conventions.places import units_of, usual_unit
+from diffsim.records.conventions.records import require_rising
+from diffsim.records.conventions.variables import Variable, Variables, listed, pick
+from diffsim.records.formats.raw import RawFile
+from diffsim.records.formats.segy import read_section
+from diffsim.records.formats.terrain import read_ascii_grid, read_geotiff
 from diffsim.records.read import ARRAYS, RAW, SEGY, require_file
-from diffsim.records.records import require_rising
-from diffsim.records.segy import read_section
-from diffsim.records.terrain import read_ascii_grid, read_geotiff
-from diffsim.records.variables import Variable, Variables, listed, pick
 from diffsim.typing import Array
 
 GEOTIFF = (".tif", ".tiff")

@@ -8,15 +8,15 @@ from pathlib import Path
 from diffsim.base.arguments import path_of
 from diffsim.base.messages import path_shown
 from diffsim.errors import DataError
-from diffsim.records.arrays import records_of
-from diffsim.records.csv_files import read_csv, with_stations
-from diffsim.records.hdf5 import Hdf5File
-from diffsim.records.netcdf import NetcdfFile
-from diffsim.records.numpy_files import NumpyFile
-from diffsim.records.raw import RawFile
-from diffsim.records.records import Layout, Records, refuse
-from diffsim.records.segy import read_segy
-from diffsim.records.variables import Variables
+from diffsim.records.conventions.arrays import records_of
+from diffsim.records.conventions.records import Layout, Records, refuse
+from diffsim.records.conventions.variables import Variables
+from diffsim.records.formats.csv_files import read_csv, with_stations
+from diffsim.records.formats.hdf5 import Hdf5File
+from diffsim.records.formats.netcdf import NetcdfFile
+from diffsim.records.formats.numpy_files import NumpyFile
+from diffsim.records.formats.raw import RawFile
+from diffsim.records.formats.segy import read_segy
 
 ARRAYS: dict[str, Callable[[Path], Variables]] = {
     **dict.fromkeys((".npy", ".npz"), NumpyFile.open),

@@ -12,7 +12,7 @@ from diffsim.plot.chart import Chart, place_name
 from diffsim.plot.residuals import amplitudes, by_receiver
 from diffsim.plot.style import words
 from diffsim.plot.units import quantity
-from diffsim.records.records import even_spacing
+from diffsim.records.conventions.records import even_spacing
 from diffsim.report.contents import middle, which_shot
 from diffsim.report.picture import Picture
 from diffsim.typing import Array

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.records.segy import read_section
+from diffsim.records.formats.segy import read_section
 from diffsim.records.zero_phase import ZeroPhaseFilter
 from diffsim.scene import Scene
 from diffsim.scene.disk.outcome import Outcome

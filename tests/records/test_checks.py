@@ -12,7 +12,7 @@ from diffsim.base.quantities.units import factor
 from diffsim.errors import DataError
 from diffsim.records import Records
 from diffsim.records.checks import problems, require_inside, require_measured, require_sound
-from diffsim.records.fills import fill_shown, fill_value
+from diffsim.records.conventions.fills import fill_shown, fill_value
 
 TIMES = np.arange(12.0)
 GOOD = np.stack([np.sin(TIMES), np.cos(TIMES), np.sin(2 * TIMES)], axis=1)

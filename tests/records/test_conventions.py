@@ -23,7 +23,7 @@ from affine import Affine
 import diffsim as ds
 from diffsim.errors import DataError, SceneError
 from diffsim.records import Layout, read_records
-from diffsim.records.fills import fill_shown
+from diffsim.records.conventions.fills import fill_shown
 from diffsim.scene import field_on_grid
 
 GATE, MORE = 200, 3000

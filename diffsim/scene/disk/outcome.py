@@ -22,7 +22,7 @@ from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import Axis
-from diffsim.records.numpy_files import UNREADABLE
+from diffsim.records.formats.numpy_files import UNREADABLE
 from diffsim.scene.disk.files import write_aside
 from diffsim.scene.words.model import Mask
 from diffsim.typing import Array

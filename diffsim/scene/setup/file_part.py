@@ -15,11 +15,11 @@ from diffsim.base.quantities.units import values_in
 from diffsim.errors import DataError, SceneError
 from diffsim.mesh.grid import Grid
 from diffsim.records.checks import OUTSIDE, require_share
-from diffsim.records.dimensions import settled
+from diffsim.records.conventions.dimensions import settled
+from diffsim.records.conventions.fills import ALIKE, fill_shown, fill_value
+from diffsim.records.conventions.places import wrapped_field
 from diffsim.records.fields import Gridded, read_field
-from diffsim.records.fills import ALIKE, fill_shown, fill_value
-from diffsim.records.numpy_files import MemberError, load_array
-from diffsim.records.places import wrapped_field
+from diffsim.records.formats.numpy_files import MemberError, load_array
 from diffsim.records.read import RAW
 from diffsim.scene.schema.parts import DataFile
 from diffsim.scene.setup.place import Place, coordinate_units

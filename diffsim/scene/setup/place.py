@@ -8,7 +8,7 @@ import numpy as np
 
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
-from diffsim.records.places import units_of
+from diffsim.records.conventions.places import units_of
 from diffsim.scene.words.rules import TIME
 from diffsim.scene.words.suggest import nearest
 from diffsim.typing import Array

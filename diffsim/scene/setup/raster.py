@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter
 
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
-from diffsim.records.places import LONGITUDES, TURN
+from diffsim.records.conventions.places import LONGITUDES, TURN
 from diffsim.scene.schema.parts import Resampled
 from diffsim.scene.setup.place import Place
 from diffsim.typing import Array

@@ -13,10 +13,10 @@ from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
 from diffsim.mesh.grid import Grid
 from diffsim.records.checks import require_inside, require_measured, require_sound, require_sources
-from diffsim.records.fills import ALIKE
-from diffsim.records.places import wrapped_places
+from diffsim.records.conventions.fills import ALIKE
+from diffsim.records.conventions.places import wrapped_places
+from diffsim.records.conventions.records import Layout, Records, on_one_clock
 from diffsim.records.read import read_records
-from diffsim.records.records import Layout, Records, on_one_clock
 from diffsim.scene.schema.schema import Data
 from diffsim.scene.setup.place import coordinate_units
 from diffsim.scene.setup.start_time import after_start, with_time_of

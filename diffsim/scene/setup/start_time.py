@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from diffsim.errors import DataError
-from diffsim.records.clock import SECOND, date_of
-from diffsim.records.records import Records
+from diffsim.records.conventions.clock import SECOND, date_of
+from diffsim.records.conventions.records import Records
 from diffsim.typing import Array
 
 

@@ -7,9 +7,9 @@ from scipy.interpolate import CubicSpline
 
 from diffsim.errors import DataError, SceneError
 from diffsim.records.checks import OUTSIDE, require_share
-from diffsim.records.fills import fill_shown, fill_value
+from diffsim.records.conventions.fills import fill_shown, fill_value
+from diffsim.records.conventions.records import Layout, Records
 from diffsim.records.read import read_records
-from diffsim.records.records import Layout, Records
 from diffsim.scene.schema.parts import Packet, Ricker, Sampled, Wavelet
 from diffsim.scene.setup.place import Place
 from diffsim.scene.setup.start_time import after_start

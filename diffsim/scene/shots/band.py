@@ -12,7 +12,7 @@ import diffsim.numpy as dnp
 from diffsim.errors import ParameterError
 from diffsim.losses import Misfit
 from diffsim.records import ZeroPhaseFilter
-from diffsim.records.records import distances, even_spacing
+from diffsim.records.conventions.records import distances, even_spacing
 from diffsim.scene.schema.schema import Description, Stage
 from diffsim.scene.setup.setup import Setup, Where
 from diffsim.scene.shots.truth import Observed, Sampling

@@ -12,7 +12,7 @@ import numpy as np
 import diffsim.numpy as dnp
 from diffsim.errors import ParameterError
 from diffsim.losses import Misfit, TraceMisfit
-from diffsim.records.records import distances, even_spacing
+from diffsim.records.conventions.records import distances, even_spacing
 from diffsim.scene.schema.misfit_keys import MisfitModel
 from diffsim.scene.setup.setup import Setup
 from diffsim.scene.shots.mutes import kept

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from diffsim.base.arguments import path_of
 from diffsim.base.messages import name_shown, path_shown, shown
 from diffsim.errors import ReadOnlyError, SceneError
-from diffsim.records.clock import is_date
+from diffsim.records.conventions.clock import is_date
 from diffsim.scene.words.explain import explained
 
 if TYPE_CHECKING:

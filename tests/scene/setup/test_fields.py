@@ -8,7 +8,7 @@ import pytest
 
 from diffsim.errors import DataError, SceneError
 from diffsim.mesh.grid import Grid
-from diffsim.records.numpy_files import load_array
+from diffsim.records.formats.numpy_files import load_array
 from diffsim.scene.schema.data import topobathy
 from diffsim.scene.schema.parts import FieldModel, PointSet, Where
 from diffsim.scene.setup.fields import BUILDERS, build_field, build_mask, build_points

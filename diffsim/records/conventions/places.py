@@ -8,7 +8,7 @@ import numpy as np
 
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
-from diffsim.records.variables import Variable
+from diffsim.records.conventions.variables import Variable
 from diffsim.typing import Array
 
 TURN = 360.0

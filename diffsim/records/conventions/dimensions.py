@@ -14,8 +14,8 @@ import numpy as np
 from diffsim.base.messages import name_shown
 from diffsim.base.quantities.meaning import KINDS
 from diffsim.errors import DataError
-from diffsim.records.places import in_unit
-from diffsim.records.variables import Variable, Variables
+from diffsim.records.conventions.places import in_unit
+from diffsim.records.conventions.variables import Variable, Variables
 from diffsim.typing import Array
 
 DIRECTIONS = {"longitude": "x", "latitude": "y", "X": "x", "Y": "y", "Z": "z", "T": "t"}

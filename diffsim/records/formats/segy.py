@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from diffsim.base.messages import path_shown, reason_shown
 from diffsim.errors import DataError
-from diffsim.records.dimensions import UP, by_name
-from diffsim.records.packages import package
-from diffsim.records.places import in_unit, units_of
-from diffsim.records.records import EVEN, Layout, Records, refuse
-from diffsim.records.variables import Variable, require_room
+from diffsim.records.conventions.dimensions import UP, by_name
+from diffsim.records.conventions.places import in_unit, units_of
+from diffsim.records.conventions.records import EVEN, Layout, Records, refuse
+from diffsim.records.conventions.variables import Variable, require_room
+from diffsim.records.formats.packages import package
 from diffsim.typing import Array
 
 FORMAT = slice(3224, 3226)

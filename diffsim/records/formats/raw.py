@@ -9,7 +9,7 @@ import numpy as np
 
 from diffsim.base.messages import path_shown
 from diffsim.errors import DataError
-from diffsim.records.variables import ArrayFile, Variable, require_room
+from diffsim.records.conventions.variables import ArrayFile, Variable, require_room
 
 NUMBER = np.dtype("<f4")
 

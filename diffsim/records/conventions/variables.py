@@ -15,7 +15,7 @@ from diffsim.base.messages import name_shown, path_shown
 from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import DataError
-from diffsim.records.clock import of_dates
+from diffsim.records.conventions.clock import of_dates
 from diffsim.typing import Array
 
 NUMBER = 8

@@ -11,9 +11,9 @@ import numpy as np
 
 from diffsim.base.messages import name_shown, path_shown, reason_shown
 from diffsim.errors import DataError
-from diffsim.records.packages import package
-from diffsim.records.packing import unpacked
-from diffsim.records.variables import ABOUT_OTHERS, MAPPING, ArrayFile, Labels, Variable, described, require_room, that_belong
+from diffsim.records.conventions.packing import unpacked
+from diffsim.records.conventions.variables import ABOUT_OTHERS, MAPPING, ArrayFile, Labels, Variable, described, require_room, that_belong
+from diffsim.records.formats.packages import package
 
 PURPOSE = "NetCDF files"
 

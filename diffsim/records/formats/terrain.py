@@ -11,9 +11,9 @@ import numpy as np
 
 from diffsim.base.messages import path_shown, reason_shown, shown
 from diffsim.errors import DataError
-from diffsim.records.packages import package
-from diffsim.records.packing import numbers
-from diffsim.records.variables import require_room
+from diffsim.records.conventions.packing import numbers
+from diffsim.records.conventions.variables import require_room
+from diffsim.records.formats.packages import package
 from diffsim.typing import Array
 
 ANYWHERE = ("xllcorner", "xllcenter", "xlower", "xll", "yllcorner", "yllcenter", "ylower", "yll")

@@ -19,9 +19,9 @@ from numpy.lib import format as npy
 
 from diffsim.base.messages import cut, name_shown, path_shown, printable, reason_shown
 from diffsim.errors import DataError
-from diffsim.records.clock import seconds_of
-from diffsim.records.packing import numbers
-from diffsim.records.variables import ArrayFile, Labels, Variable, dated, listed, require_room
+from diffsim.records.conventions.clock import seconds_of
+from diffsim.records.conventions.packing import numbers
+from diffsim.records.conventions.variables import ArrayFile, Labels, Variable, dated, listed, require_room
 
 MAGIC, ARCHIVE = b"\x93NUMPY", b"PK"
 PIECE = 1 << 20

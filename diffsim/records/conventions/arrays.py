@@ -12,11 +12,11 @@ from diffsim.base.messages import name_shown
 from diffsim.base.quantities.meaning import POINTS, RUNS
 from diffsim.base.quantities.units import differences_in
 from diffsim.errors import DataError
-from diffsim.records.clock import WORDS, Clock, of_numbers
-from diffsim.records.dimensions import FileDimension, along_axis, direction_of, listed_order
-from diffsim.records.places import in_unit, units_of
-from diffsim.records.records import Layout, Records, require_step
-from diffsim.records.variables import Variable, Variables, in_scope, listed, pick
+from diffsim.records.conventions.clock import WORDS, Clock, of_numbers
+from diffsim.records.conventions.dimensions import FileDimension, along_axis, direction_of, listed_order
+from diffsim.records.conventions.places import in_unit, units_of
+from diffsim.records.conventions.records import Layout, Records, require_step
+from diffsim.records.conventions.variables import Variable, Variables, in_scope, listed, pick
 from diffsim.typing import Array
 
 SHOT, TIME, RECEIVER = ORDER = ("shot", "time", "receiver")

@@ -13,8 +13,8 @@ import numpy as np
 
 from diffsim.base.messages import name_shown
 from diffsim.errors import DataError
-from diffsim.records.dimensions import by_name, direction_of
-from diffsim.records.variables import Variable, Variables
+from diffsim.records.conventions.dimensions import by_name, direction_of
+from diffsim.records.conventions.variables import Variable, Variables
 from diffsim.typing import Array
 
 STRAIGHT = 1e-3

@@ -18,10 +18,10 @@ from diffsim.base.arguments import plural
 from diffsim.base.messages import name_shown, path_shown, reason_shown, shown
 from diffsim.base.quantities.units import conversion, differences_in, is_unit
 from diffsim.errors import DataError
-from diffsim.records.clock import WORDS, Clock, date_remedy, is_date, of_dates, of_numbers
-from diffsim.records.places import units_of
-from diffsim.records.records import Layout, Records, on_one_clock, refuse, require_rising, require_step
-from diffsim.records.variables import listed
+from diffsim.records.conventions.clock import WORDS, Clock, date_remedy, is_date, of_dates, of_numbers
+from diffsim.records.conventions.places import units_of
+from diffsim.records.conventions.records import Layout, Records, on_one_clock, refuse, require_rising, require_step
+from diffsim.records.conventions.variables import listed
 from diffsim.typing import Array, IntArray
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})

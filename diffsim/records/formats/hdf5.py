@@ -10,10 +10,9 @@ import numpy as np
 
 from diffsim.base.messages import name_shown, path_shown, reason_shown
 from diffsim.errors import DataError
-from diffsim.records.clock import date_remedy, is_date
-from diffsim.records.packages import package
-from diffsim.records.packing import USED, unpacked
-from diffsim.records.variables import (
+from diffsim.records.conventions.clock import date_remedy, is_date
+from diffsim.records.conventions.packing import USED, unpacked
+from diffsim.records.conventions.variables import (
     ABOUT_OTHERS,
     DESCRIPTIONS,
     MAPPING,
@@ -25,6 +24,7 @@ from diffsim.records.variables import (
     require_room,
     that_belong,
 )
+from diffsim.records.formats.packages import package
 
 NETCDF = "_NCProperties"
 """Attribute of the root of files that the NetCDF library wrote."""

@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.base.messages import name_shown
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
-from diffsim.records.variables import listed
+from diffsim.records.conventions.variables import listed
 from diffsim.typing import Array
 
 EVEN = 1e-6
