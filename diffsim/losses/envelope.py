@@ -13,7 +13,7 @@ from diffsim.base.arguments import positive
 from diffsim.errors import ParameterError
 from diffsim.losses.data_misfit import TraceMisfit
 from diffsim.losses.hilbert import hilbert
-from diffsim.numpy.dispatch import plain
+from diffsim.numpy.calling.dispatch import plain
 from diffsim.typing import Positive
 
 

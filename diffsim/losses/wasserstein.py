@@ -11,7 +11,7 @@ import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
 from diffsim.base.arguments import positive
 from diffsim.losses.data_misfit import TraceMisfit
-from diffsim.numpy.dispatch import plain
+from diffsim.numpy.calling.dispatch import plain
 from diffsim.typing import Array, Positive
 
 

@@ -53,33 +53,8 @@ from numpy import (
 
 from diffsim.ad.arrays import namespace as _namespace
 from diffsim.numpy import fft, linalg
+from diffsim.numpy.calling.dispatch import without_rules as _without_rules
 from diffsim.numpy.calls import apply_along_axis, vectorize
-from diffsim.numpy.creation import (
-    arange,
-    array,
-    asanyarray,
-    asarray,
-    ascontiguousarray,
-    asfortranarray,
-    bartlett,
-    blackman,
-    copy,
-    empty,
-    empty_like,
-    eye,
-    fromfunction,
-    full,
-    full_like,
-    hamming,
-    hanning,
-    identity,
-    indices,
-    ones,
-    ones_like,
-    tri,
-    zeros,
-    zeros_like,
-)
 from diffsim.numpy.decisions import (
     all,
     allclose,
@@ -121,7 +96,6 @@ from diffsim.numpy.decisions import (
     unravel_index,
 )
 from diffsim.numpy.diagonals import diag, diagflat, diagonal, trace, tril, triu, vander
-from diffsim.numpy.dispatch import without_rules as _without_rules
 from diffsim.numpy.elementwise import (
     abs,
     absolute,
@@ -251,32 +225,6 @@ from diffsim.numpy.indexing import (
     take,
     take_along_axis,
 )
-from diffsim.numpy.joining import (
-    append,
-    array_split,
-    block,
-    column_stack,
-    concat,
-    concatenate,
-    delete,
-    dsplit,
-    dstack,
-    flip,
-    fliplr,
-    flipud,
-    hsplit,
-    hstack,
-    insert,
-    repeat,
-    roll,
-    rot90,
-    split,
-    stack,
-    tile,
-    unstack,
-    vsplit,
-    vstack,
-)
 from diffsim.numpy.padding import pad
 from diffsim.numpy.products import cross, dot, einsum, inner, kron, matmul, outer, tensordot, vdot, vecdot
 from diffsim.numpy.ranges import geomspace, linspace, logspace, meshgrid
@@ -317,7 +265,59 @@ from diffsim.numpy.running import (
     unwrap,
 )
 from diffsim.numpy.sampling import bincount, convolve, correlate, interp, polyval
-from diffsim.numpy.shaping import (
+from diffsim.numpy.shapes.creation import (
+    arange,
+    array,
+    asanyarray,
+    asarray,
+    ascontiguousarray,
+    asfortranarray,
+    bartlett,
+    blackman,
+    copy,
+    empty,
+    empty_like,
+    eye,
+    fromfunction,
+    full,
+    full_like,
+    hamming,
+    hanning,
+    identity,
+    indices,
+    ones,
+    ones_like,
+    tri,
+    zeros,
+    zeros_like,
+)
+from diffsim.numpy.shapes.joining import (
+    append,
+    array_split,
+    block,
+    column_stack,
+    concat,
+    concatenate,
+    delete,
+    dsplit,
+    dstack,
+    flip,
+    fliplr,
+    flipud,
+    hsplit,
+    hstack,
+    insert,
+    repeat,
+    roll,
+    rot90,
+    split,
+    stack,
+    tile,
+    unstack,
+    vsplit,
+    vstack,
+)
+from diffsim.numpy.shapes.shaping import (
     astype,
     atleast_1d,
     atleast_2d,

@@ -10,10 +10,10 @@ import numpy as np
 
 from diffsim.ad.core import local
 from diffsim.errors import DerivativeError
-from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import as_array, as_computed, one_axis, outside, plain
-from diffsim.numpy.joining import stack
-from diffsim.numpy.shaping import broadcast_arrays, moveaxis, reshape
+from diffsim.numpy.calling.dispatch import as_array, as_computed, one_axis, outside, plain
+from diffsim.numpy.shapes.creation import asarray
+from diffsim.numpy.shapes.joining import stack
+from diffsim.numpy.shapes.shaping import broadcast_arrays, moveaxis, reshape
 
 
 class vectorize:  # noqa: N801 -- NumPy's name

@@ -8,8 +8,8 @@ import numpy as np
 
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.core import laid_out
-from diffsim.numpy.dispatch import is_complex, of_values, one_axis, places_of
-from diffsim.numpy.rehearsal import rehearsed
+from diffsim.numpy.calling.dispatch import is_complex, of_values, one_axis, places_of
+from diffsim.numpy.calling.rehearsal import rehearsed
 
 all, any = of_values(np.all), of_values(np.any)
 array_equal, array_equiv = of_values(np.array_equal), of_values(np.array_equiv)

@@ -9,12 +9,12 @@ import numpy as np
 from diffsim.ad.arrays.array import Array
 from diffsim.ad.arrays.views import ReadOnlyView
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.creation import asarray, zeros
+from diffsim.numpy.calling.dispatch import axes_of, in_rows, outside, plain
 from diffsim.numpy.decisions import result_type
-from diffsim.numpy.dispatch import axes_of, in_rows, outside, plain
 from diffsim.numpy.elementwise import where
-from diffsim.numpy.joining import stack
-from diffsim.numpy.shaping import moveaxis, ravel
+from diffsim.numpy.shapes.creation import asarray, zeros
+from diffsim.numpy.shapes.joining import stack
+from diffsim.numpy.shapes.shaping import moveaxis, ravel
 
 
 def _below(m: Any, k: int) -> Any:

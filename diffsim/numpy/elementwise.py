@@ -11,9 +11,9 @@ from diffsim.ad.arrays.refusals import refusing
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.creation import asarray
+from diffsim.numpy.calling.dispatch import as_array, as_copied, is_complex, outside, plain, value_of
 from diffsim.numpy.decisions import nonzero
-from diffsim.numpy.dispatch import as_array, as_copied, is_complex, outside, plain, value_of
+from diffsim.numpy.shapes.creation import asarray
 from diffsim.numpy.ufunc import ufunc
 
 add, subtract, multiply, divide = ufunc("add"), ufunc("subtract"), ufunc("multiply"), ufunc("divide")

@@ -11,12 +11,12 @@ from diffsim.ad.arrays.array import wrap
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.matrix import fft as transform
 from diffsim.errors import DerivativeError
-from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import as_array, as_copied, axes_of, of_values, one_axis, outside, value_of
+from diffsim.numpy.calling.dispatch import as_array, as_copied, axes_of, of_values, one_axis, outside, value_of
 from diffsim.numpy.elementwise import conj, real
-from diffsim.numpy.joining import concatenate, flip, roll
 from diffsim.numpy.padding import pad
-from diffsim.numpy.shaping import moveaxis, ndim
+from diffsim.numpy.shapes.creation import asarray
+from diffsim.numpy.shapes.joining import concatenate, flip, roll
+from diffsim.numpy.shapes.shaping import moveaxis, ndim
 
 fftfreq, rfftfreq = of_values(np.fft.fftfreq), of_values(np.fft.rfftfreq)
 

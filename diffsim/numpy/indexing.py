@@ -12,12 +12,12 @@ from diffsim.ad.core import is_known
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.places import within
 from diffsim.ad.ops.reduction import pick
-from diffsim.numpy.creation import asarray, zeros
+from diffsim.numpy.calling.dispatch import as_array, as_copied, in_rows, one_axis, outside, places_of, plain, value_of
 from diffsim.numpy.decisions import result_type
-from diffsim.numpy.dispatch import as_array, as_copied, in_rows, one_axis, outside, places_of, plain, value_of
 from diffsim.numpy.elementwise import where
-from diffsim.numpy.joining import stack
-from diffsim.numpy.shaping import broadcast_to, ravel, shape
+from diffsim.numpy.shapes.creation import asarray, zeros
+from diffsim.numpy.shapes.joining import stack
+from diffsim.numpy.shapes.shaping import broadcast_to, ravel, shape
 
 
 def _placed(indices: Any, length: int, mode: str) -> Any:

@@ -14,15 +14,15 @@ from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError, SingularError
 from diffsim.numpy import diagonals, products
-from diffsim.numpy.creation import array, asarray, empty_like, eye
-from diffsim.numpy.dispatch import as_computed, axes_of, in_rows, is_complex, outside, plain, value_of, without_rules
+from diffsim.numpy.calling.dispatch import as_computed, axes_of, in_rows, is_complex, outside, plain, value_of, without_rules
 from diffsim.numpy.elementwise import absolute, conj, root_or_zero, square
-from diffsim.numpy.joining import concatenate
 from diffsim.numpy.products import vecdot as _vecdot
 from diffsim.numpy.reductions import max as largest
 from diffsim.numpy.reductions import min as smallest
 from diffsim.numpy.reductions import sum as total
-from diffsim.numpy.shaping import expand_dims, matrix_transpose, moveaxis, reshape, transpose
+from diffsim.numpy.shapes.creation import array, asarray, empty_like, eye
+from diffsim.numpy.shapes.joining import concatenate
+from diffsim.numpy.shapes.shaping import expand_dims, matrix_transpose, moveaxis, reshape, transpose
 
 LinAlgError = np.linalg.LinAlgError
 __getattr__ = without_rules(np.linalg)

@@ -10,13 +10,13 @@ import numpy as np
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Tracer
 from diffsim.errors import DerivativeError
-from diffsim.numpy.creation import asarray, full, zeros
-from diffsim.numpy.dispatch import as_array, in_order, one_axis, outside, plain
+from diffsim.numpy.calling.dispatch import as_array, in_order, one_axis, outside, plain
 from diffsim.numpy.elementwise import where
-from diffsim.numpy.joining import as_cut, concatenate, flip
 from diffsim.numpy.ranges import linspace
 from diffsim.numpy.reductions import max, mean, min
-from diffsim.numpy.shaping import broadcast_to, squeeze
+from diffsim.numpy.shapes.creation import asarray, full, zeros
+from diffsim.numpy.shapes.joining import as_cut, concatenate, flip
+from diffsim.numpy.shapes.shaping import broadcast_to, squeeze
 from diffsim.numpy.sorting import median
 
 BY_INDEX = ("edge", "reflect", "symmetric", "wrap")

@@ -15,12 +15,12 @@ from diffsim.ad.core import Tracer, is_plain, laid_out
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, snapshot
-from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import as_array, as_number, axes_of, in_order, in_rows, outside, plain, value_of
+from diffsim.numpy.calling.dispatch import as_array, as_number, axes_of, in_order, in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, multiply
-from diffsim.numpy.joining import stack
 from diffsim.numpy.reductions import sum
-from diffsim.numpy.shaping import moveaxis, ravel, reshape
+from diffsim.numpy.shapes.creation import asarray
+from diffsim.numpy.shapes.joining import stack
+from diffsim.numpy.shapes.shaping import moveaxis, ravel, reshape
 
 
 @outside(np)

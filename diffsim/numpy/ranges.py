@@ -11,10 +11,10 @@ import numpy as np
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.creation import array, asarray
-from diffsim.numpy.dispatch import outside, plain, value_of
+from diffsim.numpy.calling.dispatch import outside, plain, value_of
 from diffsim.numpy.elementwise import floor, log10, power, where
-from diffsim.numpy.shaping import astype, broadcast_arrays, moveaxis, ndim, swapaxes
+from diffsim.numpy.shapes.creation import array, asarray
+from diffsim.numpy.shapes.shaping import astype, broadcast_arrays, moveaxis, ndim, swapaxes
 
 
 @outside(np)

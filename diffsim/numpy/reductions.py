@@ -16,12 +16,12 @@ from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import axes_of_result
 from diffsim.errors import DerivativeError
 from diffsim.numpy import elementwise as ew
-from diffsim.numpy.creation import asarray
+from diffsim.numpy.calling.dispatch import as_copied, as_number, axes_of, is_complex, outside, plain, reduced_axes, value_of
+from diffsim.numpy.calling.rehearsal import rehearsed
 from diffsim.numpy.decisions import all, any
-from diffsim.numpy.dispatch import as_copied, as_number, axes_of, is_complex, outside, plain, reduced_axes, value_of
-from diffsim.numpy.joining import concatenate
-from diffsim.numpy.rehearsal import rehearsed
-from diffsim.numpy.shaping import broadcast_to, shape
+from diffsim.numpy.shapes.creation import asarray
+from diffsim.numpy.shapes.joining import concatenate
+from diffsim.numpy.shapes.shaping import broadcast_to, shape
 
 
 def _in(value: Any, dtype: Any) -> Any:

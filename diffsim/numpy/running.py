@@ -15,12 +15,12 @@ from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 from diffsim.errors import BackendError
 from diffsim.numpy import elementwise as ew
-from diffsim.numpy.creation import asarray, full_like
-from diffsim.numpy.dispatch import as_computed, as_copied, axes_of, one_axis, outside, plain, value_of
-from diffsim.numpy.joining import concatenate
+from diffsim.numpy.calling.dispatch import as_computed, as_copied, axes_of, one_axis, outside, plain, value_of
+from diffsim.numpy.calling.rehearsal import rehearsed
 from diffsim.numpy.reductions import sum
-from diffsim.numpy.rehearsal import rehearsed
-from diffsim.numpy.shaping import broadcast_to, moveaxis, ndim, ravel
+from diffsim.numpy.shapes.creation import asarray, full_like
+from diffsim.numpy.shapes.joining import concatenate
+from diffsim.numpy.shapes.shaping import broadcast_to, moveaxis, ndim, ravel
 
 LARGE = 1 << 19
 """Entries from which a kernel finds running sums and products also outside of derivatives. For 10⁶ of them, NumPy takes 3.4 ms, a kernel

@@ -11,11 +11,11 @@ from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.matrix import sliding
-from diffsim.numpy.creation import asarray, zeros_like
-from diffsim.numpy.dispatch import in_rows, is_complex, outside, plain, value_of
+from diffsim.numpy.calling.dispatch import in_rows, is_complex, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, where
-from diffsim.numpy.joining import flip
 from diffsim.numpy.padding import pad
+from diffsim.numpy.shapes.creation import asarray, zeros_like
+from diffsim.numpy.shapes.joining import flip
 
 
 def _double(x: Any) -> Any:

@@ -10,14 +10,14 @@ import numpy as np
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.ops import structure as st
 from diffsim.errors import DerivativeError
-from diffsim.numpy.creation import asarray
+from diffsim.numpy.calling.dispatch import as_copied, as_number, axes_of, in_rows, outside, plain, value_of
+from diffsim.numpy.calling.rehearsal import rehearsed
 from diffsim.numpy.decisions import argpartition, argsort
-from diffsim.numpy.dispatch import as_copied, as_number, axes_of, in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import where
 from diffsim.numpy.indexing import take, take_along_axis
 from diffsim.numpy.reductions import mean, merged
-from diffsim.numpy.rehearsal import rehearsed
-from diffsim.numpy.shaping import moveaxis, ravel, reshape, shape
+from diffsim.numpy.shapes.creation import asarray
+from diffsim.numpy.shapes.shaping import moveaxis, ravel, reshape, shape
 
 
 @rehearsed(np.sort)

@@ -8,16 +8,16 @@ import numpy as np
 
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.creation import array, asarray
+from diffsim.numpy.calling.dispatch import is_complex, outside, plain, value_of
 from diffsim.numpy.diagonals import diag
-from diffsim.numpy.dispatch import is_complex, outside, plain, value_of
 from diffsim.numpy.elementwise import clip, conj, imag, real, sqrt
-from diffsim.numpy.joining import concatenate
 from diffsim.numpy.products import dot
 from diffsim.numpy.ranges import linspace
 from diffsim.numpy.reductions import average, max, min, sum
 from diffsim.numpy.running import diff
-from diffsim.numpy.shaping import astype, ndim, ravel, squeeze
+from diffsim.numpy.shapes.creation import array, asarray
+from diffsim.numpy.shapes.joining import concatenate
+from diffsim.numpy.shapes.shaping import astype, ndim, ravel, squeeze
 
 
 @outside(np)

@@ -14,9 +14,9 @@ from diffsim.ad.core import Primitive, Tracer, bottom, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops.structure import astype, concatenate, getitem, reshape
 from diffsim.errors import DerivativeError, DiffsimError
-from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import of_values, one_axis, value_of
-from diffsim.numpy.rehearsal import FAILURES, explain, rehearse, require_alike, unlike_numpy
+from diffsim.numpy.calling.dispatch import of_values, one_axis, value_of
+from diffsim.numpy.calling.rehearsal import FAILURES, explain, rehearse, require_alike, unlike_numpy
+from diffsim.numpy.shapes.creation import asarray
 
 
 class ufunc:  # noqa: N801 -- NumPy's name for it

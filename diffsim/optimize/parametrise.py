@@ -16,7 +16,7 @@ from diffsim.ad.arrays.arguments import real_values
 from diffsim.ad.arrays.guard import constant
 from diffsim.base.arguments import real_array, shape_of, shown
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
-from diffsim.numpy.dispatch import plain
+from diffsim.numpy.calling.dispatch import plain
 from diffsim.optimize.smoothing import smooth
 from diffsim.optimize.transforms import Transform, make_transform
 from diffsim.typing import Array

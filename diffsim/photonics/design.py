@@ -14,7 +14,7 @@ from scipy.optimize import Bounds
 import diffsim.numpy as dnp
 from diffsim.base.arguments import number, positive
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.numpy.dispatch import plain
+from diffsim.numpy.calling.dispatch import plain
 from diffsim.optimize.parametrise import check_theta
 from diffsim.optimize.smoothing import smooth
 from diffsim.typing import Array

@@ -11,7 +11,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as dn
 from diffsim.errors import DerivativeError
-from diffsim.numpy import rehearsal
+from diffsim.numpy.calling import rehearsal
 
 X = np.array([0.3, 0.7, 1.1])
 LARGE = rehearsal._SMALL + 2

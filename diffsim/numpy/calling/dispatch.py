@@ -17,7 +17,7 @@ from diffsim.ad.core import Tracer, bottom, is_known, laid_out, local
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result
 from diffsim.errors import DerivativeError
-from diffsim.numpy.rehearsal import rehearsed
+from diffsim.numpy.calling.rehearsal import rehearsed
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from diffsim.ad.arrays.refusals import refusing
 from diffsim.ad.arrays.views import ReadOnlyView
 from diffsim.ad.core import Tracer, local
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import as_array, axes_of, one_axis, outside, plain, value_of
-from diffsim.numpy.rehearsal import rehearsed
+from diffsim.numpy.calling.dispatch import as_array, axes_of, one_axis, outside, plain, value_of
+from diffsim.numpy.calling.rehearsal import rehearsed
+from diffsim.numpy.shapes.creation import asarray
 
 
 def shape(a: Any) -> tuple[int, ...]:

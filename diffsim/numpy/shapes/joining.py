@@ -12,9 +12,9 @@ from diffsim.ad.arrays.array import wrap
 from diffsim.ad.arrays.guard import require_both_parts
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import structure as st
-from diffsim.numpy.creation import asarray
-from diffsim.numpy.dispatch import as_copied, axes_of, in_order, in_rows, layout_of, one_axis, outside, plain, value_of
-from diffsim.numpy.shaping import (
+from diffsim.numpy.calling.dispatch import as_copied, axes_of, in_order, in_rows, layout_of, one_axis, outside, plain, value_of
+from diffsim.numpy.shapes.creation import asarray
+from diffsim.numpy.shapes.shaping import (
     astype,
     atleast_1d,
     atleast_2d,

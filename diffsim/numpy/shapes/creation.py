@@ -16,8 +16,8 @@ from diffsim.ad.ops.layout import NewOrder, Order
 from diffsim.ad.ops.structure import astype as convert
 from diffsim.ad.ops.structure import copy as duplicate
 from diffsim.errors import DerivativeError
-from diffsim.numpy.dispatch import layout_of, of_values, plain
-from diffsim.numpy.rehearsal import rehearsed
+from diffsim.numpy.calling.dispatch import layout_of, of_values, plain
+from diffsim.numpy.calling.rehearsal import rehearsed
 
 
 @rehearsed(np.array)

@@ -1,0 +1,1 @@
+"""How every function of NumPy's is called here."""
