@@ -15,12 +15,12 @@ from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.base import arguments
 from diffsim.errors import ParameterError, ShapeError, TileError
-from diffsim.tile.blocks import add_blocks, load_blocks
-from diffsim.tile.compiled import Form, compiled
-from diffsim.tile.complexes import has_complex, in_parts, is_complex
-from diffsim.tile.loops import in_turns
-from diffsim.tile.program import Program, Variable
-from diffsim.tile.trace import cotangents, tangents, traced
+from diffsim.tile.source.blocks import add_blocks, load_blocks
+from diffsim.tile.source.kernel import Form, compiled
+from diffsim.tile.trace.complexes import has_complex, in_parts, is_complex
+from diffsim.tile.trace.loops import in_turns
+from diffsim.tile.trace.program import Program, Variable
+from diffsim.tile.trace.trace import cotangents, tangents, traced
 
 
 def _evaluate(*arrays: Any, program: Program, form: Form, tiles: int, places: tuple[Any, ...] = ()) -> tuple[Any, ...]:

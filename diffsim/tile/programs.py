@@ -18,12 +18,12 @@ from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.base import arguments
 from diffsim.errors import ArrayIndexError, DerivativeError, ShapeError, TileError
-from diffsim.tile.blocks import add_blocks, covered, fit, put_blocks
-from diffsim.tile.compiled import Form
 from diffsim.tile.maps import tiles as run_tiles
-from diffsim.tile.program import Program, Variable, pruned
-from diffsim.tile.remedies import located
-from diffsim.tile.trace import Loops, TileTrace, TileTracer, interpret
+from diffsim.tile.source.blocks import add_blocks, covered, fit, put_blocks
+from diffsim.tile.source.kernel import Form
+from diffsim.tile.trace.program import Program, Variable, pruned
+from diffsim.tile.trace.remedies import located
+from diffsim.tile.trace.trace import Loops, TileTrace, TileTracer, interpret
 
 
 class Whole:

@@ -10,7 +10,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as np
 from diffsim.errors import ArrayIndexError, ParameterError, ShapeError, SingularError
-from diffsim.tile import trace
+from diffsim.tile.trace import trace
 from tests.tile.agree import stacked
 
 generator = numpy.random.default_rng(0)

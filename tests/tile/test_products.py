@@ -7,9 +7,9 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
-from diffsim.tile import compiled
-from diffsim.tile.compiled import Kernel
-from diffsim.tile.products import ProductKernel
+from diffsim.tile.source import kernel as compiled
+from diffsim.tile.source.kernel import Kernel
+from diffsim.tile.source.products import ProductKernel
 from tests.sampled import sampled
 
 LENGTHS = [(1, 3, 4), (5, 1, 8), (3, 7, 12), (8, 8, 8), (2, 32, 16), (4, 5, 24)]

@@ -10,10 +10,10 @@ import numpy as np
 
 from diffsim.ad.ops import elementwise as ew
 from diffsim.errors import ArrayIndexError, SingularError, TileError
-from diffsim.tile import entries
-from diffsim.tile.program import Operation, Program, Variable
-from diffsim.tile.values import Affine, Uniform, Value, View
-from diffsim.tile.writer import Writer
+from diffsim.tile.source import entries
+from diffsim.tile.source.values import Affine, Uniform, Value, View
+from diffsim.tile.source.writer import Writer
+from diffsim.tile.trace.program import Operation, Program, Variable
 
 Rule = Callable[[Writer, Operation], None]
 RULES: dict[str, Rule] = {}

@@ -17,8 +17,8 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.errors import TileError
-from diffsim.tile.program import Operation, Program, Variable
-from diffsim.tile.trace import derived
+from diffsim.tile.trace.program import Operation, Program, Variable
+from diffsim.tile.trace.trace import derived
 
 
 class Pair(NamedTuple):

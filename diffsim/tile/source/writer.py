@@ -18,8 +18,8 @@ import numpy as np
 
 from diffsim.errors import DiffsimError, TileError
 from diffsim.expr.source import Text
-from diffsim.tile.program import Operation, Program, Variable
-from diffsim.tile.values import Affine, Buffer, Uniform, Value, View, coalesced, kind_of, row_strides, stored, strided
+from diffsim.tile.source.values import Affine, Buffer, Uniform, Value, View, coalesced, kind_of, row_strides, stored, strided
+from diffsim.tile.trace.program import Operation, Program, Variable
 
 Entry = Callable[..., str]
 """Source of an entry of a result from sources of the entries of the operands."""

@@ -27,8 +27,8 @@ from diffsim.ad.scans import scans
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer, ReverseTrace, ReverseTracer
 from diffsim.ad.transforms.sweep import swept
 from diffsim.errors import TileError
-from diffsim.tile import decisions, remedies
-from diffsim.tile.program import Operation, Program, Variable, frozen, pruned
+from diffsim.tile.trace import decisions, remedies
+from diffsim.tile.trace.program import Operation, Program, Variable, frozen, pruned
 from diffsim.tile.zeros import ByValue
 
 UNNEEDED = ("donate", "copy")
@@ -331,7 +331,7 @@ class Loops:
     """What the function of a tile does with loops.
 
     Attributes:
-        loop: traces a loop; `diffsim.tile.loops`, which is built on tracing, sets it.
+        loop: traces a loop; `diffsim.tile.trace.loops`, which is built on tracing, sets it.
     """
 
     loop: ClassVar[Callable[..., Any]]

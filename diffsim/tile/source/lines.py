@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from diffsim.tile import entries
-from diffsim.tile.program import Operation
-from diffsim.tile.rules import converted_copy, lanes_at, rule
-from diffsim.tile.values import Affine, Uniform, Value, View, row_strides
-from diffsim.tile.writer import Writer, broadcast
+from diffsim.tile.source import entries
+from diffsim.tile.source.rules import converted_copy, lanes_at, rule
+from diffsim.tile.source.values import Affine, Uniform, Value, View, row_strides
+from diffsim.tile.source.writer import Writer, broadcast
+from diffsim.tile.trace.program import Operation
 
 
 @rule("sum")

@@ -16,8 +16,8 @@ from diffsim.ad.core import Primitive, Tracer, aval, bind, is_inexact, local
 from diffsim.ad.ops.elementwise import subtract
 from diffsim.ad.ops.structure import astype, reshape, zeros_like
 from diffsim.errors import ShapeError, TileError
-from diffsim.tile.program import Program, Variable
-from diffsim.tile.trace import Loops, cotangents, derived, interpret, tangents, traced
+from diffsim.tile.trace.program import Program, Variable
+from diffsim.tile.trace.trace import Loops, cotangents, derived, interpret, tangents, traced
 
 Cores = tuple[Any, ...]
 

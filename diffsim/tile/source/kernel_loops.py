@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Sequence
 
 from diffsim.errors import ParameterError
-from diffsim.tile import entries
-from diffsim.tile.program import Operation, Variable
-from diffsim.tile.rules import number_of, rule, write
-from diffsim.tile.values import Affine, Uniform, Value, View
-from diffsim.tile.writer import Writer
+from diffsim.tile.source import entries
+from diffsim.tile.source.rules import number_of, rule, write
+from diffsim.tile.source.values import Affine, Uniform, Value, View
+from diffsim.tile.source.writer import Writer
+from diffsim.tile.trace.program import Operation, Variable
 
 
 @rule("repeat")

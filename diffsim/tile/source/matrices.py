@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from diffsim.errors import SingularError
-from diffsim.tile import entries
-from diffsim.tile.program import Operation
-from diffsim.tile.rules import rule
-from diffsim.tile.values import Affine, Uniform, Value, View
-from diffsim.tile.writer import Writer, broadcast
+from diffsim.tile.source import entries
+from diffsim.tile.source.rules import rule
+from diffsim.tile.source.values import Affine, Uniform, Value, View
+from diffsim.tile.source.writer import Writer, broadcast
+from diffsim.tile.trace.program import Operation
 
 SWEEPS = 40
 """The most sweeps of Jacobi's method. It converges quadratically: matrices of 16 rows take about 8."""

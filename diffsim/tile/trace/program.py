@@ -44,7 +44,7 @@ class Operation:
     """An operation of a tile program.
 
     Attributes:
-        primitive: of the reverse-mode layer, or of `diffsim.tile.loops`.
+        primitive: of the reverse-mode layer, or of `diffsim.tile.trace.loops`.
         operands: what it works on.
         params: its parameters; an index, axes, a shape.
         results: one variable, or several if the primitive gives several.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.errors import TileError
-from diffsim.tile.values import TYPES
+from diffsim.tile.source.values import TYPES
 
 LANE: Mapping[str, str] = {
     "exp": "ti.exp({0})",

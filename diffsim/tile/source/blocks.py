@@ -16,7 +16,7 @@ from diffsim.ad.core import Primitive
 from diffsim.ad.ops.structure import like, linear, zeros_like
 from diffsim.base import buffers
 from diffsim.expr.source import Text
-from diffsim.tile.values import row_strides
+from diffsim.tile.source.values import row_strides
 
 LARGEST = 2**31 - 1
 """Entries that kernels can count."""

@@ -15,12 +15,18 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.base import buffers
 from diffsim.errors import TileError
 from diffsim.expr.source import Text
-from diffsim.tile import entries, lines, matrices, moves, turns  # noqa: F401 -- these enter their rules in the table
-from diffsim.tile.products import ProductKernel, products_of
-from diffsim.tile.program import Program, Variable
-from diffsim.tile.rules import write
-from diffsim.tile.values import LARGEST, QUAD, TYPES, Affine, Value, View, in_quads, row_strides, stored
-from diffsim.tile.writer import Writer
+from diffsim.tile.source import (
+    entries,  # noqa: F401 -- these enter their rules in the table
+    lines,
+    matrices,
+    moves,
+)
+from diffsim.tile.source import kernel_loops as turns
+from diffsim.tile.source.products import ProductKernel, products_of
+from diffsim.tile.source.rules import write
+from diffsim.tile.source.values import LARGEST, QUAD, TYPES, Affine, Value, View, in_quads, row_strides, stored
+from diffsim.tile.source.writer import Writer
+from diffsim.tile.trace.program import Program, Variable
 
 SCRATCH_BYTES = 1 << 23
 """The most scratch memory of a tile in bytes."""

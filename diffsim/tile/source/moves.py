@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.tile import entries
-from diffsim.tile.program import Operation, Variable
-from diffsim.tile.rules import converted_copy, lanes_at, number_of, rule
-from diffsim.tile.values import Affine, Uniform, Value, View, row_strides
-from diffsim.tile.writer import Writer, broadcast, picked
+from diffsim.tile.source import entries
+from diffsim.tile.source.rules import converted_copy, lanes_at, number_of, rule
+from diffsim.tile.source.values import Affine, Uniform, Value, View, row_strides
+from diffsim.tile.source.writer import Writer, broadcast, picked
+from diffsim.tile.trace.program import Operation, Variable
 
 
 def _moved(w: Writer, operation: Operation, change: Callable[[Value], Value]) -> None:

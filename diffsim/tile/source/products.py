@@ -15,8 +15,8 @@ import numpy as np
 from diffsim import engine
 from diffsim.base import buffers
 from diffsim.expr.source import Text
-from diffsim.tile.program import Operation, Program, Variable
-from diffsim.tile.values import LARGEST, QUAD, in_quads, kind_of
+from diffsim.tile.source.values import LARGEST, QUAD, in_quads, kind_of
+from diffsim.tile.trace.program import Operation, Program, Variable
 
 INNER = 32
 """The longest sum: the rows of the right factor, written out."""
@@ -112,7 +112,7 @@ def _product(operation: Operation, factors: list[Factor], axes: tuple[str, ...])
 
 
 class ProductKernel:
-    """A compiled program of products. It is called as `diffsim.tile.compiled.Kernel`.
+    """A compiled program of products. It is called as `diffsim.tile.source.kernel.Kernel`.
 
     Args:
         program: whose results are `products`.
@@ -196,7 +196,7 @@ class ProductKernel:
         return engine.shared_kernel(self.source, "products", ("products", self.dtype.name, self.lanes), names)
 
     def __call__(self, arrays: Sequence[np.ndarray], tiles: int, places: Sequence[Any] = ()) -> list[np.ndarray]:
-        """See `diffsim.tile.compiled.Kernel.__call__`; no argument is a block."""
+        """See `diffsim.tile.source.kernel.Kernel.__call__`; no argument is a block."""
         arguments = self.program.arguments
         given = [np.ascontiguousarray(a, self.dtype).reshape(-1) for a in arrays]
         found = [buffers.empty((tiles, *r.shape), self.dtype) for r in self.program.results]

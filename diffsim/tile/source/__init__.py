@@ -1,0 +1,1 @@
+"""A tile program as the source of a kernel, and its launch."""
