@@ -8,8 +8,8 @@ import numpy as np
 
 from diffsim.certificate.beside import ALLOWED, Beside, gradients_beside
 from diffsim.certificate.line import Line, cannot_judge
+from diffsim.certificate.one_sided import Side, side
 from diffsim.certificate.path import Path, round_off, walkable
-from diffsim.certificate.sides import Side, side
 from diffsim.certificate.taylor import SLOPE_MARGIN, Taylor, taylor
 
 SURE = 10.0

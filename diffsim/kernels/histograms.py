@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.kernels import compiled_bins, plain_bins
+from diffsim.kernels import large_bins as compiled_bins
+from diffsim.kernels import plain_bins
 from diffsim.kernels.launch import worthwhile
 from diffsim.kernels.named import OPERATORS, PLACED
 from diffsim.kernels.operator import DTYPES, Operator

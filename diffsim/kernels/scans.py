@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.kernels import compiled, plain
+from diffsim.kernels import large as compiled
+from diffsim.kernels import plain
 from diffsim.kernels.launch import worthwhile
 from diffsim.kernels.named import AFFINE, OPERATORS, PLACED
 from diffsim.kernels.operator import DTYPES, Operator

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from diffsim.certificate.line import Line, judged
+from diffsim.certificate.one_sided import side
 from diffsim.certificate.path import Path
-from diffsim.certificate.sides import side
 from diffsim.certificate.verdict import judge
 from diffsim.errors import DivergenceError
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from diffsim.kernels import compiled, compiled_bins, launch
+from diffsim.kernels import large as compiled
+from diffsim.kernels import large_bins as compiled_bins
+from diffsim.kernels import launch
 
 
 @pytest.fixture(params=["plain", "compiled"])

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.kernels import compiled, compiled_bins, launch, plain, plain_bins
+from diffsim.kernels import large as compiled
+from diffsim.kernels import large_bins as compiled_bins
+from diffsim.kernels import launch, plain, plain_bins
 
 SIZE, ROWS, BINS = 4, 60, 3
 INDEX = np.arange(ROWS) % BINS

@@ -15,8 +15,8 @@ from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.surroundings import watch as surroundings
 from diffsim.ad.userkernel import lint
 from diffsim.ad.userkernel.around import Around, Captures, taken
-from diffsim.ad.userkernel.compiled import Compiled
 from diffsim.ad.userkernel.findings import refusal
+from diffsim.ad.userkernel.launched import Compiled
 from diffsim.ad.userkernel.signature import Signature, is_real, read_signature
 from diffsim.ad.userkernel.source import Source, raw_function
 from diffsim.errors import DivergenceError, KernelError, ShapeError

@@ -5,7 +5,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import engine
-from diffsim.ad.userkernel import compiled
+from diffsim.ad.userkernel import launched as compiled
 from diffsim.errors import DivergenceError, KernelError, ShapeError
 from tests.language import ti
 
