@@ -33,7 +33,7 @@ def parts() -> set[str]:
     """Folders and modules of the floors in docs/architecture.md."""
     table = (ROOT / "docs" / "architecture.md").read_text().split("## Floors")[1].split("\n## ")[0]
     rows = [line.split("|")[2] for line in table.splitlines() if line.startswith("|")][2:]
-    return {name for row in rows for name in row.replace("`", " ").replace("/", " ").split()}
+    return {name.partition("/")[0] for row in rows for name in row.replace("`", " ").split()}
 
 
 def part_of(path: str) -> str:

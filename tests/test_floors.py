@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -11,73 +12,82 @@ import diffsim
 from tests.import_graph import circles, import_graph
 
 ROOT = Path(diffsim.__file__).parent
-FLOORS = [
-    {"errors", "typing", "start", "version"},
-    {"messages"},
-    {"units"},
-    {"quantities"},
-    {"arguments", "copies", "kinds", "packages", "summary"},
-    {"system"},
-    {"buffers"},
-    {"engine"},
-    {"grid", "field", "boundary"},
-    {"expr", "linear"},
-    {"kernels", "stepping"},
-    {"checkpoint", "integrators", "layers"},
-    {"ad"},
-    {"numpy"},
-    {"tile"},
-    {"preconditioners"},
-    {"simulation"},
-    {"solvers", "losses", "plot", "records"},
-    {"certificate", "tune"},
-    {"optimize"},
-    {"photonics"},
-    {"scene"},
-    {"report", "torch", "jax", "parallel"},
-    {"cli"},
-]
-TOP = {"__init__", "__main__"}
-SAME_FLOOR_ALLOWED = {
-    ("errors", "typing"),
-    ("field", "grid"),
-    ("typing", "errors"),
-}
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+TOP = {"__init__.py", "__main__.py"}
+"""Modules of the whole package: they may import any part."""
+SAME_FLOOR_ALLOWED = {("errors", "typing"), ("typing", "errors")}
+MOST_FILES = 20
 
 
-def part(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def floors() -> dict[str, int]:
+    """Part -> its floor, from the table of the page: 0 is the lowest. Folders end with a slash."""
+    rows = re.findall(r"^\| (\d+[a-z]?) \| ((?:`[\w/]+` ?)+)\|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    labels = list(dict.fromkeys(label for label, _ in rows))
+    return {part: labels.index(label) for label, parts in rows for part in re.findall(r"`([\w/]+)`", parts)}
 
 
-def floor(name: str) -> int:
-    return next(number for number, names in enumerate(FLOORS) if name in names)
+FLOORS = floors()
 
 
-def imports(path: Path) -> set[str]:
-    """Parts of diffsim that a module imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = (
-            [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else [a.name for a in node.names]
-            if isinstance(node, ast.Import)
-            else []
-        )
-        for name in names:
-            pieces = name.split(".")
-            if pieces[0] == "diffsim":
-                found |= {pieces[1]} if len(pieces) > 1 else {a.name for a in node.names}
-    return found
+def part(module: Path) -> str:
+    """The innermost part of the table that a module belongs to, given by its path below the package."""
+    name = module.with_suffix("").as_posix()
+    found = [one for one in FLOORS if one == name or (one.endswith("/") and f"{name}/".startswith(one))]
+    assert found, f"{module} is on no floor; add it to the table of docs/architecture.md"
+    return max(found, key=len)
+
+
+def imports(path: Path) -> set[Path]:
+    """Modules and packages of diffsim that a module imports, anywhere in it, as paths below the package."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    found = {name.split(".")[1:] and _file(name.split(".")[1:]) for name in names if name.split(".")[0] == "diffsim"}
+    return {one for one in found if one and str(one) not in TOP}
+
+
+def _file(pieces: list[str]) -> Path:
+    """The module that holds a dotted name."""
+    while pieces:
+        path = Path(*pieces)
+        if (ROOT / path).is_dir():
+            return path / "__init__.py"
+        if (ROOT / path).with_suffix(".py").is_file():
+            return path.with_suffix(".py")
+        pieces = pieces[:-1]
+    return Path("__init__.py")
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_go_down(path: Path) -> None:
-    here = part(path)
-    if here in TOP:
+    module = path.relative_to(ROOT)
+    others = imports(path)
+    if str(module) in TOP or not others:
         return
-    for other in imports(path) - {here, "__version__"}:
-        assert floor(other) < floor(here) or (here, other) in SAME_FLOOR_ALLOWED, f"{path} on floor {here} imports {other}"
+    here = part(module)
+    for other in others:
+        there = part(other)
+        assert there == here or FLOORS[there] < FLOORS[here] or (here, there) in SAME_FLOOR_ALLOWED, (
+            f"{module} on the floor of {here} imports {other} on the floor of {there}"
+        )
+
+
+def test_every_part_of_the_table_exists() -> None:
+    missing = [one for one in FLOORS if not ((ROOT / one).is_dir() if one.endswith("/") else (ROOT / f"{one}.py").is_file())]
+    assert not missing
+
+
+def test_no_folder_has_too_many_files() -> None:
+    count = {folder: len(list(folder.glob("*.py"))) for folder in (ROOT, *ROOT.rglob("*/"))}
+    assert not {str(folder): number for folder, number in count.items() if number > MOST_FILES}
+
+
+def test_every_folder_says_what_belongs_there() -> None:
+    silent = [path for path in ROOT.rglob("__init__.py") if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
+    assert not silent
 
 
 def test_each_engine_is_imported_in_one_file() -> None:

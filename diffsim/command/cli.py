@@ -48,7 +48,7 @@ CODES = {True: OK, False: FAILED, None: NOT_JUDGED}
 PICTURES = (".png", ".svg", ".pdf")
 WIDEST = 48
 """Characters of an entry of a table of two runs."""
-TEMPLATE = Path(__file__).parent / "scene" / "template.toml"
+TEMPLATE = Path(__file__).parents[1] / "scene" / "template.toml"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -198,8 +198,8 @@ def compiled_register_bytes(engine: str | None = None) -> int:
 
 
 def usual_register_bytes(engine: str) -> int:
-    """The CPU's width of registers (`diffsim.base.system.register_bytes`), but for AMD's processors with AVX-512 with an engine that takes them
-    for their predecessor (`Engine.llvm`)."""
+    """The CPU's width of registers (`diffsim.base.system.register_bytes`), but for AMD's processors with AVX-512 with an engine that takes
+    them for their predecessor (`Engine.llvm`)."""
     width = register_bytes()
     misread = processor_vendor() == "AuthenticAMD" and not register_forced() and engines.ENGINES[engine].llvm < engines.FIRST_LLVM_OF_ZEN_4
     return min(width, 32) if misread else width

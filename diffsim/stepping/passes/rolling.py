@@ -4,7 +4,7 @@ If a sum over neighbours contains a costly value of each neighbour, a nest that 
 value several times a cell. This module finds such values. A kernel keeps them: on a CPU in a ring of a few rows,
 which stays in the cache, on a GPU in a field. The operations and numbers are the same, so no bit changes.
 
-The choice is a minimum cut. Values that are the same function of the cell form one *class* (`diffsim.stepping.passes.sharing.Classes`), which is
+The choice is a minimum cut. Values that are the same function of the cell form one *class* (`Classes` of `sharing.py`), which is
 needed at k cells. Either it is computed at all of them, at an extra cost of (k - 1) times its operation. Or it is kept, or only kept
 values need it: then it is computed once. The cheapest choice is the minimum cut of the graph of classes between those that are computed
 everywhere and those that are computed once.

@@ -15,13 +15,7 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.base import buffers
 from diffsim.errors import TileError
 from diffsim.expr.source import Text
-from diffsim.tile.source import (
-    entries,  # noqa: F401 -- these enter their rules in the table
-    lines,
-    matrices,
-    moves,
-)
-from diffsim.tile.source import kernel_loops as turns
+from diffsim.tile.source import entries, kernel_loops, lines, matrices, moves  # noqa: F401 -- these enter their rules in the table
 from diffsim.tile.source.products import ProductKernel, products_of
 from diffsim.tile.source.rules import write
 from diffsim.tile.source.values import LARGEST, QUAD, TYPES, Affine, Value, View, in_quads, row_strides, stored

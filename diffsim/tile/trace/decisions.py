@@ -13,7 +13,7 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
-from diffsim.tile import regular
+from diffsim.tile.trace import regular
 
 argsort: Primitive = Primitive("argsort", lambda x: np.argsort(x, axis=-1, kind="stable"), constant=True)
 """Positions that sort the last axis, equal entries in their order."""

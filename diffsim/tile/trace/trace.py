@@ -29,7 +29,7 @@ from diffsim.ad.transforms.sweep import swept
 from diffsim.errors import TileError
 from diffsim.tile.trace import decisions, remedies
 from diffsim.tile.trace.program import Operation, Program, Variable, frozen, pruned
-from diffsim.tile.zeros import ByValue
+from diffsim.tile.trace.zeros import ByValue
 
 UNNEEDED = ("donate", "copy")
 """Parameters of primitives that only say where results lie in memory."""

@@ -1,7 +1,7 @@
 """Run a gradient with workers that leave their launches, and print how many launches were left, and a digest of the bits.
 
-Usage: python -m tests.stepping.run.leaving THREADS PATIENCE STRIKES: looks at a gate before a worker leaves, and left launches in a row before
-one worker goes on alone. There may be more threads than cores.
+Usage: python -m tests.stepping.run.leaving THREADS PATIENCE STRIKES: looks at a gate before a worker leaves, and left launches in a row
+before one worker goes on alone. There may be more threads than cores.
 """
 
 from __future__ import annotations
