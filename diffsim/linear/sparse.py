@@ -32,10 +32,10 @@ SINGULAR = 1e-13
 """A matrix whose rows and columns are of order 1 has no inverse in this precision if the solution for random numbers is larger than the
 inverse of this. That for the right side at hand need not be large: in a pure Neumann problem whose right side has mean 0 it is not."""
 COMPATIBLE = 1e-6
-"""Largest part of a right side outside the range of a matrix without inverse, where its terms are not known: round-off, also in f32."""
+"""Largest part of a right side outside the range of a matrix without inverse: round-off, also of data that were f32 once."""
 ROUNDED = 32
-"""The same where they are known, in units of their rounding. Measured: 0.2 for a divergence, 4 for a field
-of 1.5 million cells without its mean."""
+"""The same where the terms of the right side are known, in units of their rounding. Measured: 0.2 for a divergence, 4 for a field of
+1.5 million cells without its mean."""
 ROUND_OFF = 8 * np.finfo(float).eps
 """A residual this much smaller than matrix times solution is as small as it can be."""
 REACHABLE = 1e-9
@@ -262,9 +262,8 @@ def require_compatible(part: float, right_side: npt.NDArray, size: npt.NDArray |
         right_side: the right side.
         size: the magnitudes of the terms that it is a sum of, if they are known. Their rounding may be all of it.
     """
-    if size is None:
-        small = part <= COMPATIBLE
-    else:
+    small = part <= COMPATIBLE
+    if not small and size is not None:
         whole, terms = (float(norm(values.ravel().astype(float))) for values in (right_side, size))
         small = part * whole <= ROUNDED * np.finfo(right_side.dtype).eps * terms
     if not small:

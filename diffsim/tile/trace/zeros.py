@@ -17,12 +17,16 @@ import numpy as np
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
+from diffsim.ad.ops.roots import COMPOSED
+from diffsim.ad.ops.squares import sum_of_squares
 from diffsim.ad.transforms.live import PRODUCTS, Live
 from diffsim.ad.transforms.modes import Node
 
 CHOICES = {"where", "maximum", "minimum", "fmax", "fmin", "copysign", "heaviside"}
 """Operations entry by entry that may leave one of their arguments out."""
-CARRYING = (set(ew.TABLE) - CHOICES) | {"sum", "reshape", "transpose", "broadcast_to", "astype", "copy", "layout"}
+FUSED = {COMPOSED.name, sum_of_squares.name}
+"""Operations that stand for several ones entry by entry."""
+CARRYING = (set(ew.TABLE) - CHOICES) | FUSED | {"sum", "reshape", "transpose", "broadcast_to", "astype", "copy", "layout"}
 """Operations whose results read all entries of their arguments."""
 
 
