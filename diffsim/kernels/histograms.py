@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.kernels import large_bins as compiled_bins
-from diffsim.kernels import plain_bins
+from diffsim.kernels import large_bins, plain_bins
 from diffsim.kernels.launch import worthwhile
 from diffsim.kernels.named import OPERATORS, PLACED
 from diffsim.kernels.operator import DTYPES, Operator
@@ -43,7 +42,7 @@ def histogram(kind: str, dst: npt.NDArray, index: IntArray, values: npt.NDArray)
         )
     (dst,), index, (values,) = _checked((dst,), index, (values,))
     if _large(index, (values,), len(dst)):
-        return compiled_bins.generic(OPERATORS[kind], (dst,), index, (values,))[0]
+        return large_bins.generic(OPERATORS[kind], (dst,), index, (values,))[0]
     return plain_bins.histogram(kind, dst, index, values)
 
 
@@ -58,7 +57,7 @@ def histogram_winners(kind: str, dst: npt.NDArray, index: IntArray, values: npt.
     (dst,), index, (values,) = _checked((dst,), index, (values,))
     if _large(index, (values,), len(dst)):
         places = np.full(dst.shape, -1, np.int32)
-        out, winners = compiled_bins.generic(PLACED[kind], (dst, places), index, (values,))
+        out, winners = large_bins.generic(PLACED[kind], (dst, places), index, (values,))
         return out, winners.astype(np.int64)
     out = plain_bins.histogram(kind, dst, index, values)
     return out, plain_bins.winners(out, dst, index, values)
@@ -80,7 +79,7 @@ def histogram_generic(op: Operator, dsts: Sequence[npt.NDArray], index: IntArray
     if not checked[0].size:
         return tuple(d.copy() for d in checked)
     op.value([d.dtype for d in checked])
-    way = compiled_bins if _large(index, vs, len(checked[0])) else plain_bins
+    way = large_bins if _large(index, vs, len(checked[0])) else plain_bins
     return way.generic(op, checked, index, vs)
 
 
@@ -90,7 +89,7 @@ def histogram_recorded(
     """The result of `histogram` for a kind, or of `histogram_generic`, with the totals that `histogram_generic_vjp` reuses."""
     checked, index, vs = _checked(dsts, index, values, op)
     if checked[0].size and _large(index, vs, len(checked[0])):
-        return compiled_bins.recorded(op, checked, index, vs)
+        return large_bins.recorded(op, checked, index, vs)
     return ((histogram(kind, checked[0], index, vs[0]),) if kind else histogram_generic(op, checked, index, vs)), ()
 
 
@@ -110,8 +109,8 @@ def histogram_generic_vjp(
     if not checked[0].size:
         return tuple(_zeros(d) for d in checked), tuple(_zeros(v) for v in vs)
     bars = [_cotangent(c, d) for c, d in zip(cotangents, checked, strict=True)]
-    if _large(index, vs, len(checked[0]), compiled_bins.ADJOINT_ARRAYS):
-        dst_bars, value_bars = compiled_bins.generic_vjp(op, checked, index, vs, bars, totals)
+    if _large(index, vs, len(checked[0]), large_bins.ADJOINT_ARRAYS):
+        dst_bars, value_bars = large_bins.generic_vjp(op, checked, index, vs, bars, totals)
     else:
         dst_bars, value_bars = plain_bins.generic_vjp(op, checked, index, vs, bars)
     return tuple(dst_bars), tuple(value_bars)
@@ -132,15 +131,15 @@ def order_by_index(index: IntArray, bins: int) -> tuple[IntArray, IntArray]:
         raise ParameterError(f"bins = {bins}, expected 0 or more")
     index = _index(index)
     n = len(index)
-    if n and worthwhile(n, [index.dtype, np.dtype(np.int64)], compiled_bins.serial(n, bins, 1), 1):
-        return compiled_bins.order_by_index(index, bins)
+    if n and worthwhile(n, [index.dtype, np.dtype(np.int64)], large_bins.serial(n, bins, 1), 1):
+        return large_bins.order_by_index(index, bins)
     return plain_bins.order_by_index(index, bins)
 
 
-def _large(index: IntArray, values: Arrays, bins: int, each: int = compiled_bins.ARRAYS) -> bool:
+def _large(index: IntArray, values: Arrays, bins: int, each: int = large_bins.ARRAYS) -> bool:
     """Whether to use a compiled kernel, which takes `each` arrays for a component, for these arrays."""
     n, cols = values[0].shape
-    serial = compiled_bins.serial(n, bins, cols)
+    serial = large_bins.serial(n, bins, cols)
     return n * cols > 0 and worthwhile(n * cols, [index.dtype, *(v.dtype for v in values)], serial, each * len(values))
 
 

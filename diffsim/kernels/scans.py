@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.kernels import large as compiled
-from diffsim.kernels import plain
+from diffsim.kernels import large, plain
 from diffsim.kernels.launch import worthwhile
 from diffsim.kernels.named import AFFINE, OPERATORS, PLACED
 from diffsim.kernels.operator import DTYPES, Operator
@@ -69,7 +68,7 @@ def scan_vjp(
     bars = tuple(_cotangent(c, x) for c, x in zip(cotangents, checked, strict=True))
     if not checked[0].size:
         return tuple(np.empty_like(x) if x.dtype.kind == "f" else None for x in checked)
-    return tuple(_way(*checked, each=compiled.ADJOINT_ARRAYS).scan_vjp(op, checked, results, bars, reverse))
+    return tuple(_way(*checked, each=large.ADJOINT_ARRAYS).scan_vjp(op, checked, results, bars, reverse))
 
 
 def reduce(op: Operator, xs: Sequence[npt.NDArray]) -> Arrays:
@@ -118,7 +117,7 @@ def linear_recurrence(a: npt.NDArray, c: npt.NDArray, reverse: bool = False) -> 
     a, c = _float(a, "a"), _float(c, "c")
     if a.shape != c.shape or a.dtype != c.dtype:
         raise ShapeError(f"a and c of a recurrence are {_about(a)} and {_about(c)}, expected one shape and type; convert one")
-    return compiled.scan(AFFINE, (a, c), reverse, (1,))[0] if _way(c) is compiled else plain.linear_recurrence(a, c, reverse)
+    return large.scan(AFFINE, (a, c), reverse, (1,))[0] if _way(c) is large else plain.linear_recurrence(a, c, reverse)
 
 
 def cumsum(x: npt.NDArray, reverse: bool = False) -> npt.NDArray:
@@ -138,7 +137,7 @@ def cumprod_vjp(x: npt.NDArray, y: npt.NDArray, ct: npt.NDArray, reverse: bool =
     assert bar is not None
     if _way(x) is plain:
         return plain.cumprod_vjp(x, y, bar, reverse)
-    (found,) = compiled.scan_vjp(OPERATORS["*"], (x,), (y,), (bar,), reverse)
+    (found,) = large.scan_vjp(OPERATORS["*"], (x,), (y,), (bar,), reverse)
     assert found is not None
     return found
 
@@ -156,14 +155,14 @@ def cummin(x: npt.NDArray, reverse: bool = False) -> tuple[npt.NDArray, npt.NDAr
     return _extremum("min", np.minimum, _array(x, "x"), reverse)
 
 
-def _way(*arrays: npt.NDArray, each: int = compiled.ARRAYS) -> ModuleType:
+def _way(*arrays: npt.NDArray, each: int = large.ARRAYS) -> ModuleType:
     """The implementation for components of that size and these types, whose kernel takes `each` arrays for one."""
-    dtypes, serial = [a.dtype for a in arrays], compiled.serial(arrays[0].shape)
-    return compiled if worthwhile(arrays[0].size, dtypes, serial, each * len(arrays)) else plain
+    dtypes, serial = [a.dtype for a in arrays], large.serial(arrays[0].shape)
+    return large if worthwhile(arrays[0].size, dtypes, serial, each * len(arrays)) else plain
 
 
 def _running(op: Operator, function: np.ufunc, x: npt.NDArray, reverse: bool) -> npt.NDArray:
-    return compiled.scan(op, (x,), reverse)[0] if _way(x) is compiled else plain.accumulate(function, x, reverse)
+    return large.scan(op, (x,), reverse)[0] if _way(x) is large else plain.accumulate(function, x, reverse)
 
 
 def _extremum(kind: str, function: np.ufunc, x: npt.NDArray, reverse: bool) -> tuple[npt.NDArray, npt.NDArray]:
@@ -171,7 +170,7 @@ def _extremum(kind: str, function: np.ufunc, x: npt.NDArray, reverse: bool) -> t
     if _way(x, places) is plain:
         return plain.extremum(function, x, reverse)
     places[...] = np.arange(x.shape[1])[:, None]
-    values, winners = compiled.scan(PLACED[kind], (x, places), reverse)
+    values, winners = large.scan(PLACED[kind], (x, places), reverse)
     return values, winners
 
 

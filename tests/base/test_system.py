@@ -42,7 +42,7 @@ for name in missing:
         delattr(os, name)
 import numpy as np
 import diffsim as ds
-from diffsim import system
+from diffsim.base import system
 from diffsim.checkpoint import Policy, Resident
 from diffsim.solvers import Heat
 resident, answers = Resident(), {

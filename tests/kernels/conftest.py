@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diffsim.kernels import large as compiled
-from diffsim.kernels import large_bins as compiled_bins
-from diffsim.kernels import launch
+from diffsim.kernels import large, large_bins, launch
 
 
 @pytest.fixture(params=["plain", "compiled"])
@@ -14,6 +12,6 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """The compiled one with short blocks, so that small arrays have many of them."""
     if request.param == "compiled":
         monkeypatch.setattr(launch, "SMALLEST", 1)
-        monkeypatch.setattr(compiled, "SHORTEST", 48)
-        monkeypatch.setattr(compiled_bins, "FEWEST_ROWS", 2)
+        monkeypatch.setattr(large, "SHORTEST", 48)
+        monkeypatch.setattr(large_bins, "FEWEST_ROWS", 2)
     return request.param

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.kernels import large as compiled
-from diffsim.kernels import large_bins as compiled_bins
-from diffsim.kernels import launch, plain, plain_bins
+from diffsim.kernels import large, large_bins, launch, plain, plain_bins
 
 SIZE, ROWS, BINS = 4, 60, 3
 INDEX = np.arange(ROWS) % BINS
@@ -50,7 +48,7 @@ def test_products_of_matrices(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """Values are those of NumPy. The gradient, which takes more arrays, is the transpose of the tangent."""
     monkeypatch.setattr(launch, "SMALLEST", 1)
     used: list[str] = []
-    for module, function in ((compiled, "scan"), (compiled_bins, "recorded"), (plain, "scan_vjp"), (plain_bins, "generic_vjp")):
+    for module, function in ((large, "scan"), (large_bins, "recorded"), (plain, "scan_vjp"), (plain_bins, "generic_vjp")):
         right = getattr(module, function)
         monkeypatch.setattr(module, function, lambda *a, right=right, name=function: used.append(name) or right(*a))
     f, expected = CASES[name]

@@ -5,7 +5,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import engine
-from diffsim.ad.userkernel import launched as compiled
+from diffsim.ad.userkernel import launched
 from diffsim.errors import DivergenceError, KernelError, ShapeError
 from tests.language import ti
 
@@ -49,7 +49,7 @@ def exact(x, k, n, y_bar, total_bar):
 def test_closed_form_and_called_twice(dtype, arch, monkeypatch) -> None:
     """On a GPU, values pass through Taichi's own arrays; that path runs on a CPU as well."""
     if arch != "cpu":
-        monkeypatch.setattr(compiled, "shares_memory", lambda: False)
+        monkeypatch.setattr(launched, "shares_memory", lambda: False)
     x, bars = rng.normal(size=9).astype(dtype), [rng.normal(size=9).astype(dtype), rng.normal(size=1).astype(dtype)]
     kept = [a.copy() for a in (x, *bars)]
     outputs = powers(x, 0.7, 2)
