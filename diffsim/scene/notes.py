@@ -11,8 +11,8 @@ from diffsim.records.checks import share_within
 from diffsim.scene.schema.parts import Sampled
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.setup.absorbed import absorbed
-from diffsim.scene.setup.completed import dominant
 from diffsim.scene.setup.fields import boxes, gaussians
+from diffsim.scene.setup.resolved import dominant
 from diffsim.scene.setup.wavelets import records_of_wavelet
 from diffsim.scene.shots.mutes import offsets
 
@@ -57,7 +57,7 @@ def outside(problem: Problem) -> Iterator[str]:
 def beside(problem: Problem) -> Iterator[str]:
     """A line for each misfit of waves that has receivers within a cell of a source, where the amplitude has no limit on finer grids."""
     setup = problem.setup
-    cell = min(setup.own[0].cell_lengths())
+    cell = min(setup.resolved.equation.cell_lengths())
     for number, misfit in enumerate(problem.scene.misfit):
         least = 0.0 if misfit.offset is None else misfit.offset[0]
         if not setup.equation.speed or misfit.of != "traces" or least > cell or not setup.shots[0].sources:
@@ -100,7 +100,7 @@ def coarse(problem: Problem) -> Iterator[str]:
     order = getattr(equation, "order", None)
     if values is None or not isinstance(order, int) or not np.any(values > 0):
         return
-    speed, cell = float(values[values > 0].min()), max(problem.setup.own[0].cell_lengths())
+    speed, cell = float(values[values > 0].min()), max(problem.setup.resolved.equation.cell_lengths())
     needed = LEAST_OF_ORDER_2 if order == 2 else LEAST
     for name, source in scene.sources.items():
         frequency = dominant(source.wavelet, f"sources.{name}.wavelet")

@@ -147,7 +147,7 @@ class Time(Model):
 
     @property
     def step(self) -> float:
-        """Length of a step, s, once it is known; see `diffsim.scene.setup.completed`."""
+        """Length of a step, s, once it is known; see `diffsim.scene.setup.resolved`."""
         assert self.dt is not None
         return self.dt
 

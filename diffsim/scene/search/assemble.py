@@ -20,11 +20,11 @@ from diffsim.scene.schema.parts import FieldModel
 from diffsim.scene.schema.schema import Description, OwnUnknown, UnknownModel
 from diffsim.scene.search.checkpoints import decided, policy_of
 from diffsim.scene.search.stages import check_stages
-from diffsim.scene.setup.completed import completed
 from diffsim.scene.setup.design import check_design
 from diffsim.scene.setup.fields import build_field, build_mask
 from diffsim.scene.setup.place import Place
 from diffsim.scene.setup.recorded import Recorded
+from diffsim.scene.setup.resolved import resolved
 from diffsim.scene.setup.setup import Setup, build_inputs, build_setup, check_inputs, require_input
 from diffsim.scene.setup.sizes import require_memory
 from diffsim.scene.shots.forward import Forward
@@ -124,9 +124,10 @@ def assemble(
     _check_names(scene)
     _check_data(scene)
     check_design(scene)
-    scene = completed(scene)
+    whole = resolved(scene)
+    scene = whole.scene
     require_memory(scene, precision)
-    setup = build_setup(scene, precision, wrt=tuple(scene.unknowns), data=data)
+    setup = build_setup(whole, precision, wrt=tuple(scene.unknowns), data=data)
     for name in scene.unknowns:
         if scene.truth is not None and name not in scene.truth.fields:
             raise SceneError(f"truth.fields.{name}: expected the hidden truth of this unknown, found none; add [truth.fields.{name}]")

@@ -25,7 +25,7 @@ from diffsim.scene.schema.parts import DataFile, Sampled
 from diffsim.scene.schema.schema import Description
 from diffsim.scene.search.assemble import Problem, assemble
 from diffsim.scene.search.objective import Objective
-from diffsim.scene.setup.completed import completed
+from diffsim.scene.setup.resolved import resolved
 from diffsim.scene.shots.truth import observe
 from diffsim.scene.words.domains import everywhere
 from diffsim.scene.words.model import Model
@@ -54,7 +54,7 @@ def certify(scene: Description, on_line: Callable[[Line], None] | None = None) -
 
 
 def _checked(scene: Description) -> _Checked:
-    scene = completed(scene)
+    scene = resolved(scene).scene
     run = scene.time.count
     steps = scene.certificate.steps or run
     if steps > run:

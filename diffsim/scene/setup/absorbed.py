@@ -10,7 +10,8 @@ import numpy.typing as npt
 from diffsim.base.arguments import plural
 from diffsim.layers.cells import Pair
 from diffsim.mesh.grid import Grid
-from diffsim.scene.setup.setup import Setup, layer_of
+from diffsim.scene.setup.grids import layer_of
+from diffsim.scene.setup.setup import Setup
 from diffsim.scene.words.domains import everywhere
 from diffsim.scene.words.model import Mask
 from diffsim.typing import Array

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from diffsim.base.quantities.units import plain
 from diffsim.errors import ParameterError, SceneError, ShapeError, StabilityError
-from diffsim.layers import CPML, Sponge
-from diffsim.layers.cells import Pair
 from diffsim.mesh.grid import Grid
 from diffsim.photonics import Source
-from diffsim.scene.schema.data import load_dataset
 from diffsim.scene.schema.parts import FieldModel, Sources
-from diffsim.scene.schema.schema import Description, GridModel, Truth
+from diffsim.scene.schema.schema import Description, Truth
 from diffsim.scene.setup.design import Watched, medium_of, require_light, sent, watched_of
 from diffsim.scene.setup.fields import build_field, build_points
+from diffsim.scene.setup.grids import refined
 from diffsim.scene.setup.place import BEYOND, Place
 from diffsim.scene.setup.recorded import Recorded, Shots, read_data
+from diffsim.scene.setup.resolved import Resolved
 from diffsim.scene.setup.sizes import fine_steps, shots_of
 from diffsim.scene.setup.wavelets import wavelet_values
 from diffsim.scene.words.domains import domain, everywhere, lengths, of_source
@@ -66,8 +64,7 @@ class Setup:
     """An equation on a grid with its sources and receivers.
 
     Attributes:
-        base: the scene's own grid; that of `simulation` covers the same region.
-        own: the equation on the scene's own grid, with its own time step, and the number of steps.
+        resolved: the scene on its own grid, with its own time step; the grid of `simulation` covers the same region.
         simulation: the compiled simulation. Its sources are those of the shot that was prepared last.
         steps: time steps.
         shots: at least one, possibly without sources.
@@ -75,13 +72,11 @@ class Setup:
         data: state -> its records from files.
         strengths: forcing -> its number of points, if the unknown is an amplitude for each of them, not the wavelet.
         ways: forcings and states -> how their values between cells are taken, where not linearly.
-        inner: the scene's own grid without the cells around it for a layer; None: there are none.
         watched: the monitors, whose points are receivers; None: there are none.
         guided: forcings that send a mode.
     """
 
-    base: Grid
-    own: tuple[Equation, int]
+    resolved: Resolved
     simulation: Simulation
     steps: int
     shots: tuple[Shot, ...]
@@ -89,9 +84,18 @@ class Setup:
     data: Mapping[str, Recorded]
     strengths: Mapping[str, int]
     ways: Mapping[str, Way] = field(default_factory=dict)
-    inner: Grid | None = None
     watched: Watched | None = None
     guided: frozenset[str] = frozenset()
+
+    @property
+    def base(self) -> Grid:
+        """The scene's own grid."""
+        return self.resolved.grid
+
+    @property
+    def inner(self) -> Grid | None:
+        """That without the cells around it for a layer; None: there are none."""
+        return self.resolved.inner
 
     @property
     def grid(self) -> Grid:
@@ -114,7 +118,14 @@ class Setup:
         """
         beyond = AHEAD if name in (*self.equation.series, *self.equation.forcings) else BEYOND
         inner = self.inner if everywhere(self.equation, name) else None
-        return Place(self._domain(self.equation, self.steps, name), self._domain(*self.own, name), key, beyond, self.unit(name), inner)
+        return Place(
+            self._domain(self.equation, self.steps, name),
+            self._domain(self.resolved.equation, self.resolved.steps, name),
+            key,
+            beyond,
+            self.unit(name),
+            inner,
+        )
 
     def _domain(self, equation: Equation, steps: int, name: str) -> Grid:
         if name in equation.forcings:
@@ -192,97 +203,26 @@ class Setup:
             yield self.simulation.run(every, self.steps)
 
 
-def build_grid(model: GridModel) -> Grid:
-    """The scene's grid."""
-    shape, ndim = model.shape, len(model.shape)
-    span, unit = model.span, _unit(model)
-    if model.like is not None:
-        coordinates = load_dataset(model.like, "grid.like").coordinates
-        if coordinates is None or len(coordinates) != ndim:
-            has = "none" if coordinates is None else f"{len(coordinates)} axes of them"
-            raise SceneError(
-                f"grid.like: expected a data set with coordinates along {ndim} axes, found {has} in {model.like}; give spacing or span"
-            )
-        span = tuple((float(c[0]), float(c[-1])) for c in coordinates)
-    with prefix_error("grid"):
-        if span is None:
-            assert model.spacing is not None
-            spacing = model.spacing * ndim if len(model.spacing) == 1 else model.spacing
-            return Grid(shape, spacing, model.origin or 0.0, model.axes, unit)
-        for axis, (n, (first, last)) in enumerate(zip(shape, span, strict=True)):
-            if n < 2 or not last > first:
-                found = f"{first:g}, {last:g} and {n}"
-                raise SceneError(f"grid.span[{axis}]: expected a first below a last coordinate and two cells, found {found}; correct it")
-        spacing = tuple((last - first) / (n - 1) for n, (first, last) in zip(shape, span, strict=True))
-        return Grid(shape, spacing, [first for first, _ in span], model.axes, unit)
-
-
-def _unit(model: GridModel) -> str:
-    """The unit of coordinates: that of all axes."""
-    units = model.units or ("m",)
-    other = next((unit for unit in units if plain(unit) != plain(units[0])), None)
-    if other is not None:
-        raise SceneError(f"grid.units: expected one unit for all axes, found {units[0]!r} and {other!r}; give coordinates in one")
-    return units[0]
-
-
-def grids_of(scene: Description) -> tuple[Grid, Grid | None]:
-    """The scene's own grid, and that without the cells around it for a layer; None: there are none around."""
-    inner = build_grid(scene.grid)
-    if not scene.grid.around:
-        return inner, None
-    with prefix_error("equation"):
-        room = [(scene.equation.widest(),) * 2] * inner.ndim  # so that the layer fits a grid that is smaller than itself
-        sides = layer_of(scene.equation.build(wider(inner, room), 1.0))
-    if not np.any(sides):
-        raise SceneError("grid.around: expected an equation with a layer or a sponge, found none; give one, or drop around")
-    return wider(inner, sides), inner
-
-
-def wider(grid: Grid, sides: Sequence[tuple[int, int]]) -> Grid:
-    """A grid with more cells at the low and the high side of each axis."""
-    shape = [low + n + high for n, (low, high) in zip(grid.shape, sides, strict=True)]
-    origin = [first - low * h for first, h, (low, _) in zip(grid.origin, grid.spacing, sides, strict=True)]
-    return Grid(shape, grid.spacing, origin, grid.axes, grid.unit)
-
-
-def layer_of(equation: Equation) -> tuple[Pair, ...]:
-    """Cells of the widest absorbing layer that the equation keeps as an attribute, at the low and the high side of each axis."""
-    found = [part.cells for part in vars(equation).values() if isinstance(part, Sponge | CPML)]
-    found.append(((0, 0),) * equation.grid.ndim)
-    return tuple((int(low), int(high)) for low, high in np.max(found, axis=0))
-
-
-def refined(grid: Grid, factor: float) -> Grid:
-    """A grid of `factor` times as many cells along each axis, covering the same region."""
-    shape = [round(n * factor) for n in grid.shape]
-    spacing = [h * n / m for h, n, m in zip(grid.spacing, grid.shape, shape, strict=True)]
-    origin = [first - 0.5 * h + 0.5 * new for first, h, new in zip(grid.origin, grid.spacing, spacing, strict=True)]
-    return Grid(shape, spacing, origin, grid.axes, grid.unit)
-
-
 def build_setup(
-    scene: Description, precision: str, wrt: Collection[str], truth: Truth | None = None, data: Mapping[str, Recorded] | None = None
+    resolved: Resolved, precision: str, wrt: Collection[str], truth: Truth | None = None, data: Mapping[str, Recorded] | None = None
 ) -> Setup:
     """The scene on its own grid, or on the grid and with the time steps of the data that its truth makes.
 
     Args:
-        scene: the scene.
+        resolved: the scene.
         precision: "f32" or "f64".
         wrt: inputs to differentiate for.
         truth: the truth of the scene, to make data; None: the scene's own grid.
         data: state -> records, read before; None: they are read here.
     """
-    base, inner = grids_of(scene)
-    grid, dt, steps, finer = base, scene.time.step, scene.time.count, 1.0
+    scene, base, equation = resolved.scene, resolved.grid, resolved.equation
+    dt, steps = scene.time.step, resolved.steps
     if truth is not None:
-        finer, steps = truth.refine, fine_steps(scene, truth)
-        grid = refined(base, finer)
+        steps = fine_steps(scene, truth)
         dt = dt * scene.time.count / steps  # both runs end at the same time
-    with prefix_error("equation"):
-        equation = scene.equation.build(grid, dt, finer)
-        own = (scene.equation.build(base, scene.time.step, 1.0) if truth is not None else equation), scene.time.count
-    place = Place(grid, base, "sources")
+        with prefix_error("equation"):
+            equation = scene.equation.build(refined(base, truth.refine), dt, truth.refine)
+    place = Place(equation.grid, base, "sources")
     states = equation.states
     for kind, given, known in (
         ("sources", scene.sources, equation.forcings),
@@ -316,9 +256,8 @@ def build_setup(
     with prefix_error("equation"):
         sources, heard = (_placed(places, ways) for places in (shots[0].sources, receivers))
         simulation = Simulation(equation, sources=sources, receivers=heard, wrt=wrt, precision=precision)
-    return Setup(
-        base, own, simulation, steps, shots, receivers, data, _strengths(scene, positions), ways, inner, watched, frozenset(guided)
-    )
+    strengths = _strengths(scene, positions)
+    return Setup(resolved, simulation, steps, shots, receivers, data, strengths, ways, watched, frozenset(guided))
 
 
 def _guided(scene: Description, equation: Equation, base: Grid, wavelets: Mapping[str, Array]) -> tuple[dict[str, Source], Watched | None]:

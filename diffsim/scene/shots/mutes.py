@@ -65,7 +65,7 @@ def offsets(setup: Setup, receivers: Array, sources: Mapping[str, Array]) -> Arr
     places = [points for points in sources.values() if len(points)]
     if not places:
         raise ParameterError("offset: expected sources, from which offsets are measured, got a scene without them; use window alone")
-    metres = np.array(setup.own[0].cell_lengths()) / np.array(setup.base.spacing)
+    metres = np.array(setup.resolved.equation.cell_lengths()) / np.array(setup.base.spacing)
     apart = (receivers[:, None] - np.concatenate(places)[None]) * metres
     return np.sqrt((apart**2).sum(axis=2)).min(axis=1)
 

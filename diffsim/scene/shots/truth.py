@@ -134,7 +134,7 @@ def prepared(scene: Description, setup: Setup) -> tuple[Setup, dict[str, Array]]
     keyed |= {name: (f"truth.fields.{name}", model) for name, model in truth.fields.items()}
     for name, (key, _) in keyed.items():
         require_input(key, name, scene, setup.equation)
-    fine = build_setup(scene, setup.simulation.precision, wrt=(), truth=truth, data=setup.data)
+    fine = build_setup(setup.resolved, setup.simulation.precision, wrt=(), truth=truth, data=setup.data)
     inputs = build_inputs(keyed, fine)
     check_inputs(fine, inputs, {name: key for name, (key, _) in keyed.items()}, "truth.dt_factor")
     return fine, inputs

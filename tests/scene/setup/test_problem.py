@@ -9,7 +9,7 @@ import diffsim as ds
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
 from diffsim.scene import Scene
-from diffsim.scene.setup.setup import build_grid, refined
+from diffsim.scene.setup.grids import build_grid, refined
 from diffsim.scene.shots.truth import averaged, true_fields
 from tests.scene.tiny import ACOUSTIC, HEAT, WAVE, scene
 

@@ -25,7 +25,7 @@ from diffsim.errors import SceneError
 from diffsim.expr import laplacian
 from diffsim.scene import Scene
 from diffsim.scene.disk.source import code_digest, modules_of
-from diffsim.scene.setup.setup import refined
+from diffsim.scene.setup.grids import refined
 from diffsim.scene.setup.sizes import fine_steps
 from diffsim.scene.words import own
 from diffsim.scene.words.equations import EQUATIONS, PACKAGED, model_of

@@ -14,7 +14,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.scene import Scene
 from diffsim.scene.notes import notes_of
 from diffsim.scene.schema.parts import Sampled
-from diffsim.scene.setup.completed import completed, stable_step
+from diffsim.scene.setup.resolved import resolved, stable_step
 from diffsim.scene.setup.wavelets import wavelet_values
 from diffsim.solvers import Acoustic, Elastic, Heat, ViscoAcoustic
 from tests.scene.tiny import ACOUSTIC, HEAT
@@ -38,14 +38,14 @@ def tables(base: dict[str, Any] = ACOUSTIC, **changes: Any) -> dict[str, Any]:
 
 def test_a_time_step_is_stable_for_the_upper_bound_and_the_truth() -> None:
     scene = Scene(**tables(time={"duration": 0.05}))
-    made = completed(scene)
+    made = resolved(scene).scene
     grid = scene.problem("f64").setup.grid
     limit = 10.0 / (2600.0 * np.sqrt(8 / 3))  # of order 4 in two dimensions: h / c sqrt(3 / 8)
     assert made.time.dt == pytest.approx(0.9 * limit, rel=1e-2) and made.time.count == int(np.ceil(0.05 / made.time.step))
     assert stable_step(Acoustic(grid, 1.0, order=4), {"c": np.full(grid.shape, 2600.0)}) == pytest.approx(limit)
-    faster = completed(Scene(**tables(time={"duration": 0.05}, truth__fields={"c": {"constant": 5200.0}})))
+    faster = resolved(Scene(**tables(time={"duration": 0.05}, truth__fields={"c": {"constant": 5200.0}}))).scene
     assert faster.time.dt == pytest.approx(made.time.step / 2, rel=1e-2)
-    assert completed(Scene(**tables())).time.dt == ACOUSTIC["time"]["dt"]
+    assert resolved(Scene(**tables())).scene.time.dt == ACOUSTIC["time"]["dt"]
 
 
 @pytest.mark.parametrize(
@@ -64,17 +64,17 @@ def test_equations_name_their_stable_step(equation: type, fields: dict[str, floa
 
 
 def test_diffusion_takes_half_of_its_stable_step() -> None:
-    made = completed(Scene(**tables(HEAT, time={"duration": 2.0})))
+    made = resolved(Scene(**tables(HEAT, time={"duration": 2.0}))).scene
     assert made.time.dt == pytest.approx(0.5 * 2 / (0.5 * 8.0))
 
 
 def test_a_layer_is_tuned_for_the_start_and_the_wavelet() -> None:
-    made = completed(Scene(**tables(equation=SURFACE)))
+    made = resolved(Scene(**tables(equation=SURFACE))).scene
     assert (made.equation.layer_speed, made.equation.layer_frequency) == (2000.0, 40.0)  # type: ignore[attr-defined]
-    given = completed(Scene(**tables(equation=SURFACE | {"layer_speed": 1234.0})))
+    given = resolved(Scene(**tables(equation=SURFACE | {"layer_speed": 1234.0}))).scene
     assert (given.equation.layer_speed, given.equation.layer_frequency) == (1234.0, 40.0)  # type: ignore[attr-defined]
     pulse = {"type": "pulse", "delay": 0.02, "width": 0.004}
-    made = completed(Scene(**tables(equation=SURFACE, sources__f__wavelet=pulse)))
+    made = resolved(Scene(**tables(equation=SURFACE, sources__f__wavelet=pulse))).scene
     assert made.equation.layer_frequency == pytest.approx(1 / (2 * np.pi * 0.004))  # type: ignore[attr-defined]
 
 
@@ -147,7 +147,7 @@ def test_a_wavelet_from_a_file(tmp_path: Path) -> None:
     b = (np.pi * 40.0 * (times - 0.03)) ** 2
     ricker = np.where(times <= t[-1], (1 - 2 * b) * np.exp(-b), 0.0)
     np.testing.assert_allclose(wavelet_values(scene.sources["f"].wavelet, times, "f"), ricker, atol=1e-3)
-    assert completed(scene).equation.layer_frequency == pytest.approx(40.0, rel=0.03)  # type: ignore[attr-defined]
+    assert resolved(scene).scene.equation.layer_frequency == pytest.approx(40.0, rel=0.03)  # type: ignore[attr-defined]
     later = Sampled(type="file", path=wavelet["path"], dt=1e-3, start=0.01, amplitude=2.0)
     np.testing.assert_allclose(wavelet_values(later, np.array([0.02]), "f"), 2.0)
     with pytest.raises(SceneError, match=r"sources.f.wavelet.path: .*found no"):

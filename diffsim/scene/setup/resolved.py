@@ -1,19 +1,24 @@
-"""What a scene leaves out and its model and wavelets tell: the time step, and the speed and the frequency of the absorbing layer."""
+"""A scene resolved: its grid and its equation, built once, with what the scene leaves out and its model and wavelets tell.
+
+That is the time step, and the speed and the frequency of the absorbing layer.
+"""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from diffsim.errors import SceneError, StabilityError
+from diffsim.mesh.grid import Grid
 from diffsim.scene.schema.parts import FieldModel, Packet, Pulse, Ricker, Wavelet
 from diffsim.scene.schema.schema import Description
 from diffsim.scene.setup.fields import build_field
+from diffsim.scene.setup.grids import grids_of
 from diffsim.scene.setup.place import Place
-from diffsim.scene.setup.setup import grids_of
 from diffsim.scene.setup.wavelets import sampled
 from diffsim.scene.words.domains import everywhere
 from diffsim.scene.words.equations import counts_of
@@ -29,32 +34,67 @@ LONG = 1e30
 SPEED, FREQUENCY = "layer_speed", "layer_frequency"
 
 
-def completed(scene: Description) -> Description:
-    """The scene with a time step, and with the speed and the frequency of its layer.
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """A scene that leaves nothing out, with its grid and its equation.
+
+    Attributes:
+        scene: with its time step, and the speed and the frequency of its layer.
+        grid: its own.
+        inner: that without the cells around it for a layer; None: there are none around.
+        equation: on this grid, with this time step.
+    """
+
+    scene: Description
+    grid: Grid
+    inner: Grid | None
+    equation: Equation
+
+    @property
+    def steps(self) -> int:
+        """Time steps of a run."""
+        return self.scene.time.count
+
+
+def resolved(scene: Description) -> Resolved:
+    """Build the grid and the equation of a scene, and find what it leaves out.
 
     - `time.dt` is 0.9 of the stable step (half of it for diffusion). The speed of waves is the largest of start, upper bound and truth.
     - `equation.layer_speed` is the largest speed of the start, or of the known field.
     - `equation.layer_frequency` is the dominant frequency of the slowest wavelet.
 
     Raises:
-        SceneError: something else is needed to know one of them.
+        SceneError: something else is needed to know one of them, or the grid or the equation cannot be.
     """
-    scene = _with_layer(scene)
-    return scene if scene.time.dt is not None else _with_step(scene)
+    missing = _missing(scene)
+    guessed = _with(scene, dict.fromkeys(missing, 1.0))  # the grid and the fields do not depend on them
+    grid, inner = grids_of(guessed)
+
+    def trial(of: Description) -> Resolved:
+        with prefix_error("equation"):
+            return Resolved(of, grid, inner, of.equation.build(grid, of.time.dt or 1.0))
+
+    found = trial(guessed)
+    if missing:
+        found = trial(_with(scene, _layer(found, missing)))
+    return found if scene.time.dt is not None else trial(_with_step(found))
 
 
-def _with_layer(scene: Description) -> Description:
+def _missing(scene: Description) -> list[str]:
+    """Options of the layer that the scene leaves out."""
     model = scene.equation
     left_out = [name for name in (SPEED, FREQUENCY) if name in type(model).model_fields and getattr(model, name) is None]
-    if not model.of.speed or not left_out or not any(counts_of(getattr(model, "layer", None))):
-        return scene
-    trial = _with(scene, dict.fromkeys(left_out, 1.0))  # for the fields, which do not depend on them
+    return left_out if model.of.speed and any(counts_of(getattr(model, "layer", None))) else []
+
+
+def _layer(trial: Resolved, missing: Sequence[str]) -> dict[str, float]:
+    """These options of the layer, by the fields and the wavelets."""
     found: dict[str, float] = {}
-    if SPEED in left_out:
-        found[SPEED] = float(np.max(_start(trial, _built_equation(trial), model.of.speed)))
-    if FREQUENCY in left_out:
-        found[FREQUENCY] = _frequency(scene)
-    return _with(scene, found)
+    if SPEED in missing:
+        found[SPEED] = float(np.max(_start(trial, trial.scene.equation.of.speed)))
+    if FREQUENCY in missing:
+        found[FREQUENCY] = _frequency(trial.scene)
+    return found
 
 
 def _with(scene: Description, options: Mapping[str, float]) -> Description:
@@ -62,26 +102,20 @@ def _with(scene: Description, options: Mapping[str, float]) -> Description:
     return scene.model_copy(update={"equation": scene.equation.model_copy(update=dict(options))})
 
 
-def _built_equation(scene: Description) -> Equation:
-    base, _ = grids_of(scene)
-    with prefix_error("equation"):
-        return scene.equation.build(base, scene.time.dt or 1.0)
-
-
-def _start(scene: Description, equation: Equation, name: str) -> Array:
+def _start(trial: Resolved, name: str) -> Array:
     """The start of an unknown, or the known field, over the scene's own grid."""
+    scene = trial.scene
     unknown = scene.unknowns.get(name)
     key, model = f"fields.{name}", scene.fields.get(name)
     if unknown is not None and unknown.start is not None:
         key, model = f"unknowns.{name}.start", unknown.start
     if model is None:
         raise SceneError(f"fields.{name}: expected a field, from which the time step and the layer follow, found none; add [fields.{name}]")
-    return _built(scene, equation, name, key, model)
+    return _built(trial, name, key, model)
 
 
-def _built(scene: Description, equation: Equation, name: str, key: str, model: FieldModel) -> Array:
-    base, inner = grids_of(scene)
-    return build_field(model, Place(base, base, key, unit=equation.parameters[name].unit, inner=inner))
+def _built(trial: Resolved, name: str, key: str, model: FieldModel) -> Array:
+    return build_field(model, Place(trial.grid, trial.grid, key, unit=trial.equation.parameters[name].unit, inner=trial.inner))
 
 
 def _frequency(scene: Description) -> float:
@@ -107,14 +141,14 @@ def dominant(wavelet: Wavelet, key: str) -> float:
     return peak / (length * float(np.mean(np.diff(times))))
 
 
-def _with_step(scene: Description) -> Description:
-    key = "time.dt"
-    equation = _built_equation(scene)
+def _with_step(trial: Resolved) -> Description:
+    """The scene with a stable time step."""
+    key, scene, equation = "time.dt", trial.scene, trial.equation
     inputs = {}
     for name in equation.parameters:
         if not everywhere(equation, name):
             raise SceneError(f"{key}: expected a time step, since {name} has no value in each cell, found none; give it")
-        values = _start(scene, equation, name)
+        values = _start(trial, name)
         unknown = scene.unknowns.get(name)
         if name == equation.speed:
             if unknown is not None:
@@ -125,7 +159,7 @@ def _with_step(scene: Description) -> Description:
                     )
                 values = np.maximum(values, unknown.upper)
             if scene.truth is not None and name in scene.truth.fields:
-                values = np.maximum(values, _built(scene, equation, name, f"truth.fields.{name}", scene.truth.fields[name]))
+                values = np.maximum(values, _built(trial, name, f"truth.fields.{name}", scene.truth.fields[name]))
         inputs[name] = values
     limit = stable_step(equation, inputs)
     if limit is None:
