@@ -1,1 +1,1 @@
-"""The reference: `python -m diffsim.reference NAME` prints an entry, without a name it writes all of them as pages."""
+"""The reference: `python -m diffsim.reference NAME` prints an entry or the keys of a part of a scene. Without a name it writes pages."""

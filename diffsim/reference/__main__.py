@@ -1,6 +1,7 @@
 """The reference of diffsim.
 
 python -m diffsim.reference NAME            print an entry, such as solve, diffsim.losses.L2Misfit or Simulation.value_and_grad
+python -m diffsim.reference scene.data      print the keys of a part of a scene file; scene alone lists the parts
 python -m diffsim.reference                 write all entries as pages, in Markdown
 python -m diffsim.reference --out FOLDER    write them into this folder
 """

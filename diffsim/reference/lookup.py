@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 from diffsim.errors import ParameterError
 from diffsim.reference.entries import NUMPY, OPTIONAL, PACKAGES, Entry, entries, packages, public_names, summary
+from diffsim.reference.keys import ROOT as SCENE
+from diffsim.reference.keys import keys_text
 from diffsim.reference.pages import kinds
 from diffsim.reference.signatures import methods, signature
 from diffsim.scene.words.suggest import nearest
@@ -23,13 +25,15 @@ def entry_text(name: str) -> str:
 
     Args:
         name: a package, `diffsim.losses`; a public name, `diffsim.losses.L2Misfit`, or the end of one, `L2Misfit`; a method,
-            `Simulation.value_and_grad`.
+            `Simulation.value_and_grad`; a part of a scene file, `scene.data`.
 
     Raises:
         ParameterError: there is no such name, or several parts have one.
     """
     wanted = name.strip().removesuffix("()")
     wanted = f"{ROOT}.{wanted[3:]}" if wanted.startswith("ds.") else wanted
+    if wanted.split(".")[0] == SCENE:
+        return keys_text(wanted)
     if wanted in (*PACKAGES, *OPTIONAL, NUMPY):
         return _package_text(wanted)
     found = dict(_matches(wanted))
