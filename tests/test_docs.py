@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from diffsim.reference import lists
 from diffsim.reference.entries import NUMPY, OPTIONAL, PACKAGES
+from diffsim.scene import scene_files
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -129,6 +131,26 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
             made = target.removeprefix("api/") in REFERENCE if page.parent.name == "docs" else False
             assert made or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_lists_of_the_readme_are_those_of_the_files() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert lists.filled(text) == text, "run python scripts/lists.py"
+    assert set(re.findall(r"^<!-- (\w+): made", text, re.MULTILINE)) == set(lists.LISTS)
+
+
+def test_a_list_names_each_scene_and_each_solver() -> None:
+    """With the first words of its file or docstring; a page that is out of date is seen."""
+    page = "a\n<!-- scenes: made by hand -->\nold\n<!-- end -->\nb\n<!-- solvers: made by hand -->\n<!-- end -->\n"
+    found = lists.filled(page)
+    assert "old" not in found and found.startswith("a\n") and "\nb\n" in found
+    assert re.findall(r"^\| `(\w+)` \| .*\? .*\| `\w+` in [123]-D \| `", found, re.MULTILINE)
+    for name in (*scene_files(), "Acoustic", "Maxwell"):
+        assert f"\n| `{name}` | " in found
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) < 130
 
 
 PLAIN = [p for p in sorted((ROOT / "diffsim").rglob("*.py")) if not {"ad", "numpy"} & set(p.relative_to(ROOT).parts)]

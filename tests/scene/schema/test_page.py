@@ -13,7 +13,7 @@ import pytest
 from diffsim.boundary import KINDS
 from diffsim.command.cli import main
 from diffsim.mesh.grid import Grid
-from diffsim.reference import keys
+from diffsim.reference import keys, lists
 from diffsim.reference.__main__ import main as look_up
 from diffsim.scene import Scene, scene_files
 from diffsim.scene.schema import misfit_keys
@@ -26,7 +26,7 @@ from diffsim.scene.words.model import Model, Positive
 
 PAGE = Path(__file__).parents[3] / "docs" / "scene.md"
 SOURCE = PAGE.read_text(encoding="utf-8")
-TEXT = keys.filled(SOURCE)
+TEXT = keys.filled(lists.filled(SOURCE))
 """The page as the site has it."""
 BLOCKS = re.findall(r"^```toml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 WHOLE, FLUX, GROWTH = (block for block in BLOCKS if "[grid]" in block)
