@@ -1,4 +1,7 @@
-"""What `mkdocs build` adds to the pages of docs/: the start page, the changes, and a gallery of the packaged scenes, which it runs.
+"""What `mkdocs build` adds to the pages of docs/: the start page, the changes, the reference, and a gallery of the packaged scenes.
+
+The reference and the tables of a scene's keys come from docstrings (`diffsim.reference`), the lists of scenes and solvers from their files,
+the gallery from runs of the scenes.
 
 DIFFSIM_GALLERY in the environment names the scenes of the gallery, with commas between them. Each search then has one iteration, and its
 data are made on its own grid: the pages are there, the answers are not.
@@ -14,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffsim.plot.units import number
+from diffsim.reference import keys, lists
+from diffsim.reference.pages import pages as reference_pages
 from diffsim.report.page import file_name, pictures
 from diffsim.scene import Scene, scene_files
 
@@ -30,6 +35,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     from mkdocs.structure.files import File
 
     pages: dict[str, str | bytes] = {"index.md": start_page(), "changes.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")}
+    reference = reference_pages()
+    pages |= {f"api/{name}": text for name, text in reference.items()}
     some = os.environ.get("DIFFSIM_GALLERY")
     pages |= gallery(scene_files()) if some is None else gallery({name: scene_files()[name] for name in some.split(",")}, SMALL)
     for path, content in pages.items():
@@ -37,9 +44,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     titles = {path: content.splitlines()[0].lstrip("# ") for path, content in pages.items() if isinstance(content, str)}
     scenes = sorted(path for path in titles if path.startswith("gallery/") and path != "gallery/index.md")
     shown = [{"Overview": "gallery/index.md"}, *({titles[path]: path} for path in scenes)]
-    api = [{"Overview": "api/README.md"}, *({p.stem: f"api/{p.name}"} for p in sorted((ROOT / "docs" / "api").glob("diffsim*.md")))]
-    config.nav = [*config.nav[:1], {"Gallery": shown}, *config.nav[1:-1], {"Reference": api}, *config.nav[-1:]]
+    api = [{"Overview": "api/README.md"}, *({name.removesuffix(".md"): f"api/{name}"} for name in sorted(reference) if name != "README.md")]
+    config.nav = [*config.nav[:2], {"Gallery": shown}, *config.nav[2:-1], {"Reference": api}, *config.nav[-1:]]
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put in the tables of keys and the lists of what comes with diffsim."""
+    return keys.filled(lists.filled(markdown))
 
 
 def start_page() -> str:

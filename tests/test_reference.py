@@ -1,8 +1,7 @@
-"""Every public name has a docstring with its sections and an example that runs, and the pages of docs/api/ are made of these."""
+"""Every public name has a docstring with its sections and an example that runs; the pages of the reference are made of these."""
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import os
@@ -10,9 +9,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from diffsim.reference.entries import OPTIONAL, PACKAGES, entries, items, packages
+from diffsim.reference.pages import pages
 
 ROOT = Path(__file__).parents[1]
 RUN_ALL = """
@@ -34,17 +35,7 @@ pathlib.Path("found.json").write_text(json.dumps(found))
 """Runs the examples in one process, which compiles a kernel once; files, since Taichi reads the source of kernels."""
 
 
-def _reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["reference"] = module  # dataclasses look it up
-    spec.loader.exec_module(module)
-    return module
-
-
-reference = _reference()
-ENTRIES = {f"{entry.package}.{entry.name}": entry for package in reference.packages() for entry in reference.entries(package)}
+ENTRIES = {f"{entry.package}.{entry.name}": entry for package in packages() for entry in entries(package)}
 EXAMPLES = {name: entry.example for name, entry in ENTRIES.items() if entry.example and not entry.shown_at}
 SHARED = "Arguments, result and errors"
 """What a docstring says that leaves Args, Returns and Raises to another one of its family."""
@@ -97,20 +88,20 @@ def test_each_parameter_is_explained(name: str) -> None:
     text = entry.sections.get("Args")
     if text is None:
         return
-    told = {word.strip("* ") for line in re.findall(r"^([^\s:][^:]*):", text, re.MULTILINE) for word in line.split(",")}
+    told = {word.strip("* ") for name in items(text) for word in name.partition(" (")[0].split(",")}
     assert told == set(inspect.signature(entry.value).parameters)
 
 
-def test_the_pages_are_those_of_the_docstrings() -> None:
-    assert not reference.stale(), "run python scripts/reference.py"
+def test_there_is_a_page_for_each_package_with_each_entry() -> None:
+    found = pages()
+    assert set(found) == {"README.md", "diffsim.numpy.md", *(f"{package}.md" for package in packages())}
+    for name, entry in ENTRIES.items():
+        text = found[f"{entry.package}.md"]
+        assert f"\n## {entry.name}\n" in text, name
+        assert entry.example.splitlines()[0] in text, name
 
 
-def test_a_page_that_differs_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "FOLDER", tmp_path)
-    for name, text in reference.pages().items():
-        (tmp_path / name).write_text(text)
-    assert not reference.stale()
-    (tmp_path / "diffsim.expr.md").write_text("old")
-    (tmp_path / "gone.md").write_text("of a package that is gone")
-    (tmp_path / "README.md").unlink()
-    assert reference.stale() == ["README.md", "diffsim.expr.md", "gone.md"]
+def test_the_index_links_the_pages_that_there_are() -> None:
+    found = pages()
+    assert set(re.findall(r"\]\((.*?)\)", found["README.md"])) == found.keys() - {"README.md"}
+    assert all(f"`{package}`" in found["README.md"] for package in (*PACKAGES, *OPTIONAL))

@@ -203,8 +203,8 @@ class Dirichlet(Condition, kind="dirichlet"):
     """u = value on the side.
 
     Args:
-        value: in the unit of the field: a number, or the name of a coefficient, a profile or a series of the equation that does not vary
-            across the side.
+        value (field): a number, or the name of an input (a coefficient, a profile or a series of the equation) that does not vary across
+            the side.
 
     Raises:
         ParameterError: the value is neither a finite number nor the name of an input.
@@ -245,7 +245,7 @@ class Neumann(Condition, kind="neumann"):
     """∂u/∂n = flux on the side, n pointing out of the grid.
 
     Args:
-        flux: in the unit of the field over that of the grid's spacing; a number or a name, see `Dirichlet`.
+        flux (field/grid): a number, or the name of an input, see `Dirichlet`.
 
     Raises:
         ParameterError: the flux is neither a finite number nor the name of an input.
@@ -285,9 +285,10 @@ class Robin(Condition, kind="robin"):
     """a u + b ∂u/∂n = value on the side, n pointing out of the grid.
 
     Args:
-        a, b: numbers of one sign, not both 0. Heat that leaves to air of temperature T: a = h, b = k, value = h T, with a heat transfer
+        a: of the sign of b, not both 0. Heat that leaves to air of temperature T: a = h, b = k, value = h T, with a heat transfer
             coefficient h and a conductivity k.
-        value: of the sum; a number or a name, see `Dirichlet`.
+        b (grid): of the sign of a.
+        value (field): of the sum, in the unit of the field times that of a; a number, or the name of an input, see `Dirichlet`.
 
     Raises:
         ParameterError: a or b is not a finite number, they differ in sign or are both 0, or the value is neither a number nor a name.
@@ -377,7 +378,7 @@ class Extrapolate(Rule, kind="extrapolate"):
     """The polynomial through the cells next to the side continues beyond it.
 
     Args:
-        order: order of the polynomial, 0 (the last cell's value) to 3.
+        order: of the polynomial, 0 to 3; 0: the last cell's value continues.
 
     Raises:
         ParameterError: an order other than 0 to 3.
@@ -427,7 +428,7 @@ class Outflow(Rule, kind="outflow"):
     The first-order upwind difference replaces the step's value in that cell. Beyond it, the field is extrapolated linearly.
 
     Args:
-        speed: outward, in cells' unit of length over that of time; speed dt <= spacing.
+        speed (grid/s): outward, at least 0; at most a cell a time step.
 
     Reference: Orlanski (1976), A simple boundary condition for unbounded hyperbolic flows, J. Comput. Phys. 21, 251-269,
         doi:10.1016/0021-9991(76)90023-1. Here with a given speed.

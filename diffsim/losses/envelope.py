@@ -47,7 +47,7 @@ class EnvelopeMisfit(_OfEnvelope):
 
     Args:
         data: Observed traces d_obs, time first: (samples, receivers) at equal distances in time. May be NaN where `mask` is False.
-        level: > 0: envelopes below this fraction of the largest count little.
+        level: > 0: envelopes below this fraction of the largest of the data count little.
         weight: wᵢ >= 0, unit 1/(unit of data)² for a dimensionless J; broadcasts to `data`. It multiplies the residual of the envelopes.
         mask: True where a sample counts; broadcasts to `data`. Whole traces, or samples before the first and after the last that counts,
             may be left out: they are zero in the prediction and in the data.
@@ -106,7 +106,7 @@ class LogAmplitudeMisfit(_OfEnvelope):
 
     Args:
         data: Observed traces d_obs, time first: (samples, receivers) at equal distances in time. May be NaN where `mask` is False.
-        level: > 0, see above.
+        level: > 0: envelopes below this fraction of the largest of the data count little. Good: just above the noise.
         weight: wᵢ >= 0, a number without unit; broadcasts to `data`.
         mask: True where a sample counts; broadcasts to `data`. Whole traces, or samples before the first and after the last that counts,
             may be left out.

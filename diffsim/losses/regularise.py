@@ -110,7 +110,7 @@ class Tikhonov:
     Args:
         weight: α >= 0.
         spacing: Cell size, m: one number, or one for each axis.
-        order: 0 or 1.
+        order: 0 keeps to the reference (in a scene the start), 1 to smooth changes of it.
         reference: m_ref, unit of the field; broadcasts to it. May be NaN where `mask` is False.
         mask: True where a cell counts; broadcasts to the field.
 

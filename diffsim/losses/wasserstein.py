@@ -28,7 +28,7 @@ class WassersteinMisfit(TraceMisfit):
 
     Args:
         data: Observed traces, time first: (samples, receivers) at equal distances in time. May be NaN where `mask` is False.
-        sharpness: > 0, a number without unit. The larger it is, the less the negative half of a trace counts.
+        sharpness: > 0, a number without unit. The larger it is, the less the negative half of a trace counts. Good: 5 to 30.
         dt: Time between samples, s.
         weight: >= 0, unit 1/s² for a dimensionless J; broadcasts to `data`. A trace counts with the mean w̄_r of its weights.
         mask: True where a sample counts; broadcasts to `data`. Whole traces, or samples before the first and after the last that counts,

@@ -79,11 +79,13 @@ class Density:
         dtype: of the field; the density is always f64.
         mask: True where a cell is free.
         reference: the field of cells that are not free, and where the search begins: its densities are those at the start.
-        lower: the value where the density is 0.
-        upper: the value where it is 1.
-        radius: standard deviation of the filter, cells.
-        steepness: of the projection. Infinite: each value is `lower` or `upper`, and the derivative is 0.
-        binary: whether a scene ends with each value `lower` or `upper`, whichever is nearer.
+        lower (field): the value where the density is 0.
+        upper (field): the value where it is 1.
+        radius (cells): standard deviation of the filter. Good: the width of the thinnest bar or gap that may be; `feature_size` says what
+            came out.
+        steepness: of the projection, in a scene that of the first stage; 2 is nearly none, and 32 nearly binary. Infinite: each value is
+            `lower` or `upper`, and the derivative is 0.
+        binary: whether a scene ends with each value `lower` or `upper`, whichever is nearer. That is judged and shown.
         density: where the search begins, shape (size,); None: as the reference says.
 
     Raises:

@@ -48,14 +48,19 @@ class Elastic(Equation):
         grid: spacing in metres, two or three axes; axis 0 points down.
         dt: time step, s. Stable while vp_max dt sqrt(Σ 1 / dx²) w <= 1, w = 1 (order 2), 7/6 (4), 1.241 (6), 1.286 (8). This is that
             of the fastest uniform medium; above order 2, contrasts of density lower it by up to 2 %, and larger ones are refused.
-        order: order of the differences, 2 to 8.
-        layer: cells of absorbing CPML: at all sides, or an entry an axis, where a pair is for the low and the high side; 0 for none.
-        layer_speed: the largest wave speed at the sides, m/s; needed with a layer.
-        layer_frequency: the dominant frequency of the waves, Hz; needed with a layer.
-        surface: whether there is air: a free surface at the low side of axis 0, where there is then no layer, and wherever ρ = 0.
-        anisotropy: whether the medium is transversely isotropic.
-        pressure: whether there is a state `p` for receivers, minus the mean of the normal stresses. Its initial value is not read.
-        boundary: outside the grid, for all axes or an entry each: "periodic", or "zero", where all is 0 and waves are reflected.
+        order: of the differences, 2 to 8. Good: 4.
+        layer (cells): absorbing CPML: at all sides, or an entry an axis, where a pair is for the low and the high side; 0 for none. Good:
+            10 to 20.
+        layer_speed (m/s): the largest wave speed in the layer. None: a scene takes that of the start; in Python it is needed with a layer.
+        layer_frequency (Hz): the dominant frequency of the waves. None: a scene takes that of the wavelet; in Python it is needed with a
+            layer.
+        surface: whether there is air: a free surface at the low side of axis 0, whose first row is air and has no layer, and wherever
+            ρ = 0.
+        anisotropy: whether the medium is transversely isotropic. Then there are also the parameters `epsilon` and `delta` of Thomsen, in
+            three dimensions `gamma` too.
+        pressure: whether there is a state `p` (Pa) for receivers, minus the mean of the normal stresses. Its initial value is not read.
+        boundary: outside the grid, for all axes, in Python also an entry each: "periodic", or "zero", where all is 0 and waves are
+            reflected.
 
     Raises:
         ParameterError: an argument out of range; by a run, a speed or a density out of range.

@@ -32,7 +32,7 @@ class Heat(Equation):
     Args:
         grid: spacing in metres.
         dt: time step, s. Stable while dt kappa_max Σ 4/dx² <= 2, in two dimensions kappa dt / dx² <= 1/4.
-        boundary: values outside the grid, see `diffsim.Variable`.
+        boundary: values outside the grid, see `diffsim.Variable`; "mirror" lets no heat through.
         parameters: inputs that rules of the boundary name and that hold for all steps, such as {"air": Variable(axes=())}.
         series: inputs that rules name and that have a value for each step, such as {"lamp": Variable(axes=())}.
 

@@ -43,9 +43,9 @@ class LongWave(Equation):
     Args:
         grid: two axes. Plane: spacing in metres. Sphere: axis 0 is latitude and axis 1 longitude, in degrees.
         dt: time step, s. Stable while dt² g H_max Σ 4/dx² <= 4, on a plane sqrt(g H_max) dt / dx <= 0.707.
-        coordinates: "plane", or "sphere" for latitude and longitude.
-        sponge: cells of absorbing sponge at every edge; 0 for walls.
-        sponge_depth: depth whose wave speed the sponge is tuned for, m.
+        coordinates: "plane", in metres, or "sphere" for latitude and longitude in degrees, in this order.
+        sponge (cells): absorbing cells at every edge; 0 for walls. Good: 15 to 30.
+        sponge_depth (m): depth whose wave speed the sponge is tuned for: that at the edges.
 
     Good values: a sponge of 15 to 30 cells, half a wavelength or more.
 

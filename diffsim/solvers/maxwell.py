@@ -45,12 +45,13 @@ class Maxwell(Equation):
         dt: time step. Stable while dt <= 2 sqrt(eps_min / (Σ 4/dx² + Σ wp²)): in vacuum, 0.707 dx in two dimensions; less with
             Lorentz poles.
         polarisation: in one and two dimensions "TM", E across the plane (Ez; Hy, Hx), or "TE", H across it (Ey, Ex; Hz); None: "TM".
-        layer: cells of absorbing layer (CPML) at each side that is not periodic, or as in `diffsim.layers.CPML`; 0: none.
-        layer_frequency: dominant frequency of the waves in the layer; None: that of 20 cells a wavelength.
+        layer (cells): absorbing cells (CPML) at each side that is not periodic, or for each axis, or for its low and high side, as in
+            `diffsim.layers.CPML`; 0: none. Good: 10 to 20; keep sources, receivers and unknown cells clear of it.
+        layer_frequency (1/grid): dominant frequency of the waves in the layer; None: that of 20 cells a wavelength.
         boundary: "pec", a perfect conductor at the outermost faces, or "periodic"; for all sides or one an axis.
         conductivity: whether there is an input `sigma`.
-        anisotropic: whether each component of E has a permittivity of its own, given where that component lies.
-        poles: "drude" or "lorentz" for each pole.
+        anisotropic: whether each component of E has a permittivity of its own, `eps_z` and so on, given where that component lies.
+        poles: "drude" or "lorentz" for each pole: currents of free and bound electrons.
         regions: for each pole the cells in which it exists, bool; memory and time are spent there alone. None: all.
 
     Good values: 20 cells a wavelength in the densest medium, dt 0.95 of the limit, a layer of 10 to 20 cells.

@@ -44,11 +44,15 @@ class ViscoAcoustic(Equation):
         grid: spacing in metres.
         dt: time step, s. Stable up to the limit of `Acoustic` at the speed of the fastest waves, sqrt(K / ρ), or a little less where the
             density has contrasts; order 8 in two dimensions: 0.550 dx / c.
-        order: of the differences, 2 to 12.
+        order: of the differences, 2 to 12. Good: 8.
         boundary: values outside the grid, see `Acoustic`; "odd_image" is a free surface half a cell beyond the outermost centres.
         Q: a quality factor for all cells, "given" for a field of them, or "none" for no attenuation.
-        frequency: f₀, Hz; needed with attenuation.
-        layer, layer_speed, layer_frequency: perfectly matched layer, see `Acoustic`.
+        frequency (Hz): f₀, at which waves have the phase speed `c` and the quality factor; needed with attenuation.
+        layer (cells): perfectly matched layer: one number for all sides, or one an axis, where a pair is that of the low and high side; see
+            `Acoustic`. Good: 10 to 20.
+        layer_speed (m/s): the largest wave speed in the layer. None: a scene takes that of the start; in Python it is needed with a layer.
+        layer_frequency (Hz): the dominant frequency of the waves. None: a scene takes that of the wavelet; in Python it is needed with a
+            layer.
 
     Good values: order 8, six cells per shortest wavelength, a layer of 10 to 20 cells, f₀ the dominant frequency. From f₀/2 to 2 f₀ the
     quality factor stays within 1.25 Q.

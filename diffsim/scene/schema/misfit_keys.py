@@ -39,8 +39,8 @@ class Moveout(Model):
     """A line in time and offset, t = time + offset / velocity.
 
     Attributes:
-        time: at the source, s.
-        velocity: of the line, m/s.
+        time (s): of the line at the source.
+        velocity (m/s): of the line.
     """
 
     time: Real
@@ -51,16 +51,16 @@ class MisfitModel(TypedModel):
     """A misfit of predictions and data, over all shots.
 
     Attributes:
-        type: "l2", another word of `MISFITS`, a class, or an object of one.
-        of: "traces" at the receivers, or the "final" field.
-        state: the compared state.
+        type: which of the [types](#types-of-misfits), or [one of your own](#a-misfit-of-your-own).
+        of: records at `[receivers.STATE]`, all time steps and the start; or the field after the last step.
+        state: of which state.
         weight: its weight.
-        normalise: divide by the misfit of a prediction of zero.
-        window: first and last time that count, s.
-        offset: least and greatest distance of receivers from the nearest source that count, m.
-        mute_before: what arrives before this line does not count.
+        normalise: divide by the misfit of a prediction of zero, so that this would have the misfit 1. Data that are all zero need `false`.
+        window (s): first and last time that count; none: all times.
+        offset (m): least and greatest distance of a receiver from the nearest source of its shot; none: all receivers.
+        mute_before: what arrives before this line in time and offset does not count.
         mute_after: what arrives after this line does not count.
-        taper: length of the cosine with which window and mutes begin and end, s.
+        taper (s): length of the cosine with which window and mutes set in. Good: a period.
     """
 
     type: str = "l2"

@@ -34,10 +34,10 @@ class Gaussian(Model):
     """A bump, amplitude · exp(-½ Σ (x_a - centre_a)²/width_a²).
 
     Attributes:
-        centre: its middle.
-        width: standard deviation along each axis, in the grid's units.
-        amplitude: its height; may be negative.
-        angle: the widths' axes are turned by this, in degrees, from the first axis of the grid to the second.
+        centre (grid): the middle.
+        width (grid): standard deviation.
+        amplitude (field): the height; may be negative.
+        angle (degrees): from the first axis of the grid to the second.
     """
 
     centre: Point
@@ -50,9 +50,9 @@ class Box(Model):
     """The same value in every cell whose centre lies in a box.
 
     Attributes:
-        lower: least coordinates.
-        upper: greatest coordinates.
-        amplitude: the value.
+        lower (grid): least coordinates; cell centres on the edge are inside.
+        upper (grid): greatest coordinates.
+        amplitude (field): the value inside.
     """
 
     lower: Point
@@ -65,8 +65,8 @@ class Layers(Model):
 
     Attributes:
         axis: name of the axis.
-        tops: coordinates where one layer ends and the next begins, rising.
-        values: of the layers, one more than `tops`.
+        tops (grid): coordinates where one layer ends and the next begins, rising; a cell centre on one belongs to the next.
+        values (field): of the layers, one more than `tops`.
     """
 
     axis: Name
@@ -88,13 +88,15 @@ class Resampled(Model):
     """Given numbers, interpolated to the grid and then converted.
 
     Attributes:
-        method: of interpolation; "mean": the mean of what lies in a cell.
-        extend: "edge": past the given numbers, those at their edge continue; None: a grid that reaches past them is refused.
-        blur: standard deviation of a Gaussian applied on the grid, in the grid's units; 0 for none.
-        scale: factor, after the blur.
-        offset: number added after the factor.
-        thresholds: if given, numbers between two thresholds become one value: `values[k]` from threshold k - 1 up to k.
-        values: one more than `thresholds`.
+        method: of interpolation between given numbers; "mean": the mean of what lies in a cell. A file over the cells of the grid is
+            interpolated on the finer grid of the data only.
+        extend: past the given numbers, those at their edge continue; none: a grid that reaches past them by more than half of one of their
+            cells is refused.
+        blur (grid): standard deviation of a Gaussian.
+        scale: factor.
+        offset: added then.
+        thresholds: rising: numbers are put into classes, class k from threshold k - 1 up to below k.
+        values (field): of the classes, one more than `thresholds`.
     """
 
     method: Literal["nearest", "linear", "cubic", "mean"] = "linear"
@@ -121,8 +123,9 @@ class DataSet(Resampled):
     """A data set that every installation of diffsim has.
 
     Attributes:
-        name: its name (one of `diffsim.scene.schema.data.DATASETS`).
-        quantity: one of its quantities; None: the first.
+        name: `matplotlib:topobathy`: `depth` (m, 0 on land) and `elevation` off Vancouver Island, latitude by longitude in degrees.
+            `matplotlib:s1045`: `intensity` (0 to 1) of a slice through a head; no coordinates, stretched over the grid.
+        quantity: which of its quantities; none: the first.
     """
 
     name: Name
@@ -133,18 +136,19 @@ class DataFile(Resampled):
     """A file with a field: over the cells of the scene's grid, or with coordinates of its own.
 
     Attributes:
-        path: the file; relative to the folder of the scene file.
-        key: name of the array or variable, or number of the band.
-        coordinates: names of the variables of coordinates, one an axis.
-        spacing: distance of the file's numbers, in the grid's units, for a file without coordinates.
-        origin: coordinates of the first of them; None: 0.
-        axes: names of the grid's axes in the order of the file; None: that of the grid.
-        shape: of a `.bin` file, in the order of the file; None: that of the grid.
-        unit: of its numbers; None: as the file says, else that of the field.
-        missing: values that mean no number, in the unit of the file; None: those that the file names. Then one that looks like such a
-            value, -9999 beside depths of 100 m, is refused.
-        fill: what stands where the file has no number; None: such a place is refused.
-        allow: mismatches that are no error: "outside", a series of which the run takes less than nine tenths.
+        path: the file. For [inputs of sides](#inputs-of-sides) its axes are time steps and axes along the side.
+        key: name of the array or variable, or number of the band of a GeoTIFF file, from 1; none: the only one (an `.npz` file needs it).
+        coordinates: names of the variables of coordinates, one an axis, in the order of the grid's; none: those of the names of its axes.
+        spacing (grid): distance of its numbers, for a file without coordinates.
+        origin (grid): coordinates of the first of them; none: 0.
+        axes: names of the grid's axes in the order of the file, such as `["x", "z"]`; none: what the file says, else that of the grid where
+            no other fits.
+        shape: of a `.bin` file, in its order; none: that of the grid.
+        unit: of its numbers, which are converted to that of the field; none: what the file says, else that of the field.
+        missing (file): numbers that mean no number; none: those that the file names. A number that looks like such a one is then refused,
+            and `[]` accepts it.
+        fill (field): what stands where the file has no number, before `scale`; none: such a place on the grid is refused.
+        allow: accepts a series of which the run takes less than nine tenths.
     """
 
     path: PathName
@@ -177,9 +181,9 @@ class Ricker(Model):
     """A Ricker wavelet, amplitude · (1 - 2 a) exp(-a), a = (π frequency (t - delay))².
 
     Attributes:
-        frequency: of the peak, Hz.
-        delay: time of the peak, s; None: 1.2 / frequency, so that it starts near 0.
-        amplitude: the peak.
+        frequency (Hz): of the peak of the spectrum, which reaches to about 2.5 times it: the shortest wavelength is c / (2.5 frequency).
+        delay (s): time of the peak; none: 1.2 / frequency, by when it has risen from nearly nothing.
+        amplitude (source): the peak.
     """
 
     type: Literal["ricker"]
@@ -192,9 +196,9 @@ class Pulse(Model):
     """A Gaussian pulse, amplitude · exp(-½ (t - delay)²/width²).
 
     Attributes:
-        delay: time of the peak, s.
-        width: standard deviation, s.
-        amplitude: the peak.
+        delay (s): time of the peak. Good: 4 widths or more.
+        width (s): standard deviation.
+        amplitude (source): the peak.
     """
 
     type: Literal["pulse"]
@@ -207,15 +211,15 @@ class Sampled(Model):
     """A wavelet from a file of records, which holds one trace. Between samples it is a cubic spline, and 0 outside of them.
 
     Attributes:
-        path: the file; relative to the folder of the scene file.
+        path: the file.
         values: name of the variable or column of values.
         times: name of the variable or column of times.
-        dt: time between samples where the file has no times, s.
-        unit: of the values; None: as the file says, else that of the source.
-        time_unit: of the times; None: as the file says, else s.
-        start: time of the file at which the run starts, s, or a date where the file has dates.
-        amplitude: a factor.
-        allow: mismatches that are no error: "outside", a wavelet of which the run takes less than nine tenths.
+        dt (s): between samples, for a file without times.
+        unit: of the values; none: as the file says. A source states no unit, so values whose file states one need it and `amplitude`.
+        time_unit: of the times; none: as the file says, else s.
+        start (s): time in the file at which the run starts, or a date where the file has dates.
+        amplitude (source): a factor.
+        allow: accepts a wavelet of which the run takes less than nine tenths.
     """
 
     type: Literal["file"]
@@ -239,10 +243,10 @@ class Packet(Model):
     """A wave packet, amplitude · cos(2π frequency (t - delay)) exp(-½ (t - delay)²/width²).
 
     Attributes:
-        frequency: in the middle of the spectrum, Hz.
-        width: standard deviation of the envelope, s.
-        delay: time of the peak, s; None: 5 widths, so that it starts near 0.
-        amplitude: the peak.
+        frequency (Hz): in the middle of the spectrum, whose power falls to 1/e at a distance of 1 / (2π width).
+        width (s): standard deviation of the envelope. Good: one to three periods.
+        delay (s): time of the peak; none: 5 widths, by when it has risen from nearly nothing.
+        amplitude (source): the peak.
     """
 
     type: Literal["packet"]
@@ -259,15 +263,15 @@ class FieldModel(Model):
     """A field over the cells, or values over time: the sum of its parts, then cut to `floor` and `ceil`.
 
     Attributes:
-        constant: a constant.
+        constant (field): the same everywhere.
         layers: layers across an axis.
         gaussians: bumps.
         boxes: blocks.
-        dataset: one of the installed data sets.
-        file: a file of the user.
-        wavelet: a wavelet, for values over time.
-        floor: least value.
-        ceil: greatest value.
+        dataset: a data set that is at hand wherever diffsim is installed.
+        file: a file of your own.
+        wavelet: in time, for what varies with it.
+        floor (field): least value.
+        ceil (field): greatest value.
     """
 
     constant: Real | None = None
@@ -293,13 +297,13 @@ class Where(Model):
     """A choice of cells: those that meet every condition given.
 
     Attributes:
-        field: one of the scene's known fields, for `above` and `below`.
-        of: a separate field, in place of `field`.
-        above: least value of it.
-        below: greatest value of it.
-        margin: cells at each edge of the grid that are left out.
-        lower: least coordinates.
-        upper: greatest coordinates.
+        field: one of the known `[fields]`, or `"start"`, that of the unknown itself, for `above` and `below`.
+        of: in its place a field made for the purpose.
+        above (field): least value of it.
+        below (field): greatest value of it.
+        margin (cells): left out at every edge of the grid.
+        lower (grid): least coordinates.
+        upper (grid): greatest coordinates.
     """
 
     field: Name | None = None
@@ -323,9 +327,9 @@ class LineOfPoints(Model):
     """Equally spaced points from `start` to `stop`, both included.
 
     Attributes:
-        start: the first.
-        stop: the last.
-        count: number of points.
+        start (grid): the first.
+        stop (grid): the last.
+        count: how many, both included.
     """
 
     start: Point
@@ -337,10 +341,11 @@ class PointSet(Model):
     """Positions, in the grid's units.
 
     Attributes:
-        points: one by one.
+        points (grid): one by one.
         lines: many at once.
-        interpolation: between cells, see `diffsim.Points`.
-        dipole: direction of each, see `diffsim.Points`; None: they have none.
+        interpolation: between cells. Good: "sinc" for waves, which takes eight cells along each axis
+            ([acoustic.md](acoustic.md#sources-and-receivers-between-cells)).
+        dipole: a direction, whose length counts: sources push along it, receivers record the derivative along it; none: they have none.
     """
 
     points: tuple[Point, ...] = ()
@@ -360,9 +365,9 @@ class GuidedMode(Model):
 
     Attributes:
         axis: along which the waveguide runs.
-        at: of the line along that axis.
-        frequency: of the mode, 1/grid.
-        order: 0 for the fundamental mode.
+        at (grid): of the line along that axis.
+        frequency (1/grid): of the mode.
+        order: 0 is the fundamental mode.
     """
 
     axis: Name
@@ -375,9 +380,9 @@ class Sources(PointSet):
     """Sources of a forcing: points, or a mode of a waveguide.
 
     Attributes:
-        wavelet: amplitude in time, of every source.
-        fire: "together" in one shot, or "in turn": a shot for each source, over which the loss sums.
-        mode: in place of points, the currents that send a mode of the waveguide at the start of the search.
+        wavelet: amplitude in time, the same for every point.
+        fire: in one shot; or a shot for each point, over which the loss sums. One forcing may fire in turn, others join every shot.
+        mode: in place of points: the currents that send a mode of a waveguide, for `maxwell` on two axes.
     """
 
     wavelet: Wavelet

@@ -33,9 +33,11 @@ class PenaltyModel(TypedModel):
     """A penalty of an unknown.
 
     Attributes:
-        type: a word of `PENALTIES`, a class, or an object of one.
-        unknown: the unknown.
-        weight: its weight.
+        unknown: which unknown.
+        weight (1/penalty): its weight; in 1/field² for "tikhonov", in 1/field for "total_variation".
+        length (m): the penalty compares values this far apart, in seconds along time; nothing is compared by a "tikhonov" of order 0. Good:
+            the size of what can be resolved.
+        epsilon (field): changes over `length` well below it are penalised quadratically. Good: a hundredth of the jumps to be expected.
     """
 
     unknown: Name

@@ -75,14 +75,15 @@ class GridModel(Model):
     """The grid: `shape`, and one of `spacing` (with `origin`), `span` and `like`.
 
     Attributes:
-        shape: cells along each axis.
-        axes: their names.
-        units: units of the coordinates, an entry for each axis, for labels.
-        spacing: distance of cell centres, one number or one an axis.
-        origin: coordinates of the centre of the first cell.
-        span: coordinates of the centres of the first and the last cell of each axis.
-        like: a data set whose region the grid spans.
-        around: the absorbing layer lies around these cells; False: within them.
+        shape (cells): cells along each axis.
+        axes: their names; none: the last of z, y, x.
+        units: of the coordinates, for labels; none: m.
+        spacing (grid): distance of cell centres. Good: five cells a shortest wavelength at order 8, ten at order 2.
+        origin (grid): centre of the first cell; none: 0.
+        span (grid): for each axis the centres of its first and last cell.
+        like: a [data set](#dataset) with coordinates, whose region the grid spans.
+        around: the layer or sponge of the equation lies around these cells, not within them. Numbers of files continue there, and unknowns
+            stay at their start.
     """
 
     shape: tuple[Count, ...] = Field(min_length=1, max_length=3)
@@ -118,9 +119,10 @@ class Time(Model):
     """Time steps.
 
     Attributes:
-        dt: length of a step, s; None: it follows from the stable one.
-        steps: number of steps. Give this or `duration`.
-        duration: duration, s, rounded up to whole steps.
+        dt (s): time step. One that is not stable is refused, and the stable one named. None: 0.9 of it for waves, with the speed of the
+            start, the upper bound or the truth, whichever is largest; half of it for diffusion.
+        steps: how many.
+        duration (s): instead: how long, rounded up to whole steps.
     """
 
     dt: Positive | None = None
@@ -156,10 +158,10 @@ class Truth(Model):
     """The hidden truth. The data are made from it, on a finer grid with another time step, and with noise.
 
     Attributes:
-        fields: fields that differ from the scene's own fields. Every unknown must be here.
-        refine: cells along an axis for each cell of the scene's grid; 1 makes the data on that grid (an inverse crime).
-        dt_factor: time step of the data, in time steps of the scene; None: the value that keeps the stability number.
-        noise: standard deviation of Gaussian noise on the data, as a fraction of their root mean square.
+        fields: `[truth.fields.c]`: the truth of every unknown, and whatever else differs from `[fields]`.
+        refine: cells along an axis for one of the scene's; 1 is the same grid (an inverse crime, good for finding mistakes).
+        dt_factor: time step of the data, in those of the scene; none: 1 / refine, for `heat` 1 / refine², which keeps the stability number.
+        noise: standard deviation of Gaussian noise, as a fraction of the root mean square of the data. Good: 0.01 to 0.05.
     """
 
     fields: dict[Name, FieldModel]
@@ -172,24 +174,27 @@ class Data(Model):
     """Records of a state, from files.
 
     Attributes:
-        path: one file for all shots, or one for each; where there is one shot, also a file for each receiver, or for some of them.
-        values: name of the variable or column of values.
-        times: name of the variable or column of times.
-        receiver: name of the column of receivers of a CSV file in long form, and in `stations`.
-        stations: a CSV file with the coordinates of the receivers.
-        interpolation: between cells, for receivers that the files place; see `diffsim.Points`.
-        axes: order of the file's axes "shot", "time" and "receiver"; None: as these, without shots for one.
-        shape: of a `.bin` file, an entry for each of its axes.
-        unit: of the values; None: as the file says, else that of the state.
-        time_unit: of the times; None: as the file says, else s.
-        dt: time between samples where a file has no times, s.
-        start: time of the file at which the run starts, s, or a date where the file has dates.
-        deviation: standard deviation of the noise, in the unit of the values.
-        deviations: name of the variable or column of standard deviations, in place of `deviation`.
-        weights: name of the variable or column of weights.
-        missing: values that mean no sample, in the unit of the file.
-        drop: names of traces that are left out of all shots, or with "SHOT:" before them, counted from 0, of one.
-        allow: mismatches that are no error.
+        path: one file for all shots (it needs no brackets), or one for each; of one shot also a file for each receiver, or for some.
+        values: name of the variable or column of values; none: "values", in a long CSV file "value".
+        times: name of the variable or column of times; none: "times" or "time".
+        receiver: name of the column of receivers, in a long CSV file and in `stations`; none: "receiver". Of NPZ, HDF5 and NetCDF the
+            variable of their names.
+        stations: a CSV file with a row for each receiver: its name, and its coordinates in columns named like the axes of the grid.
+        interpolation: of receivers that the files place, see [points](#points); of `[receivers.STATE]` it stands there.
+        axes: order of the axes of values in a NPY, NPZ, HDF5 or `.bin` file; none: shot, time, receiver.
+        shape: of a `.bin` file, in its order.
+        unit: of the values, such as "cm"; they are converted to that of the state. None: what the file says, else that of the state.
+        time_unit: of the times, such as "min"; none: what the file says, else s.
+        dt (s): between samples, for a file without times; of SEG-Y in place of that of the headers, which is noted.
+        start (s): time in the file at which the run starts, or a date such as `"2011-03-11T05:46:23Z"` where the file has dates.
+        deviation (as values): standard deviation of the noise. The misfit of a sample is divided by its square.
+        deviations: instead: name of the variable or column of standard deviations.
+        weights: name of the variable or column of weights, which multiply the misfit of a sample.
+        missing (file): values that mean no sample, such as `-9999`; one may be given without a list.
+        drop: names of traces to leave out; without names, their numbers from 0. `"3:5"` leaves out trace 5 of shot 3 alone, shots counted
+            from 0.
+        allow: accept records that end before the run, traces of zeros, traces that stay at their greatest value, headers that place sources
+            elsewhere, values that look like fill values, records of which the run takes less than nine tenths.
     """
 
     path: Paths
@@ -232,13 +237,14 @@ class Monitor(Model):
     """A plane through which the power of a mode, or all power, is measured.
 
     Attributes:
-        axis: across which it lies.
-        at: where along it.
-        low: least coordinate along the plane; None: the grid's.
-        high: the greatest one.
-        measure: "mode": the power of a mode of the waveguide at the start of the search; "power": all that passes.
-        order: of the mode, 0 for the fundamental one.
-        towards: where the power goes.
+        axis: across which the plane lies.
+        at (grid): where along it; the nearest cells are taken.
+        low (grid): least coordinate along the plane, for "power"; none: the grid's.
+        high (grid): the greatest one.
+        measure: "mode": the power of a mode of the waveguide that crosses the plane at the start of the search; "power": all that passes,
+            less what comes back.
+        order: of the mode; 0 is the fundamental one.
+        towards: coordinates to which the power goes.
     """
 
     axis: Name
@@ -260,10 +266,10 @@ class Maximise(Model):
     """What a design is to make large.
 
     Attributes:
-        type: "transmission".
+        type: the power at one monitor over that at another one.
         of: the monitor behind the design.
-        over: the monitor before it, which measures a mode.
-        frequency: one or several, 1/grid; the mean counts.
+        over: the monitor before it, with `measure = "mode"`, which tells what was sent from what comes back.
+        frequency (1/grid): one, or several, whose mean counts. The source must have them all.
         weight: of 1 - transmission in the loss.
     """
 
@@ -278,19 +284,27 @@ class UnknownModel(TypedModel):
     """An unknown field or source, and the optimiser's variables that replace it.
 
     Attributes:
-        type: "cells": a variable for each cell or region; or a class, or an object of one.
-        of: for a forcing: its "wavelet" (None means the same), or the "amplitudes" of its points; None for a field.
-        start: start of the search; None: the field of this name in `fields`, the wavelet in `sources`, or amplitudes of 1.
-        transform: "identity": start + scale · theta; "log": start · exp(scale · theta); "logit": between the bounds.
-        lower: least value allowed.
-        upper: greatest value allowed.
-        scale: the change for theta = 1.
-        smooth: theta is smoothed by a Gaussian of this standard deviation, in cells.
-        mask: the free cells; None: all.
-        regions: cells with equal values of this field form a region with one unknown value. Cells with negative values do not change.
-            None: every cell is free.
-        precondition: "energy": variables count more where the forward field at the start of a stage is weak; None: all count the same.
-        depth: the gradient is multiplied by this power of the depth, the distance from the first side of the first axis.
+        type: "cells": a variable for each cell or region; "density": [a density](#density); or
+            [a parametrisation of your own](#a-penalty-or-a-parametrisation-of-your-own).
+        of: for a [source](#a-source-as-an-unknown): its "wavelet", or "amplitudes", a factor for each point; none: the wavelet.
+            Not for fields.
+        start (field): where the search begins, and what cells that are not free keep; none: the field of this name in `[fields]`, for a
+            source its wavelet or 1.
+        transform: "identity": start + scale · theta. "log": start · exp(scale · theta), for positive fields that range over decades.
+            "logit": between `lower` and `upper`, both needed, and the start strictly inside.
+        lower (field): least value allowed.
+        upper (field): greatest value allowed; keep it below what `time.dt` is stable for.
+        scale: the change that theta = 1 stands for: in the unit of the field for "identity", else a number. Good: the change to be
+            expected, 0.1 to 0.3 for "log" and "logit".
+        smooth (cells): theta is smoothed by a Gaussian of this standard deviation, so smooth changes are tried first. Good: a quarter of
+            the shortest wavelength. With bounds it needs "logit".
+        mask: free cells; none: all.
+        regions: instead of a value a cell: cells of equal value of this field form a region with one unknown value; negative ones stay at
+            the start. The start of a region is that of its first cell.
+        precondition: variables count more where the forward field at the start of a stage is weak: the gradient is divided by the energy of
+            the compared states, smoothed over 2 cells, at least 0.01 of its largest; none: all count the same.
+        depth: the gradient is multiplied by this power of the depth, counted along the first axis from its first side. 1 is usual where all
+            sources and receivers are at the surface.
     """
 
     of_class = Parametrisation
@@ -372,11 +386,13 @@ class Optimise(Model):
     """How the loss is minimised.
 
     Attributes:
-        method: "L-BFGS-B"; "gauss-newton": steps by conjugate gradients; "adam": steps of about one length.
-        iterations: at most.
-        tolerance: stop when an iteration lowers the loss by no more than this fraction of its start.
-        rate: of "adam": about the change of each variable in an iteration.
-        batch: of "adam": number of shots of an evaluation; None: all.
+        method: "L-BFGS-B": quasi-Newton; "gauss-newton": steps by conjugate gradients; "adam": steps of about one length. All keep the
+            bounds.
+        iterations: at most. Most take one gradient each; with "gauss-newton" some products more.
+        tolerance: stop when an iteration lowers the loss by no more than this fraction of its start; 0: until nothing is gained. "adam"
+            stops after its iterations.
+        rate: of "adam": about the change of each variable in an iteration, where 1 is the `scale` of the unknown.
+        batch (shots): of "adam": shots of an evaluation, in an order that `seed` decides; each is taken once in an epoch. None: all shots.
     """
 
     method: MethodName = "L-BFGS-B"
@@ -390,13 +406,13 @@ class Stage(Model):
     """One of several searches. It starts from the answer of the one before.
 
     Attributes:
-        lowpass: data and predictions are filtered: corner frequency above which the gain falls, Hz.
-        highpass: corner frequency below which the gain falls, Hz.
-        smooth: unknown -> standard deviation of the smoothing of its theta, in cells; else that of the unknown.
-        steepness: unknown with a density -> steepness of its projection; else that of the unknown.
-        method: None: that of `optimise`.
-        iterations: at most; None: those of `optimise`.
-        tolerance: None: that of `optimise`.
+        lowpass (Hz): traces and predictions are filtered alike: corner frequency above which they are damped; none: no such corner.
+        highpass (Hz): corner frequency below which they are damped.
+        smooth (cells): by the name of an unknown: `smooth` of its variables in this stage; else that of the unknown.
+        steepness: by the name of an unknown that is [a density](#density): `steepness` in this stage; else that of the unknown.
+        method: none: that of `optimise`.
+        iterations: at most; none: those of `optimise`.
+        tolerance: none: that of `optimise`.
     """
 
     lowpass: Positive | None = None
@@ -421,8 +437,8 @@ class PriorModel(Model):
     """What is known of an unknown before the records: a Gaussian field around the answer's neighbourhood.
 
     Attributes:
-        deviation: its standard deviation, unit of the field.
-        length: its correlation length, m, along time s; None: each value is independent.
+        deviation (field): standard deviation of each value.
+        length (m): correlation length, in seconds along time; none: values are independent. Good: the size of what can be expected.
     """
 
     deviation: Positive
@@ -433,8 +449,10 @@ class UncertaintyModel(Model):
     """The uncertainty of the answer.
 
     Attributes:
-        rank: number of directions that the records may tell about.
-        prior: unknown -> what is known of it before the records; else its tikhonov penalties say.
+        rank: number of eigenpairs. The cost is 2 (rank + 10) products, each about two gradients. Enough where the last eigenvalue is well
+            below 1.
+        prior: by the name of an unknown: what was known of it. None: its tikhonov penalties say; together they need one of order 0, since
+            order 1 leaves the mean free.
     """
 
     rank: Count = 40
@@ -445,13 +463,14 @@ class Checkpoint(Model):
     """How the reverse sweep stores states of the forward run.
 
     Attributes:
-        memory: the most memory of a gradient: "auto", or a size such as "4 GB".
-        slots: a number of states, in place of `memory`.
-        schedule: the fastest within the memory ("auto"), or a kind of schedule; see `diffsim.checkpoint.Policy`.
-        disk: the most disk space for states in the folder of the run, such as "20 GB"; None: states stay in memory.
-        compression: compression of states on disk: "lossless", or a relative error such as 1e-6; None: no compression.
-        verify: compare repeated states with those of the first run.
-        resume: seconds between copies of the reverse sweep, from which a killed run resumes; 0: no copies.
+        memory: the most memory of a gradient, such as `"4 GB"`; "auto": half of the available memory. `--memory 4GB` sets the same on the
+            command line. Processes of `--workers 4` take a quarter each.
+        slots (states): a number of states instead.
+        schedule: the fastest within the memory, or the name of a [kind](checkpointing.md#which-schedule-is-for-what). Good: "auto".
+        disk: the most that states may take in the folder of the run, such as `"20 GB"`; none: memory alone.
+        compression: of states on disk; a number is a relative error, such as 1e-6.
+        verify: compare states that are computed again with those of the first run, and raise if they differ.
+        resume (s): between copies of the reverse sweep, from which a killed run resumes; 0: none.
     """
 
     memory: Name = "auto"
@@ -480,8 +499,8 @@ class Certificate(Model):
     """How the gradient is checked.
 
     Attributes:
-        steps: time steps of the check; None: as many as the run's.
-        directions: random directions of the Taylor tests.
+        steps: time steps of the check; none: those of the run. Good: a few hundred, with which something reaches the receivers.
+        directions: random directions.
     """
 
     steps: Count | None = None
@@ -491,20 +510,22 @@ class Certificate(Model):
 class Accept(Model):
     """A figure that the answer must reach.
 
+    "loss_reduction": loss at the start over loss at the answer.
+    "misfit_over_noise": root mean square of the residual over that of the noise; 1 is a perfect fit.
+    "correlation": of (answer - start) with (truth - start).
+    "relative_error": ‖answer - truth‖ / ‖start - truth‖; 1 is as far as the start.
+    "total": the sum over cells of answer - start, over that of truth - start.
+    "distance": of the centre of |answer - start| from that of |truth - start|, in units of the grid.
+    "transmission": of an objective, the mean over its frequencies.
+    "feature_size": cells of the smallest bar or gap of a density.
+
     Attributes:
-        quantity: the figure.
-            "loss_reduction": loss at the start over loss at the answer.
-            "misfit_over_noise": root mean square of the residual over that of the noise; 1 is a perfect fit.
-            "correlation": of (answer - start) with (truth - start).
-            "relative_error": ‖answer - truth‖ / ‖start - truth‖; 1 is as far as the start.
-            "total": the sum over cells of answer - start, over that of truth - start.
-            "distance": of the centre of |answer - start| from that of |truth - start|, in units of the grid.
-            "transmission": of an objective, the mean over its frequencies.
-            "feature_size": cells of the smallest bar or gap of a density.
-        of: the unknown, for "misfit_over_noise" the state, for "transmission" the monitor; not needed if there is only one.
-        within: the cells that count; None: the free cells.
+        quantity: which figure.
+        of: the unknown, for "misfit_over_noise" the state, for "transmission" the monitor behind the design; not needed if there is only
+            one.
+        within: cells that count, for "correlation", "relative_error", "total" and "distance"; none: the free cells.
         at_least: least value that passes.
-        at_most: greatest value that passes.
+        at_most: greatest value that passes; one of the two limits is needed.
     """
 
     quantity: Literal[
@@ -526,11 +547,30 @@ class Description(Model):
     """A scene: a question to physics, with everything needed to answer it.
 
     Attributes:
-        name: a short name for folders, not a path. The default is the name of the file.
-        title: one line.
-        summary: the question, in a few sentences.
-        seed: seed of all random numbers.
-        grid: see `GridModel`. The other parts have models too.
+        name: a short name for folders. The default for a file is its own name without `.toml`.
+        title: one line, for the report and `diffsim list`.
+        summary: the question in a few sentences, for the report.
+        seed: of all random numbers: the noise, and the directions of the certificate.
+        grid: where.
+        time: when.
+        equation: what happens there; or [an equation of your own](#an-equation-of-your-own).
+        fields: known inputs: `[fields.kappa]`. A parameter of the equation and what a rule names must be here or unknown; an initial field
+            that is not is 0.
+        sources: point sources of a forcing: `[sources.f]`.
+        receivers: where a state is recorded: `[receivers.p]`. None: where the records in `[data]` say.
+        monitors: planes at which [a design](#a-design) is measured: `[monitors.out]`.
+        truth: what the data are made from; needed where there are no records.
+        data: records from files: `[data.p]`.
+        unknowns: the unknown fields and sources: `[unknowns.c]`; at least one, several are found together.
+        misfit: `[[misfit]]`, at least one but for [a design](#a-design); the loss is their sum and that of the penalties.
+        maximise: `[[maximise]]`, in place of misfits: what [a design](#a-design) is to make large.
+        penalty: `[[penalty]]`: prior knowledge of an unknown.
+        optimise: how the loss is minimised.
+        stage: `[[stage]]`: searches one after another, each from the answer of the one before.
+        checkpoint: memory of a gradient.
+        certificate: how the gradient is checked.
+        accept: `[[accept]]`: what the answer must reach.
+        uncertainty: standard deviations of the answer; none: they are not measured.
     """
 
     name: FileName = "scene"

@@ -44,8 +44,9 @@ class RuleModel(Model):
     Its other keys are the arguments of the class of its kind, such as `value` of "dirichlet" (`diffsim.scene.words.rule_keys`).
 
     Attributes:
-        type: kind of the rule, one of `diffsim.boundary.KINDS`.
-        varies: axes of a named input: "time", and axes along the side.
+        type: which [rule](#rules), one of `diffsim.boundary.KINDS`.
+        varies: of an input that is named: along what it varies, some of `"time"` and the axes along the side; `[]`: one number. None:
+            `["time"]`.
     """
 
     model_config = ConfigDict(extra="allow")

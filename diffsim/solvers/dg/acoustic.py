@@ -37,9 +37,9 @@ class DGAcoustic(DGEquation):
     Args:
         grid: uniform, spacing in metres, cells along each axis a multiple of p + 1.
         dt: time step, s. Stable while c dt Σ 1 / h <= 0.333, 0.209, 0.142, 0.120 for p = 1 to 4, with h = (p + 1) dx.
-        order: degree p of the polynomials, 1 to 4.
-        boundary: "periodic"; "wall", which is rigid; or "outflow", which lets waves out that meet it at right angles. For all sides, or one
-            for each axis, where a pair is for the low and the high side.
+        order: degree p of the polynomials, 1 to 4. In a scene `grid.shape`, and that times `truth.refine`, are multiples of p + 1.
+        boundary: "periodic"; "wall", which is rigid; or "outflow", which lets waves out that meet it at right angles. For all sides; in
+            Python also one for each axis, where a pair is for the low and the high side.
 
     Raises:
         ParameterError: an order or a boundary that is not as described; by a run, a speed or a density that is not positive.

@@ -1,100 +1,33 @@
-"""The reference of the scene file, docs/scene.md: its tables are the schema's, and its scenes are run."""
+"""The reference of the scene file, docs/scene.md: it has a table for each part of the schema, and its scenes are run."""
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
-from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
 
 from diffsim.boundary import KINDS
 from diffsim.command.cli import main
-from diffsim.losses import SmoothedTotalVariation, Tikhonov
 from diffsim.mesh.grid import Grid
-from diffsim.photonics import Density
+from diffsim.reference import keys, lists
+from diffsim.reference.__main__ import main as look_up
 from diffsim.scene import Scene, scene_files
-from diffsim.scene.schema import misfit_keys, parts, penalty_keys, schema
+from diffsim.scene.schema import misfit_keys
 from diffsim.scene.schema.data import DATASETS
 from diffsim.scene.schema.load import tomllib
-from diffsim.scene.schema.schema import Description
 from diffsim.scene.setup.setup import field_inputs
 from diffsim.scene.words import rule_keys, rules
 from diffsim.scene.words.equations import PACKAGED, model_of
-from diffsim.scene.words.model import Real
-
-
-def misfit(name: str) -> type[misfit_keys.MisfitModel]:
-    """The model of a type of misfit."""
-    return misfit_keys.model_of(name, misfit_keys.MISFITS.packaged[name])
-
+from diffsim.scene.words.model import Model, Positive
 
 PAGE = Path(__file__).parents[3] / "docs" / "scene.md"
-TEXT = PAGE.read_text(encoding="utf-8")
-MODELS: dict[str, type[BaseModel]] = {
-    "The scene": Description,
-    "Grid": schema.GridModel,
-    "Time": schema.Time,
-    "Equation acoustic": model_of("acoustic", PACKAGED["acoustic"]),
-    "Equation dg_acoustic": model_of("dg_acoustic", PACKAGED["dg_acoustic"]),
-    "Equation dg_advection": model_of("dg_advection", PACKAGED["dg_advection"]),
-    "Equation elastic": model_of("elastic", PACKAGED["elastic"]),
-    "Equation heat": model_of("heat", PACKAGED["heat"]),
-    "Equation long_wave": model_of("long_wave", PACKAGED["long_wave"]),
-    "Equation maxwell": model_of("maxwell", PACKAGED["maxwell"]),
-    "Equation visco_acoustic": model_of("visco_acoustic", PACKAGED["visco_acoustic"]),
-    "Boundary": rules.RuleModel,
-    "Fields": parts.FieldModel,
-    "layers": parts.Layers,
-    "gaussians": parts.Gaussian,
-    "boxes": parts.Box,
-    "dataset": parts.DataSet,
-    "file": parts.DataFile,
-    "dataset and file": parts.Resampled,
-    "Cells": parts.Where,
-    "Points": parts.PointSet,
-    "lines": parts.LineOfPoints,
-    "Sources": parts.Sources,
-    "Wavelet ricker": parts.Ricker,
-    "Wavelet pulse": parts.Pulse,
-    "Wavelet file": parts.Sampled,
-    "Wavelet packet": parts.Packet,
-    "Mode": parts.GuidedMode,
-    "Truth": schema.Truth,
-    "Data": schema.Data,
-    "Unknowns": schema.UnknownModel,
-    "Monitors": schema.Monitor,
-    "Maximise": schema.Maximise,
-    "Density": schema.unknown_of("density", Density),
-    "Misfit": misfit_keys.MisfitModel,
-    "Moveout": misfit_keys.Moveout,
-    "Misfit huber": misfit("huber"),
-    "Misfit envelope": misfit("envelope"),
-    "Misfit log_amplitude": misfit("log_amplitude"),
-    "Misfit wasserstein": misfit("wasserstein"),
-    "Penalty tikhonov": penalty_keys.model_of("tikhonov", Tikhonov),
-    "Penalty total_variation": penalty_keys.model_of("total_variation", SmoothedTotalVariation),
-    "Optimise": schema.Optimise,
-    "Stage": schema.Stage,
-    "Checkpoint": schema.Checkpoint,
-    "Certificate": schema.Certificate,
-    "Accept": schema.Accept,
-    "Uncertainty": schema.UncertaintyModel,
-    "Prior": schema.PriorModel,
-}
-"""Section of the page -> the part of the schema whose keys its table lists."""
-ELSEWHERE = {"dataset": parts.Resampled, "file": parts.Resampled, "Sources": parts.PointSet}
-ELSEWHERE["Density"] = schema.UnknownModel
-ELSEWHERE |= {heading: misfit_keys.MisfitModel for heading in MODELS if heading.startswith("Misfit ")}
-"""Section -> a part that its own is made of, whose keys another section lists."""
-PLAIN = {misfit(name).__name__ for name in ("l2", "cross_correlation")}
-"""Models of misfits without keys of their own."""
-MINIMUM, MAXIMUM = {"minimum": ">=", "exclusiveMinimum": ">"}, {"maximum": "<=", "exclusiveMaximum": "<"}
+SOURCE = PAGE.read_text(encoding="utf-8")
+TEXT = keys.filled(lists.filled(SOURCE))
+"""The page as the site has it."""
 BLOCKS = re.findall(r"^```toml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 WHOLE, FLUX, GROWTH = (block for block in BLOCKS if "[grid]" in block)
 """Scenes that can be run."""
@@ -131,78 +64,87 @@ def rows(heading: str) -> dict[str, list[str]]:
     return {row[0].strip("`"): row[1:] for row in cells}
 
 
-def kind(part: dict[str, Any]) -> str:
-    """A part of a JSON schema, in the words of the page."""
-    if "$ref" in part:
-        name = part["$ref"].rsplit("/", 1)[1]
-        if name in PLAIN:
-            return anchor("Misfit")
-        (heading,) = [heading for heading, model in MODELS.items() if model.__name__ == name and heading != "dataset and file"]
-        return anchor(heading)
-    if "enum" in part or "const" in part:
-        return " or ".join(f"`{json.dumps(value)}`" for value in part.get("enum", [part.get("const")]))
-    for several in ("anyOf", "oneOf"):
-        if several in part:
-            return " or ".join(sorted((kind(p) for p in part[several] if p.get("type") != "null"), key=len))
-    limits = [f"{sign} {part[name]:g}" for name, sign in (MINIMUM | MAXIMUM).items() if name in part]
-    match part["type"]:
-        case "number" | "integer":
-            return " ".join([part["type"], ", ".join(limits)]).strip()
-        case "string":
-            return "text"
-        case "boolean":
-            return "`true` or `false`"
-        case "object":
-            return f"table of {kind(part['additionalProperties'])}"
-        case "array" if "prefixItems" in part and "$ref" in part["prefixItems"][0]:
-            return f"pair of {kind(part['prefixItems'][0])}"
-        case "array" if "prefixItems" in part:
-            return f"[{', '.join(map(kind, part['prefixItems']))}]"
-        case "array" if part.get("maxItems") == 3 and part["items"]["type"] == "number":
-            item = kind(part["items"])
-            return "point" if item == "number" else item.replace("number", "lengths")
-        case "array":
-            return f"list of {kind(part['items'])}"
-    raise AssertionError(part)
+@pytest.mark.parametrize("name", keys.parts_of_scenes())
+def test_every_part_of_the_schema_has_its_table(name: str) -> None:
+    """Once, and each key says what it means."""
+    model = keys.part_named(name)
+    assert [keys.part_named(found[1]) for found in keys.MARKER.finditer(SOURCE)].count(model) == 1
+    listed = keys.keys_of(model, lambda other: other.__name__)
+    assert listed
+    for key in listed:
+        assert key.kind and key.unit and key.default, key.name
+        assert key.meaning or key.name == "type", f"{name}: {key.name}: say in a docstring what it means"
 
 
-def default(cell: str, model: type[BaseModel], key: str) -> bool:
-    """Whether a cell of the page says what the schema takes where a key is left out."""
-    field = model.model_fields[key]
-    if field.is_required():
-        return cell == "required"
-    value = field.get_default(call_default_factory=True)
-    if value is None or isinstance(value, BaseModel):
-        return cell == ("none" if value is None else "its defaults")
-    listed = list(value) if isinstance(value, tuple) else value
-    return bool(re.fullmatch("`.*`", cell)) and tomllib.loads(f"x = {cell.strip('`')}")["x"] == listed
+def test_no_docstring_tells_of_a_key_that_there_is_not() -> None:
+    for name, model in keys.parts_of_scenes().items():
+        told = set(keys.described(model.__doc__, "Attributes"))
+        assert told <= {*model.model_fields, *getattr(model, "__annotations__", {})}, name
 
 
-@pytest.mark.parametrize("heading", MODELS)
-def test_tables_are_those_of_the_schema(heading: str) -> None:
-    model, found = MODELS[heading], rows(heading)
-    if model is rules.RuleModel:
-        found = {key: row for key, row in found.items() if key not in keys_of_the_rules()}
-    others = set(ELSEWHERE[heading].model_fields if heading in ELSEWHERE else ()) - set(getattr(model, "options", ()))
-    assert list(found) == [key for key in model.model_fields if key not in others]
-    properties = model.model_json_schema()
-    for key, (words, unit, given, meaning) in found.items():
-        expected = kind(properties["properties"][key])
-        assert sorted(words.split(" or "), key=len) == sorted(expected.split(" or "), key=len), f"{heading}: {key}: expected {expected}"
-        assert default(given, model, key), f"{heading}: {key}: {given}"
-        assert unit and (meaning or key == "type"), f"{heading}: {key}"
+class Inner(Model):
+    """A part of a part."""
+
+    depth: Positive
 
 
-def keys_of_the_rules() -> dict[str, set[tuple[str, str]]]:
-    """Key of some rule that the page lists -> types and defaults of the arguments of that name."""
-    words = {rule_keys.NumberOrName: "number or text", Real: "number", rule_keys.Integer: "integer"}
-    found: dict[str, set[tuple[str, str]]] = {}
-    for kind in rules_of_the_page():
-        arguments = signature(KINDS[kind]).parameters
-        for name, key in rule_keys.keys_of(kind).items():
-            given = "required" if key.needed else f"`{json.dumps(arguments[name].default)}`"
-            found.setdefault(name, set()).add((words[key.type], given))
-    return found
+class Outer(Model):
+    """A part.
+
+    Attributes:
+        level (m): how high | or low.
+        inner: what lies
+            within.
+        words: some, see [there](#there).
+    """
+
+    level: Positive = 1.5
+    inner: dict[str, Inner] | None = None
+    words: tuple[Literal["a", "b"], ...]
+
+
+def test_a_key_is_told_by_its_type_default_and_docstring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "parts_of_scenes", lambda: {"outer": Outer, "inner": Inner})
+    line = "Keys: `python -m diffsim.reference scene."
+    page = f"## A part\n\n{line}outer`\n\n## Below\n\n{line}inner` <!-- as pit -->\n"
+    lines = keys.filled(page).splitlines()
+    assert lines[4:7] == [
+        "| `level` | number > 0 | m | `1.5` | how high \\| or low |",
+        "| `inner` | table of [pit](#below) | - | none | what lies within |",
+        '| `words` | list of `"a"` or `"b"` | - | required | some, see [there](#there) |',
+    ]
+    shown = keys.keys_text("outer")
+    assert "level: number > 0, m; default 1.5\n    how high | or low." in shown
+    assert 'words: list of "a" or "b"; required\n    some, see there.' in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "said"),
+    [
+        ("scene", "scene", "unknowns: table of scene.unknowns; required"),
+        ("scene.data", "scene.data", "deviation: number > 0, as values; default none"),
+        ("scene.truth.fields.layers", "scene.fields.layers", "tops: list of number, grid; required"),
+        ("scene.sources.wavelet.pulse", "scene.fields.wavelet.pulse", "width: number > 0, s; required"),
+        ("scene.unknowns.density", "scene.unknowns.density", "And the keys type, of, start, mask of scene.unknowns."),
+        ("scene.equation.heat", "scene.equation.heat", "`python -m diffsim.reference Heat` says more."),
+    ],
+)
+def test_a_terminal_shows_the_keys_of_a_part(name: str, first: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert look_up([name]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == first
+    assert said in shown
+
+
+@pytest.mark.parametrize("name", ["scene.dat", "scene.equation.heet", "scene.", "scene.data.path", "scene.fields.wavelet"])
+def test_a_part_that_is_unknown_gets_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert look_up([name]) == 2
+    assert re.fullmatch(r"diffsim.reference: .*expected a part of a scene, found none of that name; .*\n", capsys.readouterr().err)
+
+
+def keys_of_the_rules() -> set[str]:
+    """Keys of the rules that the page lists."""
+    return {name for kind in rules_of_the_page() for name in rule_keys.keys_of(kind)}
 
 
 def rules_of_the_page() -> dict[str, dict[str, Any]]:
@@ -219,16 +161,9 @@ def test_rules_of_the_page_are_those_of_python() -> None:
     for example in examples.values():
         assert type(rules.RuleModel(**example).build()) is KINDS[example["type"]]
     table = rows("Boundary")
-    for key, wanted in keys_of_the_rules().items():
-        words, unit, given, meaning = table[key]
-        assert {(words, given)} == wanted, key
+    for key in keys_of_the_rules():
         named = {kind for kind in examples if key in rule_keys.keys_of(kind)}
-        assert unit and named <= set(re.findall('"(.*?)"', meaning)), key
-
-
-def test_every_part_of_the_schema_has_its_table() -> None:
-    names = {"Description", "Resampled", "MisfitModel", *Description.model_json_schema()["$defs"]}
-    assert {model.__name__ for model in MODELS.values()} | PLAIN == names | {MODELS["Density"].__name__}  # one of the unknowns
+        assert named <= set(re.findall('"(.*?)"', table[key][3])), key
 
 
 def test_types_of_misfits_are_those_of_the_page() -> None:
@@ -238,7 +173,6 @@ def test_types_of_misfits_are_those_of_the_page() -> None:
         if line.startswith("| `")
     ]
     assert {line[0]: line[1] for line in lines[1:]} == {name: kind.__name__ for name, kind in misfit_keys.MISFITS.packaged.items()}
-    assert {misfit(name).__name__ for name in misfit_keys.MISFITS.packaged if not misfit(name).options} == PLAIN
 
 
 def test_links_lead_to_headings() -> None:

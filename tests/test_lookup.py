@@ -1,0 +1,58 @@
+"""`python -m diffsim.reference NAME` prints the entry of a name, and one line where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from diffsim.reference.__main__ import main
+from diffsim.reference.entries import packages
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "said"),
+    [
+        ("solve", "diffsim.solve", "Solve `operator(x) = right_side`"),
+        ("diffsim.losses.L2Misfit", "diffsim.losses.L2Misfit", "L2Misfit(data"),
+        ("losses.L2Misfit", "diffsim.losses.L2Misfit", "Weighted least squares"),
+        ("ds.Grid", "diffsim.Grid", "from_faces"),
+        ("Simulation.value_and_grad", "diffsim.Simulation.value_and_grad", "value_and_grad(loss"),
+        ("value_and_grad", "diffsim.value_and_grad", "Args:"),
+        ("Dirichlet", "diffsim.Dirichlet", 'Kind: "dirichlet"'),
+        ("numpy.sinc", "diffsim.numpy.sinc", "NumPy's"),
+        ("diffsim.losses", "diffsim.losses", "HuberMisfit:"),
+        ("diffsim", "diffsim", "diffsim.solvers:"),
+    ],
+)
+def test_an_entry_is_found_by_its_name(name: str, title: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 0
+    found = capsys.readouterr().out
+    assert found.splitlines()[0] == title
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("L2Misfitt", "did you mean diffsim.losses.L2Misfit?"),
+        ("isfit", "expected a public name"),  # letters at the end of a name are no name
+        ("Simulation.value_and_gradient", "expected a public name"),
+        ("Simulation._call", "expected a public name"),
+        ("diffsim.nothing.like.this", "python -m diffsim.reference diffsim lists names"),
+        ("", "expected a public name"),
+    ],
+)
+def test_a_name_that_is_unknown_gets_one_line(name: str, remedy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 2
+    shown = capsys.readouterr()
+    assert not shown.out
+    assert len(shown.err.splitlines()) == 1
+    assert remedy in shown.err
+
+
+def test_it_writes_the_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--out", str(tmp_path / "new" / "pages")]) == 0
+    written = {path.name for path in (tmp_path / "new" / "pages").iterdir()}
+    assert written == {"README.md", "diffsim.numpy.md", *(f"{package}.md" for package in packages())}
+    assert f"wrote {len(written)} pages" in capsys.readouterr().out
