@@ -99,6 +99,8 @@ def test_there_is_a_page_for_each_package_with_each_entry() -> None:
         text = found[f"{entry.package}.md"]
         assert f"\n## {entry.name}\n" in text, name
         assert entry.example.splitlines()[0] in text, name
+    assert "\n- `sponge_depth` (m): depth" in found["diffsim.solvers.md"]
+    assert "\n- `order`: of the polynomial" in found["diffsim.md"]
 
 
 def test_the_index_links_the_pages_that_there_are() -> None:

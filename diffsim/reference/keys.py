@@ -17,22 +17,19 @@ from functools import cache
 from inspect import Parameter
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from diffsim.boundary import KINDS
 from diffsim.errors import ParameterError
 from diffsim.reference.entries import items, sections
 from diffsim.scene.schema import misfit_keys, parts, schema
 from diffsim.scene.words import rule_keys, rules
-from diffsim.scene.words.model import Real
 from diffsim.scene.words.suggest import nearest
 
 ROOT = "scene"
 """The name of the whole, and what names begin with in a terminal."""
 SHARED: Mapping[str, type[BaseModel]] = {"fields.resampled": parts.Resampled, "misfit": misfit_keys.MisfitModel}
 """Parts that stand in no file by themselves. Others are made of them."""
-RULE_KEYS = {rule_keys.NumberOrName: "number or text", Real: "number", rule_keys.Integer: "integer", rule_keys.Flag: "`true` or `false`"}
-"""Type of a rule's key, in the words of a table."""
 LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 MARKER = re.compile(r"^Keys: `python -m diffsim\.reference ([\w.]+)`(?: <!-- as (\w+) -->)?$", re.MULTILINE)
 """The place of a table in a page: the name of a part, and how the tables of others call it."""
@@ -199,8 +196,9 @@ def _rule_keys() -> list[Key]:
         texts = described(rule.__doc__, "Args")
         for name, key in rule_keys.keys_of(kind).items():
             default = Parameter.empty if key.needed else inspect.signature(rule).parameters[name].default
-            unit, text = texts[name]
-            found.setdefault(name, []).append((kind, Key(name, RULE_KEYS[key.type], unit, _default(default), text)))
+            words = "number or text" if key.type is rule_keys.NumberOrName else _kind(TypeAdapter(key.type).json_schema(), str)
+            unit, text = texts.get(name, ("-", ""))
+            found.setdefault(name, []).append((kind, Key(name, words, unit, _default(default), text)))
     made = []
     for name, several in found.items():
         meaning = " ".join(f'"{kind}": {key.meaning}' for kind, key in several)
