@@ -1,37 +1,50 @@
-"""Plant faults, one at a time, and see the tests nearest to each fail: what survives is a fault that no test would find.
+#!/usr/bin/env python3
+"""Plant faults in modules, one at a time, and see the tests nearest to each fail: what survives is a fault that no test would find.
 
-    python scripts/mutate.py                     # all of scripts/faults.toml
-    python scripts/mutate.py gravity sponge      # those whose name contains one of these words
-    python scripts/mutate.py --list
+    python scripts/mutate.py diffsim/checkpoint              # 20 faults of the modules below a folder
+    python scripts/mutate.py diffsim/losses/huber.py --all   # every fault of a module
+    python scripts/mutate.py diffsim --number 100 --seed 3   # others of the whole package
+    python scripts/mutate.py diffsim/mesh --list             # what would be planted
 
-All of the tests run once before, and must pass. Each fault is applied to a copy of the tracked files; the working tree stays as it is.
-Exit status 1: a fault survived, or could not be planted.
+A fault is a change of one node of the syntax tree: another operator or comparison, a number that is one more, a sign or a `not` that is
+gone, a condition that is always true or false, a statement that is dropped. Texts, annotations and errors that are raised stay as they are.
+The tests are `tests/` + the place of the module: its own file, else those of its folder, else those of its part; `--tests` names others.
+They run once before, and must pass. Each fault is applied to a copy of the tracked files; the working tree stays as it is.
+
+Some faults change nothing that can be seen, as a bound that is never met, so the share that is found is less than 1. Exit status 1: it is
+less than `--least`.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import itertools
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 ROOT = Path(__file__).resolve().parents[1]
-FAULTS = Path(__file__).with_name("faults.toml")
 PASSED, FAILED, USAGE, EMPTY = 0, 1, 4, 5  # exit statuses of pytest; after the last two it ran no tests
 SECONDS = 600  # after which tests count as failed: some faults are endless loops
+
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*", ast.Pow: "*",
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is",
+    ast.In: "not in", ast.NotIn: "in", ast.And: "or", ast.Or: "and",
+}  # fmt: skip
+"""What an operator becomes."""
+DROPPED = (ast.Assign, ast.AugAssign, ast.Expr, ast.Delete, ast.Continue, ast.Break)
+"""Statements that are dropped. Where a later one needs their name, any test fails."""
 
 
 @dataclass(frozen=True)
@@ -39,36 +52,166 @@ class Fault:
     """A change of one place.
 
     Attributes:
-        name: what is wrong then.
-        path: of the file.
-        old: text that stands there once.
+        path: of the file, from the root of the project.
+        begin: where the changed text begins, in bytes of the file.
+        end: where it ends.
         new: what is put in its place.
-        tests: files and node ids that pytest is given, the nearest to the place.
+        line: its line.
+        shown: the change in words.
     """
 
-    name: str
     path: str
-    old: str
+    begin: int
+    end: int
     new: str
-    tests: tuple[str, ...]
+    line: int
+    shown: str
 
-    def plant(self, root: Path) -> str:
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.shown}"
+
+    def plant(self, root: Path) -> bytes:
         """Change the file below `root`, and return what it was."""
         file = root / self.path
-        text = file.read_text()
-        count = text.count(self.old)
-        if count != 1:
-            raise SystemExit(
-                f"{self.name}: expected its text once in {self.path}, found it {count} times; bring scripts/faults.toml up to date"
-            )
-        file.write_text(text.replace(self.old, self.new))
-        return text
+        source = file.read_bytes()
+        file.write_bytes(self.changed(source))
+        return source
+
+    def changed(self, source: bytes) -> bytes:
+        """The text of the file with the fault."""
+        return source[: self.begin] + self.new.encode() + source[self.end :]
 
 
-def load(words: Sequence[str] = ()) -> list[Fault]:
-    """The faults whose name contains one of the words; without words, all."""
-    faults = [Fault(**{**entry, "tests": tuple(entry["tests"])}) for entry in tomllib.loads(FAULTS.read_text())["fault"]]
-    return [fault for fault in faults if not words or any(word in fault.name for word in words)]
+class Planter(ast.NodeVisitor):
+    """The faults of a module."""
+
+    def __init__(self, path: str, source: bytes) -> None:
+        self.path, self.source = path, source
+        self.starts = [0]
+        for line in source.splitlines(keepends=True):
+            self.starts.append(self.starts[-1] + len(line))
+        self.faults: list[Fault] = []
+
+    def place(self, node: ast.AST) -> tuple[int, int]:
+        """Where the text of a node begins and ends."""
+        return (
+            self.starts[node.lineno - 1] + node.col_offset,  # type: ignore[attr-defined]
+            self.starts[node.end_lineno - 1] + node.end_col_offset,  # type: ignore[attr-defined]
+        )
+
+    def add(self, node: ast.AST, begin: int, end: int, new: str, shown: str = "") -> None:
+        old = self.source[begin:end].decode()
+        shown = shown or f"{' '.join(old.split())} -> {new}"
+        self.faults.append(Fault(self.path, begin, end, new, node.lineno, shown))  # type: ignore[attr-defined]
+
+    def between(self, node: ast.AST, left: ast.AST, right: ast.AST, operator: ast.AST) -> None:
+        """Change the operator between two operands."""
+        new = OPERATORS.get(type(operator))
+        if new is not None:
+            begin, end = self.place(left)[1], self.place(right)[0]
+            text = self.source[begin:end].decode()
+            word = text.strip(" ()\\\n\t")
+            if "#" not in word and word:
+                at = begin + text.index(word)
+                self.add(node, at, at + len(word.encode()), new, f"{ast.unparse(node)[:80]}: {word} -> {new}")
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        if not isinstance(node.left, ast.Constant) or not isinstance(node.left.value, str):
+            self.between(node, node.left, node.right, node.op)
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        self.between(node, node.values[0], node.values[1], node.op)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+            self.between(node, left, right, operator)
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, (ast.USub, ast.Not)):
+            self.add(node, self.place(node)[0], self.place(node.operand)[0], " ", f"{ast.unparse(node)[:80]}: without its sign or not")
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, (bool, int, float)):
+            new = repr(not node.value) if isinstance(node.value, bool) else repr(node.value + 1)
+            self.add(node, *self.place(node), new)
+
+    def visit_If(self, node: ast.If) -> None:
+        for value in ("True", "False"):
+            self.add(node, *self.place(node.test), value, f"if {ast.unparse(node.test)[:80]}: always {value}")
+        self.generic_visit(node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Texts stay."""
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Messages stay; their conditions are changed."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        """Annotations stay."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self.visit(node.args)
+        self.body(node.body)
+
+    def body(self, statements: Sequence[ast.stmt]) -> None:
+        for statement in statements:
+            self.visit(statement)
+
+    def visit(self, node: ast.AST) -> None:
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)  # a docstring
+        if isinstance(node, DROPPED) and not text and node.col_offset > 0:
+            self.add(node, *self.place(node), "pass", f"without {ast.unparse(node).splitlines()[0][:80]}")
+        if not text:
+            super().visit(node)
+
+
+def faults_of(path: str, root: Path = ROOT) -> list[Fault]:
+    """Every fault of a module, in the order of the text."""
+    planter = Planter(path, (root / path).read_bytes())
+    planter.visit(ast.parse(planter.source))
+    return sorted(planter.faults, key=lambda fault: (fault.begin, fault.end, fault.new))
+
+
+def can_be_planted(fault: Fault, root: Path = ROOT) -> bool:
+    """Whether Python reads the module with the fault, and as another program."""
+    source = (root / fault.path).read_bytes()
+    try:
+        return ast.dump(ast.parse(fault.changed(source))) != ast.dump(ast.parse(source))
+    except SyntaxError:
+        return False
+
+
+def drawn(faults: Sequence[Fault], number: int | None, seed: int) -> list[Fault]:
+    """So many of the faults that can be planted, at random; all of them without a number."""
+    order = list(faults) if number is None else random.Random(seed).sample(faults, len(faults))
+    return sorted(itertools.islice(filter(can_be_planted, order), number), key=lambda fault: (fault.path, fault.begin, fault.end))
+
+
+def modules(places: Sequence[str], root: Path = ROOT) -> Iterator[str]:
+    """Modules at these places, files or folders."""
+    for place in places:
+        found = [root / place] if (root / place).is_file() else sorted((root / place).rglob("*.py"))
+        if not found:
+            raise SystemExit(f"{place}: expected a module or a folder of the project, found none; give its path from the project's folder")
+        yield from (path.relative_to(root).as_posix() for path in found)
+
+
+def nearest_tests(path: str, root: Path = ROOT) -> list[str]:
+    """The tests nearest to a module."""
+    place = Path("tests", *Path(path).parts[1:])
+    own = place.with_name(f"test_{place.name}")
+    if (root / own).is_file():
+        return [own.as_posix()]
+    folder = next(each for each in place.parents if (root / each).is_dir() and any((root / each).glob("test_*.py")))
+    return [folder.as_posix()]
 
 
 def copy_tree(to: Path) -> None:
@@ -91,23 +234,15 @@ def run_tests(root: Path, tests: Sequence[str], seconds: float | None = SECONDS)
     return done.returncode, (done.stdout + done.stderr)[-1500:]
 
 
-def require_sound(root: Path, faults: Sequence[Fault]) -> None:
-    """Refuse to judge by tests that fail anyway."""
-    tests = sorted({test for fault in faults for test in fault.tests})
-    status, output = run_tests(root, tests, None)
-    if status != PASSED:
-        raise SystemExit(f"expected the tests to pass without a fault, got status {status}:\n{output}")
-
-
-def found_by_its_tests(fault: Fault, roots: SimpleQueue[Path], verbose: bool) -> bool:
+def found_by(fault: Fault, tests: Sequence[str], roots: SimpleQueue[Path], verbose: bool) -> bool:
     """Plant a fault in a copy of the tree that is free, and take it out again."""
     root, began = roots.get(), time.monotonic()
-    text = fault.plant(root)
-    status, output = run_tests(root, fault.tests)
-    (root / fault.path).write_text(text)
+    source = fault.plant(root)
+    status, output = run_tests(root, tests)
+    (root / fault.path).write_bytes(source)
     roots.put(root)
     found = status not in (PASSED, USAGE, EMPTY)
-    print(f"{'found' if found else 'SURVIVED'}  {fault.name}  ({time.monotonic() - began:.0f} s)", flush=True)
+    print(f"{'found' if found else 'SURVIVED'}  {fault}  ({time.monotonic() - began:.0f} s)", flush=True)
     if verbose or status == USAGE:
         print(output, flush=True)
     return found
@@ -116,28 +251,34 @@ def found_by_its_tests(fault: Fault, roots: SimpleQueue[Path], verbose: bool) ->
 def main(arguments: Sequence[str] | None = None) -> int:
     """Plant the faults and print what became of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("words", nargs="*", help="only faults whose name contains one of these")
+    parser.add_argument("places", nargs="+", help="modules or folders of modules, from the project's folder")
+    parser.add_argument("--number", type=int, default=20, help="faults that are drawn (20)")
+    parser.add_argument("--all", action="store_true", help="plant all")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw (0)")
+    parser.add_argument("--tests", nargs="+", help="files, folders or node ids for pytest, in place of the nearest")
+    parser.add_argument("--least", type=float, default=0.0, help="the least share that must be found (0)")
     parser.add_argument("--list", action="store_true", help="print the faults and plant none")
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree that are tested at once (1)")
     parser.add_argument("--verbose", action="store_true", help="show what the tests said of each fault")
     asked = parser.parse_args(arguments)
-    faults = load(asked.words)
+    every = [fault for path in modules(asked.places) for fault in faults_of(path)]
+    faults = drawn(every, None if asked.all else asked.number, asked.seed)
     if asked.list:
-        print("\n".join(f"{fault.path}: {fault.name}" for fault in faults))
+        print("\n".join(map(str, faults)))
         return 0
+    tests = {fault.path: asked.tests or nearest_tests(fault.path) for fault in faults}
     with tempfile.TemporaryDirectory(prefix="diffsim-mutate-") as folder:
         roots: SimpleQueue[Path] = SimpleQueue()
         for job in range(asked.jobs):
             roots.put(Path(folder) / str(job))
             copy_tree(Path(folder) / str(job))
-        require_sound(Path(folder) / "0", faults)
+        status, output = run_tests(Path(folder) / "0", sorted({test for each in tests.values() for test in each}), None)
+        if status != PASSED:
+            raise SystemExit(f"expected the tests to pass without a fault, got status {status}:\n{output}")
         with ThreadPoolExecutor(asked.jobs) as pool:
-            found = list(pool.map(lambda fault: found_by_its_tests(fault, roots, asked.verbose), faults))
-    survivors = [fault.name for fault, seen in zip(faults, found, strict=True) if not seen]
-    print(f"{len(faults) - len(survivors)} of {len(faults)} planted faults were found")
-    for name in survivors:
-        print(f"  survived: {name}")
-    return 1 if survivors else 0
+            found = list(pool.map(lambda fault: found_by(fault, tests[fault.path], roots, asked.verbose), faults))
+    print(f"{sum(found)} of {len(faults)} planted faults were found")
+    return int(sum(found) < asked.least * len(faults))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,112 @@
+"""Faults that `scripts/mutate.py` plants: each changes the program in one place, and a fault that tests do not see is said to survive."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def _mutate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("mutate", ROOT / "scripts" / "mutate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mutate"] = module  # dataclasses look it up
+    spec.loader.exec_module(module)
+    return module
+
+
+mutate = _mutate()
+SOURCE = '''\
+"""A docstring of 1 + 2."""
+
+LIMIT: float = 2.5
+
+
+def f(x: int = 3, *, sign: bool = True) -> int:
+    """Not 4."""
+    total = 0
+    if x > LIMIT and not sign:
+        raise ValueError(f"{x + 1} is above {2 * LIMIT}")
+    total += -x * (x -
+                   1)
+    return total  # é: bytes and letters differ
+'''
+CHANGES = {
+    "2.5 -> 3.5",
+    "3 -> 4",
+    "True -> False",
+    "without total = 0",
+    "0 -> 1",
+    "x > LIMIT: > -> >=",
+    "x > LIMIT and (not sign): and -> or",
+    "not sign: without its sign or not",
+    "if x > LIMIT and (not sign): always True",
+    "if x > LIMIT and (not sign): always False",
+    "without total += -x * (x - 1)",
+    "-x: without its sign or not",
+    "-x * (x - 1): * -> /",
+    "x - 1: - -> +",
+    "1 -> 2",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "diffsim").mkdir()
+    (tmp_path / "diffsim" / "a.py").write_text(SOURCE, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_faults_of_a_module(root: Path) -> None:
+    assert {fault.shown for fault in mutate.faults_of("diffsim/a.py", root)} == CHANGES
+
+
+def test_each_fault_is_another_program_and_is_taken_out_again(root: Path) -> None:
+    file, seen = root / "diffsim" / "a.py", set()
+    for fault in mutate.faults_of("diffsim/a.py", root):
+        assert mutate.can_be_planted(fault, root), fault
+        source = fault.plant(root)
+        seen.add(ast.dump(ast.parse(file.read_bytes())))
+        file.write_bytes(source)
+        assert file.read_text(encoding="utf-8") == SOURCE
+    assert len(seen) == len(CHANGES)
+
+
+def test_every_module_of_the_package_has_tests_near_it() -> None:
+    for path in mutate.modules(["diffsim"]):
+        assert all((ROOT / place).exists() for place in mutate.nearest_tests(path)), path
+    assert mutate.nearest_tests("diffsim/base/system.py") == ["tests/base/test_system.py"]
+    assert mutate.nearest_tests("diffsim/stepping/ir/program.py") == ["tests/stepping/ir"]
+
+
+def test_a_place_that_is_none() -> None:
+    with pytest.raises(SystemExit, match=r"diffsim/nowhere: expected a module or a folder"):
+        list(mutate.modules(["diffsim/nowhere"]))
+
+
+@pytest.mark.parametrize(("least", "status"), [("0.5", 0), ("0.6", 1)])
+def test_a_fault_that_is_not_found_survives(
+    root: Path, least: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of four faults, every second one is found."""
+    chosen = mutate.drawn(mutate.faults_of("diffsim/base/kinds.py"), 4, 0)
+    monkeypatch.setattr(mutate, "drawn", lambda *_: chosen)
+    planted: list[str] = []
+
+    def run(folder: Path, tests: list[str], seconds: float | None = None) -> tuple[int, str]:
+        changed = [fault for fault in chosen if (folder / fault.path).read_bytes() == fault.changed((ROOT / fault.path).read_bytes())]
+        planted.extend(str(fault) for fault in changed)
+        return int(bool(changed) and chosen.index(changed[0]) % 2 == 0), ""
+
+    monkeypatch.setattr(mutate, "run_tests", run)
+    assert mutate.main(["diffsim/base/kinds.py", "--least", least]) == status
+    printed = capsys.readouterr().out
+    assert planted == [str(fault) for fault in chosen]
+    assert printed.count("SURVIVED") == 2 and "2 of 4 planted faults were found" in printed
