@@ -100,7 +100,7 @@ def test_the_state_belongs_to_the_identity_of_a_run(tmp_path: Path) -> None:
     with pytest.raises(SceneError, match=r"--resume: expected in .* a run of this scene, precision and arch, found another"):
         other.run(tmp_path, resume=True, precision="f64")
     assert same.run(tmp_path, resume=True, precision="f64").loss_parts
-    with pytest.raises(SceneError, match=r"type: expected a class, found '.*Scattered object .*', which no file can hold; give the object"):
+    with pytest.raises(SceneError, match=r"type: expected a class, found '.*cattered object .*', which no file can hold; give the object"):
         Scene.load(tmp_path / "scene.toml", allow_code=True)
 
 
