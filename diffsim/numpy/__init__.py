@@ -52,7 +52,7 @@ from numpy import (
 )
 
 from diffsim.ad.arrays import namespace as _namespace
-from diffsim.numpy import fft, linalg
+from diffsim.numpy import fft, linalg, special
 from diffsim.numpy.calling.dispatch import without_rules as _without_rules
 from diffsim.numpy.calls import apply_along_axis, vectorize
 from diffsim.numpy.decisions import (
@@ -382,8 +382,8 @@ __all__ = [
     "piecewise", "place", "polyval", "positive", "pow", "power", "printoptions", "prod", "ptp", "put", "put_along_axis", "putmask",
     "quantile", "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "reciprocal", "remainder", "repeat", "reshape",
     "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "s_", "searchsorted", "select", "set_printoptions",
-    "shape", "shares_memory", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort", "split", "sqrt", "square", "squeeze", "stack",
-    "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
+    "shape", "shares_memory", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort", "special", "split", "sqrt", "square", "squeeze",
+    "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
     "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from", "true_divide",
     "trunc", "ufunc", "uint8", "uint16", "uint32", "uint64", "unique", "unravel_index", "unstack", "unwrap", "vander", "var", "vdot",
     "vecdot", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
