@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from types import FunctionType
+from typing import Any, Literal, TypeAlias
 
-Partial = Callable[..., Any]
+Partial: TypeAlias = Callable[..., Any]
 """A partial derivative, such as `lambda m, x, o: o * m.expit(-x)`.
 
-Its first argument has functions by the names of the table. The others say by their names what it reads: x and y are the arguments of the
-function, o is its value. It is called with arrays, and with expressions of a step, so it has operators and functions of `m` only.
+It is a function of Python. Its first argument has functions by the names of the table. The others say by their names what it reads: x and y
+are the arguments of the function, o is its value. It is called with arrays, and with expressions of a step, so it has operators and
+functions of `m` only.
 """
 Source = str | tuple[str, ...]
 """Source of a kernel.
@@ -83,4 +84,6 @@ class Function:
 
 def read_by(partial: Partial) -> tuple[str, ...]:
     """What a partial derivative reads, of x, y and o."""
-    return tuple(inspect.signature(partial).parameters)[1:]
+    assert isinstance(partial, FunctionType)
+    code = partial.__code__  # not `inspect.signature`, which takes long for what is done on import
+    return code.co_varnames[1 : code.co_argcount]

@@ -19,6 +19,7 @@ HELPERS: Mapping[str, tuple[str, ...]] = {
 }
 """Functions that sources call and that are not in the table."""
 _WORD = re.compile(r"\{([^{}]+)\}")
+_CALL = re.compile(r"\b([a-z]\w*)\(")
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,18 @@ def library(body: str, dialect: Dialect, others: Mapping[str, tuple[str, ...]] |
     """
     lines = {**LINES, **(others or {})}
     written: dict[str, str] = {}
-    calls = {name: re.compile(rf"\b{dialect.call(name)}\(") for name in lines}
+    calls = {name: dialect.call(name) for name in lines}
 
     def need(source: str) -> None:
+        called = set(_CALL.findall(source))
         for name, call in calls.items():
-            if name not in written and call.search(source):
+            if call in called and name not in written:
                 count = 2 if name in binary else FUNCTIONS[name].count if name in FUNCTIONS else 1
                 own = "\n".join(f"    {dialect.written(line)}" for line in lines[name])
                 written[name] = ""
                 need(own)
                 del written[name]
-                written[name] = f"@ti.func\ndef {dialect.call(name)}({', '.join('xy'[:count])}):\n{own}\n"
+                written[name] = f"@ti.func\ndef {call}({', '.join('xy'[:count])}):\n{own}\n"
 
     need(body)
     return "\n".join(written.values())

@@ -2,7 +2,8 @@
 
 Outside of a derivative the functions are NumPy's own. Inside, they give `diffsim.ad.arrays.array.Array`s, which behave as NumPy's arrays
 do and can be assigned to. Names follow NumPy 2, and the array API where the two differ; `cummax`, `cummin` and `logsumexp` are further
-ones. A function of NumPy that is not here works on plain values and raises for differentiated ones.
+ones, and `special` has functions of `scipy.special`. A function of NumPy that is not here works on plain values and raises for
+differentiated ones.
 
 Departures inside of a derivative: `out=` belongs to universal functions alone; sorting is stable; `empty` holds zeros; of the matrices
 given to `linalg.cholesky` and `linalg.eigh` the symmetric part counts; `linalg.pinv`, `linalg.lstsq` and `linalg.qr` are for full rank; a
