@@ -13,10 +13,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CHANGES = sorted((ROOT / "docs" / "changes").glob("*.diff"))
-NAMES = ["boundary_rule", "equation", "misfit", "schedule", "stage"]
+NAMES = ["boundary_rule", "equation", "function", "misfit", "schedule", "stage"]
 PARTS = ("diffsim", "tests", "docs", "scripts", "pyproject.toml")
-EXPORTS = r"^[+-](?:from diffsim\.\S+ import \w+(?: as \w+|(?:, \w+)*)|    \"\w+\",|__all__ = \[.*\])$"
-"""Lines of a diff that only export a name from a package."""
+EXPORTS = r"^[+-](?:from diffsim\.\S+ import \w+(?: as \w+|(?:, \w+)*)|    \"?\w+\"?,|__all__ = \[.*\]|(\w+) = named\(\"\1\"\))$"
+"""Lines of a diff that only export a name, from a package or a module of functions of the table."""
 
 
 def files(change: Path) -> dict[str, list[str]]:
@@ -49,7 +49,7 @@ def test_there_is_a_change_of_each_kind() -> None:
 def test_a_change_is_one_source_file_and_one_entry_of_a_test(change: Path) -> None:
     """Beside lines that export a name: no table of names, no page, and nothing else."""
     touched = files(change)
-    exports = [name for name, lines in touched.items() if name.endswith("/__init__.py") and all(re.match(EXPORTS, line) for line in lines)]
+    exports = [name for name, lines in touched.items() if name.startswith("diffsim/") and all(re.match(EXPORTS, line) for line in lines)]
     others = sorted(name for name in touched if name not in exports)
     assert [name.partition("/")[0] for name in others] == ["diffsim", "tests"], others
 

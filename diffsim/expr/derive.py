@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from diffsim.elementwise.table import FUNCTIONS
 from diffsim.expr import roots
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered
 
-SINGULAR = {"div", "pow", "log", "sqrt", "exp", "tan", "sinh", "cosh", "arcsin", "arccos"}
+SINGULAR = {"div", "pow"} | {name for name, each in FUNCTIONS.items() if not each.finite}
 """Operations that may be infinite or NaN where their arguments are finite."""
 CHOICES = {"select", "min", "max"}
 """Operations that take one of their last two arguments."""

@@ -1,7 +1,17 @@
-"""Functions of values at one cell, under NumPy's names. Arguments and results are `Symbol`s. All arguments but one may be numbers."""
+"""Functions of values at one cell, under the names of NumPy and SciPy. Arguments and results are `Symbol`s; all but one may be numbers.
+
+Elementary functions are those of `diffsim.elementwise`. What has an example of its own is written out; `named` makes the others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from textwrap import indent
+
+import numpy as np
+
+from diffsim.elementwise.function import Function
+from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import TraceError
 from diffsim.expr.symbol import Operand, Symbol
 
@@ -314,42 +324,6 @@ def sin(f: Symbol) -> Symbol:
     return field_of(f, "sin").combine("sin")
 
 
-def cos(f: Symbol) -> Symbol:
-    """The cosine of a field in radians, cell by cell.
-
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
-
-    Example:
-        See `sqrt`.
-    """
-    return field_of(f, "cos").combine("cos")
-
-
-def tan(f: Symbol) -> Symbol:
-    """The tangent of a field in radians, cell by cell.
-
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
-
-    Example:
-        See `sqrt`.
-    """
-    return field_of(f, "tan").combine("tan")
-
-
 def sinh(f: Symbol) -> Symbol:
     """The hyperbolic sine of a field, cell by cell.
 
@@ -388,78 +362,6 @@ def sinh(f: Symbol) -> Symbol:
     return field_of(f, "sinh").combine("sinh")
 
 
-def cosh(f: Symbol) -> Symbol:
-    """The hyperbolic cosine of a field, cell by cell.
-
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
-
-    Example:
-        See `sinh`.
-    """
-    return field_of(f, "cosh").combine("cosh")
-
-
-def tanh(f: Symbol) -> Symbol:
-    """The hyperbolic tangent of a field, cell by cell.
-
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
-
-    Example:
-        See `sinh`.
-    """
-    return field_of(f, "tanh").combine("tanh")
-
-
-def arcsin(f: Symbol) -> Symbol:
-    """The angle in radians whose sine is a field, -π/2 to π/2, cell by cell.
-
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
-
-    Example:
-        See `sqrt`.
-    """
-    return field_of(f, "arcsin").combine("arcsin")
-
-
-def arccos(f: Symbol) -> Symbol:
-    """The angle in radians whose cosine is a field, 0 to π, cell by cell.
-
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
-
-    Example:
-        See `sqrt`.
-    """
-    return field_of(f, "arccos").combine("arccos")
-
-
 def arctan(f: Symbol) -> Symbol:
     """The angle in radians whose tangent is a field, -π/2 to π/2, cell by cell.
 
@@ -493,7 +395,7 @@ def arctan(f: Symbol) -> Symbol:
         found = ds.Simulation(Steepness(grid), precision="f64").run({"h": 0.2 * grid.coordinates(0)}, steps=1).final["h"]
         assert np.allclose(found, np.arctan(0.2))
     """
-    return arctan2(field_of(f, "arctan"), 1.0)
+    return field_of(f, "arctan").combine("arctan")
 
 
 def arctan2(y: Operand, x: Operand) -> Symbol:
@@ -525,3 +427,101 @@ def field_of(value: Symbol, what: str) -> Symbol:
 def lifted(a: Operand, b: Operand, what: str) -> Symbol:
     """The first operand as a symbol, where only the second is one."""
     return a if isinstance(a, Symbol) else field_of(b, what)._lift(a)  # type: ignore[arg-type]
+
+
+_DOCUMENT = """{meaning} Cell by cell.
+
+Args:
+{arguments}
+
+Returns:
+    An expression at the same place.
+
+Raises:
+    TraceError: {refused}.
+
+Example:
+{example}
+"""
+_EXAMPLE = """
+import numpy as np{scipy}
+
+import diffsim as ds
+from diffsim.expr import {name}
+
+class Applied(ds.Equation):
+    # The function of a field.
+
+    states = {{"f": ds.Variable(), "found": ds.Variable()}}
+
+    def __init__(self, grid):
+        self.grid, self.dt = grid, 1.0
+
+    def step(self, f, found):
+        return {{"f": f, "found": {name}({given})}}
+
+f = np.linspace({low}, {high}, 5)
+found = ds.Simulation(Applied(ds.Grid((5,), spacing=1.0)), precision="f64").run({{"f": f}}, steps=1).final["found"]
+assert np.allclose(found, {module}.{name}({given}), rtol=1e-14)
+"""
+
+
+def named(name: str, shown_at: str | None = None) -> Callable[..., Symbol]:
+    """A function of the table of elementary functions, for fields.
+
+    Args:
+        name: in the table.
+        shown_at: the function whose example uses it; None: it gets an example of its own.
+    """
+    function = FUNCTIONS[name]
+
+    def of_field(f: Symbol) -> Symbol:
+        return field_of(f, name).combine(name)
+
+    def of_fields(a: Operand, b: Operand) -> Symbol:
+        return lifted(a, b, name).combine(name, b)
+
+    found: Callable[..., Symbol] = of_field if function.count == 1 else of_fields
+    found.__name__ = found.__qualname__ = name
+    found.__doc__ = _document(function, shown_at)
+    return found
+
+
+def _document(function: Function, shown_at: str | None) -> str:
+    if function.count == 1:
+        arguments, given, refused = ["f: an expression of the step, of any shape and location."], "f", "`f` is no expression of the step"
+    else:
+        arguments = ["a: an expression of the step.", "b: another one at the same place, or a number; one of both may be a number."]
+        given, refused = "f, 0.5", "neither is an expression of the step"
+    low = max(function.domain[0], -2.0) + 0.25
+    own = _EXAMPLE.strip().format(
+        name=function.name,
+        given=given,
+        low=low,
+        high=min(function.domain[1] - 0.25, low + 3.5),
+        module="np" if hasattr(np, function.name) else "scipy.special",
+        scipy="" if hasattr(np, function.name) else "\nimport scipy.special",
+    )
+    example = own if shown_at is None else f"See `{shown_at}`."
+    return _DOCUMENT.format(
+        meaning=function.meaning, arguments=indent("\n".join(arguments), "    "), refused=refused, example=indent(example, "    ")
+    )
+
+
+cos, tan, arcsin, arccos = (named(name, "sqrt") for name in ("cos", "tan", "arcsin", "arccos"))
+cosh, tanh = (named(name, "sinh") for name in ("cosh", "tanh"))
+arccosh = named("arccosh")
+arcsinh = named("arcsinh")
+arctanh = named("arctanh")
+cbrt = named("cbrt")
+deg2rad = named("deg2rad")
+erf = named("erf")
+erfc = named("erfc")
+exp2 = named("exp2")
+expit = named("expit")
+expm1 = named("expm1")
+log10 = named("log10")
+log1p = named("log1p")
+log2 = named("log2")
+rad2deg = named("rad2deg")
+softplus = named("softplus")

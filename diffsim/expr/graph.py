@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.elementwise.function import Function, read_by
+from diffsim.elementwise.source import Dialect
+from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import TraceError
 
 Offset: TypeAlias = tuple[int, ...]
+CELL, TILE = "tile_cell_", "tile_"
+"""What begins the names of functions of the table in a kernel, for single values and for tiles."""
 
 
 class Node:
@@ -46,14 +51,19 @@ class Node:
 class Operation:
     """An operation: its NumPy function, its Taichi source, and its partial derivatives as graph expressions.
 
-    `source` is a format with {0}, {1}, ... for the arguments, {data}, and {call} before functions that Taichi cannot apply
-    to a tile of lanes (they abort the process): see LANEWISE. `partials(graph, node)` gives one node an
-    argument, or None where the derivative is zero everywhere.
+    `source` is a format with {0}, {1}, ... for the arguments, and {data}. {call} stands before functions that Taichi cannot apply to a tile
+    of lanes (they abort the process): `elementwise.source.ENGINE` and floor. {own} stands before functions that have lines in the table.
+    `partials(graph, node)` gives one node an argument, or None where the derivative is zero everywhere.
     """
 
     evaluate: Callable[..., Any]
     source: str
     partials: Callable[[Graph, Node], tuple[Node | None, ...]]
+
+    def written(self, args: Sequence[str], data: str | None, lanes: int) -> str:
+        """The source for arguments that are single values (one lane) or tiles."""
+        call, own = ("ti.", CELL) if lanes == 1 else ("tile_", TILE)
+        return self.source.format(*args, data=data, call=call, own=own)
 
 
 class Graph:
@@ -369,18 +379,72 @@ def _sign(g: Graph, x: Node) -> Node:
     return g.apply("select", g.apply("lt", x, zero), g.const(-1), g.apply("select", g.apply("lt", zero, x), g.const(1), zero))
 
 
-def _circle(g: Graph, x: Node) -> Node:
-    return g.apply("sqrt", g.sub(g.const(1), g.mul(x, x)))
-
-
-def _angle(g: Graph, n: Node) -> tuple[Node | None, ...]:
-    y, x = n.args
-    square = g.add(g.mul(x, x), g.mul(y, y))
-    return g.div(x, square), g.negative(g.div(y, square))
-
-
 def _power(g: Graph, n: Node) -> tuple[Node | None, ...]:
     return (g.mul(g.const(n.data), g.apply("pow", n.args[0], data=n.data - 1)),)
+
+
+class _Term:
+    """A node with operators, in the partial derivatives of the table of functions."""
+
+    __slots__ = ("graph", "node")
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self.graph = graph
+        self.node = node
+
+    def _of(self, value: _Term | float) -> Node:
+        return value.node if isinstance(value, _Term) else self.graph.const(value)
+
+    def __add__(self, other: _Term | float) -> _Term:
+        return _Term(self.graph, self.graph.add(self.node, self._of(other)))
+
+    def __radd__(self, other: float) -> _Term:
+        return _Term(self.graph, self.graph.add(self._of(other), self.node))
+
+    def __sub__(self, other: _Term | float) -> _Term:
+        return _Term(self.graph, self.graph.sub(self.node, self._of(other)))
+
+    def __rsub__(self, other: float) -> _Term:
+        return _Term(self.graph, self.graph.sub(self._of(other), self.node))
+
+    def __mul__(self, other: _Term | float) -> _Term:
+        return _Term(self.graph, self.graph.mul(self.node, self._of(other)))
+
+    def __rmul__(self, other: float) -> _Term:
+        return _Term(self.graph, self.graph.mul(self._of(other), self.node))
+
+    def __truediv__(self, other: _Term | float) -> _Term:
+        return _Term(self.graph, self.graph.div(self.node, self._of(other)))
+
+    def __rtruediv__(self, other: float) -> _Term:
+        return _Term(self.graph, self.graph.div(self._of(other), self.node))
+
+    def __neg__(self) -> _Term:
+        return _Term(self.graph, self.graph.negative(self.node))
+
+
+class _Functions:
+    """The functions of the table as functions of terms."""
+
+    def __getattr__(self, name: str) -> Callable[..., _Term]:
+        return lambda first, *others: _Term(first.graph, first.graph.apply(name, first.node, *(each.node for each in others)))
+
+
+_FUNCTIONS = _Functions()
+_DIALECT = Dialect(own="{{own}}{name}", engine="{{call}}{name}", number="F({value})")
+
+
+def _of_table(function: Function) -> Operation:
+    """A function of the table as an operation."""
+    reads = [read_by(partial) for partial in function.partials_in_steps]
+
+    def partials(g: Graph, n: Node) -> tuple[Node | None, ...]:
+        terms = dict(zip("xyo", (*(_Term(g, a) for a in n.args), *[None] * (2 - len(n.args)), _Term(g, n)), strict=True))
+        found = (p(_FUNCTIONS, *(terms[name] for name in names)) for p, names in zip(function.partials_in_steps, reads, strict=True))
+        return tuple(each.node if isinstance(each, _Term) else g.const(each) for each in found)
+
+    arguments = dict(zip("xy"[: function.count], ("{0}", "{1}"), strict=False))
+    return Operation(function.reference, _DIALECT.expression(function.name, function.source_in_steps, arguments), partials)
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -389,24 +453,8 @@ OPERATIONS: dict[str, Operation] = {
     "mul": Operation(np.multiply, "{0} * {1}", lambda g, n: (n.args[1], n.args[0])),
     "div": Operation(np.divide, "{0} / {1}", lambda g, n: (g.div(g.const(1), n.args[1]), g.negative(g.div(n, n.args[1])))),
     "pow": Operation(np.power, "{call}pow({0}, {data})", _power),
-    "sqrt": Operation(np.sqrt, "ti.sqrt({0})", lambda g, n: (g.div(g.const(0.5), n),)),
-    "exp": Operation(np.exp, "{call}exp({0})", lambda g, n: (n,)),
-    "log": Operation(np.log, "{call}log({0})", lambda g, n: (g.div(g.const(1), n.args[0]),)),
-    "sin": Operation(np.sin, "{call}sin({0})", lambda g, n: (g.apply("cos", n.args[0]),)),
-    "cos": Operation(np.cos, "{call}cos({0})", lambda g, n: (g.negative(g.apply("sin", n.args[0])),)),
-    "tanh": Operation(np.tanh, "{call}tanh({0})", lambda g, n: (g.sub(g.const(1), g.mul(n, n)),)),
     "abs": Operation(np.abs, "ti.max({0}, F(0.0) - {0})", lambda g, n: (_sign(g, n.args[0]),)),
     "floor": Operation(np.floor, "{call}floor({0})", _constant),
-    "tan": Operation(np.tan, "{call}tan({0})", lambda g, n: (g.add(g.const(1), g.mul(n, n)),)),
-    "sinh": Operation(  # not a difference of exponentials, which cancels near 0
-        np.sinh,
-        "{call}tanh({0}) * (F(0.5) * ({call}exp({0}) + {call}exp(F(0.0) - {0})))",
-        lambda g, n: (g.apply("cosh", n.args[0]),),
-    ),
-    "cosh": Operation(np.cosh, "F(0.5) * ({call}exp({0}) + {call}exp(F(0.0) - {0}))", lambda g, n: (g.apply("sinh", n.args[0]),)),
-    "arcsin": Operation(np.arcsin, "{call}asin({0})", lambda g, n: (g.div(g.const(1), _circle(g, n.args[0])),)),
-    "arccos": Operation(np.arccos, "{call}acos({0})", lambda g, n: (g.div(g.const(-1), _circle(g, n.args[0])),)),
-    "arctan2": Operation(np.arctan2, "{call}atan2({0}, {1})", _angle),
     "min": Operation(np.minimum, "ti.min({0}, {1})", _extremum(True)),
     "max": Operation(np.maximum, "ti.max({0}, {1})", _extremum(False)),
     "lt": Operation(np.less, "{0} < {1}", _constant),
@@ -420,13 +468,13 @@ OPERATIONS: dict[str, Operation] = {
         "ti.select({0}, {1}, {2})",
         lambda g, n: (None, g.apply("select", n.args[0], g.const(1), g.const(0)), g.apply("select", n.args[0], g.const(0), g.const(1))),
     ),
-}
+} | {name: _of_table(function) for name, function in FUNCTIONS.items()}
 """Name of each operation of a `Node` -> its value in NumPy, its text in a kernel, and its partial derivatives.
 
 Example:
     See `Graph`.
 """
-"""Every operation. To add an operation, add a line here."""
+"""Every operation. A function of numbers is an entry of `diffsim.elementwise.table`; to add another operation, add a line here."""
 
 LOGIC = ("and", "or", "not")
 """Operations on conditions."""
@@ -435,5 +483,3 @@ CONDITIONS = ("lt", "le", "eq", *LOGIC)
 
 COMMUTATIVE = ("add", "mul")
 """Operations whose arguments may be exchanged without a change of a bit."""
-LANEWISE = ("exp", "log", "sin", "cos", "tan", "tanh", "asin", "acos", "atan2", "floor", "pow")
-"""Functions applied lane by lane in a tile: {call} is "tile_" there and "ti." for a single value."""

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import TraceAttributeError, TraceError
 
-ELEMENTARY = {
-    "sqrt": "f", "exp": "f", "log": "f", "sin": "f", "cos": "f", "tan": "f", "sinh": "f", "cosh": "f", "tanh": "f", "arcsin": "f",
-    "arccos": "f", "arctan": "f", "arctan2": "a, b", "floor": "f", "sign": "f", "clip": "f, low, high", "minimum": "a, b",
-    "maximum": "a, b", "where": "condition, a, b",
+ELEMENTARY = {name: "f" if each.count == 1 else "a, b" for name, each in FUNCTIONS.items()} | {
+    "floor": "f", "sign": "f", "clip": "f, low, high", "minimum": "a, b", "maximum": "a, b", "where": "condition, a, b",
 }  # fmt: skip
-"""Functions of `diffsim.expr` that NumPy has too, by the same name, and their arguments."""
+"""Functions of `diffsim.expr` that NumPy or SciPy has too, by the same name, and their arguments."""
 INSTEAD = {
     "fmin": "diffsim.expr.minimum(a, b)",
     "fmax": "diffsim.expr.maximum(a, b)",
@@ -22,15 +23,9 @@ INSTEAD = {
     "logical_not": "~a",
     "fabs": "abs(f)",
     "square": "f**2",
-    "cbrt": "f ** (1 / 3), for f > 0",
     "reciprocal": "1 / f",
     "float_power": "f**exponent",
     "hypot": "diffsim.expr.sqrt(a**2 + b**2)",
-    "expm1": "diffsim.expr.exp(f) - 1",
-    "exp2": "diffsim.expr.exp(math.log(2) * f)",
-    "log1p": "diffsim.expr.log(1 + f)",
-    "log2": "diffsim.expr.log(f) / math.log(2)",
-    "log10": "diffsim.expr.log(f) / math.log(10)",
     "ceil": "-diffsim.expr.floor(-f)",
     "rint": "diffsim.expr.floor(f + 0.5)",
     "floor_divide": "diffsim.expr.floor(a / b)",
@@ -53,7 +48,8 @@ def of_numpy(function: Callable[..., Any], how: str = "__call__") -> TraceError:
         how: the method of a ufunc, such as "reduce".
     """
     name = getattr(function, "__name__", repr(function))
-    module = (getattr(function, "__module__", None) or "numpy").partition("._")[0]
+    known = "numpy" if hasattr(np, name) else "scipy.special"  # where universal functions are from, which do not say so
+    module = (getattr(function, "__module__", None) or known).partition("._")[0]
     called = f"{module}.{name}" + ("" if how == "__call__" else f".{how}")
     if name in REDUCTIONS or how in ("reduce", "accumulate", "reduceat"):
         remedy = "a step works cell by cell, so join the values of cells in the loss"

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from diffsim.expr.graph import OPERATIONS, Node, Offset, ordered
+from diffsim.elementwise.source import Dialect, library
+from diffsim.elementwise.table import FUNCTIONS
+from diffsim.expr.graph import CELL, OPERATIONS, TILE, Node, Offset, ordered
 
 
 class Text:
@@ -323,9 +325,16 @@ def operation_source(node: Node, names: Mapping[int, str], lanes: int) -> str:
     """Source of an operation on named arguments, tiles of `lanes` values."""
     data = None if node.data is None else literal(node.data)
     args = [names[a.id] for a in node.args]
-    if node.op == "arctan2" and lanes > 1:  # it reads lanes of two tiles
+    if node.op in FUNCTIONS and lanes > 1:  # a function of two tiles reads lanes of both
         args = [f"Tile({name})" if a.op == "const" else name for a, name in zip(node.args, args, strict=True)]
-    return OPERATIONS[node.op].source.format(*args, data=data, call="ti." if lanes == 1 else "tile_")
+    return OPERATIONS[node.op].written(args, data, lanes)
+
+
+def with_functions(source: str) -> str:
+    """The source of a kernel with that of the functions of the table that it calls, for single values and for tiles."""
+    cells = library(source, Dialect(f"{CELL}{{name}}", "ti.{name}", "F({value})"))
+    tiles = library(source, Dialect(f"{TILE}{{name}}", "tile_{name}", "Tile(F({value}))"))
+    return "\n".join(text for text in (cells, tiles, source) if text)
 
 
 def row_start(rows: Sequence[str | int], strides: Sequence[int], displacement: int = 0) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim import engine
-from diffsim.expr.source import Text
+from diffsim.expr.source import Text, with_functions
 
 SMALLEST = 1 << 15
 """Elements from which a kernel is used. Below, NumPy takes a few milliseconds, and a compilation 0.1 to 0.5 s."""
@@ -100,4 +100,4 @@ def _compile(source: Source) -> Any:
     namespace |= {"Control": ti.types.ndarray(dtype=ti.i32, ndim=1)}
     text = str(source.text)
     name = text.split("def ", 1)[1].split("(", 1)[0]
-    return engine.compile_kernel(text, name, namespace, generated=True)
+    return engine.compile_kernel(with_functions(text), name, namespace, generated=True)

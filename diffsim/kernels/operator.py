@@ -158,7 +158,7 @@ def _operation(step: Step, args: list[str]) -> str:
     if step.op == "abs" and step.kind == "i":
         return f"ti.max({args[0]}, -{args[0]})"
     data = None if step.data is None else f"F({step.data!r})"
-    return OPERATIONS[step.op].source.format(*args, data=data, call="ti.")
+    return OPERATIONS[step.op].written(args, data, 1)
 
 
 SAME_KIND = ("add", "sub", "mul", "min", "max", "abs")

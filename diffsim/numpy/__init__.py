@@ -2,7 +2,8 @@
 
 Outside of a derivative the functions are NumPy's own. Inside, they give `diffsim.ad.arrays.array.Array`s, which behave as NumPy's arrays
 do and can be assigned to. Names follow NumPy 2, and the array API where the two differ; `cummax`, `cummin` and `logsumexp` are further
-ones. A function of NumPy that is not here works on plain values and raises for differentiated ones.
+ones, and `special` has functions of `scipy.special`. A function of NumPy that is not here works on plain values and raises for
+differentiated ones.
 
 Departures inside of a derivative: `out=` belongs to universal functions alone; sorting is stable; `empty` holds zeros; of the matrices
 given to `linalg.cholesky` and `linalg.eigh` the symmetric part counts; `linalg.pinv`, `linalg.lstsq` and `linalg.qr` are for full rank; a
@@ -52,7 +53,7 @@ from numpy import (
 )
 
 from diffsim.ad.arrays import namespace as _namespace
-from diffsim.numpy import fft, linalg
+from diffsim.numpy import fft, linalg, special
 from diffsim.numpy.calling.dispatch import without_rules as _without_rules
 from diffsim.numpy.calls import apply_along_axis, vectorize
 from diffsim.numpy.decisions import (
@@ -382,8 +383,8 @@ __all__ = [
     "piecewise", "place", "polyval", "positive", "pow", "power", "printoptions", "prod", "ptp", "put", "put_along_axis", "putmask",
     "quantile", "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "reciprocal", "remainder", "repeat", "reshape",
     "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "s_", "searchsorted", "select", "set_printoptions",
-    "shape", "shares_memory", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort", "split", "sqrt", "square", "squeeze", "stack",
-    "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
+    "shape", "shares_memory", "sign", "signbit", "sin", "sinc", "sinh", "size", "sort", "special", "split", "sqrt", "square", "squeeze",
+    "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
     "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from", "true_divide",
     "trunc", "ufunc", "uint8", "uint16", "uint32", "uint64", "unique", "unravel_index", "unstack", "unwrap", "vander", "var", "vdot",
     "vecdot", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",

@@ -102,7 +102,7 @@ def _namespaces() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Functions of `diffsim.numpy`, but for those that call functions of the user's, or set how NumPy prints."""
     users = {"apply_along_axis", "vectorize", "piecewise", "fromfunction"}
     others = {*users, "set_printoptions", "printoptions", "errstate", "ndarray"}
-    for module in (dn, dn.linalg, dn.fft):
+    for module in (dn, dn.linalg, dn.fft, dn.special):
         for name in module.__all__:
             function = getattr(module, name)
             if callable(function) and not isinstance(function, type) and name not in others and not name.endswith("info"):

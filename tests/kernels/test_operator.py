@@ -29,7 +29,8 @@ def expression(graph: Graph, name: str, a: Node, b: Node) -> Node:
             return graph.apply("select", condition, graph.const(0.25), b)
     if name in ("add", "sub", "mul", "div", "min", "max", "arctan2"):
         return graph.apply(name, a, b)
-    shifted = graph.sub(a, graph.const(0.5)) if name in ("abs", "floor") else a
+    shift = {"abs": -0.5, "floor": -0.5, "arccosh": 1.0}.get(name, 0.0)
+    shifted = graph.add(a, graph.const(shift))
     return graph.add(b, graph.apply(name, shifted))
 
 

@@ -27,13 +27,13 @@ def method(name: str) -> Callable[..., Any]:
 
 @functools.lru_cache(1024)
 def named(function: Any) -> Any:
-    """The function of the namespace of the same name as one of NumPy's; None if there is none."""
+    """The function of the namespace of the same name as one of NumPy's, or of SciPy's special ones; None if there is none."""
     space = _namespace[0]
     module = (getattr(function, "__module__", None) or "numpy").removeprefix("numpy").strip(".")
     for part in module.split("."):
         if part and not part.startswith("_"):
             space = getattr(space, part, space)
-    found = getattr(space, function.__name__, None)
+    found = getattr(space, function.__name__, None) or getattr(_namespace[0].special, function.__name__, None)
     return None if found is function else found
 
 

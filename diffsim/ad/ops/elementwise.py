@@ -1,9 +1,13 @@
-"""Operations entry by entry, each a line of a table: what NumPy does, and the partial derivatives as expressions."""
+"""Operations entry by entry, each a line of a table: what NumPy does, and the partial derivatives as expressions.
+
+Elementary functions are those of `diffsim.elementwise`; arithmetic, choices, kinks and steps are here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +15,9 @@ import numpy as np
 from diffsim.ad.core import Primitive, Tracer, bind, bottom, is_known, is_plain, local
 from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like, real, unbroadcast
 from diffsim.base import buffers
+from diffsim.elementwise.function import Partial as TablePartial
+from diffsim.elementwise.function import read_by
+from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import DerivativeError
 
 Partial = tuple[Callable[..., Any], str]
@@ -108,7 +115,7 @@ def _read(live: Any, partial: Partial, args: Any, parents: Any) -> Any:
         return live & (partial[0](*args, None) != 0)
 
 
-POINTS = {"sqrt", "cbrt", "log", "log2", "log10", "log1p", "arcsin", "arccos", "arccosh", "arctanh", "power", "divide", "reciprocal"}
+POINTS = {"power", "divide", "reciprocal"} | {name for name, each in FUNCTIONS.items() if each.slope == "infinite"}
 """Functions whose derivative is infinite at a point. (Those that overflow far away have limits there.)"""
 KINK = "a kink"
 KINKS = {"absolute", "hypot", "a norm or a standard deviation", KINK}
@@ -267,8 +274,6 @@ kink: Primitive = elementwise(KINK, np.zeros_like, (lambda x, o: np.full(x.shape
 Also along a tangent of 0: the argument may be of second order, as that of abs(x * x) at x = 0, whose second derivative is 2.
 """
 absolute: Primitive = elementwise("absolute", np.absolute, (_abs_partial, "xo"))
-sqrt: Primitive = elementwise("sqrt", np.sqrt, (lambda x, o: 0.5 / o, "o"), singular=True)
-cbrt: Primitive = elementwise("cbrt", np.cbrt, (lambda x, o: 1.0 / (3.0 * o * o), "o"), singular=True)
 
 
 def _hypot_partial(x: Any, o: Any) -> Any:
@@ -293,15 +298,24 @@ def _slope(x: Any, e: Any, o: Any) -> Any:
 root_or_zero: Primitive = elementwise("a norm or a standard deviation", _root_or_zero, (_slope, "xy"), None)
 """x to an exponent (a number), with the derivative 0 where x is 0: a norm, made of a sum of powers."""
 
-# exponentials and logarithms
+# elementary functions
 
-exp: Primitive = elementwise("exp", np.exp, (lambda x, o: o, "o"), singular=True)
-exp2: Primitive = elementwise("exp2", np.exp2, (lambda x, o: o * float(np.log(2.0)), "o"), singular=True)
-expm1: Primitive = elementwise("expm1", np.expm1, (lambda x, o: o + 1.0, "o"), singular=True)
-log: Primitive = elementwise("log", np.log, (lambda x, o: 1.0 / x, "x"), singular=True)
-log2: Primitive = elementwise("log2", np.log2, (lambda x, o: float(1 / np.log(2.0)) / x, "x"), singular=True)
-log10: Primitive = elementwise("log10", np.log10, (lambda x, o: float(1 / np.log(10.0)) / x, "x"), singular=True)
-log1p: Primitive = elementwise("log1p", np.log1p, (lambda x, o: 1.0 / (1.0 + x), "x"), singular=True)
+_operations = SimpleNamespace()
+"""The operations by name, for the partial derivatives of the table of functions."""
+
+
+def _of_table(partial: TablePartial, count: int) -> Partial:
+    read = read_by(partial)
+    places = ["xyz"[:count].index(one) if one != "o" else -1 for one in read]
+    return lambda *values: partial(_operations, *(values[place] for place in places)), "".join(read)
+
+
+for _function in FUNCTIONS.values():
+    _partials = (_of_table(partial, _function.count) for partial in _function.partials)
+    elementwise(_function.name, _function.reference, *_partials, singular=_function.singular)
+sqrt, cbrt, exp, exp2, expm1 = TABLE["sqrt"], TABLE["cbrt"], TABLE["exp"], TABLE["exp2"], TABLE["expm1"]
+log, log2, log1p, sin, cos = TABLE["log"], TABLE["log2"], TABLE["log1p"], TABLE["sin"], TABLE["cos"]
+sinh, cosh, arctan2 = TABLE["sinh"], TABLE["cosh"], TABLE["arctan2"]
 
 
 def _share(x: Any, o: Any, function: Any) -> Any:
@@ -315,35 +329,6 @@ logaddexp: Primitive = elementwise(
 logaddexp2: Primitive = elementwise(
     "logaddexp2", np.logaddexp2, (lambda x, y, o: _share(x, o, exp2), "xo"), (lambda x, y, o: _share(y, o, exp2), "yo")
 )
-
-# trigonometry
-
-sin: Primitive = elementwise("sin", np.sin, (lambda x, o: cos(x), "x"))
-cos: Primitive = elementwise("cos", np.cos, (lambda x, o: -sin(x), "x"))
-tan: Primitive = elementwise("tan", np.tan, (lambda x, o: 1.0 + o * o, "o"))
-arcsin: Primitive = elementwise("arcsin", np.arcsin, (lambda x, o: 1.0 / sqrt(1.0 - x * x), "x"), singular=True)
-arccos: Primitive = elementwise("arccos", np.arccos, (lambda x, o: -1.0 / sqrt(1.0 - x * x), "x"), singular=True)
-arctan: Primitive = elementwise("arctan", np.arctan, (lambda x, o: 1.0 / (1.0 + x * x), "x"))
-
-
-def _over_square(numerator: Any, x: Any, y: Any) -> Any:
-    """numerator / (x^2 + y^2), 0 at the origin."""
-    r = hypot(x, y)
-    r = where(equal(r, 0), 1.0, r)
-    return numerator / r / r
-
-
-arctan2: Primitive = elementwise(
-    "arctan2", np.arctan2, (lambda x, y, o: _over_square(y, x, y), "xy"), (lambda x, y, o: -_over_square(x, x, y), "xy")
-)
-sinh: Primitive = elementwise("sinh", np.sinh, (lambda x, o: cosh(x), "x"), singular=True)
-cosh: Primitive = elementwise("cosh", np.cosh, (lambda x, o: sinh(x), "x"), singular=True)
-tanh: Primitive = elementwise("tanh", np.tanh, (lambda x, o: 1.0 - o * o, "o"))
-arcsinh: Primitive = elementwise("arcsinh", np.arcsinh, (lambda x, o: 1.0 / sqrt(1.0 + x * x), "x"))
-arccosh: Primitive = elementwise("arccosh", np.arccosh, (lambda x, o: 1.0 / (sqrt(x - 1.0) * sqrt(x + 1.0)), "x"), singular=True)
-arctanh: Primitive = elementwise("arctanh", np.arctanh, (lambda x, o: 1.0 / (1.0 - x * x), "x"), singular=True)
-deg2rad: Primitive = elementwise("deg2rad", np.deg2rad, (lambda x, o: float(np.pi / 180), ""))
-rad2deg: Primitive = elementwise("rad2deg", np.rad2deg, (lambda x, o: float(180 / np.pi), ""))
 heaviside: Primitive = elementwise("heaviside", np.heaviside, None, (lambda x, y, o: astype(equal(x, 0), dtype=o.dtype), "xo"))
 copysign: Primitive = elementwise("copysign", np.copysign, (lambda x, y, o: where(equal(signbit(x), signbit(y)), 1.0, -1.0), "xy"), None)
 
@@ -487,6 +472,7 @@ greater_equal: Primitive = _constant("greater_equal")
 logical_or: Primitive = _constant("logical_or")
 logical_not: Primitive = _constant("logical_not")
 TABLE |= {"conjugate": conjugate, "real": real, "imag": imag}
+vars(_operations).update(TABLE)
 
 
 # rules are written with operators

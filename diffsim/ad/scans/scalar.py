@@ -14,6 +14,7 @@ from diffsim.ad.arrays.array import Array, core
 from diffsim.ad.core import Primitive, Trace, Tracer
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.tree import Tree, flatten, unflatten
+from diffsim.elementwise.table import FUNCTIONS
 from diffsim.expr.graph import Graph, Node, ordered
 
 PATHS = 64
@@ -80,7 +81,7 @@ _RULES: dict[str, Rule] = {
     "less": _plain("lt"), "less_equal": _plain("le"), "greater": _swapped("lt"), "greater_equal": _swapped("le"), "equal": _plain("eq"),
     "where": _plain("select"), "logical_and": _plain("and"), "logical_or": _plain("or"), "logical_not": _plain("not"),
     "not_equal": lambda g, a: g.apply("not", g.apply("eq", *a)),
-} | {name: _plain(name) for name in ("sqrt", "exp", "log", "sin", "cos", "tanh")}  # fmt: skip
+} | {name: _plain(name) for name in FUNCTIONS}  # fmt: skip
 
 
 class _ScalarTrace(Trace):
@@ -164,7 +165,7 @@ def trace_scalars(
 _MEANING: dict[str, Callable[..., Any]] = {
     "add": ew.add, "sub": ew.subtract, "mul": ew.multiply, "div": ew.divide, "abs": ew.absolute, "max": ew.maximum, "min": ew.minimum,
     "lt": ew.less, "le": ew.less_equal, "eq": ew.equal, "select": ew.where, "and": ew.TABLE["logical_and"], "or": ew.logical_or,
-    "not": ew.TABLE["logical_not"], "sqrt": ew.sqrt, "exp": ew.exp, "log": ew.log, "sin": ew.sin, "cos": ew.cos, "tanh": ew.tanh,
+    "not": ew.TABLE["logical_not"], **{name: ew.TABLE[name] for name in FUNCTIONS},
 }  # fmt: skip
 
 

@@ -13,7 +13,8 @@ import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, LANEWISE, OPERATIONS, Graph, Node, Offset, ordered, reads
+from diffsim.elementwise.table import FUNCTIONS
+from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, OPERATIONS, Graph, Node, Offset, ordered, reads
 
 COSTLY = 32
 """Least cost that a shared value must save. Cheaper values are differentiated at each use, which needs fewer sums over neighbours."""
@@ -27,8 +28,7 @@ def operation_cost(node: Node) -> int:
 
 
 _COSTS = {
-    name: 60 if any(f"{{call}}{function}(" in each.source for function in LANEWISE) else 16 if name in ("div", "sqrt") else 2
-    for name, each in OPERATIONS.items()
+    name: 16 if name in ("div", "sqrt") else 60 if name in FUNCTIONS or "{call}" in each.source else 2 for name, each in OPERATIONS.items()
 }
 
 

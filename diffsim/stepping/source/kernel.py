@@ -13,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 from diffsim.boundary import Ghost, Rules, ghosts
+from diffsim.elementwise.source import ENGINE
 from diffsim.engine import cells_of, expression, lanes_of, language, shared_kernel, tile_of
-from diffsim.expr.graph import LANEWISE, Graph, Node
+from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import (
     CellLoader,
     ExpressionWriter,
@@ -26,6 +27,7 @@ from diffsim.expr.source import (
     identifier,
     literal,
     row_start,
+    with_functions,
 )
 from diffsim.mesh.field import Slim
 from diffsim.stepping.ir.program import Nest, Place, PointGather, PointScatter, Program, Strip, Total
@@ -170,7 +172,7 @@ class Kernel(ABC):
         """The kernel as readable Taichi source."""
         if not self.text.lines:
             self._write()
-        return str(self.text)
+        return with_functions(str(self.text))
 
     @abstractmethod
     def _write(self) -> None:
@@ -206,7 +208,7 @@ class Kernel(ABC):
         for lane in range(1, self.lanes):
             namespace[f"splice_{lane}"] = _splice(element, lane)
         namespace["tile_from"] = _tile_from(element)
-        for function in LANEWISE if self.lanes > 1 else ():
+        for function in (*ENGINE, "floor") if self.lanes > 1 else ():
             namespace[f"tile_{function}"] = _lanewise(getattr(ti, function), element)
         return namespace
 

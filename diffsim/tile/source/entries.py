@@ -13,60 +13,26 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.elementwise import source as functions
+from diffsim.elementwise.source import ENGINE, Dialect
+from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import TileError
 from diffsim.tile.source.values import TYPES
 
-LANE: Mapping[str, str] = {
-    "exp": "ti.exp({0})",
-    "log": "ti.log({0})",
-    "sin": "ti.sin({0})",
-    "cos": "ti.cos({0})",
-    "tan": "ti.tan({0})",
-    "tanh": "ti.tanh({0})",
-    "asin": "ti.asin({0})",
-    "acos": "ti.acos({0})",
-    "atan2": "ti.atan2({0}, {1})",
-    "pow": "ti.pow({0}, {1})",
-}
-"""Functions of a lane: their names in a kernel end with the letter of the type."""
+_DIALECTS = {k: Dialect(f"{{name}}_{k}", f"{{name}}_{k}", f"V_{k}(F_{k}({{value}}))") for k in "fd"}
 REGISTER: Mapping[str, tuple[str, ...]] = {
     "nan": ("return (x - x) / (x - x)",),
     "inf": ("return x / (x - x)",),
-    "minus_inf": ("return -1.0 * x / (x - x)",),
-    "abs": ("return ti.max(x, {0} - x)",),
+    "minus_inf": ("return ({0} - x) / (x - x)",),
     "trunc": ("return ti.select(x < {0}, {0} - ti.floor({0} - x), ti.floor(x))",),
     "rint": (
         "r = ti.floor(x)",
-        "even = r == ti.floor(r * {half}) * {two}",
-        "return ti.select((x - r > {half}) | ((x - r == {half}) & (even == 0)), r + {1}, r)",
-    ),
-    "sign": ("return ti.select(x > {0}, {1}, ti.select(x < {0}, {0} - {1}, x))",),
-    "log1p": ("u = {1} + x", "return ti.select(u == {1}, x, ti.select(u - u == {0}, x * log_{k}(u) / (u - {1}), log_{k}(u)))"),
-    "expm1": (
-        "u = exp_{k}(x)",
-        "v = ti.select(u == {1}, {two}, u)",
-        "found = ti.select(u - {1} == {0} - {1}, {0} - {1}, (u - {1}) * x / log_{k}(v))",
-        "return ti.select(u == {1}, x, ti.select(u - u == {0}, found, u))",
-    ),
-    "sinh": ("m = expm1_{k}(abs_{k}(x))", "s = {half} * (m + m / (m + {1}))", "return ti.select(m - m == {0}, sign_{k}(x) * s, x * m)"),
-    "cosh": ("e = exp_{k}(abs_{k}(x))", "return {half} * (e + {1} / e)"),
-    "asinh": (
-        "a = abs_{k}(x)",
-        "b = ti.select(a > {big}, {1}, a)",
-        "found = log1p_{k}(b + b * b / ({1} + ti.sqrt({1} + b * b)))",
-        "return sign_{k}(x) * ti.select(a > {big}, log_{k}(a) + {log2}, found)",
-    ),
-    "acosh": ("return log_{k}(x + ti.sqrt(x - {1}) * ti.sqrt(x + {1}))",),
-    "atanh": ("return {half} * log1p_{k}({two} * x / ({1} - x))",),
-    "cbrt": (
-        "a = abs_{k}(x)",
-        "r = exp_{k}(log_{k}(ti.select(a == {0}, {1}, a)) / {three})",
-        "r = r - (r * r * r - a) / ({three} * r * r)",
-        "return ti.select((a == {0}) | ((a - a == {0}) == 0), x, sign_{k}(x) * r)",
+        "even = r == ti.floor(r * {0.5}) * {2}",
+        "return ti.select((x - r > {0.5}) | ((x - r == {0.5}) & (even == 0)), r + {1}, r)",
     ),
     "hypot": (
-        "a = abs_{k}(x)",
-        "b = abs_{k}(y)",
+        "a = {abs}(x)",
+        "b = {abs}(y)",
         "m = ti.max(a, b)",
         "n = ti.min(a, b) / ti.select(m == {0}, {1}, m)",
         "found = ti.select((m == {0}) | ((m - m == {0}) == 0), m, m * ti.sqrt({1} + n * n))",
@@ -74,35 +40,31 @@ REGISTER: Mapping[str, tuple[str, ...]] = {
     ),
     "logaddexp": (
         "m = ti.select(x > y, x, y)",
-        "d = {0} - abs_{k}(x - y)",
-        "return ti.select(x == y, m + {log2}, m + log1p_{k}(exp_{k}(d)))",
+        "d = {0} - {abs}(x - y)",
+        f"return ti.select(x == y, m + {{{float(np.log(2.0))!r}}}, m + {{log1p}}({{exp}}(d)))",
     ),
 }
-"""Functions of registers: lines with numbers of the type in braces and `{{k}}`, the letter of the type. They call one another."""
-_NUMBERS = {"0": 0.0, "1": 1.0, "two": 2.0, "three": 3.0, "half": 0.5, "big": 1e9, "log2": float(np.log(2.0))}
-_TWO = ("atan2", "pow", "hypot", "logaddexp")
+"""Functions of registers beside those of `diffsim.elementwise`, in the same language."""
+_ONE_LANE = {"minus_inf": ("return {0} - x / (x - x)",)}
 
 
 def library(body: str, lanes: int) -> str:
     """Source of the functions that a kernel calls."""
-    written: dict[str, str] = {}
-
-    def need(source: str) -> None:
-        for name in (*LANE, *REGISTER):
-            for k in "fd":
-                if f"{name}_{k}(" in source and f"{name}_{k}" not in written:
-                    written[f"{name}_{k}"] = ""
-                    text = _function(name, k, lanes)
-                    need(text.partition("\n")[2])
-                    del written[f"{name}_{k}"]
-                    written[f"{name}_{k}"] = text
-        for a in TYPES:
-            for b in TYPES:
-                if f"cast_{a}_{b}(" in source:
-                    written[f"cast_{a}_{b}"] = _in_lanes(f"cast_{a}_{b}", f"ti.cast({{0}}, {TYPES[b]})", 1, lanes)
-
-    need(body)
-    return "\n".join(f"@ti.func\n{text}" for text in written.values())
+    own = {**REGISTER, **(_ONE_LANE if lanes == 1 else {})}
+    found = "\n".join(functions.library(body, dialect, own, ("hypot", "logaddexp")) for dialect in _DIALECTS.values())
+    lane = [
+        _in_lanes(dialect.call(name), f"ti.{name}({', '.join(('{0}', '{1}')[:count])})", count, lanes)
+        for dialect in _DIALECTS.values()
+        for name, count in ENGINE.items()
+        if f"{dialect.call(name)}(" in body + found
+    ]
+    casts = [
+        _in_lanes(f"cast_{a}_{b}", f"ti.cast({{0}}, {TYPES[b]})", 1, lanes)
+        for a in TYPES
+        for b in TYPES
+        if f"cast_{a}_{b}(" in body + found
+    ]
+    return "\n".join([*(f"@ti.func\n{text}" for text in (*lane, *casts)), found])
 
 
 def _in_lanes(name: str, template: str, count: int, lanes: int) -> str:
@@ -112,18 +74,7 @@ def _in_lanes(name: str, template: str, count: int, lanes: int) -> str:
     return f"def {name}({', '.join(names)}):\n    return {found}\n"
 
 
-def _function(name: str, k: str, lanes: int) -> str:
-    if name in LANE:
-        return _in_lanes(f"{name}_{k}", LANE[name], 2 if name in _TWO else 1, lanes)
-    numbers = {key: f"V_{k}(F_{k}({value!r}))" for key, value in _NUMBERS.items()}
-    lines = [line.replace("{k}", k) for line in REGISTER[name]]
-    for key, value in numbers.items():
-        lines = [line.replace("{" + key + "}", value) for line in lines]
-    if lanes == 1 and name == "minus_inf":
-        lines = [f"return {numbers['0']} - x / (x - x)"]
-    lines = [line.replace("-1.0 * x", f"({numbers['0']} - x)") for line in lines]
-    return f"def {name}_{k}({'x, y' if name in _TWO else 'x'}):\n" + "\n".join(f"    {line}" for line in lines) + "\n"
-
+_IN_PLACE = Dialect("{name}_{{k}}", "{name}_{{k}}", "V_{{k}}(F_{{k}}({value}))")
 
 # templates: {0}, {1}, {2} are operands in the type of the computation, {k} its letter, {zero} and {one} its numbers
 
@@ -148,33 +99,9 @@ FLOATING: Mapping[str, str] = {
     "fmod": "({0} - trunc_{k}({0} / {1}) * {1})",
     "floor_divide": "ti.floor({0} / {1})",
     "reciprocal": "({one} / {0})",
-    "sqrt": "ti.sqrt({0})",
-    "cbrt": "cbrt_{k}({0})",
     "hypot": "hypot_{k}({0}, {1})",
-    "exp": "exp_{k}({0})",
-    "exp2": "pow_{k}({two}, {0})",
-    "expm1": "expm1_{k}({0})",
-    "log": "log_{k}({0})",
-    "log2": "(log_{k}({0}) * {per_log2})",
-    "log10": "(log_{k}({0}) * {per_log10})",
-    "log1p": "log1p_{k}({0})",
     "logaddexp": "logaddexp_{k}({0}, {1})",
     "logaddexp2": "(logaddexp_{k}({0} * {log2}, {1} * {log2}) * {per_log2})",
-    "sin": "sin_{k}({0})",
-    "cos": "cos_{k}({0})",
-    "tan": "tan_{k}({0})",
-    "arcsin": "asin_{k}({0})",
-    "arccos": "acos_{k}({0})",
-    "arctan": "atan2_{k}({0}, {one})",
-    "arctan2": "atan2_{k}({0}, {1})",
-    "sinh": "sinh_{k}({0})",
-    "cosh": "cosh_{k}({0})",
-    "tanh": "tanh_{k}({0})",
-    "arcsinh": "asinh_{k}({0})",
-    "arccosh": "acosh_{k}({0})",
-    "arctanh": "atanh_{k}({0})",
-    "deg2rad": "({0} * {degree})",
-    "rad2deg": "({0} * {per_degree})",
     "heaviside": "ti.select({0} == {zero}, {1}, ti.select({0} > {zero}, {one}, ti.select({0} < {zero}, {zero}, {0})))",
     "copysign": "(abs_{k}({0}) * ti.select(({1} < {zero}) | (({1} == {zero}) & ({one} / {1} < {zero})), {zero} - {one}, {one}))",
     "power": "pow_{k}({0}, {1})",
@@ -185,6 +112,9 @@ FLOATING: Mapping[str, str] = {
     "trunc": "trunc_{k}({0})",
     "rint": "rint_{k}({0})",
     "scale": "ti.select(({0} == {zero}) & (({1} - {1} == {zero}) == 0), {zero}, {0} * {1})",
+} | {
+    name: _IN_PLACE.expression(name, each.source, dict(zip("xy"[: each.count], ("{0}", "{1}"), strict=False)))
+    for name, each in FUNCTIONS.items()
 }
 """On floating-point numbers, in the type of the result."""
 WHOLE: Mapping[str, str] = {
@@ -293,11 +223,7 @@ def numbers(kind: str, number: Callable[[Any, str], str]) -> dict[str, str]:
     if kind in "fd":
         log2 = float(np.log(2.0))
         found |= {
-            "two": number(2.0, kind),
             "log2": number(log2, kind),
             "per_log2": number(1 / log2, kind),
-            "per_log10": number(1 / float(np.log(10.0)), kind),
-            "degree": number(float(np.pi / 180), kind),
-            "per_degree": number(float(180 / np.pi), kind),
         }
     return found
