@@ -149,7 +149,9 @@ def curl(u: Symbol | Vector, order: int = 2) -> Any:
         return vector([-diff(u, 1, order), diff(u, 0, order)])
     if isinstance(u, Components) and u.layout.rank == 1 and not u.layout.axes.isdigit():
         terms = curl_terms(u.layout.axes, u.layout.keys)
-        found = {c: add([sign * diff(u[read], axis, order) for sign, axis, read in each]) for c, each in terms.items()}
+        slopes = {c: [(sign, diff(u[read], axis, order)) for sign, axis, read in each] for c, each in terms.items()}
+        found = {c: first if sign > 0 else -first for c, ((sign, first), *_) in slopes.items()}
+        found |= {c: found[c] - second for c, (_, *others) in slopes.items() for _, second in others}  # the second sign is -
         return Components(vector_layout(u.layout.axes, tuple(found)), found)
     u = _checked(u, "curl")
     if len(u) == 1:
