@@ -43,6 +43,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.engine import init
 from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
+from diffsim.stepping.declare.groups import SymmetricTensor, Vector
 from diffsim.stepping.stages.newton import newton
 from diffsim.stepping.declare.points import Points
 from diffsim.stepping.stages.repeat import repeat
@@ -81,7 +82,9 @@ __all__ = [
     "Scene",
     "Simulation",
     "Solution",
+    "SymmetricTensor",
     "Variable",
+    "Vector",
     "__version__",
     "certify",
     "check_grads",

@@ -1,6 +1,7 @@
 """Time steps from a rate: a step calls one of them instead of writing its stages.
 
-A rate is a function of the state, `rate({"u": u}) -> {"u": du_dt}`. The state is a dict of fields of the step. Intermediate states are
+A rate is a function of the state, `rate({"u": u}) -> {"u": du_dt}`. The state is a dict of fields of the step, vectors
+and tensors among them. Intermediate states are
 stored, so that a neighbour's value is read and not computed again. They have the boundary rule and the location of their field. Each
 method evaluates the rate once a stage.
 
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from diffsim.errors import TraceError
+from diffsim.expr.components import Components
 from diffsim.expr.symbol import Symbol
 from diffsim.linear import Method
 from diffsim.stepping.stages.solve import solve
@@ -28,8 +30,8 @@ from diffsim.stepping.trace.stages import stage
 
 __all__ = ["adams_bashforth2", "euler", "imex_ars222", "imex_euler", "leapfrog", "rk4", "ssp_rk2", "ssp_rk3"]
 
-State: TypeAlias = Mapping[str, Symbol]
-Rate: TypeAlias = Callable[[dict[str, Symbol]], Mapping[str, Symbol]]
+State: TypeAlias = Mapping[str, Any]
+Rate: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
 Operators: TypeAlias = Mapping[str, Callable[[Symbol], Symbol]]
 
 
@@ -396,7 +398,7 @@ def _stored(values: State, state: State) -> dict[str, Symbol]:
 
 
 def _rates(rate: Rate, state: State) -> dict[str, Symbol]:
-    if not isinstance(state, Mapping) or not state or not all(isinstance(u, Symbol) for u in state.values()):
+    if not isinstance(state, Mapping) or not state or not all(isinstance(u, (Symbol, Components)) for u in state.values()):
         raise TraceError(f"state = {type(state).__name__}, expected a dict of fields of the step; write it like {{'u': u}}")
     return _matching("the rate", rate(dict(state)), state)
 

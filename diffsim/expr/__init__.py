@@ -1,5 +1,6 @@
 """The expression graph: nodes, operators, derivatives, and their Taichi source."""
 
+from diffsim.expr.components import Components
 from diffsim.expr.functions import (
     arccos,
     arccosh,
@@ -41,10 +42,11 @@ from diffsim.expr.limiters import mc, minmod, muscl, superbee, van_albada, van_l
 from diffsim.expr.operators import diff, diff_centred, interpolate, laplacian
 from diffsim.expr.reductions import max, mean, min, sum
 from diffsim.expr.symbol import Symbol
-from diffsim.expr.vectors import curl, div, grad, strain
+from diffsim.expr.vectors import curl, diagonal, div, grad, interpolate_to, strain
 
 __all__ = [
     "OPERATIONS",
+    "Components",
     "Graph",
     "Node",
     "Symbol",
@@ -61,6 +63,7 @@ __all__ = [
     "cosh",
     "curl",
     "deg2rad",
+    "diagonal",
     "diff",
     "diff_centred",
     "div",
@@ -73,6 +76,7 @@ __all__ = [
     "floor",
     "grad",
     "interpolate",
+    "interpolate_to",
     "laplacian",
     "log",
     "log1p",

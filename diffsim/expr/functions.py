@@ -13,7 +13,7 @@ import numpy as np
 from diffsim.elementwise.function import Function
 from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import TraceError
-from diffsim.expr.symbol import Operand, Symbol
+from diffsim.expr.symbol import Operand, Several, Symbol
 
 
 def where(condition: Symbol, a: Operand, b: Operand) -> Symbol:
@@ -419,6 +419,8 @@ def arctan2(y: Operand, x: Operand) -> Symbol:
 
 def field_of(value: Symbol, what: str) -> Symbol:
     """The value if it is a field, or an expression of fields, of a step."""
+    if isinstance(value, Several):
+        raise TraceError(f"{what}() of a vector or a tensor, expected one field of the step; take its components, as in v['x']")
     if not isinstance(value, Symbol):
         raise TraceError(f"{what}() of a {type(value).__name__}, expected a field of the step; compute numbers with math or NumPy")
     return value

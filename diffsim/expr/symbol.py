@@ -34,6 +34,12 @@ SIGNS = {
 """Operation of the graph -> its form in a step."""
 
 
+class Several:
+    """A group of expressions, whose own operators combine it with one expression."""
+
+    __slots__ = ()
+
+
 class Symbol:
     """A symbolic field or an expression of symbolic fields.
 
@@ -170,16 +176,16 @@ class Symbol:
         return self.like(self.node, tuple(1 - p if a == axis and p is not None else p for a, p in enumerate(self.location)))
 
     def __add__(self, other: Operand) -> Symbol:
-        return self.combine("add", other)
+        return NotImplemented if isinstance(other, Several) else self.combine("add", other)
 
     def __sub__(self, other: Operand) -> Symbol:
-        return self.combine("sub", other)
+        return NotImplemented if isinstance(other, Several) else self.combine("sub", other)
 
     def __mul__(self, other: Operand) -> Symbol:
-        return self.combine("mul", other)
+        return NotImplemented if isinstance(other, Several) else self.combine("mul", other)
 
     def __truediv__(self, other: Operand) -> Symbol:
-        return self.combine("div", other)
+        return NotImplemented if isinstance(other, Several) else self.combine("div", other)
 
     def __radd__(self, other: Operand) -> Symbol:
         return self._lift(other).combine("add", self)

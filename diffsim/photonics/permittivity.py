@@ -57,7 +57,8 @@ def permittivity(equation: Maxwell, eps: Medium, samples: int = 8) -> dict[str, 
     instance("equation", equation, Maxwell, "a diffsim.solvers.Maxwell", "give the equation of the simulation")
     grid, samples = equation.grid, whole("samples", samples, 1, 64)
     function = eps if callable(eps) else _lookup(equation, real_array("eps", eps, float))
-    places = {f"eps_{c}": equation.cell.location(f"E{c}") for c in equation.electric} if equation.anisotropic else {"eps": (0,) * grid.ndim}
+    centre = (0,) * grid.ndim
+    places = {name: field.location or centre for name, field in equation.parameters.items() if name.startswith("eps")}
     found = {}
     for name, location in places.items():
         middle = [
@@ -78,7 +79,7 @@ def permittivity(equation: Maxwell, eps: Medium, samples: int = 8) -> dict[str, 
                 moment[axis] += o * values / widths[axis]
         mean, inverse = mean / samples**grid.ndim, inverse / samples**grid.ndim
         component = name.partition("_")[2]
-        along = equation.cell.axes.find(component) if component else -1
+        along = equation.axes.find(component) if component else -1
         length = (moment**2).sum(axis=0)
         across = moment[along] ** 2 / np.where(length > 0, length, 1.0) if along >= 0 else 0.0
         found[name] = 1 / (across * inverse + (1 - across) / mean)

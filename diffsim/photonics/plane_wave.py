@@ -61,7 +61,7 @@ def plane_wave(
     """
     equation, wave = uniform(equation), signal_of(signal).real.astype(float)
     axis, sign, e = _directions(equation, direction, component)
-    grid, axes = equation.grid, equation.cell.axes
+    grid, axes = equation.grid, equation.axes
     inside = _inside(equation, f"E{e}", low, high)
     first, last = np.flatnonzero(inside[axis])[[0, -1]]
     cells = np.arange(grid.shape[axis])
@@ -118,7 +118,7 @@ class _Currents:
 def _moved(values: Array, number: int, cells: int, equation: Maxwell) -> Array:
     """Values so many cells further along an axis; 0 beyond a conductor."""
     found = np.roll(values, -cells, number)
-    if equation.cell.walls[number] != "periodic":
+    if equation.walls[number] != "periodic":
         found[(slice(None),) * number + (slice(-cells, None) if cells > 0 else slice(0, -cells),)] = 0.0
     return found
 
@@ -139,12 +139,12 @@ def _line(wave: Array, cells: int, courant: float) -> Array:
 
 def _directions(equation: Maxwell, direction: str, component: str | None) -> tuple[int, int, str]:
     """The axis, 1 or -1, and the component of E."""
-    known = [sign + axis for axis in equation.cell.axes for sign in "+-"]
+    known = [sign + axis for axis in equation.axes for sign in "+-"]
     sign, along = one_of("direction", direction, known)
     possible = [c for c in equation.electric if c != along]
     if component is None and len(possible) > 1:
         raise ParameterError(f"component = None of a wave along {along}, expected one of {', '.join(possible)}; choose its polarisation")
-    return equation.cell.axes.index(along), 1 if sign == "+" else -1, one_of("component", component or possible[0], possible)
+    return equation.axes.index(along), 1 if sign == "+" else -1, one_of("component", component or possible[0], possible)
 
 
 def _inside(equation: Maxwell, name: str, low: Sequence[float], high: Sequence[float]) -> list[Array]:
@@ -155,10 +155,10 @@ def _inside(equation: Maxwell, name: str, low: Sequence[float], high: Sequence[f
     for axis, values in enumerate(nodes(equation, name)):
         near = 1e-9 * grid.spacing[axis]
         part = ((values >= low[axis] - near) & (values <= high[axis] + near)).astype(float)
-        ends = equation.cell.walls[axis] != "periodic" and (part[0] or part[-1])
+        ends = equation.walls[axis] != "periodic" and (part[0] or part[-1])
         if ends or not part.any():
             raise ShapeError(
-                f"box from {low[axis]:g} to {high[axis]:g} along {equation.cell.axes[axis]}, expected values between {values[0]:g} and "
+                f"box from {low[axis]:g} to {high[axis]:g} along {equation.axes[axis]}, expected values between {values[0]:g} and "
                 f"{values[-1]:g}; leave a cell free at both sides"
             )
         found.append(part)

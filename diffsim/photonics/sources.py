@@ -91,14 +91,14 @@ def uniform(equation: Maxwell) -> Maxwell:
 
 def axis_of(equation: Maxwell, axis: str) -> int:
     """The number of an axis by its letter."""
-    if not isinstance(axis, str) or len(axis) != 1 or axis not in equation.cell.axes:
-        raise ParameterError(f"axis = {axis!r}, expected one of {', '.join(equation.cell.axes)}; give one of the grid")
-    return equation.cell.axes.index(axis)
+    if not isinstance(axis, str) or len(axis) != 1 or axis not in equation.axes:
+        raise ParameterError(f"axis = {axis!r}, expected one of {', '.join(equation.axes)}; give one of the grid")
+    return equation.axes.index(axis)
 
 
 def nodes(equation: Maxwell, name: str) -> list[Array]:
     """Coordinates along each axis of the values of a component such as "Ez"."""
-    return [equation.grid.coordinates(axis, place) for axis, place in enumerate(equation.cell.location(name))]
+    return [equation.grid.coordinates(axis, place) for axis, place in enumerate(equation.states[name].location or ())]
 
 
 def nearest(values: Array, at: float) -> int:

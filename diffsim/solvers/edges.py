@@ -1,8 +1,8 @@
-"""The absorbing layer that solvers have as an option."""
+"""The absorbing layer that solvers have as an option, and its memory variables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,9 +10,11 @@ import numpy as np
 from diffsim.base.arguments import positive
 from diffsim.boundary import Boundary, OddImage, per_axis
 from diffsim.errors import ParameterError
+from diffsim.expr.symbol import Symbol
 from diffsim.layers import CPML
 from diffsim.layers.cells import cells_of_sides
 from diffsim.mesh.grid import Grid
+from diffsim.stepping.declare.equation import Variable
 from diffsim.typing import Natural
 
 Layer: TypeAlias = Natural | tuple[Natural | tuple[Natural, Natural], ...]
@@ -73,3 +75,34 @@ def layer_of(grid: Grid, dt: float, cells: Layer, speed: float | None, frequency
     speed = positive("layer_speed", speed, "give the largest wave speed in the layer, m/s", "m/s")
     frequency = positive("layer_frequency", frequency, "give the dominant frequency of the waves, Hz", "Hz")
     return CPML(grid, dt, sides, speed, frequency)
+
+
+def memories(layer: CPML, axes: str, derivatives: Iterable[tuple[str, str, Variable]]) -> dict[str, Variable]:
+    """The memory variable of each derivative across a layer: `psi_vx_y` of ∂vx/∂y.
+
+    Args:
+        layer: of the equation.
+        axes: letters of its axes.
+        derivatives: of which field, along which axis, and a field that lies where the derivative does.
+    """
+    numbered = ((name, along, axes.index(along), there) for name, along, there in derivatives)
+    return {f"psi_{name}_{along}": layer.memory(axis, there.location) for name, along, axis, there in numbered if any(layer.cells[axis])}
+
+
+class Stretched:
+    """Derivatives of a step, taken along the coordinates of a layer where it has memory variables for them.
+
+    Attributes:
+        following: the next values of those memory variables.
+    """
+
+    def __init__(self, layer: CPML, axes: str, now: Mapping[str, Symbol]) -> None:
+        self.layer, self.axes, self.now = layer, axes, now
+        self.following: dict[str, Symbol] = {}
+
+    def __call__(self, derivative: Symbol, name: str, along: str) -> Symbol:
+        """The derivative of a field along an axis, given on the grid."""
+        memory = f"psi_{name}_{along}"
+        if memory in self.now:
+            derivative, self.following[memory] = self.layer.stretch(derivative, self.axes.index(along), self.now[memory])
+        return derivative

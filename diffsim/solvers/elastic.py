@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from diffsim.base.arguments import flag, one_of
+from diffsim.expr.components import Components
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.air import far_from_air, stress_slope, velocity_slope
-from diffsim.solvers.edges import Layer, layer_of, taken_at
+from diffsim.solvers.edges import Layer, Stretched, layer_of, memories, taken_at
 from diffsim.solvers.moduli import check_contrast, check_solid, largest_eigenvalue, moduli_of, normal_modulus
 from diffsim.solvers.stability import check_common, check_step, staggered_number
-from diffsim.solvers.staggered import Side, sides_of, staggered, stress
+from diffsim.solvers.staggered import Side, axes_of, edges_of, sides_of
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
+from diffsim.stepping.declare.groups import SymmetricTensor, Vector
 from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
@@ -106,21 +108,19 @@ class Elastic(Equation):
         boundary: Side | Sequence[Side] = "zero",
     ) -> None:
         dt = check_common(grid, dt)
-        self.cell = cell = staggered(grid.ndim)
+        self.axes = axes = axes_of(grid.ndim)
         self.grid, self.dt, self.order = grid, dt, int(one_of("order", order, (2, 4, 6, 8)))
         self.surface, self.anisotropy, self.pressure = flag("surface", surface), flag("anisotropy", anisotropy), flag("pressure", pressure)
         outside = sides_of(boundary, grid.ndim, self.surface)
         self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken_at(outside, self.surface))
-        self.axes = cell.axes
-        self._symmetry = self.axes[0] if self.anisotropy else ""
-        self._far = {"centre": [], **cell.edges} if self.surface and self.order > 2 else {}  # where it matters how far air is
-        self.states = {name: Variable(outside, place, unit) for name, (place, unit) in cell.components.items()}
-        for name, across, place in cell.derivatives:  # a memory variable for each derivative across a layer
-            if any(self.layer.cells[self.axes.index(across)]):
-                self.states[f"psi_{name}_{across}"] = self.layer.memory(self.axes.index(across), place)
+        v, s = Vector(axes, outside, unit="m/s"), SymmetricTensor(axes, outside, unit="Pa")
+        self.states = {"v": v, "s": s}
+        self.states |= memories(self.layer, axes, [(s.layout.name("s", i, j), j, v[i]) for i in axes for j in axes])
+        self.states |= memories(self.layer, axes, [(f"v{i}", j, s[i, j]) for i in axes for j in axes])
         if self.pressure:
             self.states["p"] = Variable(outside, unit="Pa")
-        self.forcings = (*(f"f{a}" for a in self.axes), *(f"m{pair}" for pair in cell.pairs))
+        self.forcings = {"f": v, "m": s}
+        self._far = {"centre": [], **edges_of(axes)} if self.surface and self.order > 2 else {}  # where it matters how far air is
         units = {"vp": "m/s", "vs": "m/s", "rho": "kg/m³"}
         if self.anisotropy:
             units |= dict.fromkeys(("epsilon", "delta", "gamma")[: grid.ndim], "")
@@ -130,47 +130,36 @@ class Elastic(Equation):
             self.profiles = {"ground": Profile(0, np.minimum(np.arange(grid.shape[0]), 1.0))}
             self.coefficient_boundaries = {f"far_{place}": outside for place in self._far}
 
-    def coefficients(self, vp: Symbol, vs: Symbol, rho: Symbol, **others: Symbol) -> dict[str, Symbol]:
+    def coefficients(self, vp: Symbol, vs: Symbol, rho: Symbol, **others: Symbol) -> dict[str, Any]:
         if self.surface:
             rho = rho * others.pop("ground")
         far = {f"far_{place}": far_from_air(rho, self.order // 2, edge) for place, edge in self._far.items()}
-        return moduli_of(self.cell, vp, vs, rho, others) | far
+        return moduli_of(self.axes, vp, vs, rho, others) | far
 
-    def step(self, **now: Symbol) -> dict[str, Symbol]:
-        dt = self.dt
-        v: dict[str, Symbol] = {}
-        new: dict[str, Symbol] = {}
+    def step(self, v: Components, s: Components, b: Components, mu: Components, f: Components, m: Components, **now: Any) -> dict[str, Any]:
+        dt, axes = self.dt, self.axes
+        stretched = Stretched(self.layer, axes, now)
 
-        def stretched(name: str, across: str, slope: Symbol) -> Symbol:
-            memory = f"psi_{name}_{across}"
-            if memory in self.states:
-                slope, new[memory] = self.layer.stretch(slope, self.axes.index(across), now[memory])
-            return slope
+        def far(i: str, j: str) -> Symbol | None:
+            return now.get(s.layout.name("far", i, j), now.get("far_centre"))
 
-        def far(a: str, b: str) -> Symbol | None:
-            return now.get(f"far_{stress(a, b)[1:]}", now.get("far_centre"))
+        def pull(i: str, j: str) -> Symbol:  # ∂_j σ_ij
+            return stretched(stress_slope(s[i, j], axes.index(j), self.order, far(i, j)), s.layout.name("s", i, j), j)
 
-        def pull(a: str, b: str) -> Symbol:  # ∂_b σ_ab
-            name = stress(a, b)
-            return stretched(name, b, stress_slope(now[name], self.axes.index(b), self.order, far(a, b)))
+        def rate(i: str, j: str) -> Symbol:  # ∂_j v_i
+            return stretched(velocity_slope(v[i], axes.index(j), self.order, far(i, j)), f"v{i}", j)
 
-        def rate(a: str, b: str) -> Symbol:  # ∂_b vₐ
-            return stretched(f"v{a}", b, velocity_slope(v[a], self.axes.index(b), self.order, far(a, b)))
+        v = stage(v + dt * b * v.each(lambda i: add([pull(i, j) for j in axes])), boundary=v)
+        growth = {i: rate(i, i) for i in axes}
 
-        pulls = {a: add([pull(a, b) for b in self.axes]) for a in self.axes}
-        for a in self.axes:
-            v[a] = stage(now[f"v{a}"] + dt * now[f"b_{a}"] * pulls[a], boundary=now[f"v{a}"])
-            new[f"v{a}"] = v[a] + dt * now[f"b_{a}"] * now[f"f{a}"]
-        growth = {a: rate(a, a) for a in self.axes}
-        for pair, (a, b) in self.cell.pairs.items():
-            if a == b:
-                change = add([now[normal_modulus(a, c, self._symmetry)] * growth[c] for c in self.axes])
-            else:
-                change = now[f"mu_{pair}"] * (rate(a, b) + rate(b, a))
-            new[f"s{pair}"] = now[f"s{pair}"] + dt * (change - now[f"m{pair}"])
-        if self.pressure:
-            new["p"] = (-1 / self.grid.ndim) * add([new[f"s{a}{a}"] for a in self.axes])
-        return new
+        def change(i: str, j: str) -> Symbol:  # Σ_kl C_ijkl ½ (∂_k v_l + ∂_l v_k)
+            if i != j:
+                return mu[i, j] * (rate(i, j) + rate(j, i))
+            return add([now[normal_modulus(i, k, axes[0] if self.anisotropy else "")] * growth[k] for k in axes])
+
+        s = s + dt * (s.each(change) - m)
+        pressure = {"p": (-1 / self.grid.ndim) * add([s[i, i] for i in axes])} if self.pressure else {}
+        return {"v": v + dt * b * f, "s": s} | stretched.following | pressure
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_solid(parameters, self.surface)

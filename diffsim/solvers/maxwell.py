@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffsim.base.arguments import flag, instance, positive
+from diffsim.expr.components import Components, vector_layout
 from diffsim.expr.operators import add, diff
-from diffsim.expr.symbol import Symbol
+from diffsim.expr.vectors import curl_terms
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.edges import Layer, layer_of, taken_at
+from diffsim.solvers.edges import Layer, Stretched, layer_of, memories, taken_at
 from diffsim.solvers.poles import Kind, light_limit, poles_of
 from diffsim.solvers.stability import check_sign, check_step
-from diffsim.solvers.yee import Polarisation, Wall, yee
+from diffsim.solvers.yee import Polarisation, Wall, held, to_edges, yee
 from diffsim.stepping.declare.equation import Equation, Variable
+from diffsim.stepping.declare.groups import Vector
 from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
@@ -99,65 +102,54 @@ class Maxwell(Equation):
     ) -> None:
         self.grid = instance("grid", grid, Grid, "a diffsim.Grid", "write it like diffsim.Grid((100, 200), 0.05)")
         self.dt = positive("dt", dt, "give the time step in units of length over the speed of light")
-        self.cell = cell = yee(polarisation, boundary, grid.ndim)
+        electric, self.walls = yee(polarisation, boundary, grid.ndim)
+        self.axes = axes = "zyx"[-grid.ndim :]
         wave = 1 / (20 * max(grid.smallest))
         if layer_frequency is not None:
             wave = positive("layer_frequency", layer_frequency, "give that of the waves")
-        self.layer = layer_of(grid, self.dt, layer, 1.0, wave, taken_at(cell.walls))
+        self.layer = layer_of(grid, self.dt, layer, 1.0, wave, taken_at(self.walls))
         self.lossy, self.anisotropic = flag("conductivity", conductivity), flag("anisotropic", anisotropic)
         self.poles = poles_of(poles, regions, grid)
-        self.electric, self.magnetic = cell.electric, cell.magnetic
-        names = [f"E{c}" for c in self.electric] + [f"H{c}" for c in self.magnetic]
-        self.states = {name: Variable(cell.rules(name), cell.location(name), "1") for name in names}
-        for name in names:  # a memory variable for each derivative across a layer, where the component lies that it drives
-            for _, axis, read in cell.curl(name):
-                if any(self.layer.cells[axis]):
-                    self.states[f"psi_{read}_{cell.axes[axis]}"] = self.layer.memory(axis, cell.location(name))
+        E = Vector(axes, {c: held(axes, self.walls, c) for c in electric}, "edges", "1", electric)
+        H = Vector(axes, held(axes, self.walls), "faces", "1", tuple(curl_terms(axes, electric)))
+        self.electric, self.magnetic = E.layout.keys, H.layout.keys
+        self.states = {"E": E, "H": H}
+        for name, there, read in (("H", E, self.magnetic), ("E", H, self.electric)):
+            slopes = [(f"{name}{r}", axes[axis], there[c]) for c, terms in curl_terms(axes, read).items() for _, axis, r in terms]
+            self.states |= memories(self.layer, axes, slopes)
         for pole in self.poles:
-            for name, c in pole.states(self.electric):
-                place = cell.location(f"E{c}")
-                self.states[name] = Variable("zero", place, region=pole.around(place, cell.walls))
-        self.forcings = tuple(f"J{c}" for c in self.electric)
-        eps = {f"eps_{c}": cell.location(f"E{c}") for c in self.electric} if self.anisotropic else {"eps": None}
-        self.parameters = {name: Variable(cell.medium, place, "1") for name, place in eps.items()}
-        self.parameters |= {"sigma": Variable(cell.medium, unit="1/T")} if self.lossy else {}
+            self.states = {**self.states, **pole.states(E, axes, self.walls)}
+        self.forcings = {"J": E}
+        medium = tuple("periodic" if wall == "periodic" else "mirror" for wall in self.walls)
+        self.parameters = {"eps": Vector(axes, medium, "edges", "1", electric) if self.anisotropic else Variable(medium, unit="1")}
+        self.parameters |= {"sigma": Variable(medium, unit="1/T")} if self.lossy else {}
         for pole in self.poles:
-            self.parameters |= {pole.wp: Variable(cell.medium, unit="1/T")}
+            self.parameters |= {pole.wp: Variable(medium, unit="1/T")}
             self.parameters |= {name: Variable(axes=(), unit="1/T") for name in pole.numbers}
 
-    def coefficients(self, **given: Symbol) -> dict[str, Symbol]:
-        found, at = {}, self.cell.at
-        for c in self.electric:
-            eps = given[f"eps_{c}"] if self.anisotropic else at(c, given["eps"])
-            loss = 0.5 * self.dt * at(c, given["sigma"]) if self.lossy else 0.0
-            found[f"push_{c}"] = self.dt / (eps + loss)
-            if self.lossy:
-                found[f"keep_{c}"] = (eps - loss) / (eps + loss)
-            for pole in self.poles:
-                found |= pole.coefficients(c, at(c, given[pole.wp] ** 2), given, self.dt)
+    def coefficients(self, **given: Any) -> dict[str, Any]:
+        eps = given["eps"] if self.anisotropic else to_edges(given["eps"], self.axes, self.electric)
+        loss = 0.5 * self.dt * to_edges(given["sigma"], self.axes, self.electric) if self.lossy else 0.0
+        found = {"push": self.dt / (eps + loss)} | ({"keep": (eps - loss) / (eps + loss)} if self.lossy else {})
+        for pole in self.poles:
+            found |= pole.coefficients(to_edges(given[pole.wp] ** 2, self.axes, self.electric), given, self.dt)
         return found
 
-    def step(self, **f: Symbol) -> dict[str, Symbol]:
-        out: dict[str, Symbol] = {}
-        for c in self.magnetic:
-            out[f"H{c}"] = stage(f[f"H{c}"] - self.dt * self._curl(f"H{c}", f, out), boundary=f[f"H{c}"])
-        for c in self.electric:
-            E, rate = f[f"E{c}"], self._curl(f"E{c}", f | out, out) - f[f"J{c}"]
-            for pole in self.poles:
-                current, following = pole.advance(c, E, f, self.dt)
-                rate, out = rate - current, out | following
-            out[f"E{c}"] = (f[f"keep_{c}"] * E if self.lossy else E) + f[f"push_{c}"] * rate
-        return out
+    def step(self, E: Components, H: Components, J: Components, push: Components, **f: Any) -> dict[str, Any]:
+        dt, axes, stretched = self.dt, self.axes, Stretched(self.layer, self.axes, f)
 
-    def _curl(self, name: str, f: Mapping[str, Symbol], out: dict[str, Symbol]) -> Symbol:
-        """The curl that drives a component, along the coordinates of the layer; the next values of its memory go to `out`."""
-        terms = []
-        for sign, axis, read in self.cell.curl(name):
-            psi, slope = f"psi_{read}_{self.cell.axes[axis]}", diff(f[read], axis)
-            if psi in f:
-                slope, out[psi] = self.layer.stretch(slope, axis, f[psi])
-            terms.append(sign * slope)
-        return add(terms)
+        def curl(name: str, u: Components) -> Components:  # along the coordinates of the layer
+            terms = curl_terms(axes, u.layout.keys)
+            slopes = {c: [sign * stretched(diff(u[r], axis), f"{name}{r}", axes[axis]) for sign, axis, r in terms[c]] for c in terms}
+            return vector_layout(axes, tuple(slopes)).each(lambda c: add(slopes[c]))
+
+        H = stage(H - dt * curl("E", E), boundary=H)
+        rate, currents = curl("H", H) - J, dict[str, Components]()
+        for pole in self.poles:
+            current, following = pole.advance(E, f, dt)
+            rate, currents = rate - current, currents | following
+        E = (f["keep"] * E if self.lossy else E) + push * rate
+        return {"E": E, "H": H} | stretched.following | currents
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         eps = [values for name, values in parameters.items() if name.startswith("eps")]

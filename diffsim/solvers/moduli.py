@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffsim.errors import ParameterError
+from diffsim.expr.components import Layout, vector_layout
 from diffsim.expr.functions import minimum, sqrt, where
 from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.solvers.stability import check_sign
-from diffsim.solvers.staggered import Staggered
+from diffsim.solvers.staggered import edges_of
 from diffsim.typing import Array
 
 STEEPEST = 20
@@ -21,18 +23,21 @@ ROUND_OFF = 1e-9
 """Relative, of moduli: a fluid may have epsilon = delta."""
 
 
-def moduli_of(cell: Staggered, vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]) -> dict[str, Symbol]:
-    """What a step multiplies with: moduli at centres, `mu_yx` and so on at edges, and the buoyancy `b_x` and so on at faces.
+def moduli_of(axes: str, vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]) -> dict[str, Any]:
+    """What a step multiplies with: moduli at centres, the vector `b` of buoyancies at faces, and the tensor `mu` at edges alone.
 
     Args:
-        cell: the grid's.
+        axes: letters of the axes of the grid.
         vp, vs, rho, thomsen: as in `stiffness`.
     """
-    c, symmetry = stiffness(vp, vs, rho, thomsen), cell.axes[0] if thomsen else ""
-    found = {name: c[name] for name in (normal_modulus(a, b, symmetry) for a in cell.axes for b in cell.axes)}
-    for pair, edge in cell.edges.items():
-        found[f"mu_{pair}"] = harmonic(c["c66" if "c66" in c and 0 not in edge else "c55"], edge)
-    return found | {f"b_{a}": buoyancy(rho, axis) for axis, a in enumerate(cell.axes)}
+    c, symmetry, edges = stiffness(vp, vs, rho, thomsen), axes[0] if thomsen else "", edges_of(axes)
+
+    def shear(i: str, j: str) -> Symbol:
+        edge = [axes.index(i), axes.index(j)]
+        return harmonic(c["c66" if "c66" in c and 0 not in edge else "c55"], edge)
+
+    found: dict[str, Any] = {name: c[name] for name in (normal_modulus(i, j, symmetry) for i in axes for j in axes)}
+    return found | {"mu": Layout(axes, 2, tuple(edges)).each(shear), "b": vector_layout(axes).each(lambda i: buoyancy(rho, axes.index(i)))}
 
 
 def stiffness(vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]) -> dict[str, Symbol]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffsim.base.arguments import one_of, plural, shown
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.expr.components import Components
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.stability import check_sign
+from diffsim.stepping.declare.groups import Vector
 from diffsim.typing import Array
 
 Kind: TypeAlias = Literal["drude", "lorentz"]
@@ -50,9 +52,11 @@ class Pole:
         """The inputs that are numbers."""
         return (f"gamma{self.number}", f"w{self.number}") if self.resonant else (f"gamma{self.number}",)
 
-    def states(self, electric: Sequence[str]) -> list[tuple[str, str]]:
-        """Names of its states, each with the component of E at which it lies."""
-        return [(f"{kind}{self.number}{c}", c) for kind in ("JP" if self.resonant else "J") for c in electric]
+    def states(self, E: Vector, axes: str, walls: Sequence[str]) -> dict[str, Vector]:
+        """Its states, which lie where E does, in the cells next to the pole."""
+        region = {c: self.around(there.location or (), walls) for c, there in E.parts.items()}
+        state = Vector(axes, "zero", "edges", components=E.layout.keys, region=region)
+        return dict.fromkeys([f"{kind}{self.number}" for kind in ("JP" if self.resonant else "J")], state)
 
     def around(self, location: Location, walls: Sequence[str]) -> Mask | None:
         """The places of a component of E next to which the pole exists."""
@@ -67,20 +71,21 @@ class Pole:
                 found = found | above
         return found
 
-    def coefficients(self, c: str, strength: Symbol, given: Mapping[str, Symbol], dt: float) -> dict[str, Symbol]:
-        """What `advance` needs for a component, from wp² where that lies."""
+    def coefficients(self, strength: Components, given: Mapping[str, Symbol], dt: float) -> dict[str, Any]:
+        """What `advance` needs, from wp² where E lies."""
         k, loss = self.number, 0.5 * dt * given[f"gamma{self.number}"]
-        found = {f"drive{k}{c}": dt * strength / (1 + loss), f"keep{k}": (1 - loss) / (1 + loss)}
+        found: dict[str, Any] = {f"drive{k}": dt * strength / (1 + loss), f"keep{k}": (1 - loss) / (1 + loss)}
         return found | ({f"pull{k}": dt * given[f"w{k}"] ** 2 / (1 + loss)} if self.resonant else {})
 
-    def advance(self, c: str, E: Symbol, f: Mapping[str, Symbol], dt: float) -> tuple[Symbol, dict[str, Symbol]]:
+    def advance(self, E: Components, f: Mapping[str, Any], dt: float) -> tuple[Components, dict[str, Components]]:
         """The current half a step later, and the next values of the pole's states."""
         k = self.number
-        J = f[f"keep{k}"] * f[f"J{k}{c}"] + f[f"drive{k}{c}"] * E
+        J = f[f"keep{k}"] * f[f"J{k}"] + f[f"drive{k}"] * E
         if not self.resonant:
-            return J, {f"J{k}{c}": J}
-        J = J - f[f"pull{k}"] * f[f"P{k}{c}"]
-        return J, {f"J{k}{c}": J, f"P{k}{c}": f[f"P{k}{c}"] + dt * J}
+            return J, {f"J{k}": J}
+        P = f[f"P{k}"]
+        J = J - f[f"pull{k}"] * P
+        return J, {f"J{k}": J, f"P{k}": P + dt * J}
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         """Raise `ParameterError` if its inputs are not physical, or it has a strength where it does not exist."""

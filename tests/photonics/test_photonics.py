@@ -52,11 +52,11 @@ def test_a_plane_wave_stays_in_its_box(name: str) -> None:
     strongest = 0.0
     for c in light.electric:
         field, inside = final[f"E{c}"], np.ones(shape, bool)
-        for axis, place in enumerate(light.cell.location(f"E{c}")):
+        for axis, place in enumerate(light.states[f"E{c}"].location):
             at = light.grid.coordinates(axis, place)
             inside &= ((at > box[0][axis] - 1e-9) & (at < box[1][axis] + 1e-9)).reshape([-1 if axis == k else 1 for k in range(len(shape))])
         assert np.abs(field[~inside]).max() < LEAK
-        along = light.cell.axes.index(direction[1])
+        along = light.axes.index(direction[1])
         middle = field[tuple(slice(5, -6) if k == along else slice(5, 7) for k in range(len(shape)))]
         spread = np.ptp(middle, axis=tuple(k for k in range(len(shape)) if k != along))
         assert spread.max() < LEAK

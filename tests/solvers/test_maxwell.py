@@ -35,8 +35,8 @@ def random_inputs(rng: np.random.Generator, equation: Maxwell) -> dict[str, Any]
     shape, found = equation.grid.shape, {}
     for name, state in equation.states.items():
         found[name] = rng.standard_normal(shape) * (1.0 if state.region is None else state.region)
-        for axis, (low, _) in enumerate(zip(equation.cell.rules(name), state.location, strict=True) if name[0] == "E" else ()):
-            if not low.joins and equation.cell.axes[axis] != name[1]:
+        for axis, (low, _) in enumerate(zip(state.boundary, state.location, strict=True) if name[0] == "E" else ()):
+            if not low.joins and equation.axes[axis] != name[1]:
                 found[name][(slice(None),) * axis + (-1,)] = 0.0  # on a conductor
     for name, parameter in equation.parameters.items():
         if parameter.axes == ():
@@ -54,7 +54,7 @@ def test_a_run_equals_numpy(name: str) -> None:
     equation, steps = made(shape, options), 7
     given = random_inputs(np.random.default_rng(3), equation)
     found = ds.Simulation(equation, precision="f64").run(given, steps).final
-    axes, periodic = equation.cell.axes, [wall == "periodic" for wall in equation.cell.walls]
+    axes, periodic = equation.axes, [wall == "periodic" for wall in equation.walls]
     fields = {name: given[name] for name in equation.states}
     plain = Plain(axes, equation.grid.spacing, equation.dt, periodic, equation.layer.cells, 0.7, fields)
 
@@ -100,7 +100,7 @@ def test_a_box_of_conductors_resonates_as_yee_says(name: str) -> None:
         if angle:
             wave = wave * np.sin(angle * np.arange(1, n + 1)).reshape([-1 if axis == each else 1 for each in range(len(shape))])
     omega = 2 / dt * math.asin(dt * math.sqrt(sum((math.sin(angle / 2) / s) ** 2 for angle, s in zip(angles, h, strict=True))))
-    at = [[equation.grid.coordinates(axis, place)[1] for axis, place in enumerate(equation.cell.location(state))]]
+    at = [[equation.grid.coordinates(axis, place)[1] for axis, place in enumerate(equation.states[state].location)]]
     box = ds.Simulation(equation, receivers={state: at}, precision="f64")
     trace = box.run({"eps": np.ones(shape), state: wave}, steps).traces[state][:, 0]
     expected = np.cos(omega * dt * (np.arange(steps + 1) + 0.5)) / math.cos(omega * dt / 2)  # since H is 0 half a step before
@@ -109,9 +109,9 @@ def test_a_box_of_conductors_resonates_as_yee_says(name: str) -> None:
 
 def energy(equation: Maxwell, given: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> float:
     """½ (E·εE + H⁻·H⁺ + (w P)²/ωp² + J⁻·J⁺/ωp²), from the states at a step and one step later."""
-    periodic, total = [wall == "periodic" for wall in equation.cell.walls], 0.0
+    periodic, total = [wall == "periodic" for wall in equation.walls], 0.0
     for c in equation.electric:
-        eps, wp2 = (at_edges(v, equation.cell.axes, c, periodic) for v in (given["eps"], given["wp1"] ** 2))
+        eps, wp2 = (at_edges(v, equation.axes, c, periodic) for v in (given["eps"], given["wp1"] ** 2))
         total += (eps * before[f"E{c}"] ** 2).sum()
         total += ((given["w1"] * before[f"P1{c}"]) ** 2 / wp2).sum() + (before[f"J1{c}"] * after[f"J1{c}"] / wp2).sum()
     return 0.5 * float(total + sum((before[f"H{c}"] * after[f"H{c}"]).sum() for c in equation.magnetic))
@@ -236,7 +236,7 @@ def test_plane_waves_do_not_come_back(angle: int) -> None:
     ky, kx = (k / math.hypot(*packet.k) for k in packet.k)
 
     def at(name: str, t: float) -> np.ndarray:
-        y, x = (grid.coordinates(axis, place) for axis, place in enumerate(light.cell.location(name)))
+        y, x = (grid.coordinates(axis, place) for axis, place in enumerate(light.states[name].location))
         return packet.pressure(y[:, None], x, t)
 
     half = -0.5 * light.dt

@@ -195,12 +195,12 @@ def _axis(equation: Maxwell, axis: str, at: float, key: str) -> str:
     along = equation.grid.coordinates(number)
     if not along[0] <= at <= along[-1]:
         raise SceneError(f"{key}.at: expected {along[0]:g} to {along[-1]:g}, found {at:g}; move it into the grid")
-    return equation.cell.axes[number]
+    return equation.axes[number]
 
 
 def _mode(equation: Maxwell, eps: Array, axis: str, at: float, frequency: float, order: int) -> Mode:
     """The mode of the waveguide that crosses a line across an axis."""
-    number = equation.cell.axes.index(axis)
+    number = equation.axes.index(axis)
     cell = int(np.abs(equation.grid.coordinates(number) - at).argmin())
     return slab_mode(equation, axis, np.take(eps, cell, axis=number), frequency, order)
 

@@ -59,4 +59,5 @@ def trace(equation: Equation, sources: Collection[str], wrt: Collection[str] | N
     graph = coefficients.graph
     active = {c for c, node in coefficients.outputs.items() if vjp(graph, {node: graph.const(1)}, set(wanted).__contains__)}
     active |= series.keys() & set(wanted)
-    return Traced(coefficients, initial, trace_step(equation, coefficients.placed, sources, active)), wanted
+    step = trace_step(equation, coefficients.placed, sources, active, coefficients.groups)
+    return Traced(coefficients, initial, step), wanted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from diffsim.base.arguments import instance, real_array, shown, whole
 from diffsim.boundary import Boundary, rules_of
 from diffsim.errors import ShapeError
+from diffsim.expr.components import Layout
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
@@ -95,6 +96,45 @@ class Variable:
         instance("unit", self.unit, str, "a text", "write it like 'm/s'")
 
 
+class Group(Variable):
+    """Several fields that a step has as one argument. `Vector` and `SymmetricTensor` are its kinds.
+
+    Attributes:
+        layout: which components there are.
+        parts: the field of each component.
+    """
+
+    layout: Layout
+    parts: Mapping[str, Variable]
+
+    def _declare(self, layout: Layout, places: Mapping[str, Location], boundary: Any, unit: str, region: Any) -> None:
+        def own(what: str, value: Any, key: str) -> Any:
+            if not isinstance(value, Mapping):
+                return value
+            if set(value) != set(layout.keys):
+                raise ShapeError(
+                    f"{what} of {', '.join(map(str, value)) or 'no component'}, expected {', '.join(layout.keys)}; give one for each"
+                )
+            return value[key]
+
+        parts = {key: Variable(own("boundary", boundary, key), places[key], unit, region=own("region", region, key)) for key in layout.keys}
+        for name, value in {"layout": layout, "parts": parts, "unit": unit}.items():
+            object.__setattr__(self, name, value)
+
+    def __getitem__(self, index: Any) -> Variable:
+        """A component, by its letters."""
+        return self.parts[self.layout.key(type(self).__name__, *index)]
+
+    def fields(self, name: str) -> dict[str, Variable]:
+        """Its components, by their names as fields."""
+        return {layout_name: self.parts[key] for key, layout_name in self.layout.names(name).items()}
+
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.parts)})"
+
+
 @dataclass(frozen=True)
 class Profile:
     """A given function of one coordinate, such as a damping profile. It is not differentiated.
@@ -158,9 +198,11 @@ class Equation(ABC):
     Attributes:
         grid: the grid.
         dt: time step, in seconds unless `time_unit` says otherwise.
-        states: the fields that a step advances: name -> `Variable`.
+        states: the fields that a step advances: name -> `Variable`, or a group of them, `Vector` or `SymmetricTensor`. Once set, the
+            attribute has the components of each group by their own names; so have parameters, initials, series and forcings.
         parameters: given fields, which can be differentiated for.
-        forcings: names of point-source terms. A step is linear in them.
+        forcings: names of point-source terms. A step is linear in them. A dict of groups, {"f": Vector("zx")}, names their components.
+        groups: the groups that were declared, by name.
         series: values given for each time step, such as a control or values at a side, which can be differentiated for. They are numbers
             unless their `Variable` has axes.
         profiles: given functions of one coordinate.
@@ -200,7 +242,7 @@ class Equation(ABC):
     dt: float
     states: Mapping[str, Variable]
     parameters: Mapping[str, Variable] = {}
-    forcings: tuple[str, ...] = ()
+    forcings: Collection[str] = ()
     series: Mapping[str, Variable] = {}
     profiles: Mapping[str, Profile] = {}
     initials: Mapping[str, Variable] = {}
@@ -209,6 +251,22 @@ class Equation(ABC):
     in_cells: tuple[str, ...] = ()
     time_unit: str = "s"
     speed: str = ""
+    groups: Mapping[str, Group] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in _DECLARED & vars(cls).keys():
+            value, groups = _apart(name, getattr(cls, name))
+            if groups:
+                setattr(cls, name, value)
+                cls.groups = {**cls.groups, **groups}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _DECLARED:
+            value, groups = _apart(name, value)
+            if groups:
+                object.__setattr__(self, "groups", {**self.groups, **groups})
+        object.__setattr__(self, name, value)
 
     @abstractmethod
     def step(self, *args: Any, **fields: Any) -> dict[str, Symbol]:
@@ -236,3 +294,18 @@ class Equation(ABC):
             parameters: values of the inputs over the cells.
         """
         return {}
+
+
+_DECLARED = {"states", "parameters", "initials", "series", "forcings"}
+"""Attributes that may declare groups."""
+
+
+def _apart(what: str, declared: Any) -> tuple[Any, dict[str, Group]]:
+    """What was declared, with the components in place of each group, and the groups. Without groups it is returned as it is."""
+    groups = {name: one for name, one in declared.items() if isinstance(one, Group)} if isinstance(declared, Mapping) else {}
+    if not groups:
+        return declared, {}
+    fields: dict[str, Any] = {}
+    for name, one in declared.items():
+        fields |= one.fields(name) if isinstance(one, Group) else {name: one}
+    return tuple(fields) if what == "forcings" else fields, groups

@@ -9,7 +9,7 @@ from diffsim.base.arguments import instance, mapping, positive, shown
 from diffsim.base.quantities import stated
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.mesh.grid import Grid
-from diffsim.stepping.declare.equation import Equation, Profile, Variable
+from diffsim.stepping.declare.equation import Equation, Group, Profile, Variable
 from diffsim.stepping.trace.fields import Placed
 
 
@@ -35,6 +35,11 @@ def check_declared(equation: Equation) -> None:
     for name in ("states", "parameters", "initials", "series"):
         for each, variable in mapping(f"{name} of {kind}", getattr(equation, name, None), "{'u': Variable()}").items():
             instance(f"{each} of {kind}", variable, Variable, "a diffsim.Variable", "write it like Variable('mirror')")
+            if isinstance(variable, Group):
+                raise ParameterError(
+                    f"{each} of {kind} is a {type(variable).__name__} that was put into {name} later, expected it where {name} is set; "
+                    f"write self.{name} = {{..., {each!r}: ...}}"
+                )
             _check_axes(f"{each} of {kind}", variable, equation.grid.ndim)
             _check_region(f"{each} of {kind}", variable, name, equation.grid)
     if not equation.states:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, overload
 
 from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
+from diffsim.expr.components import Components
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
@@ -125,16 +126,21 @@ class ArrayStage(HostStage):
         return repr((super().identity(), self.inputs, self.function.identity()))
 
 
-def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
+@overload
+def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol: ...
+@overload
+def stage(value: Components, boundary: Boundary | Symbol | Components | None = None) -> Components: ...
+def stage(value: Symbol | Components, boundary: Boundary | Symbol | Components | None = None) -> Symbol | Components:
     """Store an intermediate field of a step, so that neighbours read it instead of computing it again.
 
     A stage also sets the values of an *intermediate* outside the grid. An expression that is not stored is extended
     by extending the fields that it reads.
 
     Args:
-        value: the expression.
-        boundary: values of the stored field outside the grid, see `Variable`, or a field of the step whose rules are used. None: the rules
-            of the states and stages that it reads, if these are all "zero", "periodic" or, at the same location, "mirror".
+        value: the expression, or a vector or a tensor, each component of which is stored.
+        boundary: values of the stored field outside the grid, see `Variable`, or a field of the step whose rules are used; of a group, the
+            group that it stands for. None: the rules of the states and stages that it reads, if these are all "zero", "periodic" or, at the
+            same location, "mirror".
 
     Raises:
         TraceError: it is called outside of a step, for a condition, with an expression that is not stored as boundary, or without a
@@ -165,6 +171,12 @@ def stage(value: Symbol, boundary: Boundary | Symbol | None = None) -> Symbol:
         flat = ds.Simulation(Film(ds.Grid((20, 20), spacing=1.0), dt=0.02), precision="f64").run({"h": h}, steps=50).final["h"]
         assert flat.std() < 0.5 * h.std() and np.isclose(flat.sum(), h.sum())
     """
+    if isinstance(value, Components):
+        whose = boundary if isinstance(boundary, Components) else None
+        value = value if whose is None else value.over(whose.layout.axes)
+        return value.each(lambda *index: stage(value[index], boundary if whose is None else whose[index]))  # type: ignore[arg-type]
+    if isinstance(boundary, Components):
+        raise TraceError("stage() of one field with a vector or a tensor as boundary, expected a field; give the component, as in v['x']")
     graph = trace_of(value, "stage()")
     value.expect(False, "stage()")
     location = placed(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from diffsim.base.arguments import real_array, shown
 from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Sides, Zero, bound, depth, unplaced
 from diffsim.errors import ParameterError, ShapeError, TraceError
+from diffsim.expr.components import Layout
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location, Slim
@@ -278,6 +279,8 @@ class TracedMap:
     profiles: dict[str, Profile]
     outputs: dict[str, Node]
     placed: dict[str, Placed]
+    groups: Mapping[str, Layout] = field(default_factory=dict)
+    """The vectors and tensors among its outputs."""
 
 
 def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: Any) -> Array:

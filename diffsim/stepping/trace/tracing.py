@@ -9,6 +9,7 @@ from typing import Any
 
 from diffsim.boundary import Boundary, EvenImage, Rules, bound, rules_of
 from diffsim.errors import ShapeError, TraceError
+from diffsim.expr.components import Layout
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
 from diffsim.mesh.field import Location, Region
@@ -16,6 +17,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.trace.declared import check_names
 from diffsim.stepping.trace.fields import Placed
+from diffsim.stepping.trace.grouped import apart, layouts, with_groups
 from diffsim.stepping.trace.metric import check_not_periodic, metrics
 from diffsim.stepping.trace.reductions import reduce
 from diffsim.stepping.trace.trace import CLOCK, Trace, TracedMap, TracedStep, check_location
@@ -27,7 +29,7 @@ def trace_coefficients(equation: Equation) -> TracedMap:
     if type(equation).coefficients is Equation.coefficients:
         graph = Graph()
         nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in parameters}
-        return TracedMap(graph, parameters, {}, nodes, parameters)
+        return TracedMap(graph, parameters, {}, nodes, parameters, layouts(equation))
     rules = equation.coefficient_boundaries
     traced = _trace_map(equation, equation.coefficients, "coefficients", parameters, lambda name: rules.get(name, "zero"), {})
     if unknown := set(rules) - set(traced.outputs):
@@ -67,7 +69,8 @@ def _trace_map(
 ) -> TracedMap:
     graph, grid = Graph(), equation.grid
     symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in inputs.items()} | _profile_symbols(graph, equation)
-    found = {name: _as_symbol(graph, grid, value, name) for name, value in _call(function, symbols, what).items()}
+    values, groups = _call(function, symbols, what, layouts(equation))
+    found = {name: _as_symbol(graph, grid, value, name) for name, value in values.items()}
     placed = {}
     for name, symbol in found.items():
         home = places.get(name, (0,) * grid.ndim)  # for a field without a location
@@ -77,7 +80,8 @@ def _trace_map(
         placed[name] = Placed(location, _along(bound(rules(name), location, grid.cell_sizes), varies, grid), axes=varies)
     check_not_periodic(grid, {name: place.rules for name, place in {**inputs, **placed}.items()})
     _check_not_named(inputs, [symbol.node for symbol in found.values()], f"{what}()")
-    return TracedMap(graph, inputs, {**equation.profiles, **metrics(grid)}, {name: symbol.node for name, symbol in found.items()}, placed)
+    nodes = {name: symbol.node for name, symbol in found.items()}
+    return TracedMap(graph, inputs, {**equation.profiles, **metrics(grid)}, nodes, placed, groups)
 
 
 def _check_not_named(fields: Mapping[str, Placed], roots: Iterable[Node], where: str) -> None:
@@ -93,7 +97,11 @@ def _check_not_named(fields: Mapping[str, Placed], roots: Iterable[Node], where:
 
 
 def trace_step(
-    equation: Equation, coefficients: Mapping[str, Placed], forcings: Collection[str] | None = None, active: Collection[str] | None = None
+    equation: Equation,
+    coefficients: Mapping[str, Placed],
+    forcings: Collection[str] | None = None,
+    active: Collection[str] | None = None,
+    groups: Mapping[str, Layout] | None = None,
 ) -> TracedStep:
     """Trace `equation.step` once with symbolic fields.
 
@@ -102,6 +110,7 @@ def trace_step(
         coefficients: fields of its `coefficients`.
         forcings: the forcings that have sources; None: all.
         active: the coefficients and series that are differentiated for; None: all.
+        groups: the vectors and tensors among the coefficients.
     """
     series = trace_series(equation)
     wanted = frozenset((*coefficients, *series) if active is None else active)
@@ -120,7 +129,7 @@ def trace_step(
         forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
         symbols[name] = forcing if name in present else forcing.like(graph.const(0))
     check_names(equation, coefficients)
-    found = _call(equation.step, symbols, "step")
+    found, _ = _call(equation.step, symbols, "step", layouts(equation) | dict(groups or {}))
     if set(found) != set(states):
         raise TraceError(f"{type(equation).__name__}.step gave {sorted(found)}, expected one entry for each state: {sorted(states)}")
     outputs = {}
@@ -216,15 +225,19 @@ def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
     raise TraceError(f"{name} is a {type(value).__name__}, expected an expression of the step's fields")
 
 
-def _call(function: Callable[..., dict[str, Symbol]], symbols: Mapping[str, Symbol], what: str) -> dict[str, Symbol]:
+def _call(
+    function: Callable[..., Mapping[str, Any]], symbols: Mapping[str, Symbol], what: str, groups: Mapping[str, Layout]
+) -> tuple[dict[str, Any], dict[str, Layout]]:
+    """What a function of an equation gives, by the names of fields, and the vectors and tensors among that."""
+    known, free = with_groups(symbols, groups)
     declared = inspect.signature(function).parameters
     names = [name for name, p in declared.items() if p.kind is not p.VAR_KEYWORD]
     if len(names) < len(declared):  # **fields: all fields that are not named
-        names = list(dict.fromkeys([*names, *symbols]))
-    unknown = [name for name in names if name not in symbols]
+        names = list(dict.fromkeys([*names, *free]))
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise TraceError(f"{what}() asks for {', '.join(unknown)}, which the equation does not declare; it has {', '.join(symbols)}")
-    found = function(**{name: symbols[name] for name in names})
+        raise TraceError(f"{what}() asks for {', '.join(unknown)}, which the equation does not declare; it has {', '.join(free)}")
+    found = function(**{name: known[name] for name in names})
     if not isinstance(found, dict):
         raise TraceError(f"{what}() gave a {type(found).__name__}, expected a dict of names and expressions")
-    return found
+    return apart(found, groups, what)

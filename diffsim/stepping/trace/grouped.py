@@ -1,0 +1,63 @@
+"""Vectors and tensors of a step: their components are fields, and they are made of fields where the step is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from diffsim.errors import TraceError
+from diffsim.expr.components import Components, Layout
+from diffsim.expr.symbol import Symbol
+from diffsim.stepping.declare.equation import Equation
+
+
+def layouts(equation: Equation) -> dict[str, Layout]:
+    """The groups that an equation declares."""
+    return {name: group.layout for name, group in equation.groups.items()}
+
+
+def with_groups(symbols: Mapping[str, Symbol], groups: Mapping[str, Layout]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields and the groups made of them: all that a function may ask for by name, and all that it gets without: groups whole."""
+    made = {
+        name: Components(layout, {key: symbols[field] for key, field in layout.names(name).items()})
+        for name, layout in groups.items()
+        if all(field in symbols for field in layout.names(name).values())
+    }
+    inside = {field for name in made for field in groups[name].names(name).values()}
+    free = {name: symbol for name, symbol in symbols.items() if name not in inside}
+    return {**symbols, **made}, {**free, **made}
+
+
+def apart(found: Mapping[str, Any], groups: Mapping[str, Layout], what: str) -> tuple[dict[str, Any], dict[str, Layout]]:
+    """What a function of an equation gives, with the components in place of each group, and the layouts of these groups.
+
+    Raises:
+        TraceError: a group has other components than declared, or a field is given twice.
+    """
+    fields: dict[str, Any] = {}
+    kinds: dict[str, Layout] = {}
+    for name, value in found.items():
+        declared = groups.get(name)
+        own = _own(name, value, declared, what)
+        if isinstance(own, Components):
+            kinds[name] = own.layout
+            parts = {own.layout.name(name, *key): part for key, part in own.parts.items()}
+        else:
+            parts = {name: own}
+        if twice := fields.keys() & parts.keys():
+            raise TraceError(f"{what}() gave {', '.join(sorted(twice))} twice, alone and in {name}, expected it once; leave one out")
+        fields |= parts
+    return fields, kinds
+
+
+def _own(name: str, value: Any, declared: Layout | None, what: str) -> Any:
+    """The value with the components that its group has; a tuple of them is one too."""
+    if declared is None:
+        return value
+    if isinstance(value, Sequence) and not isinstance(value, str) and declared.rank == 1 and len(value) == len(declared.keys):
+        value = Components(declared, dict(zip(declared.keys, value, strict=True)))
+    found = value.over(declared.axes) if isinstance(value, Components) else None
+    if found is None or found.parts.keys() != set(declared.keys):
+        given = f"components {', '.join(found.parts)}" if found is not None else f"a {type(value).__name__}"
+        raise TraceError(f"{what}() gave {given} for {name}, expected components {', '.join(declared.keys)}; give all of them")
+    return Components(declared, {key: found.parts[key] for key in declared.keys})
