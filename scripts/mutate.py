@@ -34,7 +34,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
-PASSED, FAILED, USAGE, EMPTY = 0, 1, 4, 5  # exit statuses of pytest; after the last two it ran no tests
+PASSED, FAILED, EMPTY = 0, 1, 5  # exit statuses of pytest; after the last one it ran no tests
 SECONDS = 600  # after which tests count as failed: some faults are endless loops
 
 OPERATORS: dict[type[ast.AST], str] = {
@@ -241,9 +241,9 @@ def found_by(fault: Fault, tests: Sequence[str], roots: SimpleQueue[Path], verbo
     status, output = run_tests(root, tests)
     (root / fault.path).write_bytes(source)
     roots.put(root)
-    found = status not in (PASSED, USAGE, EMPTY)
+    found = status not in (PASSED, EMPTY)
     print(f"{'found' if found else 'SURVIVED'}  {fault}  ({time.monotonic() - began:.0f} s)", flush=True)
-    if verbose or status == USAGE:
+    if verbose:
         print(output, flush=True)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ MOST = 2 / 3
 """The share of intervals that must show that a gradient is wrong. The others may hold a kink or a jump each."""
 CLOSE = 1e-12
 """A step that is right beside the point, as a share of the longest: above the round-off of the point, and short of kinks close by."""
+CLOSE_AT_MOST = 1e-6
+"""Such a step, where a longer one is needed to move the point at all, is no longer than this."""
 SAME = 1e-6
 """Relative difference of the gradients at the point and right beside it, below which no kink lies at the point."""
 
@@ -37,14 +40,17 @@ class Beside:
         wrong: whether they do not, over most intervals and by more than kinks in these intervals could explain.
         mismatch: the median, relative to the size of the slope.
         uncertainty: of the mismatch, by the spread over the intervals and by round-off.
-        smooth: whether the gradients right beside the point are the one at the point, so that no kink lies there.
+        smooth: whether the gradients right beside the point are the one at the point, so that no kink lies there; None: no step is so short
+            that this could be seen, and long enough to move the point.
+        between: whether the gradient at the point lies between those right beside it on both sides, as it may at a kink; None: as above.
     """
 
     right: bool
     wrong: bool
     mismatch: float
     uncertainty: float
-    smooth: bool
+    smooth: bool | None
+    between: bool | None
 
 
 def gradients_beside(path: Path) -> Beside | None:
@@ -66,10 +72,9 @@ def gradients_beside(path: Path) -> Beside | None:
     signs = (1.0, -1.0) if path.back else (1.0,)
     try:
         with np.errstate(all="ignore"):
-            close = [path.elsewhere(sign * CLOSE * path.largest) for sign in signs]
-            smooth = all(bool(abs(one - path.slope) <= SAME * path.size) for one in close)
+            close = _close(path, signs)
             for count in INTERVALS:
-                found = _compared(path, [_side(path, sign * width, count) for sign in signs], path.floor(count * width) / width, smooth)
+                found = _compared(path, [_side(path, sign * width, count) for sign in signs], path.floor(count * width) / width, close)
                 if found is None or found.right or found.wrong:
                     break
     except (DiffsimError, ArithmeticError):
@@ -77,7 +82,18 @@ def gradients_beside(path: Path) -> Beside | None:
     return found
 
 
-def _compared(path: Path, sides: list[_Side], rounding: float, smooth: bool) -> Beside | None:
+def _close(path: Path, signs: Sequence[float]) -> tuple[bool | None, bool | None]:
+    """Whether the gradients right beside the point are the one at it, and whether that lies between them."""
+    assert path.elsewhere is not None
+    step, room = max(CLOSE * path.largest, path.finest), SAME * path.size
+    if step > CLOSE_AT_MOST * path.largest:
+        return None, None
+    found = [path.elsewhere(sign * step) for sign in signs]
+    same = all(abs(one - path.slope) <= room for one in found)
+    return bool(same), bool(min(found) - room <= path.slope <= max(found) + room)
+
+
+def _compared(path: Path, sides: list[_Side], rounding: float, close: tuple[bool | None, bool | None]) -> Beside | None:
     apart = np.concatenate([side.apart for side in sides])
     if not np.all(np.isfinite(apart)):
         return None
@@ -86,8 +102,8 @@ def _compared(path: Path, sides: list[_Side], rounding: float, smooth: bool) -> 
     worst = max(sides, key=lambda side: abs(float(np.median(side.apart))))
     unexplained = np.abs(worst.apart) > np.maximum(ALLOWED * path.size, SURE * (worst.bends + rounding))
     if float(np.mean(unexplained)) >= MOST:
-        return Beside(False, True, abs(float(np.median(worst.apart))) / path.size, spread / path.size, smooth)
-    return Beside(bool(middle + spread <= ALLOWED * path.size), False, middle / path.size, spread / path.size, smooth)
+        return Beside(False, True, abs(float(np.median(worst.apart))) / path.size, spread / path.size, *close)
+    return Beside(bool(middle + spread <= ALLOWED * path.size), False, middle / path.size, spread / path.size, *close)
 
 
 @dataclass(frozen=True)
@@ -111,4 +127,5 @@ def _side(path: Path, width: float, count: int) -> _Side:
     changes = np.array([path.change(float(h)) for h in ends])
     slopes = np.array([path.elsewhere(float(h)) for h in ends])
     means = 0.5 * (slopes[1:] + slopes[:-1])
-    return _Side((np.diff(changes) / width - means) * np.sign(np.median(means)), 0.5 * np.abs(np.diff(slopes)))
+    sign = -1.0 if np.median(means) < 0 else 1.0
+    return _Side(sign * (np.diff(changes) / width - means), 0.5 * np.abs(np.diff(slopes)))

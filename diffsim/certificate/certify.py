@@ -14,7 +14,7 @@ from diffsim.certificate.directions import Bounds, Chooser, Directions, Moves, S
 from diffsim.certificate.engine import Direction, Sums, measure
 from diffsim.certificate.line import Certificate
 from diffsim.certificate.measures import MISMATCH, products, random_weights, reached
-from diffsim.certificate.path import EPS, Path
+from diffsim.certificate.path import EPS, Path, finest_step
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
@@ -149,6 +149,8 @@ class _Checked:
         rounding = EPS * float(np.linalg.norm(np.concatenate([(self.stored[n] * self.point[n]).ravel() for n in moves.fields])))
         path = Path(lambda h: self._along(h, moves), self.value, slope, size, 1.0, moves.back, rounding)
         path.elsewhere = lambda h: self._slope_at(h, moves)
+        names = list(moves.fields)
+        path.finest = finest_step(*(np.concatenate([np.ravel(of[n]) for n in names]) for of in (self.point, moves.fields)))
         return Direction(label, tuple(moves.fields), path, needed)
 
     def _slope_at(self, h: float, moves: Moves) -> float:

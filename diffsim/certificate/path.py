@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from diffsim.errors import DiffsimError
+from diffsim.typing import Array
 
 EPS = float(np.finfo(float).eps)
+MANY = 64
+"""Units of round-off by which the shortest step moves a point."""
 NEAR = 1e-9
 """Steps that show round-off alone, as a share of the largest: what curvature adds is a billionth of a billionth."""
 FIRST = 1e-2
@@ -34,6 +37,7 @@ class Path:
         rounding: what the round-off of the point itself makes of the loss, absolute.
         noise: round-off of the loss, absolute; None: not measured yet.
         elsewhere: h -> the derivative of the loss there, by the gradient at that point; None: not known.
+        finest: the shortest step that moves the point by more than its own round-off.
         refused: why the loss could not be computed, where it last could not.
     """
 
@@ -46,6 +50,7 @@ class Path:
     rounding: float = 0.0
     noise: float | None = None
     elsewhere: Callable[[float], float] | None = None
+    finest: float = 0.0
     refused: str = "the loss is not finite"
     _known: dict[float, float] = field(default_factory=dict)
 
@@ -67,7 +72,7 @@ class Path:
         """The same line, walked the other way."""
         there = self.elsewhere
         turned = None if there is None else lambda h: -there(-h)
-        return Path(lambda h: self.loss(-h), self.value, -self.slope, self.size, self.largest, True, self.rounding, self.noise, turned)
+        return replace(self, loss=lambda h: self.loss(-h), slope=-self.slope, back=True, elsewhere=turned, _known={})
 
     def _computed(self, h: float) -> float:
         if h < 0 and not self.back:
@@ -79,6 +84,12 @@ class Path:
             self.refused = str(error)
             return np.nan
         return found if np.isfinite(found) else np.nan
+
+
+def finest_step(point: Array, move: Array) -> float:
+    """The shortest step along a move that changes half of the numbers of a point by many units of their round-off."""
+    moved = np.abs(move) > 0
+    return MANY * EPS * float(np.median(np.abs(point[moved]) / np.abs(move[moved]))) if moved.any() else 0.0
 
 
 def round_off(path: Path) -> float:

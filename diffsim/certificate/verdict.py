@@ -76,9 +76,7 @@ def _by_sides(label: str, path: Path, found: Taylor) -> Line:
         )
     slopes = [one for one in (above, below) if np.isfinite(one.slope)]
     if not slopes:
-        return _by_gradients(
-            label, path, "the difference quotients of the loss do not settle on either side", "give a smaller `scale`", 0.0
-        )
+        return _by_gradients(label, path, "the difference quotients of the loss do not settle on either side", "give a smaller `scale`")
     if len(slopes) == 1:
         return _one_side(name, limit, path, found, slopes[0])
     error = sum(one.error for one in slopes)
@@ -113,6 +111,8 @@ def _outside(label: str, path: Path, failed: Line, outside: float, misled: str) 
     if beside is None or beside.wrong:
         return failed
     explained = beside.right and bool((beside.mismatch + beside.uncertainty) * path.size <= NEARLY * outside)
+    if beside.smooth is None and explained:
+        return cannot_judge(failed.name, f"{misled}, or one at it that no step is short enough to see; give a larger `scale`")
     if not beside.smooth:
         return replace(failed, note=failed.note + FLAT * explained)
     if explained:
@@ -122,7 +122,7 @@ def _outside(label: str, path: Path, failed: Line, outside: float, misled: str) 
     return failed
 
 
-def _by_gradients(label: str, path: Path, why: str, remedy: str, kink: float) -> Line:
+def _by_gradients(label: str, path: Path, why: str, remedy: str, kink: float | None = None) -> Line:
     """The verdict by the gradients beside the point, where differences at the point leave it open.
 
     Args:
@@ -130,7 +130,7 @@ def _by_gradients(label: str, path: Path, why: str, remedy: str, kink: float) ->
         path: the loss along it.
         why: what leaves it open.
         remedy: what to do if the gradients beside the point leave it open too.
-        kink: difference of the slopes on both sides, relative to the gradient.
+        kink: difference of the slopes on both sides, relative to the gradient, which lies between them; None: it was not measured.
     """
     name = f"Taylor with gradient, {label}"
     beside = gradients_beside(path)
@@ -138,7 +138,7 @@ def _by_gradients(label: str, path: Path, why: str, remedy: str, kink: float) ->
         return cannot_judge(name, f"{why}; {remedy}")
     if beside.wrong:
         return Line(f"slope by gradients beside the point, {label}", beside.mismatch, f"at most {ALLOWED:g}", False, why)
-    if beside.right and (beside.smooth or kink <= KINK):
+    if beside.right and (beside.smooth or (beside.between and kink is not None and kink <= KINK)):
         return _beside_line(label, beside, why)
     return cannot_judge(name, f"{why}{'. The gradients beside it are right' * beside.right}; {remedy}")
 
@@ -172,7 +172,7 @@ def _agreed(label: str, path: Path, found: Taylor, slope: float, tolerance: floa
     if tolerance > BLUNT * path.size:
         why = f"the gradient's term, {path.slope:.3g} times the step, hides behind curvature and round-off of the loss, {path.value:.3g}"
         remedy = "move the point away from a minimum, give a larger `scale`, or subtract what is constant from the loss"
-        return _by_gradients(label, path, why, remedy, 0.0)
+        return _by_gradients(label, path, why, remedy)
     apart = abs(slope - path.slope) / path.size
     note = f"the remainders have the slope {found.with_gradient:.3g}, so differences of both sides judge; {found.note}"
     return Line(f"slope by differences, {label}", apart, f"at most {tolerance / path.size:.1e}", True, note)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+import diffsim.numpy as dnp
 from diffsim.certificate.path import Path
 from diffsim.certificate.taylor import taylor
 from diffsim.solvers import Acoustic, Heat
@@ -194,3 +195,25 @@ def test_a_path_that_tangent_and_adjoint_both_lose_is_found() -> None:
     simulation = ds.Simulation(Squared(), precision="f64", receivers={"y": [[3.3], [7.1]]}, wrt=["x"])
     found = ds.certify(simulation, lambda solution: 0.5 * (solution.traces["y"] ** 2).sum(), {"x": np.linspace(1, 2, 12)}, steps=4)
     assert found.verdict == "fail"
+
+
+@pytest.mark.parametrize("scale", [30.0, 1e-3, 1e-9])
+def test_a_hidden_kink_does_not_pass_however_short_the_steps(scale: float) -> None:
+    """At T = 300 the loss is x = T - 300, in two kinks that cancel, and its gradient 2; a step far below 300 does not move T at all."""
+
+    class Kept(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt = ds.Grid((5,), 1.0), 1.0
+            self.states = {"T": ds.Variable("mirror")}
+
+        def step(self, T: Any) -> dict[str, Any]:
+            return {"T": T + 0.0}
+
+    def kinks(solution: ds.Solution) -> Any:
+        x = solution.final["T"] - 300.0
+        return (dnp.maximum(x, 0.0) - dnp.maximum(-x, 0.0)).sum()
+
+    run = ds.Simulation(Kept(), precision="f64")
+    report = ds.certify(run, kinks, {"T": np.full(5, 300.0)}, steps=1, directions=[{"T": np.ones(5)}], scale={"T": scale})
+    line = next(line for line in report if "directions[0]" in line.name)
+    assert line.passed is not True, report

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from diffsim.certificate.beside import gradients_beside
 from diffsim.certificate.line import Line, judged
 from diffsim.certificate.one_sided import side
-from diffsim.certificate.path import Path
+from diffsim.certificate.path import Path, finest_step
 from diffsim.certificate.verdict import judge
 from diffsim.errors import DivergenceError
 
@@ -175,8 +176,10 @@ def test_a_small_kink_at_the_point_passes_if_the_gradients_beside_it_are_right(n
     kink = abs(above - below) / max(abs(above), abs(below))
 
     def slope(h: float) -> float:
+        if abs(h) < 1e-9:  # too close for differences
+            return 0.5 * (below + above) if h == 0 else above if h > 0 else below
         e = 1e-6 * abs(h)
-        return 0.5 * (below + above) if h == 0 else (f(h + e) - f(h - e)) / (2 * e)
+        return (f(h + e) - f(h - e)) / (2 * e)
 
     for fault in (0.0, *FAULTS[2:]):
         line = verdict(
@@ -299,3 +302,36 @@ def test_the_worst_line_decides() -> None:
     assert judged((lines[True], cell)) is True
     assert judged((cell,)) is None
     assert judged((lines[True], Line("a cell", 0.0, "", False, needed=False))) is False
+
+
+@pytest.mark.parametrize("off", [5e-3, -2e-2])
+def test_a_gradient_that_is_wrong_at_the_point_alone_does_not_pass_by_those_beside_it(off: float) -> None:
+    rng = np.random.default_rng(4)
+    at, jumps = rng.choice([-1.0, 1.0], 60) * 10.0 ** rng.uniform(-9, -2, 60), 1e-3 * rng.standard_normal(60)
+
+    def slope(h: float) -> float:
+        return float(np.cos(h + 0.3) + np.sum(jumps * np.sign(h - at)))
+
+    line = verdict(
+        lambda h: float(1.0 + np.sin(h + 0.3) + np.sum(jumps * (np.abs(h - at) - np.abs(at)))),
+        slope(0.0) * (1 + off),
+        elsewhere=lambda h: slope(h) if h else slope(0.0) * (1 + off),
+    )
+    assert line.passed is not True, line
+
+
+@pytest.mark.parametrize("gradient", [lambda h: 0.0, lambda h: float(h > 0)])
+def test_gradients_of_0_beside_the_point_are_not_taken_for_right(gradient: Callable[[float], float]) -> None:
+    found = gradients_beside(Path(lambda h: h, 0.0, 1.0, 1.0, elsewhere=gradient))
+    assert found is not None and not found.right, found
+
+
+def test_a_step_that_does_not_move_the_point_says_nothing_of_kinks_there() -> None:
+    moved = finest_step(np.full(4, 4000.0), np.full(4, 0.1))
+    assert 4000.0 + moved * 0.1 != 4000.0
+    path = Path(lambda h: h, 0.0, 1.0, 1.0, elsewhere=lambda h: 1.0 if abs(h) >= moved else 5.0, finest=moved)
+    found = gradients_beside(path)
+    assert found is not None and found.smooth
+    path = Path(lambda h: h, 0.0, 1.0, 1.0, elsewhere=lambda h: 1.0, finest=1e-3)
+    found = gradients_beside(path)
+    assert found is not None and found.smooth is None

@@ -198,3 +198,13 @@ def test_functions_of_scipy_lead_to_those_of_diffsim() -> None:
 def test_whole_numbers_become_floating_point() -> None:
     x = np.arange(4)
     assert np.array_equal(ds.vjp(lambda w: dn.special.expit(x) * w, 1.0)[0], dn.special.expit(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [("expm1", 705.0), ("expm1", 709.0), ("log1p", 1e308), ("arctanh", -(1 - 1e-15)), ("arctanh", 1 - 1e-15), ("arccosh", 1 + 1e-12)],
+)
+def test_kernels_keep_digits_near_the_ends(name: str, at: float) -> None:
+    f = getattr(dn, name)
+    found = ds.tile.map(f)(np.full((3, 2), at))
+    np.testing.assert_allclose(found, getattr(np, name)(at), rtol=1e-15)

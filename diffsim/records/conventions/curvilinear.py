@@ -20,7 +20,9 @@ from diffsim.typing import Array
 STRAIGHT = 1e-3
 """A coordinate does not change along a dimension if it differs by less than this part of its steps along another one."""
 ROUNDING = 4 * float(np.finfo(np.float32).eps)
-"""Relative difference that storing a coordinate in f32 may make."""
+"""Relative difference that storing a coordinate in f32 may make, which many files of f64 went through."""
+CURVED = 0.05
+"""It is no rounding if it is more than this part of a step: places would be off by so much of a cell."""
 
 
 def over_several(variables: Variables, name: str, names: Sequence[str], asked: Sequence[str]) -> dict[str, Variable]:
@@ -104,8 +106,10 @@ def _straight(variable: Variable) -> list[str]:
         profile = _profile(values, number)
         apart = np.abs(values - np.expand_dims(profile, tuple(k for k in range(values.ndim) if k != number))).max()
         steps = np.abs(np.diff(profile))
-        room = STRAIGHT * float(np.median(steps)) if len(steps) else 0.0
-        if apart <= max(room, ROUNDING * float(np.abs(values).max())):  # never true of NaN
+        step, rounding = float(np.median(steps)) if len(steps) else 0.0, ROUNDING * float(np.abs(values).max())
+        if values.dtype.itemsize > 4 and step:
+            rounding = min(rounding, CURVED * step)
+        if apart <= max(STRAIGHT * step, rounding):  # never true of NaN
             found.append((not np.any(steps), axis))
     return [axis for _, axis in sorted(found, key=lambda each: each[0])]
 

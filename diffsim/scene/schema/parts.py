@@ -219,7 +219,8 @@ class Sampled(Model):
         time_unit: of the times; none: as the file says, else s.
         start (s): time in the file at which the run starts, or a date where the file has dates.
         amplitude (source): a factor.
-        allow: accepts a wavelet of which the run takes less than nine tenths.
+        allow: accepts a wavelet of which the run takes less than nine tenths ("outside"), and amplitudes that look like a fill value
+            ("fill").
     """
 
     type: Literal["file"]
@@ -231,7 +232,7 @@ class Sampled(Model):
     time_unit: Name | None = None
     start: Start = 0.0
     amplitude: Real = 1.0
-    allow: tuple[Literal["outside"], ...] = ()
+    allow: tuple[Literal["outside", "fill"], ...] = ()
 
     @field_validator("path")
     @classmethod

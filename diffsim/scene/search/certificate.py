@@ -16,7 +16,7 @@ from diffsim.ad import vjp
 from diffsim.certificate import Certificate, Line
 from diffsim.certificate.engine import Direction, Sums, measure
 from diffsim.certificate.measures import MISMATCH, products, random_weights, reached
-from diffsim.certificate.path import EPS, Path
+from diffsim.certificate.path import EPS, Path, finest_step
 from diffsim.checkpoint import Checkpoint
 from diffsim.engine import backend
 from diffsim.errors import SceneError
@@ -144,6 +144,7 @@ class _Checked:
         size = max(abs(slope), float(np.linalg.norm(parts)))
         path = Path(lambda h: self.objective.value(self.theta + h * direction), self.value, slope, size, 1 / longest, True, rounding)
         path.elsewhere = lambda h: float(self.objective.evaluate(self.theta + h * direction).gradient @ direction)
+        path.finest = finest_step(self.theta, direction)
         return Direction(label, of, path)
 
     def _localised(self) -> dict[str, tuple[str, Array]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffsim.errors import SceneError, StabilityError
+from diffsim.errors import ParameterError, SceneError, StabilityError
 from diffsim.mesh.grid import Grid
 from diffsim.scene.schema.parts import FieldModel, Packet, Pulse, Ricker, Wavelet
 from diffsim.scene.schema.schema import Description
@@ -104,14 +104,18 @@ def _with(scene: Description, options: Mapping[str, float]) -> Description:
 
 def _start(trial: Resolved, name: str) -> Array:
     """The start of an unknown, or the known field, over the scene's own grid."""
-    scene = trial.scene
+    return _built(trial, name, *_start_of(trial.scene, name))
+
+
+def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
+    """The start of an unknown, or the known field, with its key."""
     unknown = scene.unknowns.get(name)
     key, model = f"fields.{name}", scene.fields.get(name)
     if unknown is not None and unknown.start is not None:
         key, model = f"unknowns.{name}.start", unknown.start
     if model is None:
         raise SceneError(f"fields.{name}: expected a field, from which the time step and the layer follow, found none; add [fields.{name}]")
-    return _built(trial, name, key, model)
+    return key, model
 
 
 def _built(trial: Resolved, name: str, key: str, model: FieldModel) -> Array:
@@ -144,11 +148,12 @@ def dominant(wavelet: Wavelet, key: str) -> float:
 def _with_step(trial: Resolved) -> Description:
     """The scene with a stable time step."""
     key, scene, equation = "time.dt", trial.scene, trial.equation
-    inputs = {}
+    inputs, starts, keys = {}, {}, {}
     for name in equation.parameters:
         if not everywhere(equation, name):
             raise SceneError(f"{key}: expected a time step, since {name} has no value in each cell, found none; give it")
-        values = _start(trial, name)
+        keys[name], model = _start_of(scene, name)
+        starts[name] = values = _built(trial, name, keys[name], model)
         unknown = scene.unknowns.get(name)
         if name == equation.speed:
             if unknown is not None:
@@ -161,7 +166,9 @@ def _with_step(trial: Resolved) -> Description:
             if scene.truth is not None and name in scene.truth.fields:
                 values = np.maximum(values, _built(trial, name, f"truth.fields.{name}", scene.truth.fields[name]))
         inputs[name] = values
-    limit = stable_step(equation, inputs)
+    with prefix_error(" and ".join(keys[name] for name in inputs), ParameterError):
+        stable_step(equation, starts)
+        limit = stable_step(equation, inputs)
     if limit is None:
         raise SceneError(f"{key}: expected a time step, since {scene.equation.title} names no stable one, found none; give it")
     dt = SAFE.get(equation.stable_dt_power, OTHERWISE) * limit

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from diffsim.errors import DataError, SceneError
-from diffsim.records.checks import OUTSIDE, require_share
+from diffsim.records.checks import FILL, OUTSIDE, require_share
 from diffsim.records.conventions.fills import fill_shown, fill_value
 from diffsim.records.conventions.records import Layout, Records
 from diffsim.records.read import read_records
@@ -85,10 +85,11 @@ def sampled(part: Sampled, key: str, unit: str = "") -> tuple[Array, Array]:
     values = found.values[:, 0]
     if not np.isfinite(values).all():
         raise SceneError(f"{key}.path: expected finite numbers in {found.where}, found gaps; fill them")
-    fill = fill_value(values, repeated=False)
+    fill = None if FILL in part.allow else fill_value(values, repeated=False)
     if fill is not None:
         raise SceneError(
-            f"{key}.path: expected amplitudes in {found.where}, found {fill_shown(fill)}, which looks like a fill value; fill it"
+            f"{key}.path: expected amplitudes in {found.where}, found {fill_shown(fill)}, which looks like a fill value; fill it, or "
+            f'allow = ["{FILL}"]'
         )
     return times, values
 

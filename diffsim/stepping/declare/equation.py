@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from diffsim.base.arguments import instance, real_array, shown, whole
 from diffsim.boundary import Boundary, rules_of
-from diffsim.errors import ShapeError
+from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.components import Layout
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
@@ -307,5 +307,8 @@ def _apart(what: str, declared: Any) -> tuple[Any, dict[str, Group]]:
         return declared, {}
     fields: dict[str, Any] = {}
     for name, one in declared.items():
-        fields |= one.fields(name) if isinstance(one, Group) else {name: one}
+        parts = one.fields(name) if isinstance(one, Group) else {name: one}
+        if twice := fields.keys() & parts.keys():
+            raise TraceError(f"{what}: expected each field once, found {', '.join(sorted(twice))} twice, also in a group; rename one")
+        fields |= parts
     return tuple(fields) if what == "forcings" else fields, groups

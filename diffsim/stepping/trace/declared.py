@@ -88,6 +88,9 @@ def check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:
         "series": set(equation.series),
     }
     owner: dict[str, str] = {}
+    for name in equation.groups:
+        if name in set().union(*groups.values()):
+            raise TraceError(f"{type(equation).__name__} has {name} as a group of components and as a field; rename one")
     for group, names in groups.items():
         for name in names:
             if name in owner:
