@@ -113,11 +113,12 @@ def strain(u: Vector, order: int = 2) -> Components:
     Example:
         See `div`.
     """
-    letters = u.layout.axes if isinstance(u, Components) else "012"[: len(u)]
-    u, layout = _checked(u, "strain"), tensor_layout(letters)
+    v = _checked(u, "strain")
+    letters = u.layout.axes if isinstance(u, Components) else "012"[: len(v)]
+    layout = tensor_layout(letters)
 
     def entry(a: int, b: int) -> Symbol:
-        return diff(u[a], b, order) if a == b else 0.5 * (diff(u[a], b, order) + diff(u[b], a, order))
+        return diff(v[a], b, order) if a == b else 0.5 * (diff(v[a], b, order) + diff(v[b], a, order))
 
     places = [sorted(map(letters.index, key)) for key in layout.keys]
     return Components(layout, {key: entry(a, b) for key, (a, b) in zip(layout.keys, places, strict=True)})
