@@ -185,9 +185,8 @@ _TABLE = (
         np.arccosh,
         (lambda m, x: 1.0 / (m.sqrt(x - 1.0) * m.sqrt(x + 1.0)),),
         (
-            "t = x - {1}",
-            "r = ti.sqrt(t) * ti.sqrt(t + {2})",
-            "return ti.select(t - t == {0}, {log1p}(t + r), {log}(x + ti.sqrt(x - {1}) * ti.sqrt(x + {1})))",
+            "r = ti.sqrt(x - {1}) * ti.sqrt(x + {1})",
+            "return ti.select(x < {2}, {log1p}(x - {1} + r), {log}(x + r))",
         ),
         slope="infinite",
         finite=False,
