@@ -186,7 +186,7 @@ _TABLE = (
         (lambda m, x: 1.0 / (m.sqrt(x - 1.0) * m.sqrt(x + 1.0)),),
         (
             "r = ti.sqrt(x - {1}) * ti.sqrt(x + {1})",
-            "return ti.select(x < {2}, {log1p}(x - {1} + r), {log}(x + r))",
+            "return ti.select(x < {1.125}, {log1p}(x - {1} + r), {log}(x + r))",
         ),
         slope="infinite",
         finite=False,
