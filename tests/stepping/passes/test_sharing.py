@@ -18,7 +18,8 @@ from tests.cases import CASES, Case
 
 
 def traced(equation: ds.Equation) -> TracedStep:
-    return trace_step(equation, trace_coefficients(equation).placed)
+    coefficients = trace_coefficients(equation)
+    return trace_step(equation, coefficients.placed, groups=coefficients.groups)
 
 
 class Transport(ds.Equation):
