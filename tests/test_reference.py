@@ -75,7 +75,8 @@ def test_it_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", ENTRIES)
 def test_the_example_uses_the_name_and_asserts_something(name: str) -> None:
     entry = ENTRIES[name]
-    shown = ENTRIES[f"{entry.package}.{entry.shown_at}"] if entry.shown_at else entry
+    at = entry.shown_at
+    shown = entry if not at else ENTRIES[at if "." in at else f"{entry.package}.{at}"]
     assert not shown.shown_at, "that example refers to another one"
     assert re.search(rf"\b{entry.name}\b", shown.example)
     assert "assert " in shown.example

@@ -69,8 +69,8 @@ class Entry:
 
     @property
     def shown_at(self) -> str | None:
-        """The name whose example shows this one, where it has none of its own."""
-        found = re.fullmatch(r"See `(\w+)`\.", self.example)
+        """The name whose example shows this one, where it has none of its own: of the same package, or with its package."""
+        found = re.fullmatch(r"See `([\w.]+)`\.", self.example)
         return found[1] if found else None
 
 
