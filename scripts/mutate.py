@@ -42,7 +42,7 @@ OPERATORS: dict[type[ast.AST], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is",
     ast.In: "not in", ast.NotIn: "in", ast.And: "or", ast.Or: "and",
 }  # fmt: skip
-"""What an operator becomes."""
+"""Operators and their replacements."""
 DROPPED = (ast.Assign, ast.AugAssign, ast.Expr, ast.Delete, ast.Continue, ast.Break)
 """Statements that are dropped. Where a later one needs their name, any test fails."""
 

@@ -47,7 +47,7 @@ def path_shown(path: Path) -> str:
 
 
 def reason_shown(error: Exception) -> str:
-    """What another package says of an error; its kind where it says nothing."""
+    """The message of an error of another package, or its kind if the message is empty."""
     return cut(printable(str(error)) or type(error).__name__, LONGEST_REASON)
 
 

@@ -1,4 +1,4 @@
-"""What an entry of the table says of a function."""
+"""An entry of the table of elementary functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ those of `source.ENGINE` and `source.HELPERS`, and those of the table that have 
 
 @dataclass(frozen=True)
 class InSteps:
-    """What is written otherwise in steps and scans.
+    """The forms of steps and scans, where they differ.
 
     Attributes:
         source: as that of a function.
@@ -83,7 +83,7 @@ class Function:
 
 
 def read_by(partial: Partial) -> tuple[str, ...]:
-    """What a partial derivative reads, of x, y and o."""
+    """The names, of x, y and o, that a partial derivative reads."""
     assert isinstance(partial, FunctionType)
     code = partial.__code__  # not `inspect.signature`, which takes long for what is done on import
     return code.co_varnames[1 : code.co_argcount]

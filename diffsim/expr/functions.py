@@ -493,7 +493,7 @@ def _document(function: Function, shown_at: str | None) -> str:
     if function.count == 1:
         arguments, given, refused = ["f: an expression of the step, of any shape and location."], "f", "`f` is no expression of the step"
     else:
-        arguments = ["a: an expression of the step.", "b: another one at the same place, or a number; one of both may be a number."]
+        arguments = ["a: an expression of the step.", "b: another one at the same place. One of a and b may be a number."]
         given, refused = "f, 0.5", "neither is an expression of the step"
     low = max(function.domain[0], -2.0) + 0.25
     own = _EXAMPLE.strip().format(

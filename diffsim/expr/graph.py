@@ -24,7 +24,7 @@ from diffsim.errors import TraceError
 
 Offset: TypeAlias = tuple[int, ...]
 CELL, TILE = "tile_cell_", "tile_"
-"""What begins the names of functions of the table in a kernel, for single values and for tiles."""
+"""Prefixes of the names of functions of the table in a kernel, for single values and for tiles."""
 
 
 class Node:

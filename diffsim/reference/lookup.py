@@ -21,7 +21,7 @@ ROOT = "diffsim"
 
 
 def entry_text(name: str) -> str:
-    """What the reference says of a name.
+    """The entry of a name in the reference.
 
     Args:
         name: a package, `diffsim.losses`; a public name, `diffsim.losses.L2Misfit`, or the end of one, `L2Misfit`; a method,

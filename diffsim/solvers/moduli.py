@@ -24,7 +24,7 @@ ROUND_OFF = 1e-9
 
 
 def moduli_of(axes: str, vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]) -> dict[str, Any]:
-    """What a step multiplies with: moduli at centres, the vector `b` of buoyancies at faces, and the tensor `mu` at edges alone.
+    """The coefficients of a step: moduli at centres, the vector `b` of buoyancies at faces, and the tensor `mu` at edges alone.
 
     Args:
         axes: letters of the axes of the grid.

@@ -72,7 +72,7 @@ class Pole:
         return found
 
     def coefficients(self, strength: Components, given: Mapping[str, Symbol], dt: float) -> dict[str, Any]:
-        """What `advance` needs, from wp² where E lies."""
+        """The coefficients of `advance`, from wp² where E lies."""
         k, loss = self.number, 0.5 * dt * given[f"gamma{self.number}"]
         found: dict[str, Any] = {f"drive{k}": dt * strength / (1 + loss), f"keep{k}": (1 - loss) / (1 + loss)}
         return found | ({f"pull{k}": dt * given[f"w{k}"] ** 2 / (1 + loss)} if self.resonant else {})

@@ -1,4 +1,4 @@
-"""What a user states beside a file: headers of SEG-Y that it replaces, and parts that mean nothing in a format."""
+"""Statements of a user beside a file: headers of SEG-Y that they replace, and parts that mean nothing in a format."""
 
 from __future__ import annotations
 

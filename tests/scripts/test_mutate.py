@@ -93,7 +93,7 @@ def test_a_place_that_is_none() -> None:
 
 @pytest.mark.parametrize(("least", "status"), [("0.5", 0), ("0.6", 1)])
 def test_a_fault_that_is_not_found_survives(
-    root: Path, least: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    least: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of four faults, every second one is found."""
     chosen = mutate.drawn(mutate.faults_of("diffsim/base/kinds.py"), 4, 0)

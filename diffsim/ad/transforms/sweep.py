@@ -29,7 +29,7 @@ _add = buffers.reusing(np.add)
 
 
 class Readers(Protocol):
-    """What tells of a node which entries of its value are read, or None if that is not known."""
+    """The function that gives the entries of a node's value that are read; None if they are not known."""
 
     def of(self, node: Node) -> Live | None: ...
 

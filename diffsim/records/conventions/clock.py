@@ -120,7 +120,7 @@ def is_date(text: str) -> bool:
 
 
 def date_remedy(text: str) -> str:
-    """What to write in place of a date that begins with its day or month, for a message; "": the text is none.
+    """The ISO forms of a date that begins with its day or month, for a message; "": the text is no such date.
 
     11/03/2011 is the eleventh of March, or the third of November.
     """

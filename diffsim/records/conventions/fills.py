@@ -17,7 +17,7 @@ USUAL = np.unique([-99.0, *(sign * size for size in SIZES for sign in (-1.0, 1.0
 ALIKE = 1e-6
 """Relative difference within which a number is a given one, since files keep numbers in f32."""
 FAR, USUAL_FAR = 100.0, 2.0
-"""A number is a fill value if it is repeated exactly and so many times as large as all others, or a usual one and so many times."""
+"""A repeated number is a fill value from the first multiple of the largest other number on, a usual one from the second."""
 MEASURED = 9999.0
 """A positive number below this one, such as a density of 999, is a fill value only if it is `USUAL_FAR` times as large as all others."""
 DISTINCT = 10
@@ -25,7 +25,7 @@ DISTINCT = 10
 NEAR = 0.01
 """Numbers are near another one within this part of the range of all others."""
 OFTEN = 4
-"""A number that occurs so many times occurs often."""
+"""A number occurs often from this count on."""
 
 
 def fill_value(values: Array, repeated: bool = True) -> float | None:

@@ -1,1 +1,1 @@
-"""What a user declares: an equation, its fields, and points between cells."""
+"""Declarations of a user: an equation, its fields, and points between cells."""

@@ -301,7 +301,7 @@ _DECLARED = {"states", "parameters", "initials", "series", "forcings"}
 
 
 def _apart(what: str, declared: Any) -> tuple[Any, dict[str, Group]]:
-    """What was declared, with the components in place of each group, and the groups. Without groups it is returned as it is."""
+    """The declared fields, with the components in place of each group, and the groups. Without groups they are returned as they are."""
     groups = {name: one for name, one in declared.items() if isinstance(one, Group)} if isinstance(declared, Mapping) else {}
     if not groups:
         return declared, {}

@@ -29,7 +29,7 @@ def with_groups(symbols: Mapping[str, Symbol], groups: Mapping[str, Layout]) -> 
 
 
 def apart(found: Mapping[str, Any], groups: Mapping[str, Layout], what: str) -> tuple[dict[str, Any], dict[str, Layout]]:
-    """What a function of an equation gives, with the components in place of each group, and the layouts of these groups.
+    """The results of a function of an equation, with the components in place of each group, and the layouts of these groups.
 
     Raises:
         TraceError: a group has other components than declared, or a field is given twice.

@@ -228,7 +228,7 @@ def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
 def _call(
     function: Callable[..., Mapping[str, Any]], symbols: Mapping[str, Symbol], what: str, groups: Mapping[str, Layout]
 ) -> tuple[dict[str, Any], dict[str, Layout]]:
-    """What a function of an equation gives, by the names of fields, and the vectors and tensors among that."""
+    """The results of a function of an equation, by the names of fields, and the vectors and tensors among them."""
     known, free = with_groups(symbols, groups)
     declared = inspect.signature(function).parameters
     names = [name for name, p in declared.items() if p.kind is not p.VAR_KEYWORD]
