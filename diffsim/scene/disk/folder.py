@@ -23,7 +23,8 @@ from diffsim.scene.disk.files import write_aside
 from diffsim.scene.disk.outcome import OUTCOME
 from diffsim.scene.disk.source import code_digest
 from diffsim.scene.disk.versions import versions
-from diffsim.scene.schema.schema import Checkpoint, Description
+from diffsim.scene.schema.schema import Description
+from diffsim.scene.schema.search_keys import Checkpoint
 from diffsim.scene.schema.toml import to_toml
 
 RUN, SCENE, JOURNAL, LAST, LOCK = "run.json", "scene.toml", "journal.bin", "last.npz", "run.lock"

@@ -10,7 +10,7 @@ from diffsim.certificate import Line
 from diffsim.mesh.grid import Grid
 from diffsim.photonics import Density, feature_size
 from diffsim.scene.disk.outcome import Compared, UnknownField
-from diffsim.scene.schema.schema import Accept
+from diffsim.scene.schema.search_keys import Accept
 from diffsim.scene.search.assemble import Problem, masking
 from diffsim.scene.setup.design import names_of
 from diffsim.scene.setup.fields import build_mask

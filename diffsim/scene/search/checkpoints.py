@@ -11,7 +11,7 @@ from diffsim.checkpoint import AUTO_FRACTION, Lossless, Lossy, Policy, parse_mem
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.engine import backend
 from diffsim.errors import PlanError
-from diffsim.scene.schema.schema import Checkpoint
+from diffsim.scene.schema.search_keys import Checkpoint
 from diffsim.scene.setup.setup import Setup
 from diffsim.scene.shots.workers import Workers
 from diffsim.scene.words.explain import prefix_error

@@ -16,7 +16,7 @@ from diffsim.checkpoint import Checkpoint, OnProgress, Policy
 from diffsim.losses import Misfit
 from diffsim.scene.disk.folder import identify
 from diffsim.scene.disk.shot_progress import ShotProgress
-from diffsim.scene.schema.schema import Stage
+from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.search.curvature import Curvature
 from diffsim.scene.setup.design import Transmission, label_of, transmissions

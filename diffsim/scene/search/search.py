@@ -20,7 +20,7 @@ from diffsim.scene.disk.folder import LAST, Identity, journal_of
 from diffsim.scene.disk.interrupt import Interrupt
 from diffsim.scene.disk.outcome import HISTORY, Progress, history_csv
 from diffsim.scene.disk.progress import Watcher
-from diffsim.scene.schema.schema import Stage
+from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.search.curvature import Curvature
 from diffsim.scene.search.objective import Evaluation, Objective

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from diffsim.errors import ParameterError, SceneError
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.photonics import Density
-from diffsim.scene.schema.schema import Description, Stage
+from diffsim.scene.schema.schema import Description
+from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.setup.setup import Setup
 from diffsim.scene.shots.band import filters_of
 from diffsim.scene.words.domains import everywhere

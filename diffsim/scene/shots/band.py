@@ -13,7 +13,8 @@ from diffsim.errors import ParameterError
 from diffsim.losses import Misfit
 from diffsim.records import ZeroPhaseFilter
 from diffsim.records.conventions.records import distances, even_spacing
-from diffsim.scene.schema.schema import Description, Stage
+from diffsim.scene.schema.schema import Description
+from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.setup.setup import Setup, Where
 from diffsim.scene.shots.truth import Observed, Sampling
 from diffsim.typing import Array

@@ -11,7 +11,7 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from diffsim.errors import SceneError
-from diffsim.scene.schema.schema import Stage
+from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.search.objective import Objective
 from diffsim.scene.search.precondition import SMOOTH, WATER, weights_of

@@ -15,7 +15,7 @@ from scipy import signal
 from diffsim.errors import SceneError
 from diffsim.scene import Outcome, Scene
 from diffsim.scene.disk.folder import identify
-from diffsim.scene.schema.schema import Stage
+from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.search.objective import Objective
 from diffsim.scene.shots.truth import observe
 from tests.sampled import sampled
