@@ -165,3 +165,25 @@ def test_the_unit_of_coordinates_where_no_grid_is_given(unit: str, size: float, 
         asked = ds.records.read_field(tmp_path / "a.nc", axes=("x", "y"))
         np.testing.assert_array_equal(asked.coordinates[1], found.coordinates[0])
         assert asked.coordinate_units == ("m", "m") and asked.axes == ("x", "y")
+
+
+@pytest.mark.parametrize("degrees", [0.0, 1.0])
+def test_a_rotated_grid_of_large_coordinates_is_not_taken_for_regular(degrees: float, tmp_path: Path) -> None:
+    """Cells of 1 m at 4500 km: rounding in f32 would be half a cell, and so much a turn by a degree may not be mistaken for."""
+    j, i = np.meshgrid(np.arange(100.0), np.arange(100.0), indexing="ij")
+    turn = np.deg2rad(degrees)
+    y, x = 5.6e6 + np.cos(turn) * j + np.sin(turn) * i, 4.5e6 + np.cos(turn) * i - np.sin(turn) * j
+    data = {"depth": (("eta", "xi"), 1.0 + 0.01 * j + 0.02 * i), "lat": (("eta", "xi"), y), "lon": (("eta", "xi"), x)}
+    field = xarray.Dataset(data)
+    field["lat"].attrs["units"] = field["lon"].attrs["units"] = "m"
+    field["depth"].attrs["coordinates"] = "lat lon"
+    for name in ("lat", "lon"):
+        field[name].attrs["standard_name"] = f"projection_{'y' if name == 'lat' else 'x'}_coordinate"
+    field.to_netcdf(tmp_path / "t.nc")
+    grid = ds.Grid((50, 50), 1.0, origin=(5.6e6 + 20.0, 4.5e6 + 20.0), axes=("y", "x"))
+    if degrees:
+        with pytest.raises(SceneError, match="expected coordinates that change along one dimension each"):
+            field_on_grid(tmp_path / "t.nc", grid, key="depth")
+    else:
+        found = field_on_grid(tmp_path / "t.nc", grid, key="depth")
+        np.testing.assert_allclose(found, 1.0 + 0.01 * j[20:70, 20:70] + 0.02 * i[20:70, 20:70], rtol=1e-9)

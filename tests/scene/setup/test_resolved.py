@@ -203,3 +203,19 @@ def test_a_coarse_grid_is_noted_with_the_spacing_that_it_needs() -> None:
     assert note.endswith("cells of 5, or a frequency of 20 Hz")
     fine = Scene(**tables(sources__f__wavelet={"type": "ricker", "frequency": 20.0}))
     assert not any(line.startswith("grid") for line in notes_of(fine.problem("f64")))
+
+
+def test_amplitudes_like_a_fill_value_may_be_allowed(tmp_path: Path) -> None:
+    np.save(tmp_path / "w.npy", [0.0, 0.5e20, 1e20, 0.5e20, 0.0])
+    wavelet: dict[str, Any] = {"type": "file", "path": str(tmp_path / "w.npy"), "dt": 0.1}
+    with pytest.raises(SceneError, match=r'which looks like a fill value; fill it, or allow = \["fill"\]'):
+        wavelet_values(Sampled(**wavelet), 0.1 * np.arange(5), "w")
+    found = wavelet_values(Sampled(**wavelet, allow=["fill"]), 0.1 * np.arange(5), "w")
+    np.testing.assert_allclose(found, np.load(tmp_path / "w.npy"), rtol=1e-12, atol=1e7)
+
+
+def test_a_start_that_is_refused_is_named_by_its_key_without_a_time_step_too() -> None:
+    parts = {"c": {"start": {"constant": -1.0}, "upper": 3000.0, "lower": 1000.0}}
+    for time in ({"dt": 1e-3, "steps": 5}, {"duration": 0.05}):
+        with pytest.raises(SceneError, match=r"unknowns\.c\.start"):
+            Scene(**tables(time=time, unknowns=parts)).problem("f64")
