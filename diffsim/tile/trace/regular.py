@@ -72,11 +72,17 @@ def solved(a: Any, b: Any) -> Any:
 
 
 def factor(x: Any, lower: Any, bar: Any, what: str) -> Any:
-    """x, where the matrix with this factor is regular."""
-    a = mx.matmul(lower, mx.swap(lower))
-    rows, columns = _scales(a)
-    tried = mx.solve(mx.swap(lower), mx.solve(lower, _probes(rows)))
-    return x + _flag(_square(a / rows / columns), _norm_by(tried, columns), bar, a.dtype, what)
+    """x, where the matrix with this factor is regular.
+
+    Rows and columns of the matrix are divided by the roots of its diagonal. Then the trace of its inverse, which is the square of the norm
+    of the factor's inverse, is the norm of the inverse, up to the root of its rank.
+    """
+    n = lower.shape[-1]
+    a, diagonal = mx.matmul(lower, mx.swap(lower)), st.add_up(lower * lower, axis=(lower.ndim - 1,), keepdims=True)
+    tried = mx.solve(mx.swap(lower), np.random.default_rng(n).standard_normal((n, rounding.PROBES)).astype(x.dtype))
+    trace = st.add_up(diagonal * tried * tried, axis=(lower.ndim - 2, lower.ndim - 1), keepdims=True) / rounding.PROBES
+    scaled = st.add_up(a / diagonal * (a / mx.swap(diagonal)), axis=(lower.ndim - 2, lower.ndim - 1), keepdims=True)
+    return x + _flag(scaled, trace * trace, bar, a.dtype, what)
 
 
 def regular(x: Any, a: Any, inverse: Any, bar: Any, what: str) -> Any:
