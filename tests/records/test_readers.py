@@ -140,7 +140,7 @@ def test_numbers_packed_by_the_cf_conventions(name: str, tmp_path: Path) -> None
 
 
 ORDER = ("time", "receiver")
-"""Of arrays of two rows and two columns, whose dimensions nothing names."""
+"""Orders of arrays of two rows and two columns, whose dimensions nothing names."""
 
 
 @pytest.mark.parametrize("name", PACKERS)

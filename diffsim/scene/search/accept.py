@@ -32,7 +32,7 @@ def judge(
         losses: at the start and at the answer.
         compared: ("traces" or "final", state) -> data and predictions.
         unknowns: the unknowns that were found.
-        measured: what the monitors of objectives measured, at the start and at the answer.
+        measured: measurements of the monitors of objectives, at the start and at the answer.
     """
     return [_judge(number, accept, problem, losses, compared, unknowns, measured) for number, accept in enumerate(problem.scene.accept)]
 

@@ -32,23 +32,23 @@ NUMPY = (".npy", ".npz")
 
 def file(part: DataFile, place: Place) -> Array:
     """The field of a file."""
-    given, suffix = place.given, Path(part.path).suffix.lower()
+    grid, suffix = place.given, Path(part.path).suffix.lower()
     if part.shape is not None and suffix not in RAW:
         raise SceneError(f"{place.key}.shape: expected none for {suffix}, which states it, found {part.shape}; drop it")
-    if part.axes is not None and sorted(part.axes) != sorted(given.axes):
-        raise SceneError(f"{place.key}.axes: expected each of {', '.join(given.axes)} once, found {', '.join(part.axes)}; correct them")
+    if part.axes is not None and sorted(part.axes) != sorted(grid.axes):
+        raise SceneError(f"{place.key}.axes: expected each of {', '.join(grid.axes)} once, found {', '.join(part.axes)}; correct them")
     if suffix in NUMPY and not part.coordinates and part.spacing is None:
         values, coordinates = read_array(part, place), None
     else:
         values, coordinates = _gridded(part, place)
     if coordinates is None:
-        if place.grid == given:
+        if place.grid == grid:
             return scaled(part, values, place)
-        coordinates = tuple(given.coordinates(axis) for axis in range(given.ndim))
-    for axis in range(given.ndim):
-        centres, half = given.coordinates(axis), 0.5 * given.spacing[axis]
+        coordinates = tuple(grid.coordinates(axis) for axis in range(grid.ndim))
+    for axis in range(grid.ndim):
+        centres, half = grid.coordinates(axis), 0.5 * grid.spacing[axis]
         low, high = float(centres[0]) - half, float(centres[-1]) + half
-        moved, values = wrapped_field(coordinates[axis], values, axis, given.axes[axis], low, high)
+        moved, values = wrapped_field(coordinates[axis], values, axis, grid.axes[axis], low, high)
         coordinates = (*coordinates[:axis], moved, *coordinates[axis + 1 :])
     return scaled(part, resample(values, coordinates, part, place), place)
 
@@ -59,24 +59,24 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
     try:
         shape = part.shape or _in_file(part.axes, base.axes, base.shape) if Path(part.path).suffix.lower() in RAW else None
         curved: Literal["refuse", "leave out"] = "refuse" if part.spacing is None else "leave out"
-        found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base), curved)
-        if found.values.ndim != base.ndim:
-            raise DataError(f"expected {base.ndim} axes in {found.where}, found the shape {found.values.shape}; cut it")
-        values = _without_fills(found.values, found.unit, found.where, part, place)
-        found = _in_order(replace(found, values=values), part, place)
-        _require_within(found, part, base)
+        field = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base), curved)
+        if field.values.ndim != base.ndim:
+            raise DataError(f"expected {base.ndim} axes in {field.where}, found the shape {field.values.shape}; cut it")
+        values = _without_fills(field.values, field.unit, field.where, part, place)
+        field = _in_order(replace(field, values=values), part, place)
+        _require_within(field, part, base)
     except DataError as error:
         raise SceneError(f"{place.key}.path: {error}") from None
     if part.spacing is not None:
-        if found.coordinates is not None:
-            raise SceneError(f"{place.key}.spacing: expected none beside the coordinates of {found.where}, found {part.spacing}; drop it")
-        return found.values, _spaced(part, place, found.values.shape)
-    if found.coordinates is None and found.values.shape != base.shape:
+        if field.coordinates is not None:
+            raise SceneError(f"{place.key}.spacing: expected none beside the coordinates of {field.where}, found {part.spacing}; drop it")
+        return field.values, _spaced(part, place, field.values.shape)
+    if field.coordinates is None and field.values.shape != base.shape:
         raise SceneError(
-            f"{place.key}.path: expected coordinates, or the grid's shape {base.shape}, in {found.where}, found {found.values.shape} "
+            f"{place.key}.path: expected coordinates, or the grid's shape {base.shape}, in {field.where}, found {field.values.shape} "
             "without them; give spacing, or coordinates"
         )
-    return found.values, found.coordinates
+    return field.values, field.coordinates
 
 
 def _require_within(found: Gridded, part: DataFile, grid: Grid) -> None:
@@ -104,15 +104,15 @@ def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: 
     gone = np.isnan(values)
     for mark in part.missing or ():
         gone |= np.abs(values - mark) <= ALIKE * abs(mark)
-    found = np.where(gone, np.nan, values) if gone.any() else values
-    fill = None if part.missing == () else fill_value(found[np.isfinite(found)], repeated=False)
+    numbers = np.where(gone, np.nan, values) if gone.any() else values
+    fill = None if part.missing == () else fill_value(numbers[np.isfinite(numbers)], repeated=False)
     if fill is not None:
-        count, text = plural(int((found == fill).sum()), "place"), fill_shown(fill)
+        count, text = plural(int((numbers == fill).sum()), "place"), fill_shown(fill)
         raise DataError(
             f"{where}: expected measured numbers, found {text} in {count}, which looks like a fill value; missing = {text} leaves them "
             "out, missing = [] takes them as they are"
         )
-    out = values_in(place.unit, found, part.unit or unit, where)
+    out = values_in(place.unit, numbers, part.unit or unit, where)
     return np.where(np.isnan(out), part.fill, out) if part.fill is not None else out
 
 

@@ -1,4 +1,4 @@
-"""What is run for each shot of a scene: its gradient, loss, product with the Hessian, energy, or predictions.
+"""Functions that run for each shot of a scene: its gradient, loss, product with the Hessian, energy, or predictions.
 
 Each function takes the forward problem first and the numbers of the shots last, and yields one result for each shot, in their order.
 Any process that has the forward problem can run it, for any group of shots (`diffsim.scene.shots.workers`).
