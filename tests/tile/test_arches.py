@@ -52,9 +52,9 @@ def differences(arch: str) -> list[float]:
 @pytest.mark.engines
 def test_vulkan() -> None:
     require_vulkan()
-    found = differences("vulkan")
-    assert len(found) == 7
-    assert max(found) < SINGLE
+    errors = differences("vulkan")
+    assert len(errors) == 7
+    assert max(errors) < SINGLE
 
 
 @pytest.mark.gpu
