@@ -1,4 +1,4 @@
-"""What the figures of a report show of an outcome: its chart, the cells that may change, and the shot that is drawn."""
+"""The parts of an outcome that the figures of a report show: its chart, the cells that may change, and the shot that is drawn."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def unknown(name: str, found: UnknownField, chart: Chart, design: bool = False) 
     first, other, left = "start", found.start, "the change"
     if found.truth is not None:
         fields = {"truth": found.truth, **fields}
-        first, other, left = "truth", found.truth, "what remains wrong"
+        first, other, left = "truth", found.truth, "remaining error"
     chart = chart.through(np.where(free, (found.answer if found.truth is None else found.truth) - found.start, 0.0))
     shown = [v if hidden is None else v[~hidden] for v in fields.values()]
     colours = common(name, *shown[:2], zero_is_rest=not np.any(found.start))
@@ -87,7 +87,7 @@ def uncertainty(name: str, found: UnknownField, chart: Chart, eigenvalues: Array
         name: of the unknown.
         found: the unknown, with both deviations.
         chart: the grid.
-        eigenvalues: of the Hessian of the misfit relative to what was known before.
+        eigenvalues: of the Hessian of the misfit relative to the prior.
     """
     assert found.deviation is not None and found.prior_deviation is not None
     free = free_cells(chart, found)
@@ -103,7 +103,7 @@ def uncertainty(name: str, found: UnknownField, chart: Chart, eigenvalues: Array
     caption = (
         f"The standard deviation of each value of {name}: before the records, and after them by the Gauss-Newton Hessian at the answer. "
         f"Its root mean square over the cells that may change falls from {before} to {after}. Along {many} of {len(eigenvalues)} "
-        f"directions the records tell more than was known before; along the last one they tell {last:.2g} times as much, and what further "
+        f"directions the records tell more than the prior; along the last one they tell {last:.2g} times as much, and what further "
         f"directions would tell is left out.{more} Each panel has its own scale. These are deviations of the posterior that the prior and "
         "the noise define; where the search had another penalty, its answer is another estimate than the mean of that posterior."
     )
@@ -165,7 +165,7 @@ def final(name: str, pair: Compared, chart: Chart) -> Picture:
         f"The field {name} after the last time step, as measured, as the answer predicts it, and the difference. The root mean square of "
         f"the difference is {quantity(_rms(pair.data - pair.start), pair.unit)} at the start and "
         f"{quantity(_rms(pair.data - pair.end), pair.unit)} at the answer{noise}. "
-        f"What looks like structure in the last panel is not explained by the answer; what looks like grain is noise.{which_shot(pair)}"
+        f"Structure in the last panel is not explained by the answer; grain is noise.{which_shot(pair)}"
     )
     return Picture(f"final_{name}", f"Final {words(name)}: data and prediction", caption, figure)
 

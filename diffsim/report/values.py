@@ -47,10 +47,10 @@ def unknown(name: str, found: UnknownField) -> Picture:
 def _found(found: UnknownField, free: npt.NDArray[np.bool_]) -> str:
     """The caption of an unknown."""
     if found.truth is None:
-        return "Blue, dashed: where the search began. Orange: what it found. The data are records, so nobody knows the truth."
+        return "Blue, dashed: the start. Orange: the answer. The data are records, so nobody knows the truth."
     before, after = (float(np.sqrt(np.mean(np.square((values - found.truth)[free])))) for values in (found.start, found.answer))
     return (
-        "Black: the hidden truth. Blue, dashed: where the search began. Orange: what it found; it should lie on the truth. The root mean "
+        "Black: the hidden truth. Blue, dashed: the start. Orange: the answer; it should lie on the truth. The root mean "
         f"square distance from the truth is {quantity(before, found.unit)} at the start and {quantity(after, found.unit)} at the answer."
     )
 
