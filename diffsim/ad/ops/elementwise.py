@@ -1,4 +1,4 @@
-"""Operations entry by entry, each a line of a table: what NumPy does, and the partial derivatives as expressions.
+"""Operations entry by entry, each a line of a table: NumPy's function, and the partial derivatives as expressions.
 
 Elementary functions are those of `diffsim.elementwise`; arithmetic, choices, kinks and steps are here.
 """
@@ -123,12 +123,12 @@ KINKS = {"absolute", "hypot", "a norm or a standard deviation", KINK}
 
 
 def _in_tile(t: Any, p: Any) -> bool:
-    """Whether these are real values of a tile program, by which nothing can be decided."""
+    """True if these are real values of a tile program, by which nothing can be decided."""
     return not is_known(t, p) and all(np.result_type(getattr(x, "dtype", float)).kind != "c" for x in (t, p))
 
 
 def note(name: str, t: Any, p: Any) -> None:
-    """Note that a tangent of 0 has met an infinite derivative, for `jvp` to look whether that is by its value."""
+    """Note that a tangent of 0 has met an infinite derivative, for `jvp` to test whether that is by its value."""
     if name in POINTS and not local.sweeping and is_known(t, p) and np.any((bottom(t) == 0) & np.isinf(bottom(p))):
         local.met = name
     elif name in POINTS and local.noted is not None and _in_tile(t, p):
@@ -176,7 +176,7 @@ def _require_known(name: str, ct: Any, p: Any) -> None:
     if np.any(lost):
         place = f" at index {tuple(int(i) for i in np.argwhere(lost)[0])}" if np.ndim(lost) else ""
         raise DerivativeError(
-            f"{what} is not defined{place}, expected arguments at which it is; {way}, choose with numpy.where what counts, or move off "
+            f"{what} is not defined{place}, expected arguments at which it is; {way}, choose entries with numpy.where, or move off "
             "that argument"
         )
 
@@ -191,7 +191,7 @@ multiply: Primitive = elementwise("multiply", np.multiply, (lambda x, y, o: y, "
 
 
 def _inverse(y: Any) -> Any:
-    """1 / y; of a Python number a Python number, which does not widen what it is multiplied with."""
+    """1 / y; of a Python number a Python number, which does not widen its factor."""
     return 1.0 / y if type(y) in (int, float) and y else divide(1.0, y)
 
 
@@ -339,8 +339,8 @@ def _bessel_values(order: int) -> Callable[[Any], Any]:
     def values(x: Any) -> Any:
         from scipy.special import iv
 
-        found = np.i0(x)[()] if order == 0 else iv(order, x)
-        return found.astype(x.dtype, copy=False) if hasattr(x, "dtype") else found
+        values = np.i0(x)[()] if order == 0 else iv(order, x)
+        return values.astype(x.dtype, copy=False) if hasattr(x, "dtype") else values
 
     return values
 
