@@ -18,13 +18,13 @@ ROUND_OFF = {"f4": 2e-3, "f8": 1e-11}
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that were called."""
     operators: list[str] = []
-    compiled = kernels.scans.compiled.scan
+    scan = kernels.scans.large.scan
 
     def counted(op, *args):
         operators.append(op.value([x.dtype for x in args[0]]).single)
-        return compiled(op, *args)
+        return scan(op, *args)
 
-    monkeypatch.setattr(kernels.scans.compiled, "scan", counted)
+    monkeypatch.setattr(kernels.scans.large, "scan", counted)
     return operators
 
 
