@@ -83,7 +83,7 @@ def gradients_beside(path: Path) -> Beside | None:
 
 
 def _close(path: Path, signs: Sequence[float]) -> tuple[bool | None, bool | None]:
-    """True if the gradients right beside the point are the one at it, and whether that lies between them."""
+    """True if the gradients right beside the point are the one at it; the second: that one lies between them."""
     assert path.elsewhere is not None
     step, room = max(CLOSE * path.largest, path.finest), SAME * path.size
     if step > CLOSE_AT_MOST * path.largest:

@@ -72,7 +72,7 @@ def _by_sides(label: str, path: Path, expansion: Taylor) -> Line:
         return cannot_judge(
             name,
             f"a jump at this point along this direction: the loss changes by {jump:.3g} however short the step, so it has no derivative; "
-            "move the point, or leave out what jumps",
+            "move the point, or leave out the parts that jump",
         )
     slopes = [one for one in (above, below) if np.isfinite(one.slope)]
     if not slopes:

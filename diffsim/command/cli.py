@@ -268,8 +268,8 @@ def _console() -> Console:
 
 
 def _versions() -> str:
-    numbers = versions()
-    return f"diffsim {numbers['diffsim']} ({ENGINES[chosen()].title} {numbers[chosen()]}, Python {numbers['python']})"
+    installed = versions()
+    return f"diffsim {installed['diffsim']} ({ENGINES[chosen()].title} {installed[chosen()]}, Python {installed['python']})"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -81,7 +81,7 @@ class CPML:
     Raises:
         ParameterError: cells that leave none between them, or numbers out of range.
 
-    Good values: 10 to 20 cells, and what is left out as it is. At 10 cells a wavelength, 20 cells give back 6e-6
+    Good values: 10 to 20 cells, and the defaults for the others. At 10 cells a wavelength, 20 cells give back 6e-6
     at a right angle and less up to 80°, 10 cells 2e-4 and 5e-4 at 80°.
 
     Reference: Roden and Gedney (2000), Convolution PML (CPML): an efficient FDTD implementation of the CFS-PML for arbitrary media, Microw.

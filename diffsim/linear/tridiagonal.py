@@ -58,15 +58,15 @@ class Tridiagonal:
         bands = {step: np.zeros(size) for step in (-1, 0, 1)}  # row i of band s is that of column i + s
         corners = np.zeros((2, size[1]))  # first row and last column; last row and first column
         for offset, weight in zip(stencil.offsets, weights, strict=True):
-            edge_weights = np.full(size, weight) if isinstance(weight, float) else self._lines(weight)
+            on_lines = np.full(size, weight) if isinstance(weight, float) else self._lines(weight)
             step = offset[axis]
             inside = slice(max(0, -step), n - max(0, step))
-            bands[step][inside] += edge_weights[inside]
+            bands[step][inside] += on_lines[inside]
             for row in (0,) if step < 0 else (n - 1,) if step > 0 else ():
                 matrix = stencil.along[axis][step][[row]]
                 for column, factor in zip(matrix.indices, matrix.data, strict=True):
                     to = bands[column - row][row] if abs(column - row) <= 1 else corners[int(row > 0)]
-                    to += factor * edge_weights[row]
+                    to += factor * on_lines[row]
         self._factor(bands[-1], bands[0], bands[1], corners)
 
     def _lines(self, values: npt.NDArray) -> npt.NDArray:

@@ -178,8 +178,8 @@ class Evaluator:
             raise ShapeError(f"gradient: expected the shape of x, {x.shape}, got {gradient.shape}; return one entry for each unknown")
         bad = int(np.count_nonzero(~np.isfinite(gradient)))
         if not np.isfinite(value) or bad:
-            value_got = f"value {value:g} and {bad} of {gradient.size} gradient entries not finite"
-            raise self._not_finite("a finite value and gradient", value_got)
+            reason = f"value {value:g} and {bad} of {gradient.size} gradient entries not finite"
+            raise self._not_finite("a finite value and gradient", reason)
         return Evaluation(value, gradient, seconds)
 
     def _not_finite(self, expected: str, found: str) -> NonFiniteError:

@@ -47,7 +47,7 @@ class Journal:
     the same from the same inputs then stands, bit for bit, where it stood. Each record holds a digest of its x, so a run that goes
     another way (another x0, method, SciPy, BLAS or number of BLAS threads) is found out at the first evaluation that differs.
 
-    What survives: a record is handed to the operating system and fsync'ed before the optimiser sees its value, so neither `kill -9` nor
+    Survival: a record is handed to the operating system and fsync'ed before the optimiser sees its value, so neither `kill -9` nor
     a power cut loses an evaluation that was recorded. Each record has its length and a checksum; bytes after the last whole record are
     dropped when the next one is written. Records are read one at a time, so memory holds one gradient. On disk a record takes 64 bytes
     and 8 more for each unknown.

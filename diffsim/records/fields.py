@@ -256,8 +256,8 @@ def _by_length(variables: Variables, asked: Asked, values: Array, where: str) ->
     def fits(order: tuple[str, ...]) -> bool:
         return all(lengths[axis] == n for axis, n in zip(order, values.shape, strict=True))
 
-    order_ = ("",) * values.ndim if asked.order is None else asked.order
-    order = settled(order_, asked.axes, fits, values, where, "give the order of its axes, {}")
+    known = ("",) * values.ndim if asked.order is None else asked.order
+    order = settled(known, asked.axes, fits, values, where, "give the order of its axes, {}")
     return [called[axis] for axis in order], [named[axis] for axis in order]
 
 

@@ -1,7 +1,7 @@
 """The keys of a scene file, from the schema of scenes: as tables for docs/scene.md, and as a text for a terminal.
 
 A part of a scene is named by its path in the file without names of users, `sources.wavelet`. Where `type` chooses among several, its word
-comes last: `equation.heat`. What a key means is said in the docstring of the part, or of the class whose argument it is:
+comes last: `equation.heat`. The meaning of a key is in the docstring of the part, or of the class whose argument it is:
 `dt (s): time step` has the unit in brackets.
 """
 

@@ -54,11 +54,11 @@ def crosstalk(outcome: Outcome) -> Picture | None:
     colour_bar(figure, image, "cosine", ax=ax)
     off = np.where(np.eye(len(names), dtype=bool), 0.0, np.abs(matrix))
     row, column = np.unravel_index(int(off.argmax()), off.shape)
-    field = ", ".join(f"{name} {matrix[k, k]:.2f}" for k, name in enumerate(names))
+    own = ", ".join(f"{name} {matrix[k, k]:.2f}" for k, name in enumerate(names))
     most = max(abs(alike[a, b]) for a, b in combinations(range(len(names)), 2))
     caption = (
         "The cosine of answer - start of each unknown (rows) with truth - start of each (columns), over all cells. On the diagonal: how "
-        f"far an unknown resembles its own truth ({field}). Beside it: how far it resembles the truth of another one, which is "
+        f"far an unknown resembles its own truth ({own}). Beside it: how far it resembles the truth of another one, which is "
         f"crosstalk; the largest is {matrix[row, column]:.2f}, of {names[row]} with the truth of {names[column]}. "
         f"The truths have cosines of at most {most:.2f} with each other."
     )

@@ -81,7 +81,7 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
     there = _extended(places, again, len(mapped))
     done = tiles(*inputs, program=derivative, form=moved_form, tiles=params["tiles"], places=there) if any(has) else ()
     if names and done and is_known(done[-1]) and np.any(bottom(done[-1]) > 0):
-        local.met = names  # `jvp` tests whether the values make them so
+        local.met = names  # `jvp` tests if their values do so
     movements = iter(done)
     return [next(movements) if h else None for h in has]
 

@@ -342,8 +342,8 @@ class Array(Convertible):
             return _meaning(ufunc)(*args)
         out = kwargs.pop("out", None)
         chosen = kwargs.pop("where", True) if out is not None and how == "__call__" else True
-        own_ufunc = _meaning(ufunc)
-        result = (own(own_ufunc) if how == "__call__" else getattr(own_ufunc, how))(*args, **kwargs)
+        meaning = _meaning(ufunc)
+        result = (own(meaning) if how == "__call__" else getattr(meaning, how))(*args, **kwargs)
         if out is None or how == "at":
             return result
         (target,) = out

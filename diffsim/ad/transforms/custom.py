@@ -172,7 +172,7 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
         kept, kept_tree = cores_of(residuals)
 
         def pullback(cts: Sequence[Any]) -> list[Any]:
-            with surroundings.running(noted), running():  # what the rule gets and edits in place is an array of its own
+            with surroundings.running(noted), running():  # the rule gets an array of its own, which it may edit in place
                 given_cts, given_kept = (unflatten(t, as_arrays(tuple(c))) for t, c in ((out_tree, cts), (kept_tree, kept)))
                 return checked(self._backward(*nondiff, given_kept, given_cts))  # type: ignore[misc]
 

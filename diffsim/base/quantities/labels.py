@@ -32,13 +32,13 @@ def arranged(name: str, given: Given, values: npt.NDArray[Any], meaning: Meaning
     if wanted is None:
         return values
     order = [dims.index(dim) for dim in _matched(name, given, wanted, meaning)]
-    arrays = values.transpose(order)
+    array = values.transpose(order)
     for axis, (place, each) in enumerate(zip(order, wanted, strict=True)):
         if each.labels:
-            arrays = arrays.take(_columns(name, given, dims[place], each), axis)
+            array = array.take(_columns(name, given, dims[place], each), axis)
         elif _step(name, given, dims[place], each) == -1:
-            arrays = np.flip(arrays, axis)
-    return arrays
+            array = np.flip(array, axis)
+    return array
 
 
 def _chosen(name: str, given: Given, meaning: Meaning) -> Dimensions | None:

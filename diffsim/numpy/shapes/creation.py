@@ -68,7 +68,7 @@ def _fitting(a: Array, dtype: Any, order: Order) -> Array:
 
 @rehearsed(np.asarray)
 def asarray(a: Any, dtype: Any = None, order: Order = "K", *, copy: bool | None = None) -> Any:
-    """`a` as an array; one of ours comes back itself."""
+    """`a` as an array; an `Array` comes back itself."""
     if copy or (isinstance(a, Array) and a._scalar):  # a number is not an array that could be shared
         return array(a, dtype, order=order)
     if isinstance(a, Array):

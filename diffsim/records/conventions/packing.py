@@ -58,15 +58,15 @@ def unpacked(values: npt.NDArray[np.generic], attributes: Mapping[str, Any], wha
     unsigned = np.ravel(np.asarray(attributes.get(UNSIGNED, "")).astype(str))
     counted = values.dtype.kind == "i" and "".join(unsigned).lower() == "true"
     read = values.view(values.dtype.str.replace("i", "u")) if counted else values
-    unpacked_ = numbers(read, what)
+    array = numbers(read, what)
     scale, offset = (_attribute(attributes, key, what) for key in PACKING)
     if scale.size > 1 or offset.size > 1:
         raise DataError(f"{what}: expected one number as {' and '.join(PACKING)}, found several; write one")
     missing = _marked(values, read, attributes, what, default_fill) | _beyond(read, attributes, what, counted)
-    unpacked_ = unpacked_ * float(scale[0]) if scale.size else unpacked_
-    unpacked_ = np.asarray(unpacked_ + float(offset[0]) if offset.size else unpacked_)
-    unpacked_[missing] = np.nan
-    return unpacked_
+    array = array * float(scale[0]) if scale.size else array
+    array = np.asarray(array + float(offset[0]) if offset.size else array)
+    array[missing] = np.nan
+    return array
 
 
 def _marked(

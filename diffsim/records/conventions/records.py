@@ -158,7 +158,7 @@ class Layout:
         unit: of the values; None: as the file says. Without one the values are in the unit that the caller takes them for.
         time_unit: of the times; None: as the file says, else s.
         dt: time between samples, s, where a file has no times; of SEG-Y in place of that of the headers, which `Records.notes` says.
-        order: of the axes "shot", "time" and "receiver" of the values, and of what belongs to them; None: as the file says, else as these,
+        order: of the axes "shot", "time" and "receiver" of the values, and of arrays along them; None: as the file says, else as these,
             and without shots where there is one.
         shape: of the values of a `.bin` file, in their order.
         coordinate_units: the units in which coordinates are asked for, one for each axis; none: degrees along axes such as "lon" and

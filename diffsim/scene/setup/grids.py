@@ -36,10 +36,8 @@ def build_grid(model: GridModel) -> Grid:
             return Grid(shape, spacing, model.origin or 0.0, model.axes, unit)
         for axis, (n, (first, last)) in enumerate(zip(shape, span, strict=True)):
             if n < 2 or not last > first:
-                numbers_shown = f"{first:g}, {last:g} and {n}"
-                raise SceneError(
-                    f"grid.span[{axis}]: expected a first below a last coordinate and two cells, found {numbers_shown}; correct it"
-                )
+                numbers = f"{first:g}, {last:g} and {n}"
+                raise SceneError(f"grid.span[{axis}]: expected a first below a last coordinate and two cells, found {numbers}; correct it")
         spacing = tuple((last - first) / (n - 1) for n, (first, last) in zip(shape, span, strict=True))
         return Grid(shape, spacing, [first for first, _ in span], model.axes, unit)
 

@@ -34,18 +34,18 @@ def resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pla
             )
         wanted.append(np.clip(asked, along[0], along[-1]))
     if part.method == "mean":
-        values_there = _means(values, coordinates, grid, part.extend is not None or place.inner is not None)
+        resampled = _means(values, coordinates, grid, part.extend is not None or place.inner is not None)
     else:
-        values_there = RegularGridInterpolator(coordinates, values, method=part.method)(
+        resampled = RegularGridInterpolator(coordinates, values, method=part.method)(
             tuple(np.meshgrid(*wanted, indexing="ij", sparse=True))
         )
-    bad = np.argwhere(~np.isfinite(values_there))
+    bad = np.argwhere(~np.isfinite(resampled))
     if len(bad):
         at = ", ".join(f"{grid.axes[axis]} = {grid.coordinates(axis)[k]:.6g}" for axis, k in enumerate(bad[0]))
         raise SceneError(
             f"{place.key}: expected numbers in every cell, found none at {at} and in {len(bad) - 1} more cells; give fill, or move the grid"
         )
-    return values_there
+    return resampled
 
 
 def _require_covered(asked: Array, given: Array, part: Resampled, place: Place, axis: str) -> None:

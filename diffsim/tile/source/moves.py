@@ -85,9 +85,9 @@ def _picked(w: Writer, operation: Operation, positions: np.ndarray) -> None:
     def change(value: Value) -> Value:
         if isinstance(value, Uniform):
             return value.reshaped(positions.shape)
-        seen = _view(value, positions)
-        if seen is not None:
-            return seen
+        viewed = _view(value, positions)
+        if viewed is not None:
+            return viewed
         moved = w.allocate(positions.shape, value.kind)
         if positions.size:
             source = _in_scratch(w, value)
