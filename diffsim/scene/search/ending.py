@@ -59,7 +59,7 @@ def _all_done(scene: Description, losses: Sequence[float], compared: Collection[
     key = f"stage[{len(scene.stage) - 1}].iterations" if scene.stage else "optimise.iterations"
     on = f"raise {key} and give --resume to go on"
     if method == "adam" and scene.optimise.batch is not None:
-        return f"{begin}; the losses of batches do not show a further fall: {on} if it may"
+        return f"{begin}; the losses of batches do not say whether it would fall further: {on} if it may"
     lowest = int(np.argmin(losses))
     if losses[-1] - losses[lowest] > LITTLE * abs(losses[lowest]):
         above = "" if losses[lowest] == 0 else f" {100 * (losses[-1] / losses[lowest] - 1):.3g} %"
