@@ -73,9 +73,9 @@ def _speed(simulation: Simulation) -> float:
     return prod(SHAPE) * STEPS / (time.perf_counter() - start)
 
 
-def best_width(found: Mapping[int, Speeds], usual: int) -> int:
+def best_width(measured: Mapping[int, Speeds], usual: int) -> int:
     """The width with the largest mean of speeds (a geometric one), or the usual one if none is clearly faster."""
-    means = {width: float(np.exp(np.mean(np.log(list(speeds.values()))))) for width, speeds in found.items()}
+    means = {width: float(np.exp(np.mean(np.log(list(speeds.values()))))) for width, speeds in measured.items()}
     best = max(means, key=lambda width: means[width])
     return best if means[best] >= LEAST_GAIN * means[usual] else usual
 

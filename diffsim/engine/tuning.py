@@ -48,7 +48,7 @@ def tuned(engine: str) -> Tuned | None:
     return None
 
 
-def keep(engine: str, found: Tuned | None) -> Path | None:
+def keep(engine: str, best: Tuned | None) -> Path | None:
     """Write the measurement, or remove it. Entries of other engines and processors stay. Returns the file, if there is one.
 
     Raises:
@@ -58,10 +58,10 @@ def keep(engine: str, found: Tuned | None) -> Path | None:
     if path is None:
         return None
     entries = _entries()
-    if entries.pop(_key(engine), None) is None and found is None:
+    if entries.pop(_key(engine), None) is None and best is None:
         return path
-    if found is not None:
-        entries[_key(engine)] = asdict(found)
+    if best is not None:
+        entries[_key(engine)] = asdict(best)
     aside = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -307,9 +307,9 @@ class CPML:
             )
         return self._stretches.get((axis, place))
 
-    def _shrunk(self, derivative: Symbol, found: Stretch) -> Symbol:
+    def _shrunk(self, derivative: Symbol, stretch: Stretch) -> Symbol:
         """The derivative divided by κ."""
-        return derivative if self.kappa == 1 else _read(derivative, found.per_kappa) * derivative
+        return derivative if self.kappa == 1 else _read(derivative, stretch.per_kappa) * derivative
 
     def _stretch(self, axis: int, place: int) -> Stretch:
         n = self.grid.shape[axis]

@@ -182,10 +182,10 @@ class Evaluator:
             raise self._not_finite("a finite value and gradient", reason)
         return Evaluation(value, gradient, seconds)
 
-    def _not_finite(self, expected: str, found: str) -> NonFiniteError:
+    def _not_finite(self, expected: str, values: str) -> NonFiniteError:
         under_way = 0 if self.accepted is None else self.iteration + 1
         return NonFiniteError(
-            f"iteration {under_way}, evaluation {self.evaluations + 1}: expected {expected}, got {found}; set bounds, choose a "
+            f"iteration {under_way}, evaluation {self.evaluations + 1}: expected {expected}, got {values}; set bounds, choose a "
             "smaller scale of the unknowns for shorter steps, or go on from the error's last_good",
             under_way,
             None if self.accepted is None else self.accepted.x.copy(),

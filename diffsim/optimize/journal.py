@@ -193,11 +193,11 @@ class Journal:
             return None
         return number, digest, Evaluation(value, body.astype(np.float64, copy=False), seconds)
 
-    def _check_header(self, found: bytes, header: bytes) -> None:
+    def _check_header(self, start: bytes, header: bytes) -> None:
         magic = len(_MAGIC)
-        if found[:magic] != header[: min(magic, len(found))]:
+        if start[:magic] != header[: min(magic, len(start))]:
             raise JournalError(f"{self.path}: expected a journal or an empty file, got something else; name another file")
-        if found != header[: len(found)]:
+        if start != header[: len(start)]:
             raise JournalError(
                 f"{self.path}: expected a journal of these settings, got one written under other settings (the fingerprints differ); "
                 "restore the settings to resume, or name another file to start anew"

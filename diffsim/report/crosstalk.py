@@ -65,8 +65,8 @@ def crosstalk(outcome: Outcome) -> Picture | None:
     return Picture("crosstalk", "Crosstalk between the unknowns", caption, figure)
 
 
-def _change(found: UnknownField, values: Array | None) -> Array:
+def _change(field: UnknownField, values: Array | None) -> Array:
     """A departure from the start, 0 where nothing may change."""
     assert values is not None
-    change = np.asarray(values, float) - np.asarray(found.start, float)
-    return change if found.mask is None else np.where(found.mask, change, 0.0)
+    change = np.asarray(values, float) - np.asarray(field.start, float)
+    return change if field.mask is None else np.where(field.mask, change, 0.0)

@@ -157,7 +157,7 @@ def _outcome(
     problem: Problem,
     observed: Observed,
     truth: Mapping[str, Array],
-    found: Found,
+    search: Found,
     certificate: tuple[Line, ...],
     seconds: dict[str, float],
     taken: Taken,
@@ -165,7 +165,7 @@ def _outcome(
     snapshots: Mapping[str, Snapshots],
 ) -> Outcome:
     scene, setup = problem.scene, problem.setup
-    first, last, answer = found.first, found.last, found.fields
+    first, last, answer = search.first, search.last, search.fields
     unknowns = {
         name: UnknownField(
             start=problem.start[name],
@@ -211,8 +211,8 @@ def _outcome(
         finals={state: pair for (kind, state), pair in compared.items() if kind == "final"},
         unknowns=unknowns,
         loss_parts={label: (first.parts[label], last.parts[label]) for label in first.parts},
-        history=found.history,
-        stopped=ending(scene, found.reason, found.history, compared.values(), simulation.precision),
+        history=search.history,
+        stopped=ending(scene, search.reason, search.history, compared.values(), simulation.precision),
         accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns, measured)),
         certificate=certificate,
         schedule=repr(problem.schedule),
@@ -247,11 +247,11 @@ def _axes(grid: Grid, scene: Description, time_unit: str) -> tuple[Axis, ...]:
     return tuple(Axis(name, units[name], grid.coordinates(axis)) for axis, name in enumerate(grid.axes))
 
 
-def _taken(problem: Problem, found: Found, plan: Plan) -> Taken:
-    first, *later = found.seconds
+def _taken(problem: Problem, search: Found, plan: Plan) -> Taken:
+    first, *later = search.seconds
     shots, chosen = len(problem.setup.shots), plan.chosen
     assert chosen.seconds is not None
-    return Taken(median(later) if later else first, shots * chosen.seconds, first, found.peak, chosen.peak)
+    return Taken(median(later) if later else first, shots * chosen.seconds, first, search.peak, chosen.peak)
 
 
 def machine(precision: str) -> dict[str, str | int]:

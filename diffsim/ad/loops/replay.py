@@ -157,13 +157,13 @@ def _like(array: np.ndarray, core: Any) -> Any:
     return array.item()
 
 
-def require_same(found: Cores, expected: Cores, what: str) -> None:
+def require_same(again: Cores, expected: Cores, what: str) -> None:
     """Refuse a second run that differs from the first.
 
     Raises:
         ReplayError: the states differ.
     """
-    if fingerprint(_compared(found)) != fingerprint(_compared(expected)):
+    if fingerprint(_compared(again)) != fingerprint(_compared(expected)):
         raise ReplayError(
             f"{what} gave another result when it was run again for its derivative: it draws random numbers, or reads something that "
             "changes; let it depend on its arguments alone"

@@ -95,9 +95,9 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         reads = "".join(p[1] for p, w in zip(partials, wanted, strict=True) if w and p is not None)
         return tuple(letter in reads for letter in "xyz"[: len(partials)]), "o" in reads
 
-    def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+    def live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
         pairs = zip(partials, parents, strict=True)
-        return [None if parent is None or p is None else _read(found, p, args, parents) for p, parent in pairs]
+        return [None if parent is None or p is None else _read(entries, p, args, parents) for p, parent in pairs]
 
     constant = all(p is None for p in partials)
     if isinstance(evaluate, np.ufunc) and not constant:
@@ -235,11 +235,11 @@ def _choice(name: str, evaluate: np.ufunc, first: Callable[[Any, Any], Any]) -> 
             for c, x, w in zip(chosen, args, wanted, strict=True)
         ]
 
-    def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+    def live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
         if not is_known(*args):
-            return [found, found]
+            return [entries, entries]
         is_first = bottom(first(*args))
-        return [found & is_first, found & ~is_first]
+        return [entries & is_first, entries & ~is_first]
 
     keeps = lambda wanted: ((True, True), False)  # noqa: E731
     TABLE[name] = Primitive(name, buffers.reusing(evaluate), jvp=jvp, vjp=vjp, keeps=keeps, live=live)
@@ -389,9 +389,9 @@ def _where_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return None, x_bar, unbroadcast(where(c, 0.0, ct), y) if wanted[2] else None
 
 
-def _where_live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+def _where_live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
     condition = np.asarray(bottom(args[0]), bool) if is_known(args[0]) else None
-    return [None, found, found] if condition is None else [None, found & condition, found & ~condition]
+    return [None, entries, entries] if condition is None else [None, entries & condition, entries & ~condition]
 
 
 where: Primitive = Primitive(
@@ -434,10 +434,10 @@ def _scale_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     )
 
 
-def _scale_live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+def _scale_live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
     """A product that was cut off reads neither factor: that the zero counts was decided when it was made."""
     t, p = (bottom(a) for a in args)
-    goes_on = found & ((t != 0) | np.isfinite(p)) if is_known(*args) else found
+    goes_on = entries & ((t != 0) | np.isfinite(p)) if is_known(*args) else entries
     return [goes_on, goes_on]
 
 

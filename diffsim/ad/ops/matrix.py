@@ -68,13 +68,13 @@ def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:
             unbroadcast(transposed(right, ct, x, params), y) if wanted[1] else None,
         )
 
-    def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+    def live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
         """Which entries meet a live one and a factor that is no constant 0."""
         x, y = (
             None if other is None else np.ones(a.shape) if p is not None or not is_known(a) else (bottom(a) != 0).astype(float)
             for a, p, other in zip(args, parents, parents[::-1], strict=True)
         )
-        ct = found.astype(float)
+        ct = entries.astype(float)
         return [None if y is None else left(ct, y, params), None if x is None else right(ct, x, params)]
 
     primitive = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=lambda wanted: ((wanted[1], wanted[0]), False), live=live)

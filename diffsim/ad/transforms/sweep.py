@@ -181,12 +181,12 @@ def _alone(value: np.ndarray) -> bool:
     return value.nbytes == value.base.nbytes and sys.getrefcount(value.base) <= 2 and _alone(value.base)
 
 
-def _pull(node: Node, found: Any, errors: Any) -> Sequence[Any] | None:
+def _pull(node: Node, entry: Any, errors: Any) -> Sequence[Any] | None:
     """Cotangents of the arguments of a node, by its rule or pullback; None where that would be given NaN too early.
 
     Args:
         node: of the record.
-        found: the sum for it.
+        entry: the sum for it.
         errors: how NumPy handles floating-point errors around the sweep.
     """
     primitive = node.primitive
@@ -194,10 +194,10 @@ def _pull(node: Node, found: Any, errors: Any) -> Sequence[Any] | None:
     if primitive.multiple:
         avals = node.params["avals"]
         ct: Any = tuple(
-            zeros_like(a) if c is None and a is not None and a.dtype.kind in "fc" else c for c, a in zip(found, avals, strict=True)
+            zeros_like(a) if c is None and a is not None and a.dtype.kind in "fc" else c for c, a in zip(entry, avals, strict=True)
         )
     else:
-        ct = found.value
+        ct = entry.value
     if node.pullback is not None:
         if not local.zero_wins and any(map(_has_nan, ct if primitive.multiple else (ct,))):
             return None
@@ -206,7 +206,7 @@ def _pull(node: Node, found: Any, errors: Any) -> Sequence[Any] | None:
     wanted = tuple([p is not None for p in node.parents])
     assert primitive.vjp is not None
     if primitive.takes_over:
-        return primitive.vjp(ct, node.args, node.out, node.params, wanted, found.owned)
+        return primitive.vjp(ct, node.args, node.out, node.params, wanted, entry.owned)
     return primitive.vjp(ct, node.args, node.out, node.params, wanted)
 
 

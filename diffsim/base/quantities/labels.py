@@ -168,14 +168,14 @@ def _numbers(coordinate: Given, dim: str, each: Dimension) -> tuple[npt.NDArray[
     return values, each.at(len(values))
 
 
-def _direction(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> int:
+def _direction(own: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> int:
     """1 if numbers are those that are wanted, -1 if they are these backwards, 0 otherwise."""
     apart = float(np.abs(np.diff(wanted)).min(initial=np.inf))
     largest = float(np.abs(wanted).max(initial=0.0))
-    rounding = 4 * np.finfo(found.dtype if found.dtype == np.float32 else np.float64).eps * largest
+    rounding = 4 * np.finfo(own.dtype if own.dtype == np.float32 else np.float64).eps * largest
     tolerance = (TOLERANCE * apart if np.isfinite(apart) else TOLERANCE * largest) + rounding
     for step in (1, -1):
-        if np.abs(found[::step] - wanted).max(initial=0.0) <= tolerance:
+        if np.abs(own[::step] - wanted).max(initial=0.0) <= tolerance:
             return step
     return 0
 

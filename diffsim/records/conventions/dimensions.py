@@ -194,7 +194,7 @@ def settled(
     """The axis of each dimension, where lengths and extents leave one order.
 
     Args:
-        found: the axis of each dimension, "" where names do not say; as many as `axes`.
+        known: the axis of each dimension, "" where names do not say; as many as `axes`.
         axes: names of the axes of the grid.
         fits: whether an order fits.
         values: the array.

@@ -54,16 +54,16 @@ def _is_foreign(module: str) -> bool:
     return top == "diffsim" or top in sys.stdlib_module_names
 
 
-def _collect(module: ModuleType | None, found: dict[str, Path]) -> None:
+def _collect(module: ModuleType | None, modules: dict[str, Path]) -> None:
     """Add a module that has a file, and those of its own that it imports."""
     file = getattr(module, "__file__", None)
-    if module is None or module.__name__ in found or file is None or not Path(file).is_file():
+    if module is None or module.__name__ in modules or file is None or not Path(file).is_file():
         return
-    found[module.__name__] = Path(file)
+    modules[module.__name__] = Path(file)
     for name in _imports(module, Path(file)):
         other = sys.modules.get(name)
         if other is not None and _belongs(other, module):
-            _collect(other, found)
+            _collect(other, modules)
 
 
 def _imports(module: ModuleType, file: Path) -> Iterator[str]:

@@ -107,9 +107,9 @@ def energies(
     for _, inputs in forward.prepared(fields, shots):
         sums: dict[str, Array] = {state: np.zeros(setup.grid.shape) for state in states}
 
-        def watch(done: int, found: Mapping[str, Array], sums: dict[str, Array] = sums) -> None:
+        def watch(done: int, states: Mapping[str, Array], sums: dict[str, Array] = sums) -> None:
             for state, total in sums.items():
-                total += np.asarray(found[state], float) ** 2
+                total += np.asarray(states[state], float) ** 2
 
         setup.simulation.run(inputs, setup.steps, every=every, watch=watch)
         yield sums

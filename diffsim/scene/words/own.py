@@ -42,26 +42,26 @@ class Family:
     base: type | None = None
     methods: tuple[str, ...] = ()
 
-    def accepts(self, found: Any) -> bool:
+    def accepts(self, value: Any) -> bool:
         """True if it is a class of this family."""
-        if not isinstance(found, type) or (self.base is not None and not issubclass(found, self.base)):
+        if not isinstance(value, type) or (self.base is not None and not issubclass(value, self.base)):
             return False
-        return all(any(name in vars(kind) for kind in found.__mro__) for name in self.methods)
+        return all(any(name in vars(kind) for kind in value.__mro__) for name in self.methods)
 
-    def require(self, key: str, name: str, found: Any) -> type:
+    def require(self, key: str, name: str, value: Any) -> type:
         """Refuse a value that is no class of this family.
 
         Args:
             key: key of the part in the scene, such as "misfit[0]".
             name: name of the class in the scene.
-            found: the named object.
+            value: the named object.
 
         Raises:
             SceneError: the message names both.
         """
-        if self.accepts(found):
-            return found
-        what = f"found {name}, which is {_what(found)}"
+        if self.accepts(value):
+            return value
+        what = f"found {name}, which is {_what(value)}"
         if self.base is not None:
             raise SceneError(f"{key}.type: expected a class that derives from diffsim.{self.base.__name__}, {what}; derive it")
         raise SceneError(f"{key}.type: expected {self.noun}, which is a class with {' and '.join(self.methods)}, {what}; write it so")
@@ -169,8 +169,8 @@ def _last_line(error: Exception) -> str:
     return f"{text} ({path_shown(Path(file))}, line {line})" if file else text
 
 
-def _what(found: Any) -> str:
-    return f"the class {found.__name__}" if isinstance(found, type) else f"of type {type(found).__name__}"
+def _what(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
 
 
 def unfolded(key: str, given: Any) -> dict[str, Any]:

@@ -88,11 +88,11 @@ def _kept(w: Writer, value: Value) -> Value:
     return kept
 
 
-def _apart(w: Writer, found: Sequence[Value], state: Sequence[View]) -> list[Value]:
+def _apart(w: Writer, results: Sequence[Value], state: Sequence[View]) -> list[Value]:
     """Results of a turn that do not lie in the memory of another state, which is about to be written."""
     out: list[Value] = []
     buffers = {id(s.buffer): k for k, s in enumerate(state)}
-    for k, value in enumerate(found):
+    for k, value in enumerate(results):
         owner = buffers.get(id(value.buffer), k) if isinstance(value, View) else k
         same = isinstance(value, View) and k < len(state) and value == state[k]
         if isinstance(value, View) and value.buffer is not None and id(value.buffer) in buffers and not (owner == k and same):

@@ -126,8 +126,8 @@ def _of(view: View, outer: Sequence[Affine]) -> _Matrix:
     return _Matrix(view.kind, row.at(outer), view.shape[-1])
 
 
-def _any(w: Writer, found: str) -> str:
-    return f"{found}.sum() > 0" if w.lanes > 1 else f"{found} > 0"
+def _any(w: Writer, flags: str) -> str:
+    return f"{flags}.sum() > 0" if w.lanes > 1 else f"{flags} > 0"
 
 
 def _magnitude(x: str, zero: str) -> str:
