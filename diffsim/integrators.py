@@ -403,11 +403,11 @@ def _rates(rate: Rate, state: State) -> dict[str, Symbol]:
     return _matching("the rate", rate(dict(state)), state)
 
 
-def _matching(what: str, found: Any, state: State) -> dict[str, Symbol]:
+def _matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:
     """The entries for each field of the state, in the state's order."""
-    if not isinstance(found, Mapping) or set(found) != set(state):
-        got = f"entries {', '.join(map(str, found))}" if isinstance(found, Mapping) else f"a {type(found).__name__}"
+    if not isinstance(fields, Mapping) or set(fields) != set(state):
+        got = f"entries {', '.join(map(str, fields))}" if isinstance(fields, Mapping) else f"a {type(fields).__name__}"
         raise TraceError(
             f"{what} has {got}, expected a dict with an entry for each field of the state: {', '.join(state)}; correct the names"
         )
-    return {name: found[name] for name in state}
+    return {name: fields[name] for name in state}

@@ -5,7 +5,7 @@ From the root of the repository:
     PYTHONPATH=. python scripts/layers.py
 
 A packet of amplitude 1 runs into a layer at an angle, at ten cells a wavelength (`tests/layers/plane_waves.py`). The figure is the largest
-difference of pressure to a run on a larger grid, between the layers, when what was reflected is back in the middle. Long packets (1.5
+difference of pressure to a run on a larger grid, between the layers, when the reflection is back in the middle. Long packets (1.5
 wavelengths to 1/e) have nearly one wavelength and angle; short ones (0.4) many.
 """
 
@@ -42,11 +42,11 @@ def main() -> None:
             print(f"\n{cells} cells, packets of {length} wavelengths" + "".join(f"{angle:>8}°" for angle in ANGLES))
             for name, kind, settings in CASES:
                 reference = larger[FirstOrder if kind is FirstOrder else SecondOrder]
-                found = [
+                differences = [
                     np.abs(final_pressure(kind, packet, cells, **settings) - there).max()
                     for packet, there in zip(packets, reference, strict=True)
                 ]
-                print(f"{name:<40}" + "".join(f"{value:9.1e}" for value in found), flush=True)
+                print(f"{name:<40}" + "".join(f"{value:9.1e}" for value in differences), flush=True)
 
 
 if __name__ == "__main__":

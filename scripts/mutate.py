@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Plant faults in modules, one at a time, and see the tests nearest to each fail: what survives is a fault that no test would find.
+"""Plant faults in modules, one at a time, and see the tests nearest to each fail: a survivor is a fault that no test would find.
 
     python scripts/mutate.py diffsim/checkpoint              # 20 faults of the modules below a folder
     python scripts/mutate.py diffsim/losses/huber.py --all   # every fault of a module
     python scripts/mutate.py diffsim --number 100 --seed 3   # others of the whole package
-    python scripts/mutate.py diffsim/mesh --list             # what would be planted
+    python scripts/mutate.py diffsim/mesh --list             # the faults, without planting them
 
 A fault is a change of one node of the syntax tree: another operator or comparison, a number that is one more, a sign or a `not` that is
 gone, a condition that is always true or false, a statement that is dropped. Texts, annotations and errors that are raised stay as they are.
@@ -55,7 +55,7 @@ class Fault:
         path: of the file, from the root of the project.
         begin: where the changed text begins, in bytes of the file.
         end: where it ends.
-        new: what is put in its place.
+        new: the replacement.
         line: its line.
         shown: the change in words.
     """
@@ -71,7 +71,7 @@ class Fault:
         return f"{self.path}:{self.line}: {self.shown}"
 
     def plant(self, root: Path) -> bytes:
-        """Change the file below `root`, and return what it was."""
+        """Change the file below `root`, and return its old text."""
         file = root / self.path
         source = file.read_bytes()
         file.write_bytes(self.changed(source))
@@ -181,7 +181,7 @@ def faults_of(path: str, root: Path = ROOT) -> list[Fault]:
 
 
 def can_be_planted(fault: Fault, root: Path = ROOT) -> bool:
-    """Whether Python reads the module with the fault, and as another program."""
+    """True if Python reads the module with the fault, and as another program."""
     source = (root / fault.path).read_bytes()
     try:
         return ast.dump(ast.parse(fault.changed(source))) != ast.dump(ast.parse(source))
@@ -198,10 +198,10 @@ def drawn(faults: Sequence[Fault], number: int | None, seed: int) -> list[Fault]
 def modules(places: Sequence[str], root: Path = ROOT) -> Iterator[str]:
     """Modules at these places, files or folders."""
     for place in places:
-        found = [root / place] if (root / place).is_file() else sorted((root / place).rglob("*.py"))
-        if not found:
+        paths = [root / place] if (root / place).is_file() else sorted((root / place).rglob("*.py"))
+        if not paths:
             raise SystemExit(f"{place}: expected a module or a folder of the project, found none; give its path from the project's folder")
-        yield from (path.relative_to(root).as_posix() for path in found)
+        yield from (path.relative_to(root).as_posix() for path in paths)
 
 
 def nearest_tests(path: str, root: Path = ROOT) -> list[str]:
@@ -241,15 +241,15 @@ def found_by(fault: Fault, tests: Sequence[str], roots: SimpleQueue[Path], verbo
     status, output = run_tests(root, tests)
     (root / fault.path).write_bytes(source)
     roots.put(root)
-    found = status not in (PASSED, EMPTY)
-    print(f"{'found' if found else 'SURVIVED'}  {fault}  ({time.monotonic() - began:.0f} s)", flush=True)
+    failed = status not in (PASSED, EMPTY)
+    print(f"{'found' if failed else 'SURVIVED'}  {fault}  ({time.monotonic() - began:.0f} s)", flush=True)
     if verbose:
         print(output, flush=True)
-    return found
+    return failed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plant the faults and print what became of each."""
+    """Plant the faults and print the fate of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("places", nargs="+", help="modules or folders of modules, from the project's folder")
     parser.add_argument("--number", type=int, default=20, help="faults that are drawn (20)")
@@ -259,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--least", type=float, default=0.0, help="the least share that must be found (0)")
     parser.add_argument("--list", action="store_true", help="print the faults and plant none")
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree that are tested at once (1)")
-    parser.add_argument("--verbose", action="store_true", help="show what the tests said of each fault")
+    parser.add_argument("--verbose", action="store_true", help="show the output of the tests for each fault")
     asked = parser.parse_args(arguments)
     every = [fault for path in modules(asked.places) for fault in faults_of(path)]
     faults = drawn(every, None if asked.all else asked.number, asked.seed)
@@ -276,9 +276,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if status != PASSED:
             raise SystemExit(f"expected the tests to pass without a fault, got status {status}:\n{output}")
         with ThreadPoolExecutor(asked.jobs) as pool:
-            found = list(pool.map(lambda fault: found_by(fault, tests[fault.path], roots, asked.verbose), faults))
-    print(f"{sum(found)} of {len(faults)} planted faults were found")
-    return int(sum(found) < asked.least * len(faults))
+            noticed = list(pool.map(lambda fault: found_by(fault, tests[fault.path], roots, asked.verbose), faults))
+    print(f"{sum(noticed)} of {len(faults)} planted faults were found")
+    return int(sum(noticed) < asked.least * len(faults))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class ManyDigitFourier:
 
 
 class ManyDigitNumpy:
-    """NumPy on object arrays; what it has no loop for there is done element by element."""
+    """NumPy on object arrays; operations without a loop there are done element by element."""
 
     linalg = ManyDigitLinalg()
     fft = ManyDigitFourier()
@@ -126,8 +126,8 @@ class ManyDigitNumpy:
         return numpy.full(shape, mpmath.mpf(value) if dtype is object else value, dtype)
 
     def array(self, entries: Any, dtype: Any = None) -> Any:
-        made = numpy.array(entries, dtype)
-        return _many_digits(made) if made.dtype.kind == "f" else made
+        numbers = numpy.array(entries, dtype)
+        return _many_digits(numbers) if numbers.dtype.kind == "f" else numbers
 
     def zeros_like(self, x: Any) -> Any:
         return self.zeros(numpy.shape(x))
@@ -161,13 +161,13 @@ def write() -> None:
 
 
 def check() -> int:
-    """Report what disagrees. Programs that take derivatives themselves, kinks and empty arguments are left out."""
+    """Report disagreements. Programs that take derivatives themselves, kinks and empty arguments are left out."""
     disagreeing = compared = 0
     for case in CASES:
         if case.kind == "raises" or case.plain or not case.differences or str(case) in LEFT_OUT or not flatten(case.args).size:
             continue
-        expected, found = case.expected_derivative(), case.from_jacobian(jacobian(case))
-        error = numpy.max(numpy.abs(expected - found), initial=0.0) / case.scale(expected)
+        expected, derivative = case.expected_derivative(), case.from_jacobian(jacobian(case))
+        error = numpy.max(numpy.abs(expected - derivative), initial=0.0) / case.scale(expected)
         compared += 1
         if not error < max(AGREEMENT, case.tolerance if case.tolerance > 1e-9 else 0.0):
             disagreeing += 1

@@ -31,17 +31,17 @@ WEST_EAST, SOUTH_NORTH = (234.1, 235.9), (48.1, 49.0)
 
 
 def draw(outcome: Outcome) -> None:
-    found, depth, gauges = outcome.unknowns[NAME], outcome.background["H"], outcome.receivers["eta"]
-    assert found.truth is not None
+    field, depth, gauges = outcome.unknowns[NAME], outcome.background["H"], outcome.receivers["eta"]
+    assert field.truth is not None
     lat, lon = (axis.coordinates for axis in outcome.axes)
     panels = {
-        "truth, hidden from the search": (found.truth, "m"),
-        f"answer after {outcome.history[-1].iteration} iterations": (found.answer, "m"),
-        "gradient at the start": (found.gradient_first, "1/m"),
+        "truth, hidden from the search": (field.truth, "m"),
+        f"answer after {outcome.history[-1].iteration} iterations": (field.answer, "m"),
+        "gradient at the start": (field.gradient_first, "1/m"),
     }
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.3), layout="constrained", sharex=True, sharey=True)
     for ax, (title, (values, unit)) in zip(axes, panels.items(), strict=True):
-        largest = np.abs(found.truth).max() if unit == "m" else np.quantile(np.abs(values[found.mask]), 0.999)
+        largest = np.abs(field.truth).max() if unit == "m" else np.quantile(np.abs(values[field.mask]), 0.999)
         ax.set_facecolor(LAND)
         image = ax.pcolormesh(lon, lat, np.ma.masked_array(values, depth <= 0), cmap="RdBu_r", vmin=-largest, vmax=largest)
         ax.plot(gauges[:, 1], gauges[:, 0], "^", color="black", markersize=4)

@@ -1,4 +1,4 @@
-"""What `mkdocs build` adds to the pages of docs/: the start page, the changes, the reference, and a gallery of the packaged scenes.
+"""Pages that `mkdocs build` adds to docs/: the start page, the changes, the reference, and a gallery of the packaged scenes.
 
 The reference and the tables of a scene's keys come from docstrings (`diffsim.reference`), the lists of scenes and solvers from their files,
 the gallery from runs of the scenes.
@@ -50,30 +50,30 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put in the tables of keys and the lists of what comes with diffsim."""
+    """Put in the tables of keys and the lists of packaged scenes and solvers."""
     return keys.filled(lists.filled(markdown))
 
 
 def start_page() -> str:
     """The README, with links as they are within docs/."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.sub(r"\]\((docs/)?", lambda found: "](" if found.group(1) else found.group(), text).replace("](CHANGELOG.md", "](changes.md")
+    return re.sub(r"\]\((docs/)?", lambda link: "](" if link.group(1) else link.group(), text).replace("](CHANGELOG.md", "](changes.md")
 
 
 def gallery(scenes: Mapping[str, Path], changes: tuple[str, ...] = ()) -> dict[str, str | bytes]:
     """A page for each scene, made from its file and from a run of it, and an overview."""
-    found: dict[str, str | bytes] = {}
+    files: dict[str, str | bytes] = {}
     entries = []
     for name, path in scenes.items():
         scene = Scene.load(path)
         same = ("truth.refine=1",) if changes and scene.truth is not None else ()
         text, figures = scene_page(name, path, (*changes, *same))
         shown = next((file for file in figures if file.startswith("unknown")), next(iter(figures)))
-        found |= {f"gallery/{name}.md": text} | {f"gallery/{name}_{file}": content for file, content in figures.items()}
+        files |= {f"gallery/{name}.md": text} | {f"gallery/{name}_{file}": content for file, content in figures.items()}
         entries.append(f"## [{scene.title}]({name}.md)\n\n{scene.summary}\n\n![{scene.title}]({name}_{shown})\n")
     note = "\nThe searches of this build were cut short.\n" if changes else ""
     head = "# Gallery\n\nThe scenes that come with diffsim. Each page is made from the scene's file, and from a run of it.\n"
-    return found | {"gallery/index.md": "\n".join([head + note, *entries])}
+    return files | {"gallery/index.md": "\n".join([head + note, *entries])}
 
 
 def scene_page(name: str, path: Path, changes: tuple[str, ...]) -> tuple[str, dict[str, bytes]]:

@@ -1,6 +1,6 @@
 """The programs of tests/tile on another arch, against the CPU: `python scripts/tiles_on_arch.py vulkan [--seconds 60]`.
 
-Arguments are in f32, and so is what programs make without naming a type. The value of each program and its
+Arguments are in f32, and so are arrays that programs make without naming a type. The value of each program and its
 pullback of random cotangents must agree with the CPU's. Programs run one after the other in a process of their own. One that
 takes longer than `--seconds` is ended, and counted.
 """
@@ -28,7 +28,7 @@ TOLERANCE = 2e-4
 
 
 MAKERS = ("zeros", "ones", "empty", "full", "eye", "identity", "linspace")
-"""What makes f64 when no type is named."""
+"""Functions that make f64 when no type is named."""
 
 
 class Single:
@@ -37,10 +37,10 @@ class Single:
     def __getattr__(self, name: str) -> Any:
         import diffsim.numpy as dnp
 
-        found = getattr(dnp, name)
+        member = getattr(dnp, name)
         if name not in MAKERS:
-            return found
-        return lambda *args, **options: found(*args, **({"dtype": np.float32} | options))
+            return member
+        return lambda *args, **options: member(*args, **({"dtype": np.float32} | options))
 
 
 def single(tree: Any) -> Any:
@@ -53,7 +53,7 @@ def single(tree: Any) -> Any:
 
 
 def results(arch: str, case: Any) -> list[np.ndarray]:
-    """The value of a program and what it pulls back, for all tiles."""
+    """The value of a program and its pullback, for all tiles."""
     import diffsim as ds
     from tests.tile.agree import leaves, of_some, random_like, stacked
     from tests.tile.programs.cases import tiles
@@ -68,12 +68,12 @@ def results(arch: str, case: Any) -> list[np.ndarray]:
 
 
 def difference(arch: str, case: Any) -> float:
-    found, expected = results(arch, case), results("cpu", case)
-    if [x.shape for x in found] != [y.shape for y in expected]:
+    values, expected = results(arch, case), results("cpu", case)
+    if [x.shape for x in values] != [y.shape for y in expected]:
         return float("inf")
     parts = [
         np.abs(x.astype(float) - y.astype(float)).max(initial=0) / max(np.abs(y).max(initial=0), 1)
-        for x, y in zip(found, expected, strict=True)
+        for x, y in zip(values, expected, strict=True)
     ]
     return float(max(parts, default=0.0))
 
@@ -86,8 +86,8 @@ def work(arch: str, first: int) -> None:
     warnings.simplefilter("ignore")
     for number in range(first, len(CASES)):
         try:
-            found = difference(arch, CASES[number])
-            line = {"result": "agrees" if found <= TOLERANCE else "differs", "by": found}
+            apart = difference(arch, CASES[number])
+            line = {"result": "agrees" if apart <= TOLERANCE else "differs", "by": apart}
         except DiffsimError as error:
             refused = "float64" in str(error) or "double precision" in str(error)
             line = {"result": "refused: double precision" if refused else "refused", "by": str(error)[:200]}
@@ -106,15 +106,15 @@ def forward(stream: Iterable[str], lines: queue.Queue[str]) -> None:
 def judged(arch: str, seconds: float) -> list[dict[str, Any]]:
     from tests.tile.programs import CASES
 
-    found: list[dict[str, Any]] = []
-    while len(found) < len(CASES):
+    verdicts: list[dict[str, Any]] = []
+    while len(verdicts) < len(CASES):
         process = subprocess.Popen(
-            [sys.executable, __file__, arch, "--first", str(len(found))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [sys.executable, __file__, arch, "--first", str(len(verdicts))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         lines: queue.Queue[str] = queue.Queue()
         assert process.stdout is not None
         threading.Thread(target=forward, args=(process.stdout, lines), daemon=True).start()
-        while len(found) < len(CASES):
+        while len(verdicts) < len(CASES):
             try:
                 line = lines.get(timeout=seconds)
             except queue.Empty:
@@ -122,14 +122,14 @@ def judged(arch: str, seconds: float) -> list[dict[str, Any]]:
             if not line:  # it takes too long, or the process ended
                 ended = process.poll()
                 result = f"longer than {seconds:g} s" if ended is None else f"process ended with {ended}"
-                found.append({"number": len(found), "name": str(CASES[len(found)]), "result": result, "by": None})
+                verdicts.append({"number": len(verdicts), "name": str(CASES[len(verdicts)]), "result": result, "by": None})
                 break
             if line.startswith("{"):
-                found.append(json.loads(line))
-                print(f"{found[-1]['name']:50} {found[-1]['result']} {found[-1]['by']}", flush=True)
+                verdicts.append(json.loads(line))
+                print(f"{verdicts[-1]['name']:50} {verdicts[-1]['result']} {verdicts[-1]['by']}", flush=True)
         process.kill()
         process.wait()
-    return found
+    return verdicts
 
 
 def main() -> None:
@@ -137,14 +137,14 @@ def main() -> None:
     parser.add_argument("arch")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.first is not None:
-        work(given.arch, given.first)
+    options = parser.parse_args()
+    if options.first is not None:
+        work(options.arch, options.first)
         return
-    found = judged(given.arch, given.seconds)
-    counts = Counter(each["result"] for each in found)
+    verdicts = judged(options.arch, options.seconds)
+    counts = Counter(each["result"] for each in verdicts)
     print(", ".join(f"{count} {result}" for result, count in counts.most_common()))
-    raise SystemExit(any(each["result"] in ("differs", "error", "refused") for each in found))
+    raise SystemExit(any(each["result"] in ("differs", "error", "refused") for each in verdicts))
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class Nonlinear(ds.Equation):
 
 
 class Oddities(ds.Equation):
-    """What once went wrong: a force on a stored state, a division by a field that is 0 outside, a product with the oldest level."""
+    """Steps that once went wrong: a force on a stored state, a division by a field that is 0 outside, a product with the oldest level."""
 
     forcings = ("g",)
 
@@ -182,8 +182,8 @@ class Functions(ds.Equation):
         jumps = floor(2 * a) * b + sign(a) * ahead + clip(a, -0.5, ahead)
         rests = a % 0.7 + b % (small - 1.5) - 1.0 % (0.4 + b * b)
         mask = ((a > 0) & ~(ahead < 0.2)) | (a.shifted(0, -1) <= -0.3) & True
-        found = where(mask, angles + curves, jumps + rests)
-        return {"a": 0.7 * a + 0.05 * found, "b": 0.6 * b - 0.05 * found.shifted(-1, 1) + 0.02 * where(~mask, angles, rests)}
+        branches = where(mask, angles + curves, jumps + rests)
+        return {"a": 0.7 * a + 0.05 * branches, "b": 0.6 * b - 0.05 * branches.shifted(-1, 1) + 0.02 * where(~mask, angles, rests)}
 
 
 class Stretched(ds.Equation):

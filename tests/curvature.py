@@ -23,10 +23,10 @@ def require_second_derivatives(
         h: step of the central difference.
     """
     move = {name: rng.standard_normal(np.shape(values)) for name, values in inputs.items()}
-    found, gradient = ds.hvp(value, inputs, move), ds.grad(value)
+    product, gradient = ds.hvp(value, inputs, move), ds.grad(value)
     high, low = (gradient({name: values + sign * h * move[name] for name, values in inputs.items()}) for sign in (1, -1))
-    assert set(found) == set(inputs)
+    assert set(product) == set(inputs)
     for name in inputs:
         wanted = (np.asarray(high[name]) - np.asarray(low[name])) / (2 * h)
         assert np.abs(wanted).max() > 0, name
-        np.testing.assert_allclose(np.asarray(found[name]), wanted, rtol=0, atol=most * np.abs(wanted).max(), err_msg=name)
+        np.testing.assert_allclose(np.asarray(product[name]), wanted, rtol=0, atol=most * np.abs(wanted).max(), err_msg=name)

@@ -36,22 +36,22 @@ def import_graph(root: Path) -> Graph:
 def circles(graph: Graph) -> list[list[str]]:
     """A shortest circle for each set of modules that reach one another, its first module again at the end."""
     reached = {module: _reached(graph, module) for module in graph}
-    found, seen = [], set()
+    ways, seen = [], set()
     for module in sorted(graph):
         if module in reached[module] and module not in seen:
             seen |= {other for other in reached[module] if module in reached[other]}
-            found.append(_way_back(graph, module))
-    return found
+            ways.append(_way_back(graph, module))
+    return ways
 
 
 def _reached(graph: Graph, start: str) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     stack = [start]
     while stack:
-        for other in graph[stack.pop()] - found:
-            found.add(other)
+        for other in graph[stack.pop()] - reached:
+            reached.add(other)
             stack.append(other)
-    return found
+    return reached
 
 
 def _way_back(graph: Graph, start: str) -> list[str]:
@@ -76,13 +76,13 @@ def _is_package(root: Path, module: str) -> bool:
 
 def _sources(module: str, tree: ast.Module, package: bool) -> list[tuple[str, str]]:
     """(module, name) of each import."""
-    found = []
+    names = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [(alias.name, "") for alias in node.names]
+            names += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found += [(_from(module, node, package), alias.name) for alias in node.names]
-    return found
+            names += [(_from(module, node, package), alias.name) for alias in node.names]
+    return names
 
 
 def _imported(module: str, tree: ast.Module, package: bool) -> dict[str, tuple[str, str]]:

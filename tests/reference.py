@@ -158,27 +158,27 @@ class Reference:
         bars = {s: np.array(cotangents.final.get(s, np.zeros(shape)), float) for s in step.states}
         coefficient_bars = {c: np.zeros(shape) for c in step.coefficients}
         amplitude_bars = {f: np.zeros_like(a) for f, a in self.amplitudes.items()}
-        given = {**step.states, **step.coefficients, **step.series}
+        placed_inputs = {**step.states, **step.coefficients, **step.series}
         series_bars = {name: np.zeros_like(values) for name, values in self.series.items()}
-        wanted = {name: placed.rules for name, placed in given.items()} | dict.fromkeys(step.forcings, self.zero)
+        wanted = {name: placed.rules for name, placed in placed_inputs.items()} | dict.fromkeys(step.forcings, self.zero)
         stage_rules = {field.name: field.rules for stage in step.stages for field in stage.outputs}
         for n in reversed(range(self.steps)):
             self._inject(bars, cotangents.traces, n + 1)
             bars = self._existing(bars)
             fields = self.tape[n]
-            found = pullback(step.graph, step.outputs, bars, wanted | stage_rules, fields, shape, self.halo)
-            self._back_through(step.stages, found, fields, wanted | stage_rules)
-            bars = {s: found[s] for s in step.states}
+            bars_of_reads = pullback(step.graph, step.outputs, bars, wanted | stage_rules, fields, shape, self.halo)
+            self._back_through(step.stages, bars_of_reads, fields, wanted | stage_rules)
+            bars = {s: bars_of_reads[s] for s in step.states}
             for c in coefficient_bars:
-                coefficient_bars[c] += found[c]
+                coefficient_bars[c] += bars_of_reads[c]
             for name, placed in step.series.items():
                 others = tuple(axis for axis in range(self.grid.ndim) if axis not in placed.axes)
-                series_bars[name][n] = found[name].sum(axis=others)
+                series_bars[name][n] = bars_of_reads[name].sum(axis=others)
             for f in amplitude_bars:
                 table = self.sim._compiled.points[source_points(f)]
                 for point in range(table.count):
                     for entry in range(table.starts[point], table.starts[point + 1]):
-                        amplitude_bars[f][n, point] += table.weights[entry] * found[f][tuple(table.cells[entry])]
+                        amplitude_bars[f][n, point] += table.weights[entry] * bars_of_reads[f][tuple(table.cells[entry])]
         self._inject(bars, cotangents.traces, 0)
         initial = self.sim._compiled.initial.vjp({**self.full, **self.coefficients}, self._existing(bars))
         for c in coefficient_bars:

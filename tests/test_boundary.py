@@ -1,4 +1,4 @@
-"""What lies outside the grid, by hand and by NumPy's own padding."""
+"""Values outside the grid, by hand and by NumPy's own padding."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ def files(change: Path) -> dict[str, list[str]]:
 
 
 def run_test(change: Path, tree: Path) -> subprocess.CompletedProcess[str]:
-    found = re.search(r"^Test: (.+)$", change.read_text(), re.MULTILINE)
-    assert found is not None
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *found[1].split()]
+    line = re.search(r"^Test: (.+)$", change.read_text(), re.MULTILINE)
+    assert line is not None
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *line[1].split()]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {"PYTHONPATH": str(tree)}
     return subprocess.run(command, capture_output=True, text=True, cwd=tree, env=environment, timeout=300)
 

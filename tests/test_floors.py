@@ -32,9 +32,9 @@ FLOORS = floors()
 def part(module: Path) -> str:
     """The innermost part of the table that a module belongs to, given by its path below the package."""
     name = module.with_suffix("").as_posix()
-    found = [one for one in FLOORS if one == name or (one.endswith("/") and f"{name}/".startswith(one))]
-    assert found, f"{module} is on no floor; add it to the table of docs/architecture.md"
-    return max(found, key=len)
+    matching = [one for one in FLOORS if one == name or (one.endswith("/") and f"{name}/".startswith(one))]
+    assert matching, f"{module} is on no floor; add it to the table of docs/architecture.md"
+    return max(matching, key=len)
 
 
 def imports(path: Path) -> set[Path]:
@@ -45,8 +45,8 @@ def imports(path: Path) -> set[Path]:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-    found = {name.split(".")[1:] and _file(name.split(".")[1:]) for name in names if name.split(".")[0] == "diffsim"}
-    return {one for one in found if one and str(one) not in TOP}
+    files = {name.split(".")[1:] and _file(name.split(".")[1:]) for name in names if name.split(".")[0] == "diffsim"}
+    return {one for one in files if one and str(one) not in TOP}
 
 
 def _file(pieces: list[str]) -> Path:
@@ -97,13 +97,13 @@ def test_each_engine_is_imported_in_one_file() -> None:
         modules += [each.name for node in nodes if isinstance(node, ast.Import) for each in node.names]
         return any(module.split(".")[0] in ("taichi", "quadrants") for module in modules)
 
-    found = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if uses(path)}
-    assert found == {"engine/taichi_engine.py", "engine/quadrants_engine.py"}
+    paths = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if uses(path)}
+    assert paths == {"engine/taichi_engine.py", "engine/quadrants_engine.py"}
 
 
 def test_imports_have_no_circles() -> None:
-    found = circles(import_graph(ROOT))
-    assert not found, "modules import each other in a circle:\n" + "\n".join(" -> ".join(circle) for circle in found)
+    rings = circles(import_graph(ROOT))
+    assert not rings, "modules import each other in a circle:\n" + "\n".join(" -> ".join(circle) for circle in rings)
 
 
 def test_circles_are_found_whatever_the_kind_of_import(tmp_path: Path) -> None:

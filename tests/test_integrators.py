@@ -1,4 +1,4 @@
-"""Time steps from a rate: their orders against closed forms, what they store, their gradients, and what they refuse."""
+"""Time steps from a rate: their orders against closed forms, their stored fields, their gradients, and refused arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CELLS, TIME = (6, 8), 2.0
 MODE = (2, 3)
 """Half waves along each axis."""
 FREQUENCY = 2 * np.sqrt(sum(np.sin(0.5 * np.pi * m / n) ** 2 for m, n in zip(MODE, CELLS, strict=True)))
-"""Of a standing wave in a box of cells of size 1, by differences of second order."""
+"""Frequency of a standing wave in a box of cells of size 1, by differences of second order."""
 
 
 class Box(ds.Equation):
@@ -60,13 +60,13 @@ class BoxOfRates(Box):
 
     def initial(self, p0: Symbol, v0: Symbol, u0: Symbol, b: Symbol) -> dict[str, Symbol]:
         state = {"p": p0, "v": v0, "u": u0}
-        return state | {f"{name}_rate": found for name, found in self.rate(state, b).items()}
+        return state | {f"{name}_rate": value for name, value in self.rate(state, b).items()}
 
     def step(self, b: Symbol, **now: Symbol) -> dict[str, Symbol]:  # type: ignore[override]
         state = {name: now[name] for name in "pvu"}
         before = {name: now[f"{name}_rate"] for name in state}
-        found, rates = adams_bashforth2(lambda fields: self.rate(fields, b), state, before, self.dt)
-        return found | {f"{name}_rate": rates[name] for name in state}
+        new, rates = adams_bashforth2(lambda fields: self.rate(fields, b), state, before, self.dt)
+        return new | {f"{name}_rate": rates[name] for name in state}
 
 
 class Membrane(ds.Equation):
@@ -78,8 +78,8 @@ class Membrane(ds.Equation):
         self.parameters = {"b": ds.Variable("mirror")}
 
     def step(self, p: Symbol, p_prev: Symbol, b: Symbol) -> dict[str, Symbol]:
-        found = leapfrog(lambda now: {"p": laplacian(now["p"]) - b * now["p"] ** 3}, {"p": p}, {"p": p_prev}, self.dt)
-        return {"p": found["p"], "p_prev": p}
+        new = leapfrog(lambda now: {"p": laplacian(now["p"]) - b * now["p"] ** 3}, {"p": p}, {"p": p_prev}, self.dt)
+        return {"p": new["p"], "p_prev": p}
 
 
 IMEX_ORDERS: dict[Callable[..., Any], int] = {imex_euler: 1, imex_ars222: 2}
@@ -105,7 +105,7 @@ class Reacting(ds.Equation):
             return {"u": 0.3 * now["v"] - now["u"] ** 3, "v": now["u"] * now["v"] - now["v"]}
 
         if self.method not in IMEX_ORDERS:
-            return self.method(lambda now: (found := rate(now)) | {"u": found["u"] + spread(now["u"])}, {"u": u, "v": v}, self.dt)
+            return self.method(lambda now: (rates := rate(now)) | {"u": rates["u"] + spread(now["u"])}, {"u": u, "v": v}, self.dt)
         return self.method(rate, {"u": spread}, {"u": u, "v": v}, self.dt)
 
 
@@ -133,14 +133,14 @@ def worst(found: ds.Solution) -> float:
 @ONE_STEP
 def test_order_in_a_box_with_walls(method: Callable[..., Any]) -> None:
     still = {"b": np.zeros(CELLS)}
-    found = order(lambda n: worst(ds.Simulation(Box(method, TIME / n)).run(standing_wave(0.0) | still, n)))
-    assert found == pytest.approx(ORDERS[method], abs=0.15)
+    observed = order(lambda n: worst(ds.Simulation(Box(method, TIME / n)).run(standing_wave(0.0) | still, n)))
+    assert observed == pytest.approx(ORDERS[method], abs=0.15)
 
 
 def test_order_of_two_rates_with_an_euler_step_first() -> None:
     start = {f"{name}0": values for name, values in standing_wave(0.0).items()} | {"b": np.zeros(CELLS)}
-    found = order(lambda n: worst(ds.Simulation(BoxOfRates(TIME / n)).run(start, n)))
-    assert found == pytest.approx(2, abs=0.15)
+    observed = order(lambda n: worst(ds.Simulation(BoxOfRates(TIME / n)).run(start, n)))
+    assert observed == pytest.approx(2, abs=0.15)
 
 
 def test_order_of_the_leapfrog() -> None:
@@ -158,8 +158,8 @@ def test_order_with_an_implicit_part_against_many_explicit_steps(method: Callabl
     exact = ds.Simulation(Reacting(rk4, TIME / 400)).run(start, 400).final
 
     def run(n: int) -> float:
-        found = ds.Simulation(Reacting(method, TIME / n)).run(start, n).final
-        return max(float(np.abs(found[name] - exact[name]).max()) for name in exact)
+        final = ds.Simulation(Reacting(method, TIME / n)).run(start, n).final
+        return max(float(np.abs(final[name] - exact[name]).max()) for name in exact)
 
     assert order(run) == pytest.approx(IMEX_ORDERS[method], abs=0.15)
 
@@ -168,9 +168,9 @@ def test_order_with_an_implicit_part_against_many_explicit_steps(method: Callabl
 def test_an_implicit_part_does_not_limit_the_time_step(method: Callable[..., Any]) -> None:
     """Steps 50 times as long as an explicit method could take come to rest where the rate is zero."""
     start = {"u": np.random.default_rng(1).uniform(0.2, 1.0, CELLS), "v": np.zeros(CELLS), "b": np.full(CELLS, 49.5)}
-    found = ds.Simulation(Reacting(method, 0.25)).run(start, 400).final["u"]
-    later = ds.Simulation(Reacting(method, 0.25)).run(start | {"u": found}, 1).final["u"]
-    assert np.abs(later - found).max() < 1e-12 and np.abs(found - 0.4).max() < 0.1
+    final = ds.Simulation(Reacting(method, 0.25)).run(start, 400).final["u"]
+    later = ds.Simulation(Reacting(method, 0.25)).run(start | {"u": final}, 1).final["u"]
+    assert np.abs(later - final).max() < 1e-12 and np.abs(final - 0.4).max() < 0.1
 
 
 @pytest.mark.parametrize(

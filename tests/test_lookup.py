@@ -27,9 +27,9 @@ from diffsim.reference.entries import packages
 )
 def test_an_entry_is_found_by_its_name(name: str, title: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name]) == 0
-    found = capsys.readouterr().out
-    assert found.splitlines()[0] == title
-    assert said in found
+    output = capsys.readouterr().out
+    assert output.splitlines()[0] == title
+    assert said in output
 
 
 @pytest.mark.parametrize(

@@ -28,18 +28,18 @@ def test_a_kernel_without_brackets_is_refused() -> None:
     def kernel(x: Any) -> None:
         pass
 
-    for call, found in ((lambda: ds.kernel(kernel), "without brackets"), (lambda: ds.kernel(), "without what it writes")):
-        with pytest.raises(KernelError, match=rf"^@ds\.kernel {found}, expected .*; {re.escape(REMEDY)}$"):
+    for call, lack in ((lambda: ds.kernel(kernel), "without brackets"), (lambda: ds.kernel(), "without what it writes")):
+        with pytest.raises(KernelError, match=rf"^@ds\.kernel {lack}, expected .*; {re.escape(REMEDY)}$"):
             call()
 
 
 def arrays() -> list[Any]:
-    found: list[Any] = [BFloat16()]
+    others: list[Any] = [BFloat16()]
     try:
         import ml_dtypes
     except ImportError:
-        return found
-    return [*found, np.ones(5, ml_dtypes.bfloat16)]
+        return others
+    return [*others, np.ones(5, ml_dtypes.bfloat16)]
 
 
 @pytest.mark.parametrize("kappa", arrays(), ids=lambda value: type(value).__name__)

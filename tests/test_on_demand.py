@@ -1,4 +1,4 @@
-"""What takes long to import comes when it is used, and can then be had by its name."""
+"""Modules that take long to import come on use, and then have their names."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ print("as any other")
 
 
 def test_type_checkers_are_told_the_same_names() -> None:
-    """What comes on demand is written twice: for Python, and for type checkers."""
+    """Names that come on demand are written twice: for Python, and for type checkers."""
     tree = ast.parse(Path(diffsim.__file__).read_text())
-    told = next(n for n in tree.body if isinstance(n, ast.If) and isinstance(n.test, ast.Name) and n.test.id == "TYPE_CHECKING")
-    names = {alias.name for line in told.body if isinstance(line, ast.ImportFrom) for alias in line.names}
+    block = next(n for n in tree.body if isinstance(n, ast.If) and isinstance(n.test, ast.Name) and n.test.id == "TYPE_CHECKING")
+    names = {alias.name for line in block.body if isinstance(line, ast.ImportFrom) for alias in line.names}
     assert names == {*diffsim.PARTS, *diffsim.NAMES} - {"scene"}
 
 

@@ -38,12 +38,12 @@ pathlib.Path("found.json").write_text(json.dumps(found))
 ENTRIES = {f"{entry.package}.{entry.name}": entry for package in packages() for entry in entries(package)}
 EXAMPLES = {name: entry.example for name, entry in ENTRIES.items() if entry.example and not entry.shown_at}
 SHARED = "Arguments, result and errors"
-"""What a docstring says that leaves Args, Returns and Raises to another one of its family."""
+"""The sentence of a docstring that leaves Args, Returns and Raises to another one of its family."""
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each example raised, "" if it ran."""
+    """The error of each example, "" if it ran."""
     folder = tmp_path_factory.mktemp("examples")
     for name, text in EXAMPLES.items():
         (folder / f"{name}.py").write_text(text + "\n")
@@ -63,13 +63,13 @@ def test_the_example_runs(name: str, outcomes: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", ENTRIES)
 def test_it_is_documented(name: str) -> None:
     entry = ENTRIES[name]
-    found = entry.sections
-    assert found[""], "there is no docstring"
-    assert found.get("Example"), "there is no example"
+    sections = entry.sections
+    assert sections[""], "there is no docstring"
+    assert sections.get("Example"), "there is no example"
     if inspect.isfunction(entry.value) and SHARED not in entry.doc:
         wanted = ["Args"] if inspect.signature(entry.value).parameters else []
         wanted += [] if inspect.signature(entry.value).return_annotation in ("None", None) else ["Returns"]
-        assert not [section for section in wanted if not found.get(section)], f"of the sections there are {', '.join(found)}"
+        assert not [section for section in wanted if not sections.get(section)], f"of the sections there are {', '.join(sections)}"
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -89,22 +89,22 @@ def test_each_parameter_is_explained(name: str) -> None:
     text = entry.sections.get("Args")
     if text is None:
         return
-    told = {word.strip("* ") for name in items(text) for word in name.partition(" (")[0].split(",")}
-    assert told == set(inspect.signature(entry.value).parameters)
+    explained = {word.strip("* ") for name in items(text) for word in name.partition(" (")[0].split(",")}
+    assert explained == set(inspect.signature(entry.value).parameters)
 
 
 def test_there_is_a_page_for_each_package_with_each_entry() -> None:
-    found = pages()
-    assert set(found) == {"README.md", "diffsim.numpy.md", *(f"{package}.md" for package in packages())}
+    texts = pages()
+    assert set(texts) == {"README.md", "diffsim.numpy.md", *(f"{package}.md" for package in packages())}
     for name, entry in ENTRIES.items():
-        text = found[f"{entry.package}.md"]
+        text = texts[f"{entry.package}.md"]
         assert f"\n## {entry.name}\n" in text, name
         assert entry.example.splitlines()[0] in text, name
-    assert "\n- `sponge_depth` (m): depth" in found["diffsim.solvers.md"]
-    assert "\n- `order`: of the polynomial" in found["diffsim.md"]
+    assert "\n- `sponge_depth` (m): depth" in texts["diffsim.solvers.md"]
+    assert "\n- `order`: of the polynomial" in texts["diffsim.md"]
 
 
 def test_the_index_links_the_pages_that_there_are() -> None:
-    found = pages()
-    assert set(re.findall(r"\]\((.*?)\)", found["README.md"])) == found.keys() - {"README.md"}
-    assert all(f"`{package}`" in found["README.md"] for package in (*PACKAGES, *OPTIONAL))
+    texts = pages()
+    assert set(re.findall(r"\]\((.*?)\)", texts["README.md"])) == texts.keys() - {"README.md"}
+    assert all(f"`{package}`" in texts["README.md"] for package in (*PACKAGES, *OPTIONAL))

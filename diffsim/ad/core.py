@@ -1,12 +1,12 @@
 """Values, traces and primitives: how an operation finds the transformation that it belongs to.
 
-A *core value* is what operations work on: a NumPy array or scalar, a Python scalar, or a `Tracer` that wraps a core value for
+A *core value* is an operand of operations: a NumPy array or scalar, a Python scalar, or a `Tracer` that wraps a core value for
 one running transformation. Each transformation is a `Trace` with a number larger than those of all traces that were there when
 it began. `bind` hands an operation to the highest trace among its arguments; that one unwraps its own tracers, binds the same
-operation to what was inside, and does its part with the result. So derivatives nest in any order, and levels cannot mix.
+operation to the values inside, and does its part with the result. So derivatives nest in any order, and levels cannot mix.
 
-This module knows nothing of derivatives: those of operations are in the table of each `Primitive` (`diffsim.ad.ops`), what is made
-of them in either mode in `diffsim.ad.transforms.modes`.
+This module knows nothing of derivatives: those of operations are in the table of each `Primitive` (`diffsim.ad.ops`), their use in
+either mode is in `diffsim.ad.transforms.modes`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Primitive:
         record: in place of `vjp`, `(args, params, wanted)` -> (value, pullback), where pullback(ct) gives a cotangent an argument.
         multiple: the value is a tuple.
         constant: the derivative is zero wherever it exists.
-        takes_over: `vjp` has a further argument `owned`: whether it may overwrite the cotangent it is given.
+        takes_over: `vjp` has a further argument `owned`: whether it may overwrite its cotangent.
 
     All rules are written with primitives, so that they can be differentiated again.
     """
@@ -83,12 +83,12 @@ class Primitive:
         return f"<primitive {self.name}>"
 
     def kept(self, wanted: tuple[bool, ...]) -> tuple[Sequence[bool], bool]:
-        """What `vjp` will read, for these wanted arguments."""
-        found = self._kept.get(wanted)
-        if found is None:
-            found = ((True,) * len(wanted), True) if self.keeps is None else self.keeps(wanted)
-            self._kept[wanted] = found
-        return found
+        """The values that `vjp` will read, for these wanted arguments."""
+        kept = self._kept.get(wanted)
+        if kept is None:
+            kept = ((True,) * len(wanted), True) if self.keeps is None else self.keeps(wanted)
+            self._kept[wanted] = kept
+        return kept
 
 
 class Aval:
@@ -163,10 +163,10 @@ class Tracer:
 
 
 class Tiling(Protocol):
-    """What traces the function of a tile (`diffsim.tile`): loops by values are operations of its program."""
+    """The trace of the function of a tile (`diffsim.tile`): loops by values are operations of its program."""
 
     def loop(self, body: Any, init: tuple[Any, ...], first: Any, last: Any, go_on: Any, most: int | None) -> tuple[Any, ...]:
-        """The state after a loop. `last` is the bound of a counted loop, else `go_on` (number, state) -> whether to go on is asked."""
+        """The state after a loop. `last` is the bound of a counted loop, else `go_on` (number, state) -> True to go on."""
 
 
 class _Local(threading.local):
@@ -174,7 +174,7 @@ class _Local(threading.local):
 
     Attributes:
         depth: how many transformations run.
-        interceptor: what sees the operations of the body that is being run again, if one is.
+        interceptor: the object that sees the operations of the body that is being run again, if one is.
         seen: arrays that were used since the outermost transformation began (see `diffsim.ad.arrays.guard`).
         unpruned: bytes of those used since the unneeded ones were dropped.
         tiling: the function of a tile that is being traced, if one is.
@@ -255,7 +255,7 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
 
 
 def is_inexact(x: Any) -> bool:
-    """Whether a core value is of a type that has derivatives."""
+    """True if a core value is of a type that has derivatives."""
     return x.dtype.kind in "fc"
 
 
@@ -274,12 +274,12 @@ def laid_out(x: Any) -> Any:
 
 
 def is_known(*values: Any) -> bool:
-    """Whether there are plain values inside, by which something can be decided."""
+    """True if there are plain values inside, by which something can be decided."""
     return not any(isinstance(bottom(v), Tracer) for v in values)
 
 
 def is_plain(*values: Any) -> bool:
-    """Whether no value is a tracer."""
+    """True if no value is a tracer."""
     return not any(isinstance(v, Tracer) for v in values)
 
 

@@ -27,7 +27,7 @@ class Model(Protocol):
         """The values, and a pullback from their cotangents to one of each argument."""
 
     def tangent(self, differentiable: bool) -> Model:
-        """The solver of (arguments, tangents) to (values, tangents); whether `record` of it will be wanted."""
+        """The solver of (arguments, tangents) to (values, tangents); a flag if `record` of it will be wanted."""
 
 
 def apply(model: Model, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -82,10 +82,10 @@ class _Template:
         return hash((type(self.value), self.names))
 
     def fill(self, children: Sequence[Any]) -> Any:
-        made = copy.copy(self.value)
+        copied = copy.copy(self.value)
         for name, child in zip(self.names, children, strict=True):
-            self.put(made, name, child)
-        return made
+            self.put(copied, name, child)
+        return copied
 
 
 def _flatten_dataclass(value: Any) -> tuple[Sequence[Any], Any]:
@@ -109,9 +109,9 @@ _MAPPING = _Kind(_flatten_mapping, lambda template, c: template.fill(c))
 
 def _kind_of(value: Any) -> _Kind | None:
     kind = type(value)
-    found = _registered.get(kind) or _BUILT_IN.get(kind)
-    if found is not None:
-        return found
+    registered = _registered.get(kind) or _BUILT_IN.get(kind)
+    if registered is not None:
+        return registered
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return _NAMED_TUPLE
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -44,13 +44,13 @@ def whole(
 ) -> int:
     """A whole number, of Python or NumPy, between bounds; no truth value."""
     try:
-        found = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
+        index = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
     except TypeError:
-        found = None
-    if found is None or found < least or (most is not None and found > most):
+        index = None
+    if index is None or index < least or (most is not None and index > most):
         bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise error(f"{name} = {shown(value)}, expected a whole number {bounds}; {remedy}")
-    return found
+    return index
 
 
 def number(
@@ -62,16 +62,16 @@ def number(
     unit: str = "",
 ) -> float:
     """A real number that is accepted, of Python or NumPy; no truth value and no text. A quantity is converted to the unit."""
-    found = math.nan
+    converted = math.nan
     value = plain(name, value, Meaning(unit))
     if not isinstance(value, (bool, np.bool_, str, bytes, list, tuple, dict)) and np.ndim(value) == 0:
         try:
-            found = float(value)
+            converted = float(value)
         except (TypeError, ValueError, OverflowError):
-            found = math.nan
-    if math.isnan(found) or not accept(found):
+            converted = math.nan
+    if math.isnan(converted) or not accept(converted):
         raise ParameterError(f"{name} = {shown(value)}, expected {expected}; {remedy}")
-    return found
+    return converted
 
 
 def positive(name: str, value: Any, remedy: str = "correct it", unit: str = "") -> float:
@@ -200,13 +200,13 @@ def shape_of(name: str, value: Any, most: int) -> tuple[int, ...]:
     """Numbers of cells, one an axis."""
     if isinstance(value, (str, bytes, Mapping)) or np.ndim(_listed(value)) != 1:
         raise ShapeError(f"{name} = {shown(value)}, expected whole numbers, one an axis, such as (100, 200)")
-    found = tuple(value)
-    if not 1 <= len(found) <= most:
-        raise ShapeError(f"{name} = {shown(value)} has {len(found)} axes, expected 1 to {most}; write it like (100, 200)")
-    for n in found:
+    shape = tuple(value)
+    if not 1 <= len(shape) <= most:
+        raise ShapeError(f"{name} = {shown(value)} has {len(shape)} axes, expected 1 to {most}; write it like (100, 200)")
+    for n in shape:
         exact = int(n) if isinstance(n, (float, np.floating)) and math.isfinite(n) and int(n) == n else n
         whole(f"{name}: cells along an axis", exact, 1, 2**31 - 1, "write it like (100, 200)", ShapeError)
-    return tuple(int(n) for n in found)
+    return tuple(int(n) for n in shape)
 
 
 def _listed(value: Any) -> Any:

@@ -108,11 +108,11 @@ class Pool:
         that takes all of the limit.
         """
         self._settle()
-        size, most, found, dropped = size_class(used), self.limit, None, []
+        size, most, block, dropped = size_class(used), self.limit, None, []
         if self._lock.acquire(blocking=False):
             try:
                 if blocks := self._free.get(size):
-                    found = blocks.pop()[1]  # the youngest: it may be in the cache
+                    block = blocks.pop()[1]  # the youngest: it may be in the cache
                     self.held -= size
                 else:
                     dropped = self._drop(most - size)
@@ -120,8 +120,8 @@ class Pool:
                 self._lock.release()
         del dropped
         self._settle()
-        if found is not None:
-            return found, False
+        if block is not None:
+            return block, False
         try:
             return self._new(size, used), True
         except MemoryError:
@@ -218,7 +218,7 @@ def copy(array: Any) -> npt.NDArray[Any]:
 
 
 def is_lease(owner: object) -> bool:
-    """Whether an array with this base has its memory from this pool, and is not a view of another array."""
+    """True if an array with this base has its memory from this pool, and is not a view of another array."""
     return type(owner) is _Lease
 
 
@@ -241,7 +241,7 @@ def reusing(function: np.ufunc) -> Callable[..., Any]:
 
 
 def _fits(arg: Any, first: npt.NDArray[Any]) -> bool:
-    """Whether with `arg` the result still has shape, type and order of `first`."""
+    """True if with `arg` the result still has shape, type and order of `first`."""
     if type(arg) in (float, int):
         return True
     if type(arg) is not np.ndarray:

@@ -71,7 +71,7 @@ class Bound:
     Args:
         function: the function to call.
         name: name of the function, for messages.
-        instead: the objects it refers to, and what to pickle in its place.
+        instead: the objects it refers to, and the parts to pickle in its place.
     """
 
     def __init__(self, function: Function, name: str, instead: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 LONGEST = 60
 """Characters of a value in a message."""
 LONGEST_REASON = 200
-"""Characters of what another package says of an error."""
+"""Characters of the message of another package about an error."""
 LONGEST_PATH = 300
 """Characters of a path."""
 LONGEST_MESSAGE = 4000

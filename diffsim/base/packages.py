@@ -13,7 +13,7 @@ def needed_by(purpose: str) -> Iterator[None]:
     """Stands around the import of a package that diffsim does not always need.
 
     Args:
-        purpose: what needs the package, for the message.
+        purpose: the part that needs the package, for the message.
 
     Raises:
         MissingPackageError: the package is not installed. The message has the command that installs it.

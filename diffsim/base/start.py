@@ -29,7 +29,7 @@ def how(number: int) -> str:
 
 
 def is_command() -> bool:
-    """Whether this process is `diffsim` or `python -m diffsim`, and this thread receives its signals.
+    """True if this process is `diffsim` or `python -m diffsim`, and this thread receives its signals.
 
     A user's script with the name diffsim.py does not count, nor does a program with `-m diffsim` in its own arguments.
     """

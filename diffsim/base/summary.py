@@ -1,4 +1,4 @@
-"""What an object says of itself: as text, and as HTML in a notebook."""
+"""The summary of an object: as text, and as HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 Rows = Sequence[tuple[str, str]]
-"""Names and what they are."""
+"""Names and their values."""
 
 
 class Summary(ABC):

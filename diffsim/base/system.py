@@ -44,7 +44,7 @@ CACHED = 0
 DIRECT = getattr(os, "O_DIRECT", CACHED) if fcntl is not None else CACHED
 """Flags of a descriptor; `DIRECT` goes past the system's cache, in whole pages only. There is no such flag on macOS and Windows."""
 LOCKS = fcntl is not None
-"""Whether `lock_file` works."""
+"""True if `lock_file` works."""
 SMALL_BLOCK = 1 << 30
 """Bytes up to which it is not asked how much memory there is."""
 HUGE_PAGE = 1 << 21
@@ -68,13 +68,13 @@ def core_numbers() -> list[int]:
 
 def own_threads() -> set[tuple[int, int]]:
     """Start and number of each thread of this process; empty if the system does not report them."""
-    found = set()
+    threads = set()
     with contextlib.suppress(OSError):
         for task in (ROOT / "proc/self/task").iterdir():
             with contextlib.suppress(OSError):  # it has ended
                 fields = (task / "stat").read_text().rpartition(")")[2].split()
-                found.add((int(fields[19]), int(task.name)))
-    return found
+                threads.add((int(fields[19]), int(task.name)))
+    return threads
 
 
 def pin_thread(thread: int, core: int) -> None:
@@ -106,13 +106,13 @@ def processor_name() -> str:
 
 
 def _of_processor(name: str) -> str:
-    """What Linux says of the first core; "" if it does not."""
-    found = re.search(rf"^{name}[ \t]*:[ \t]*(.*\S)", _text(ROOT / "proc/cpuinfo"), re.MULTILINE)
-    return found[1] if found else ""
+    """The entry of Linux for the first core; "" if there is none."""
+    match = re.search(rf"^{name}[ \t]*:[ \t]*(.*\S)", _text(ROOT / "proc/cpuinfo"), re.MULTILINE)
+    return match[1] if match else ""
 
 
 def register_forced() -> bool:
-    """Whether DIFFSIM_REGISTER_BYTES overrides the CPU's width of registers."""
+    """True if DIFFSIM_REGISTER_BYTES overrides the CPU's width of registers."""
     return bool(os.environ.get(REGISTER_VARIABLE))
 
 
@@ -145,8 +145,8 @@ def _width(features: Sequence[str]) -> int:
 def last_cache_bytes() -> int:
     """Bytes of the CPU's last cache, or a usual number of them where the system does not say."""
     caches = (ROOT / "sys/devices/system/cpu/cpu0/cache").glob("index*")
-    found = [(_text(cache / "level"), re.fullmatch(r"(\d+)K\s*", _text(cache / "size"))) for cache in caches]
-    return max(((level, int(size[1]) << 10) for level, size in found if size), default=("", USUAL_CACHE))[1]
+    sizes = [(_text(cache / "level"), re.fullmatch(r"(\d+)K\s*", _text(cache / "size"))) for cache in caches]
+    return max(((level, int(size[1]) << 10) for level, size in sizes if size), default=("", USUAL_CACHE))[1]
 
 
 # memory
@@ -164,7 +164,7 @@ class Reserve(Protocol):
 
 
 reserves: list[Reserve] = []
-"""What they hold counts as available, since they return it before it would be missing. `give_back_memory` empties them."""
+"""Their memory counts as available, since they return it before it would be missing. `give_back_memory` empties them."""
 
 
 def clear_memory(size: int, used: int | None = None) -> npt.NDArray[np.uint8]:
@@ -215,8 +215,8 @@ def total_memory() -> int:
 def available_memory() -> int:
     """Bytes that this process may still allocate without swapping or being killed.
 
-    That is the smaller of what the system calls available and what the limits of the control groups leave, where file pages that the
-    kernel can drop do not count as used, nor does memory that diffsim keeps for later arrays.
+    That is the smaller of the available memory of the system and the rest within the limits of the control groups, where file pages that
+    the kernel can drop do not count as used, nor does memory that diffsim keeps for later arrays.
 
     Raises:
         PlanError: the system does not report its memory.
@@ -227,13 +227,13 @@ def available_memory() -> int:
     Example:
         from diffsim.checkpoint import AUTO_FRACTION, available_memory
 
-        budget = int(AUTO_FRACTION * available_memory())  # what "auto" allows a gradient
+        budget = int(AUTO_FRACTION * available_memory())  # the limit of a gradient with "auto"
         assert budget > 0
     """
     import psutil
 
     kept = sum(reserve.held for reserve in reserves)
-    kept = min(kept, resident_memory()) if kept else 0  # nobody may have touched what is kept
+    kept = min(kept, resident_memory()) if kept else 0  # nobody may have touched the kept memory
     room = [limit - used + kept for limit, used in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):
         return max(min(psutil.virtual_memory().available + kept, *room, sys.maxsize), 0)
@@ -251,9 +251,9 @@ def resident_memory() -> int:
 
 def peak_memory() -> int:
     """Peak resident bytes of this process since its start, or since `forget_peak`."""
-    found = _status("VmHWM")
-    if found is not None:
-        return found
+    peak = _status("VmHWM")
+    if peak is not None:
+        return peak
     if resource is not None:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     import psutil
@@ -296,7 +296,7 @@ def _sysconf_memory(names: Sequence[str]) -> int:
 
 def _group_limits(root: Path) -> list[tuple[int, int]]:
     """Limit and use of each control group around this process that has a limit, and one limit that none exceeds."""
-    found = [(sys.maxsize, 0)]
+    limits = [(sys.maxsize, 0)]
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
@@ -313,8 +313,8 @@ def _group_limits(root: Path) -> list[tuple[int, int]]:
         for folder in (group, *group.parents):
             limit, usage = _text(folder / names[0]).strip(), _text(folder / names[1]).strip()
             if limit.isdecimal() and usage.isdecimal():  # it exists, and is not "max"
-                found.append((int(limit), int(usage) - _table(folder / "memory.stat").get(names[2], 0)))
-    return found
+                limits.append((int(limit), int(usage) - _table(folder / "memory.stat").get(names[2], 0)))
+    return limits
 
 
 def _table(path: Path) -> dict[str, int]:
@@ -352,7 +352,7 @@ def lock_file(descriptor: int) -> bool:
         OSError: from the system.
     """
     if fcntl is None:
-        raise BackendError(f"expected a POSIX system to lock a file, got {os.name!r}; keep what the file is for in memory")
+        raise BackendError(f"expected a POSIX system to lock a file, got {os.name!r}; keep its contents in memory")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

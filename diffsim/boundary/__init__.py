@@ -1,4 +1,4 @@
-"""What a field is outside the grid: rules, and where they act."""
+"""Values of a field outside the grid: rules, and the places where they act."""
 
 from diffsim.boundary.rules import HIGHEST_EXTRAPOLATION as HIGHEST_EXTRAPOLATION
 from diffsim.boundary.rules import KINDS as KINDS

@@ -86,12 +86,12 @@ class Rule(ABC):
 
     @property
     def named(self) -> bool:
-        """Whether its value is the name of an input."""
+        """True if its value is the name of an input."""
         return isinstance(self.given, str)
 
     @property
     def joins(self) -> bool:
-        """Whether it joins the two ends of an axis. Then either both sides have it, or none."""
+        """True if it joins the two ends of an axis. Then either both sides have it, or none."""
         return False
 
     def unit(self, field: str) -> str:

@@ -17,18 +17,18 @@ from diffsim.typing import Array
 
 Named: TypeAlias = Rule | str
 Boundary: TypeAlias = Named | tuple[Named | tuple[Named, Named], ...]
-"""What is outside the grid, as a user writes it: one rule, or one an axis, where a pair is that of the low and that of the high side."""
+"""The rules outside the grid, as a user writes them: one rule, or one an axis, where a pair is for the low and the high side."""
 
 
 def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
     """The rules of a boundary, a pair an axis; a single one stands for any number of axes.
 
     Raises:
-        ParameterError: something that is no rule, or on one side only what joins both.
+        ParameterError: something that is no rule, or on one side only a rule that joins both.
     """
     entries = boundary if isinstance(boundary, (tuple, list)) else (boundary,)
     single = len(entries) == 1 and entries[0] is boundary
-    found = []
+    rules = []
     for axis, entry in enumerate(entries):
         what = "boundary" if single else f"boundary along axis {axis}"
         if isinstance(entry, (tuple, list)):
@@ -40,8 +40,8 @@ def rules_of(boundary: Any) -> tuple[tuple[Rule, Rule], ...]:
         if low != high and (low.joins or high.joins):
             word = type(low if low.joins else high).__name__.lower()
             raise ParameterError(f"{what} is {word} on one side, expected on both; write one rule for the axis")
-        found.append((low, high))
-    return tuple(found)
+        rules.append((low, high))
+    return tuple(rules)
 
 
 def words() -> tuple[str, ...]:
@@ -91,11 +91,11 @@ class Side:
 
     @property
     def fills(self) -> bool:
-        """Whether there is anything beyond it."""
+        """True if there is anything beyond it."""
         return not isinstance(self.rule, Zero)
 
     def ghosts(self, n: int, reach: int) -> list[Ghost]:
-        """What is beyond it, as far as `reach`.
+        """The cells beyond it, as far as `reach`.
 
         Farther out than the grid is wide, there is nothing to copy: only products with cotangents that are 0 read it.
         """
@@ -103,20 +103,20 @@ class Side:
         for q in range(min(reach, n) if self.fills else 0):
             cells, weight = self.rule.ghost(q, n, self.place)
             inside = tuple((n - 1 - p if self.place.high else p, w) for p, w in cells if w)
-            given = self.rule.given
-            constant = 0.0 if self.homogeneous or isinstance(given, str) else weight * given
+            value = self.rule.given
+            constant = 0.0 if self.homogeneous or isinstance(value, str) else weight * value
             out.append(Ghost(n + q if self.place.high else -1 - q, inside, constant))
         return out
 
     @property
     def named(self) -> bool:
-        """Whether its value is the name of an input: steps add it where they read the field (`diffsim.stepping.trace.side_profiles`)."""
+        """True if its value is the name of an input: steps add it where they read the field (`diffsim.stepping.trace.side_profiles`)."""
         return self.rule.named
 
     def shares(self, n: int, reach: int) -> list[tuple[float, float]]:
         """Return for each cell beyond the side, as far as `reach`, its sum of weights of cells inside and its weight of the given value."""
-        found = [self.rule.ghost(q, n, self.place) for q in range(min(reach, n) if self.fills else 0)]
-        return [(sum(weight for _, weight in cells), given) for cells, given in found]
+        rows = [self.rule.ghost(q, n, self.place) for q in range(min(reach, n) if self.fills else 0)]
+        return [(sum(weight for _, weight in cells), value) for cells, value in rows]
 
     def after_one_more(self) -> Side:
         """The side of the same axis where one more comes before it."""
@@ -141,12 +141,12 @@ def per_axis(boundary: Any, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
         ParameterError: see `rules_of`.
         ShapeError: a wrong number of rules.
     """
-    found = rules_of(boundary)
+    rules = rules_of(boundary)
     if not isinstance(boundary, (tuple, list)):
-        found *= ndim
-    if len(found) != ndim:
-        raise ShapeError(f"boundary = {shown(boundary)} has {len(found)} entries, expected one rule, or {ndim} (one an axis); give those")
-    return found
+        rules *= ndim
+    if len(rules) != ndim:
+        raise ShapeError(f"boundary = {shown(boundary)} has {len(rules)} entries, expected one rule, or {ndim} (one an axis); give those")
+    return rules
 
 
 def bound(boundary: Any, location: tuple[int, ...], sizes: tuple[Any, ...]) -> Rules:
@@ -189,12 +189,12 @@ def linear(rules: Rules) -> Rules:
 
 
 def fills(sides: Sides) -> bool:
-    """Whether there is anything beyond one of two sides."""
+    """True if there is anything beyond one of two sides."""
     return any(side.fills for side in sides)
 
 
 def ghosts(sides: Sides, n: int, reach: int) -> list[Ghost]:
-    """What is beyond both sides of an axis of `n` cells, as far as `reach`."""
+    """The cells beyond both sides of an axis of `n` cells, as far as `reach`."""
     low, high = (side.ghosts(n, reach) for side in sides)
     return [ghost for pair in zip_longest(low, _inside(high, low)) for ghost in pair if ghost is not None]
 
@@ -242,7 +242,7 @@ def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
 
 
 def extend_transpose(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
-    """Exact transpose of `extend`: add what lies in the halo to the cells it was made of, and clear the halo."""
+    """Exact transpose of `extend`: add the values in the halo to the cells that they were made of, and clear the halo."""
     for axis in range(extended.ndim):
         h, view = halo[axis], np.moveaxis(extended, axis, 0)
         n = view.shape[0] - 2 * h

@@ -57,7 +57,7 @@ def gradients_beside(path: Path) -> Beside | None:
     """Compare gradients with losses beside the point; None if gradients are not known elsewhere, or nothing can be seen for round-off.
 
     Over an interval of width δ the slope of the loss is [L(h + δ) - L(h)] / δ, and the mean of the gradients at both ends differs from it
-    by O(δ²). A kink in the interval adds at most half of what the slope jumps there, with either sign. So if kinks are few, most intervals
+    by O(δ²). A kink in the interval adds at most half of the jump of the slope there, with either sign. So if kinks are few, most intervals
     are free of them; if they are many and small, each interval has a small error, and the median a smaller one. One-sided differences at
     the point have no such way out, for they see every kink on the way to it.
 
@@ -74,23 +74,23 @@ def gradients_beside(path: Path) -> Beside | None:
         with np.errstate(all="ignore"):
             close = _close(path, signs)
             for count in INTERVALS:
-                found = _compared(path, [_side(path, sign * width, count) for sign in signs], path.floor(count * width) / width, close)
-                if found is None or found.right or found.wrong:
+                comparison = _compared(path, [_side(path, sign * width, count) for sign in signs], path.floor(count * width) / width, close)
+                if comparison is None or comparison.right or comparison.wrong:
                     break
     except (DiffsimError, ArithmeticError):
         return None
-    return found
+    return comparison
 
 
 def _close(path: Path, signs: Sequence[float]) -> tuple[bool | None, bool | None]:
-    """Whether the gradients right beside the point are the one at it, and whether that lies between them."""
+    """True if the gradients right beside the point are the one at it; the second: that one lies between them."""
     assert path.elsewhere is not None
     step, room = max(CLOSE * path.largest, path.finest), SAME * path.size
     if step > CLOSE_AT_MOST * path.largest:
         return None, None
-    found = [path.elsewhere(sign * step) for sign in signs]
-    same = all(abs(one - path.slope) <= room for one in found)
-    return bool(same), bool(min(found) - room <= path.slope <= max(found) + room)
+    slopes = [path.elsewhere(sign * step) for sign in signs]
+    same = all(abs(one - path.slope) <= room for one in slopes)
+    return bool(same), bool(min(slopes) - room <= path.slope <= max(slopes) + room)
 
 
 def _compared(path: Path, sides: list[_Side], rounding: float, close: tuple[bool | None, bool | None]) -> Beside | None:
@@ -113,7 +113,7 @@ class _Side:
     Attributes:
         apart: the slope of the loss less the mean gradient; with the sign of the gradient, so that an error by a factor has one sign on
             both sides of a kink.
-        bends: half of what the gradient changes over the interval, so much as a kink in it adds at most to `apart`.
+        bends: half of the change of the gradient over the interval, the most that a kink in it adds to `apart`.
     """
 
     apart: Array

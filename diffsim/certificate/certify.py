@@ -39,7 +39,7 @@ def certify(
         Taylor          |L(x + h d) - L(x)| falls as h, and |L(x + h d) - L(x) - h ∇L·d| as h²
         checkpoints     the gradient by every schedule has the bits of the one for which all was stored
 
-    A line passes, fails, or cannot judge, and says then why and what to do. docs/certificate.md tells what each line means.
+    A line passes, fails, or cannot judge, and then gives the reason and a remedy. docs/certificate.md explains each line.
 
     Args:
         simulation: in f64; or a `Batch` of one, whose loss is of the solution of all runs.
@@ -58,8 +58,8 @@ def certify(
         ShapeError: an array does not fit its input.
 
     Returns:
-        The certificate: its lines in order, each with what was measured and its limit, and `passed`. If a run fails, for example because it
-        blows up, its line names the error.
+        The certificate: its lines in order, each with the measured value and its limit, and `passed`. If a run fails, for example because
+        it blows up, its line names the error.
 
     Example:
         import numpy as np
@@ -79,10 +79,10 @@ def certify(
             "diffsim.Simulation(..., precision='f64')"
         )
     steps, seed = whole("steps", steps, 1), whole("seed", seed, 0)
-    given = mapping("inputs", inputs, '{"c": c, "f": f}')
+    arrays = mapping("inputs", inputs, '{"c": c, "f": f}')
     one = simulation._one if isinstance(simulation, Batch) else simulation
     meanings = {name: simulation._meaning(name) for name in one.inputs}
-    point = {name: real_array(f"inputs[{name!r}]", value, float, meanings.get(name, ANYTHING)) for name, value in given.items()}
+    point = {name: real_array(f"inputs[{name!r}]", value, float, meanings.get(name, ANYTHING)) for name, value in arrays.items()}
     for name in simulation.wrt:  # initial fields that are left out are zero
         point.setdefault(name, np.zeros(simulation.input_shape(name, steps)))
     chooser = Chooser({name: point[name] for name in simulation.wrt}, scale, bounds, np.random.default_rng(seed), meanings)
@@ -110,8 +110,8 @@ class _Checked:
         if isinstance(directions, (int, np.integer)) and not isinstance(directions, bool):
             self.count = int(directions)
         elif isinstance(directions, (Mapping, list, tuple)):
-            given = [directions] if isinstance(directions, Mapping) else directions
-            self.own = [chooser.own(moves, f"directions[{k}]") for k, moves in enumerate(given)]
+            several = [directions] if isinstance(directions, Mapping) else directions
+            self.own = [chooser.own(moves, f"directions[{k}]") for k, moves in enumerate(several)]
         else:
             raise ParameterError(
                 f"directions = {shown(directions)}, expected how many, or a mapping from inputs to changes, or a list of these; "

@@ -64,9 +64,9 @@ class Chooser:
         self.point, self.rng = point, rng
         self._meanings = dict.fromkeys(point, ANYTHING) | dict(meanings or {})
         self._changes = {name: replace(meaning, difference=True) for name, meaning in self._meanings.items()}
-        given = dict.fromkeys(point, scale) if isinstance(scale, (int, float)) else _named("scale", scale, point, "{'h': 1e-3}")
+        scales = dict.fromkeys(point, scale) if isinstance(scale, (int, float)) else _named("scale", scale, point, "{'h': 1e-3}")
         self.scale = {
-            name: _scale(name, value, point[name].shape, self._changes[name]) for name, value in given.items() if value is not None
+            name: _scale(name, value, point[name].shape, self._changes[name]) for name, value in scales.items() if value is not None
         }
         pairs = _named("bounds", bounds, point, "{'h': (0, None)}")
         self.room = {name: _room(name, value, point[name], self._meanings[name]) for name, value in pairs.items()}
@@ -141,11 +141,11 @@ def _named(what: str, given: Any, point: Mapping[str, Array], like: str) -> dict
     """A mapping whose keys are inputs."""
     if given is None:
         return {}
-    found = dict(mapping(what, given, like))
-    unknown = sorted(set(found) - set(point))
+    entries = dict(mapping(what, given, like))
+    unknown = sorted(set(entries) - set(point))
     if unknown:
         raise ParameterError(f"{what} names {', '.join(unknown)}, expected some of the inputs {', '.join(point)}; correct the name")
-    return found
+    return entries
 
 
 def _broadcast(what: str, value: Any, shape: tuple[int, ...], meaning: Meaning) -> Array:

@@ -1,4 +1,4 @@
-"""The sequence of a certificate: what is measured of any loss through a simulation, and in which order.
+"""The sequence of a certificate: the measurements of any loss through a simulation, in order.
 
 dot product     <J v, w> = <v, Jᵀ w> for random v and w: tangent and adjoint of all time steps are transposes.
 jvp and vjp     the derivative of the loss along v by the tangent, and by the gradient.
@@ -37,7 +37,7 @@ class Sums:
     Attributes:
         name: of the line.
         of: the input whose derivative it is.
-        measure: gives the products of the tangent, those of the adjoint, and whether what the input changes reaches what is looked at.
+        measure: gives the products of the tangent, those of the adjoint, and whether the effect of the input reaches the compared values.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Direction:
     """A direction of a Taylor test.
 
     Attributes:
-        label: what it is called.
+        label: its name.
         of: the inputs that it changes.
         path: the loss along it.
         needed: False for single cells: where one cannot judge, random directions do.
@@ -63,7 +63,7 @@ class Direction:
 
 
 class Subject(Protocol):
-    """A loss through a simulation at a point: what a certificate asks of it.
+    """A loss through a simulation at a point: its values, gradients and runs.
 
     Attributes:
         simulation: whose adjoint is checked.
@@ -93,10 +93,10 @@ class Subject(Protocol):
 
 
 def measure(subject: Subject) -> Iterator[Line]:
-    """Every line of a certificate. What fails in the middle gives a line that names it, and the rest goes on.
+    """Every line of a certificate. A measurement that fails gives a line that names it, and the rest goes on.
 
     Args:
-        subject: what is checked.
+        subject: the subject of the check.
     """
     stored = _stored(subject)
     try:
@@ -116,7 +116,7 @@ def measure(subject: Subject) -> Iterator[Line]:
 
 
 def stopped(name: str, error: BaseException) -> Line:
-    """A line that names what ended a measurement."""
+    """A line that names the error that ended a measurement."""
     text = str(error) or "there is no more memory; take fewer steps or a coarser grid" * isinstance(error, MemoryError)
     return cannot_judge(name, f"stopped by {type(error).__name__}: {text}")
 
@@ -130,11 +130,11 @@ def _attempt(name: str, lines: Callable[[], list[Line]]) -> list[Line]:
 
 def _compare(sums: Sums, limit: float, unreached: set[str]) -> list[Line]:
     forward, backward, arrives = sums.measure()
-    found = equal_sums(sums.name, forward, backward, limit)
+    line = equal_sums(sums.name, forward, backward, limit)
     if arrives:
-        return [found]
+        return [line]
     unreached.add(sums.of)
-    return [found if found.passed is False else cannot_judge(sums.name, f"of {sums.of}, {NO_EFFECT}", found.value, found.limit)]
+    return [line if line.passed is False else cannot_judge(sums.name, f"of {sums.of}, {NO_EFFECT}", line.value, line.limit)]
 
 
 def _along(line: Direction, unreached: set[str], noise: list[float]) -> list[Line]:
@@ -150,7 +150,7 @@ def _along(line: Direction, unreached: set[str], noise: list[float]) -> list[Lin
 
 
 def _moves(path: Path) -> bool:
-    """Whether the loss changes along a direction, whatever tangents and adjoints say."""
+    """True if the loss changes along a direction, whatever tangents and adjoints say."""
     change = path.change(path.largest)
     return not np.isfinite(change) or abs(change) > CLEAR * path.floor(path.largest)
 

@@ -11,11 +11,11 @@ class Line:
     """A figure held against its limit: a line of an acceptance or of a certificate.
 
     Attributes:
-        name: what was measured.
+        name: name of the measured quantity.
         value: the figure.
-        limit: what it is held against, in words, such as "at least 0.9" or "1.9 to 2.1".
+        limit: the bound of the value, in words, such as "at least 0.9" or "1.9 to 2.1".
         passed: whether it keeps the limit; None: the figure cannot judge, and the note says why and what to do.
-        note: what else a reader should know; may be empty.
+        note: further facts for a reader; may be empty.
         needed: whether a certificate needs it to judge. It does not need single cells, which random directions change too.
     """
 
@@ -46,7 +46,7 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether no line fails and every one that is needed passes."""
+        """True if no line fails and every needed line passes."""
         return judged(self.lines) is True
 
     @property
@@ -76,5 +76,5 @@ def judged(lines: tuple[Line, ...]) -> bool | None:
 
 
 def cannot_judge(name: str, note: str, value: float = float("nan"), limit: str = "") -> Line:
-    """A line that says why it does not judge, and what to do."""
+    """A line that does not judge, with the reason and a remedy."""
     return Line(name, value, limit, None, note)

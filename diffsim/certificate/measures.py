@@ -16,7 +16,9 @@ MISMATCH = {"f64": 1e-12, "f32": 1e-3}
 ARRIVED = 1e-12
 """Changes at the receivers that are at most this share of those in the cells are the far tail of a stencil, not a signal."""
 NOTHING = "the input has no effect here, nothing has arrived yet, or the loss is at a minimum; move the point, or take more steps"
-NO_EFFECT = "nothing has reached what is looked at; take more steps, or put receivers nearer, or begin with a state that is not 0"
+NO_EFFECT = (
+    "nothing has reached the values that the loss reads; take more steps, or put receivers nearer, or begin with a state that is not 0"
+)
 
 
 def random_weights(moved: Solution, rng: np.random.Generator) -> Solution:
@@ -36,7 +38,7 @@ def products(moved: Solution, weights: Solution) -> Array:
 
 
 def equal_sums(name: str, forward: Array, backward: Array, limit: float) -> Line:
-    """Two lists of products with equal sums. The scale is that of the sums, or what random signs would leave of the products."""
+    """Two lists of products with equal sums. The scale is that of the sums, or the sum of the products with random signs."""
     scale = max(max(abs(float(products.sum())), float(np.sqrt(np.sum(products**2)))) for products in (forward, backward))
     if scale < SMALLEST:
         return cannot_judge(name, f"both sides are zero or all but: {NOTHING}", limit=f"at most {limit:g}")
@@ -45,7 +47,7 @@ def equal_sums(name: str, forward: Array, backward: Array, limit: float) -> Line
 
 
 def reached(moved: Solution, bars: Solution) -> bool:
-    """Whether what an input changes has come to the receivers that a loss looks at.
+    """True if the effect of an input has reached the receivers that a loss reads.
 
     Args:
         moved: tangent of the solution.

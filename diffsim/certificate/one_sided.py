@@ -1,4 +1,4 @@
-"""One-sided slopes of a loss by differences, as exact as differences can be: what tells a kink from a wrong gradient."""
+"""One-sided slopes of a loss by differences, as exact as differences can be. They tell a kink from a wrong gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss along a straight line through a point, and what the gradient says of it."""
+"""The loss along a straight line through a point, and the slope by the gradient."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EPS = float(np.finfo(float).eps)
 MANY = 64
 """Units of round-off by which the shortest step moves a point."""
 NEAR = 1e-9
-"""Steps that show round-off alone, as a share of the largest: what curvature adds is a billionth of a billionth."""
+"""Steps that show round-off alone, as a share of the largest: curvature adds a billionth of a billionth."""
 FIRST = 1e-2
 """The first step that is tried, as a share of the largest."""
 HUNDREDTHS = 5
@@ -28,13 +28,13 @@ class Path:
     """The loss as a function of the step h along a direction.
 
     Attributes:
-        loss: h -> loss. Where the line has left what the simulation can compute, it may raise an error of diffsim's or give NaN.
+        loss: h -> loss. Where the line has left the domain of the simulation, it may raise an error of diffsim's or give NaN.
         value: the loss at h = 0.
         slope: its derivative there, by the gradient that is checked.
-        size: > 0, what an error of the slope is compared with: |slope|, or what random signs leave of the products that add up to it.
+        size: > 0, the scale of an error of the slope: |slope|, or the sum with random signs of the products that add up to it.
         largest: the longest step.
         back: whether steps below 0 are admissible too.
-        rounding: what the round-off of the point itself makes of the loss, absolute.
+        rounding: effect of the round-off of the point itself on the loss, absolute.
         noise: round-off of the loss, absolute; None: not measured yet.
         elsewhere: h -> the derivative of the loss there, by the gradient at that point; None: not known.
         finest: the shortest step that moves the point by more than its own round-off.
@@ -79,11 +79,11 @@ class Path:
             return np.nan
         try:
             with np.errstate(all="ignore"):
-                found = float(self.loss(h))
+                loss = float(self.loss(h))
         except (DiffsimError, ArithmeticError) as error:
             self.refused = str(error)
             return np.nan
-        return found if np.isfinite(found) else np.nan
+        return loss if np.isfinite(loss) else np.nan
 
 
 def finest_step(point: Array, move: Array) -> float:

@@ -37,7 +37,7 @@ class Taylor:
         effect: False if the loss does not change along d, and the gradient says so.
         sensitive: whether an error of a thousandth would be seen.
         mirrored: whether the remainder is the same for a step back, as it is where there is no kink; also where no step back can be taken.
-        note: what else to know.
+        note: further facts.
     """
 
     without: float
@@ -50,7 +50,7 @@ class Taylor:
 
     @property
     def right(self) -> bool:
-        """Whether the slopes show that the gradient is right."""
+        """True if the slopes show that the gradient is right."""
         if self.exact:
             return self.effect and self.sensitive and self.mirrored
         return self.sensitive and self.mirrored and abs(self.without - 1) <= SLOPE_MARGIN and abs(self.with_gradient - 2) <= SLOPE_MARGIN
@@ -83,7 +83,7 @@ def _without_slopes(path: Path) -> Taylor:
 
 
 def _mirrored(path: Path, h: float) -> bool:
-    """Whether the remainder at -h is about that at h, or no remainder can be had there."""
+    """True if the remainder at -h is about that at h, or there is no remainder there."""
     other = abs(path.remainder(-h))
     return not np.isfinite(other) or other <= ALIKE * max(abs(path.remainder(h)), CLEAR * path.floor(h))
 

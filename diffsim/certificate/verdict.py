@@ -47,22 +47,22 @@ def judge(label: str, path: Path) -> list[Line]:
         return [cannot_judge(name, f"the loss cannot be computed however short the step ({path.refused}); give `bounds` or `directions`")]
     if walked.noise is None:
         walked.noise = path.noise = round_off(walked)
-    path, found = walked, taylor(walked)
-    if not found.effect:
+    path, expansion = walked, taylor(walked)
+    if not expansion.effect:
         return [cannot_judge(name, "neither the loss nor its gradient changes along this direction; take one that the loss depends on")]
-    if found.right:
+    if expansion.right:
         return [
-            _slope_line(f"Taylor without gradient, {label}", 1, found.without, found.note),
-            _slope_line(name, 2, found.with_gradient, found.note),
+            _slope_line(f"Taylor without gradient, {label}", 1, expansion.without, expansion.note),
+            _slope_line(name, 2, expansion.with_gradient, expansion.note),
         ]
-    return [_by_sides(label, path, found)]
+    return [_by_sides(label, path, expansion)]
 
 
 def _slope_line(name: str, order: int, slope: float, note: str) -> Line:
     return Line(name, slope, f"{order - SLOPE_MARGIN:g} to {order + SLOPE_MARGIN:g}", True, note)
 
 
-def _by_sides(label: str, path: Path, found: Taylor) -> Line:
+def _by_sides(label: str, path: Path, expansion: Taylor) -> Line:
     """The verdict by the slopes on both sides, and where these leave it open, by the gradients beside the point."""
     name = f"Taylor with gradient, {label}"
     limit = f"{2 - SLOPE_MARGIN:g} to {2 + SLOPE_MARGIN:g}"
@@ -72,13 +72,13 @@ def _by_sides(label: str, path: Path, found: Taylor) -> Line:
         return cannot_judge(
             name,
             f"a jump at this point along this direction: the loss changes by {jump:.3g} however short the step, so it has no derivative; "
-            "move the point, or leave out what jumps",
+            "move the point, or leave out the parts that jump",
         )
     slopes = [one for one in (above, below) if np.isfinite(one.slope)]
     if not slopes:
         return _by_gradients(label, path, "the difference quotients of the loss do not settle on either side", "give a smaller `scale`")
     if len(slopes) == 1:
-        return _one_side(name, limit, path, found, slopes[0])
+        return _one_side(name, limit, path, expansion, slopes[0])
     error = sum(one.error for one in slopes)
     low, high = min(one.slope for one in slopes), max(one.slope for one in slopes)
     outside = max(low - path.slope, path.slope - high, 0.0)
@@ -89,12 +89,12 @@ def _by_sides(label: str, path: Path, found: Taylor) -> Line:
         nearest = abs(low if path.slope < low else high)
         share = outside / (nearest if nearest > tolerance else outside)
         where = "outside of the slopes on both sides of a kink" if kink else "not the slope of the loss"
-        failed = Line(name, found.with_gradient, limit, False, f"{where}: {seen}, off by {100 * share:.3g} %")
+        failed = Line(name, expansion.with_gradient, limit, False, f"{where}: {seen}, off by {100 * share:.3g} %")
         return _outside(label, path, failed, outside, f"kinks close by mislead differences at the point: {seen}")
     if kink:
         why = f"a kink at this point along this direction: {seen}, which is between them as a generalised derivative may be"
         return _by_gradients(label, path, why, "move the point, or give other `directions`", (high - low) / path.size)
-    return _agreed(label, path, found, 0.5 * (low + high), tolerance)
+    return _agreed(label, path, expansion, 0.5 * (low + high), tolerance)
 
 
 def _outside(label: str, path: Path, failed: Line, outside: float, misled: str) -> Line:
@@ -105,7 +105,7 @@ def _outside(label: str, path: Path, failed: Line, outside: float, misled: str) 
         path: the loss along it.
         failed: the line if the slopes are right.
         outside: how far outside the gradient is.
-        misled: what to say if they are not.
+        misled: message if they are not.
     """
     beside = gradients_beside(path)
     if beside is None or beside.wrong:
@@ -128,8 +128,8 @@ def _by_gradients(label: str, path: Path, why: str, remedy: str, kink: float | N
     Args:
         label: of the direction.
         path: the loss along it.
-        why: what leaves it open.
-        remedy: what to do if the gradients beside the point leave it open too.
+        why: the reason that leaves it open.
+        remedy: remedy if the gradients beside the point leave it open too.
         kink: difference of the slopes on both sides, relative to the gradient, which lies between them; None: it was not measured.
     """
     name = f"Taylor with gradient, {label}"
@@ -149,30 +149,30 @@ def _beside_line(label: str, beside: Beside, why: str) -> Line:
 
 def _below(path: Path) -> Side:
     """The slope for steps below 0, in the direction of the path."""
-    found = side(path.turned()) if path.back else Side(np.nan, np.inf, 0.0)
-    return Side(-found.slope, found.error, found.jump)
+    turned = side(path.turned()) if path.back else Side(np.nan, np.inf, 0.0)
+    return Side(-turned.slope, turned.error, turned.jump)
 
 
-def _one_side(name: str, limit: str, path: Path, found: Taylor, only: Side) -> Line:
+def _one_side(name: str, limit: str, path: Path, expansion: Taylor, only: Side) -> Line:
     """The verdict if the loss can be computed on one side only."""
     tolerance = max(SURE * only.error, AGREES * path.size)
     if abs(only.slope - path.slope) <= tolerance:
-        return _agreed(name.partition(", ")[2], path, found, only.slope, tolerance)
+        return _agreed(name.partition(", ")[2], path, expansion, only.slope, tolerance)
     return cannot_judge(
         name,
         f"the loss can be computed on one side alone, where its slope is {only.slope:.6g}; the gradient gives {path.slope:.6g}. There is a "
-        "kink at this point, or the gradient is wrong; move the point inside of what is admissible",
-        found.with_gradient,
+        "kink at this point, or the gradient is wrong; move the point inside of the admissible range",
+        expansion.with_gradient,
         limit,
     )
 
 
-def _agreed(label: str, path: Path, found: Taylor, slope: float, tolerance: float) -> Line:
+def _agreed(label: str, path: Path, expansion: Taylor, slope: float, tolerance: float) -> Line:
     """The verdict if the gradient equals the slope by differences within their error."""
     if tolerance > BLUNT * path.size:
         why = f"the gradient's term, {path.slope:.3g} times the step, hides behind curvature and round-off of the loss, {path.value:.3g}"
-        remedy = "move the point away from a minimum, give a larger `scale`, or subtract what is constant from the loss"
+        remedy = "move the point away from a minimum, give a larger `scale`, or subtract the constant part of the loss"
         return _by_gradients(label, path, why, remedy)
     apart = abs(slope - path.slope) / path.size
-    note = f"the remainders have the slope {found.with_gradient:.3g}, so differences of both sides judge; {found.note}"
+    note = f"the remainders have the slope {expansion.with_gradient:.3g}, so differences of both sides judge; {expansion.note}"
     return Line(f"slope by differences, {label}", apart, f"at most {tolerance / path.size:.1e}", True, note)

@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _ended(number: int) -> int:
     with contextlib.suppress(OSError):
-        print(f"diffsim: {how(number)}; --resume goes on from what was saved, if a first iteration was", file=sys.stderr)
+        print(f"diffsim: {how(number)}; --resume goes on from the saved iterations, if there are any", file=sys.stderr)
     return exit_code(number)
 
 
@@ -90,15 +90,15 @@ def plan(options: argparse.Namespace) -> int:
             raise SceneError(f"--draw: expected a file in a folder that is there, ending in {', '.join(PICTURES)}, got {options.draw}")
     init(options.arch, options.precision, options.threads, engine=options.engine)
     problem = scene.problem()
-    found = plan_of(problem)
-    print(found)
+    schedule = plan_of(problem)
+    print(schedule)
     for line in notes_of(problem):
         print(f"\nnote: {line}")
     shots = len(problem.setup.shots)
-    if shots > 1 and found.chosen.seconds is not None:
-        print(f"\nThat is one of {shots} shots, which follow one another: {seconds_text(shots * found.chosen.seconds)} in all.")
+    if shots > 1 and schedule.chosen.seconds is not None:
+        print(f"\nThat is one of {shots} shots, which follow one another: {seconds_text(shots * schedule.chosen.seconds)} in all.")
     if options.draw:
-        found.draw(options.draw)
+        schedule.draw(options.draw)
         print(f"wrote {options.draw}")
     return OK
 
@@ -162,21 +162,21 @@ def compare(options: argparse.Namespace) -> int:
 
 def _run_folder(name: str) -> Path:
     """The folder of a run: a path, or its name below runs/."""
-    found = [folder for folder in (path_of("RUN", name), Path("runs") / name) if folder.is_dir()]
-    if not found:
+    folders = [folder for folder in (path_of("RUN", name), Path("runs") / name) if folder.is_dir()]
+    if not folders:
         raise SceneError(f"expected the folder of a run, or its name below runs/, got {path_shown(Path(name))}; `diffsim run` makes them")
-    return found[0]
+    return folders[0]
 
 
 def gradcheck(options: argparse.Namespace) -> int:
     scene = _loaded(options)
     init(options.arch, options.precision, options.threads, engine=options.engine)
     console = _console()
-    found = scene.gradcheck(lambda line: console.print(str(line), soft_wrap=True))
-    good, bad, open_ = (sum(line.passed is verdict for line in found) for verdict in (True, False, None))
+    certificate = scene.gradcheck(lambda line: console.print(str(line), soft_wrap=True))
+    good, bad, open_ = (sum(line.passed is verdict for line in certificate) for verdict in (True, False, None))
     others = [f"{bad} fail"] * (bad > 0) + [f"{open_} cannot judge"] * (open_ > 0)
-    console.print(", ".join([f"{scene.name}: {found.verdict}, {good} of {len(found)} lines pass", *others]))
-    return CODES[judged(found.lines)]
+    console.print(", ".join([f"{scene.name}: {certificate.verdict}, {good} of {len(certificate)} lines pass", *others]))
+    return CODES[judged(certificate.lines)]
 
 
 def list_scenes(options: argparse.Namespace) -> int:
@@ -220,11 +220,11 @@ def tune(options: argparse.Namespace) -> int:
     now = init("cpu", options.precision, options.threads, engine=options.engine)
     console = _console()
     with console.status("measuring, half a minute"):
-        found = fastest(measured(now.engine, now.precision, now.threads))
+        speeds_of = fastest(measured(now.engine, now.precision, now.threads))
     usual = usual_register_bytes(now.engine)
-    best = best_width(found, usual)
+    best = best_width(speeds_of, usual)
     table = Table("registers", *WORK, box=None)
-    for width, speeds in found.items():
+    for width, speeds in speeds_of.items():
         table.add_row(f"{width} bytes", *(f"{speeds[name] / 1e9:.2f}" for name in WORK))
     console.print(f"billions of cells in a second, {plural(now.threads, 'thread')}, {now.precision}, {now.engine}:")
     console.print(table)
@@ -250,7 +250,7 @@ def _loaded(options: argparse.Namespace) -> Scene:
 
 
 def _with_memory(scene: Scene, memory: str | None) -> Scene:
-    """The scene with another limit on memory, in place of what it says of memory or slots."""
+    """The scene with another limit on memory, in place of its memory or slots."""
     if memory is None:
         return scene
     checkpoint = scene.checkpoint.model_copy(update={"memory": memory, "slots": None})
@@ -268,8 +268,8 @@ def _console() -> Console:
 
 
 def _versions() -> str:
-    found = versions()
-    return f"diffsim {found['diffsim']} ({ENGINES[chosen()].title} {found[chosen()]}, Python {found['python']})"
+    installed = versions()
+    return f"diffsim {installed['diffsim']} ({ENGINES[chosen()].title} {installed[chosen()]}, Python {installed['python']})"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -290,9 +290,9 @@ def _parser() -> argparse.ArgumentParser:
     def command(
         name: str, action: Callable[[argparse.Namespace], int], text: str, *parents: argparse.ArgumentParser
     ) -> argparse.ArgumentParser:
-        found = commands.add_parser(name, help=text, description=text, parents=parents)
-        found.set_defaults(action=action)
-        return found
+        parser = commands.add_parser(name, help=text, description=text, parents=parents)
+        parser.set_defaults(action=action)
+        return parser
 
     memory = argparse.ArgumentParser(add_help=False)
     memory.add_argument("--memory", metavar="SIZE", help="the most that a gradient may take, such as 4GB, whatever the scene says")
@@ -320,5 +320,5 @@ def _parser() -> argparse.ArgumentParser:
     command("new", new, "Write a commented scene to start from.").add_argument("name", metavar="NAME", help="file to write")
     command("info", info, "Show arch, lanes, threads, cores and versions.", hardware)
     tuning = command("tune", tune, "Measure which vector registers kernels are best written for here, and keep it.", hardware)
-    tuning.add_argument("--forget", action="store_true", help="remove what was kept")
+    tuning.add_argument("--forget", action="store_true", help="remove the kept measurement")
     return parser

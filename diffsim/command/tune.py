@@ -1,4 +1,4 @@
-"""Measures for which width of registers kernels are best written on this computer: what `diffsim tune` does.
+"""The command `diffsim tune`: measures the width of registers for which kernels are fastest on this computer.
 
 Without it, a rule chooses the width by the CPU and the engine (`engine.usual_register_bytes`). The rule comes from measurements on a few
 processors. On others, a measurement of half a minute is better than a rule.
@@ -48,13 +48,13 @@ def measured(engine: str, precision: str, threads: int) -> Iterator[tuple[int, S
 def _in_process(width: int, engine: str, precision: str, threads: int) -> Speeds:
     command = f"from diffsim.command.tune import report; report({engine!r}, {precision!r}, {threads})"
     environment = {**os.environ, REGISTER_VARIABLE: str(width)}
-    found = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True)
-    if found.returncode:
-        last = (found.stderr.strip().splitlines() or ["no message"])[-1]
+    process = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True)
+    if process.returncode:
+        last = (process.stderr.strip().splitlines() or ["no message"])[-1]
         raise BackendError(
             f"measuring with registers of {width} bytes failed: {last}; `diffsim info` shows whether kernels run here at all"
         )
-    speeds: Speeds = json.loads(found.stdout.splitlines()[-1])
+    speeds: Speeds = json.loads(process.stdout.splitlines()[-1])
     return speeds
 
 
@@ -73,18 +73,18 @@ def _speed(simulation: Simulation) -> float:
     return prod(SHAPE) * STEPS / (time.perf_counter() - start)
 
 
-def best_width(found: Mapping[int, Speeds], usual: int) -> int:
+def best_width(measured: Mapping[int, Speeds], usual: int) -> int:
     """The width with the largest mean of speeds (a geometric one), or the usual one if none is clearly faster."""
-    means = {width: float(np.exp(np.mean(np.log(list(speeds.values()))))) for width, speeds in found.items()}
+    means = {width: float(np.exp(np.mean(np.log(list(speeds.values()))))) for width, speeds in measured.items()}
     best = max(means, key=lambda width: means[width])
     return best if means[best] >= LEAST_GAIN * means[usual] else usual
 
 
 def fastest(turns: Iterator[tuple[int, Speeds]]) -> dict[int, dict[str, float]]:
     """The largest speed of each width and simulation: other programs only ever make them smaller."""
-    found: dict[int, dict[str, float]] = {}
+    best: dict[int, dict[str, float]] = {}
     for width, speeds in turns:
-        before = found.setdefault(width, {})
+        before = best.setdefault(width, {})
         for name, speed in speeds.items():
             before[name] = max(speed, before.get(name, 0.0))
-    return found
+    return best

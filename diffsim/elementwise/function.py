@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 Partial: TypeAlias = Callable[..., Any]
 """A partial derivative, such as `lambda m, x, o: o * m.expit(-x)`.
 
-It is a function of Python. Its first argument has functions by the names of the table. The others say by their names what it reads: x and y
+It is a function of Python. Its first argument has functions by the names of the table. The names of the others tell its operands: x and y
 are the arguments of the function, o is its value. It is called with arrays, and with expressions of a step, so it has operators and
 functions of `m` only.
 """
@@ -43,7 +43,7 @@ class Function:
 
     Attributes:
         name: NumPy's, or SciPy's if NumPy has none.
-        meaning: what it is, as a sentence.
+        meaning: its meaning, as a sentence.
         reference: the function of NumPy's arrays.
         partials: a partial derivative for each argument.
         source: for kernels.
@@ -70,7 +70,7 @@ class Function:
 
     @property
     def singular(self) -> bool:
-        """Whether a partial derivative may be infinite or NaN where the value is finite."""
+        """True if a partial derivative may be infinite or NaN where the value is finite."""
         return self.slope != "finite"
 
     @cached_property
@@ -85,5 +85,5 @@ class Function:
 def read_by(partial: Partial) -> tuple[str, ...]:
     """The names, of x, y and o, that a partial derivative reads."""
     assert isinstance(partial, FunctionType)
-    code = partial.__code__  # not `inspect.signature`, which takes long for what is done on import
+    code = partial.__code__  # not `inspect.signature`, which takes long on import
     return code.co_varnames[1 : code.co_argcount]

@@ -42,13 +42,13 @@ class Dialect:
     def written(self, text: str, arguments: Mapping[str, str] | None = None) -> str:
         """A text of the table in this dialect; `arguments` are the sources of x and y."""
 
-        def word(found: re.Match[str]) -> str:
-            if arguments is not None and found[1] in arguments:
-                return arguments[found[1]]
+        def word(match: re.Match[str]) -> str:
+            if arguments is not None and match[1] in arguments:
+                return arguments[match[1]]
             try:
-                return self.number.format(value=repr(float(found[1])))
+                return self.number.format(value=repr(float(match[1])))
             except ValueError:
-                return self.call(found[1])
+                return self.call(match[1])
 
         return _WORD.sub(word, text)
 

@@ -1,4 +1,4 @@
-"""What differs between a CPU and a GPU, in one place."""
+"""Differences between a CPU and a GPU, in one place."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Backend(ABC):
 
     @property
     def reads_unaligned(self) -> bool:
-        """Whether a tile across the edge of two tiles is best read from memory as it is, and not put together from both."""
+        """True if a tile across the edge of two tiles is best read from memory as it is, and not put together from both."""
         return False
 
     @abstractmethod
@@ -127,9 +127,9 @@ _present: Cpu | Gpu | None = None
 def backend() -> Backend:
     """That of the settings in force; initialises the engine with defaults on first use."""
     global _present
-    found = session.settings()
-    if _present is None or _present.settings is not found:
-        _present = _KINDS[found.arch](found)
+    settings = session.settings()
+    if _present is None or _present.settings is not settings:
+        _present = _KINDS[settings.arch](settings)
     return _present
 
 
@@ -139,7 +139,7 @@ def lanes(dtype: npt.DTypeLike) -> int:
 
 
 def reads_unaligned() -> bool:
-    """Whether kernels read tiles that are not aligned; see `Backend.reads_unaligned`."""
+    """True if kernels read tiles that are not aligned; see `Backend.reads_unaligned`."""
     return backend().reads_unaligned
 
 

@@ -1,4 +1,4 @@
-"""What diffsim needs of the package that compiles and runs its kernels."""
+"""The interface to the package that compiles and runs kernels."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Engine(ABC):
             self.language.init(**options)
         self.cache = folder
         self.runtime.materialize()  # left to the first kernel, it would fail on any thread but this one
-        found = str(self.language.cfg.arch).rpartition(".")[2]
-        return "cpu" if found in ("x64", "arm64") else found
+        name = str(self.language.cfg.arch).rpartition(".")[2]
+        return "cpu" if name in ("x64", "arm64") else name
 
     def stop(self) -> None:
         """End the program, if there is one."""
@@ -117,11 +117,11 @@ class Engine(ABC):
 
     @abstractmethod
     def compiled(self, kernel: Any, arguments: Sequence[Any]) -> Any:
-        """What the program has of a kernel's one direction (`_primal`, `_adjoint`) for such arguments."""
+        """The compiled kernels of one direction of a kernel (`_primal`, `_adjoint`) for such arguments."""
 
     @abstractmethod
     def machine_code(self, compiled: Any) -> Any:
-        """The machine code of what `compiled` returned."""
+        """The machine code of a result of `compiled`."""
 
     @abstractmethod
     def index(self, number: int) -> Any:
@@ -140,11 +140,11 @@ class Engine(ABC):
         """The Python function behind a `ti.func`."""
 
     def is_function(self, thing: Any) -> bool:
-        """Whether it is a `ti.func`, a `ti.real_func`, or one of the package's own functions for kernels."""
+        """True if it is a `ti.func`, a `ti.real_func`, or one of the package's own functions for kernels."""
         return bool(getattr(thing, self.function_mark, False))
 
     def is_own(self, module: str) -> bool:
-        """Whether a module, by its name, is of the package."""
+        """True if a module, by its name, is of the package."""
         return module.partition(".")[0] == self.name
 
     def bind(self, kernel: Any, arguments: Sequence[Any]) -> tuple[Callable[[], None], Callable[[int], None]]:
@@ -185,7 +185,7 @@ class Engine(ABC):
 
     @contextlib.contextmanager
     def functions_left_out(self, primal: Any) -> Iterator[None]:
-        """While a kernel with a digest is translated, keep functions out of what the program finds it by."""
+        """While a kernel with a digest is translated, keep functions out of the key by which the program finds it."""
         config = self.impl.current_cfg()
         before = config.offline_cache
         config.offline_cache = before and "source_digest" not in primal.func.__globals__
@@ -195,7 +195,7 @@ class Engine(ABC):
             config.offline_cache = before
 
     def forget(self, kernels: Sequence[Any]) -> None:
-        """Drop kernels, of a program that ends, from what the package holds for ever."""
+        """Drop kernels, of a program that ends, from the tables that the package holds for ever."""
         dead = {id(part) for kernel in kernels for part in (kernel._primal, kernel._adjoint)}
         held = self.runtime.kernels
         held[:] = [kernel for kernel in held if id(kernel) not in dead]

@@ -27,7 +27,7 @@ _made: list[tuple[str, Any]] = []  # every kernel of the present program, with t
 def compile_kernel(source: str, name: str, namespace: dict[str, Any], generated: bool = False) -> Any:
     """Turn the source of one kernel into a kernel of the present engine.
 
-    The text is registered with `linecache`, since engines read the source of what they compile and so do tracebacks.
+    The text is registered with `linecache`, since engines read the source of the code that they compile, and so do tracebacks.
 
     Args:
         source: of the kernel, and of functions that it calls.
@@ -57,7 +57,7 @@ def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[],
     Args:
         source: of the kernel.
         name: of the kernel in it.
-        key: what the names in the source stand for.
+        key: the meanings of the names in the source.
         namespace: makes those names.
     """
     with lock:
@@ -72,7 +72,8 @@ def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[],
 def _digest(source: str, key: Hashable, names: Mapping[str, Any]) -> Callable[[], None]:
     """A function that a kernel calls to mark it with a digest of its source and of the objects of its names.
 
-    An engine finds a compiled kernel, in memory or on disk, by what it does, but knows no order of the functions that it calls: a second
+    An engine finds a compiled kernel, in memory or on disk, by its instructions, but knows no order of the functions that it calls: a
+        second
     process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for the same.
     So functions are left out (`Engine.functions_left_out`), and the digest, which they are part of, stands for them.
     """
@@ -106,7 +107,7 @@ before_start.append(forget_kernels)
 def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterator[None]:
     """Compile and launch kernels of a user with the settings that they need. Holds `lock`.
 
-    What `init` sets is for generated kernels. With `real_matrix_scalarize=False` an engine's own derivative of any local
+    The settings of `init` are for generated kernels. With `real_matrix_scalarize=False` an engine's own derivative of any local
     vector is NaN or ends the process; untyped literals and locals take the default float type, and in f32 they would
     silently make the eighth digit of f64 arrays wrong. The settings apply to the whole program, so they are restored.
 

@@ -30,7 +30,7 @@ def launch_reverse(kernel: Any, arguments: Sequence[np.ndarray], gradients: Sequ
 class BoundKernel:
     """A kernel with its arguments bound once: a launch costs 5 us instead of 15 us plus 4 us an argument.
 
-    What changes between launches is written into the bound control array. Arguments must stay where they are; this
+    Values that change between launches are written into the bound control array. Arguments must stay where they are; this
     object keeps them alive.
     """
 

@@ -32,9 +32,9 @@ class QuadrantsEngine(Engine):
         import quadrants
 
         if not SUPPORTED[0] <= tuple(quadrants.__version__) < SUPPORTED[1]:
-            found, (first, end) = ".".join(map(str, quadrants.__version__)), (".".join(map(str, each)) for each in SUPPORTED)
+            version, (first, end) = ".".join(map(str, quadrants.__version__)), (".".join(map(str, each)) for each in SUPPORTED)
             raise BackendError(
-                f"engine 'quadrants' expected the package quadrants from {first} to before {end}, whose inside it knows, got {found}; "
+                f"engine 'quadrants' expected the package quadrants from {first} to before {end}, whose inside it knows, got {version}; "
                 f"install one of these: python -m pip install 'quadrants>={first},<{end}'"
             )
         exceptions = quadrants.lang.exception
@@ -72,9 +72,9 @@ class QuadrantsEngine(Engine):
         return (each.annotation for each in kernel.arg_metas)
 
     def real_function(self, function: Callable[..., Any]) -> Any:
-        made = self.part("lang._quadrants_callable").QuadrantsCallable(function, self._real_func(function, is_real_function=True))
-        made._is_quadrants_function = made._is_real_function = True
-        return made
+        real = self.part("lang._quadrants_callable").QuadrantsCallable(function, self._real_func(function, is_real_function=True))
+        real._is_quadrants_function = real._is_real_function = True
+        return real
 
     @functools.cached_property
     def _real_func(self) -> Any:
@@ -107,8 +107,8 @@ def _without_source(otherwise: Callable[..., Any], describe: Callable[..., Any])
         code = getattr(function, "__code__", None)
         if code is None or not translation.is_generated(code):
             return otherwise(function)
-        found = describe(function_name=code.co_name, filepath=code.co_filename, start_lineno=1, end_lineno=1)
-        return found, [f"def {code.co_name}(): pass"]
+        place = describe(function_name=code.co_name, filepath=code.co_filename, start_lineno=1, end_lineno=1)
+        return place, [f"def {code.co_name}(): pass"]
 
     return source
 
@@ -129,10 +129,10 @@ def _without_first_pass(otherwise: Callable[..., Any]) -> Callable[..., Any]:
     kernels have no dataclasses, so they are translated once."""
 
     def used(kernel: Any, arguments: Any, key: Any) -> set[str] | None:
-        found = otherwise(kernel, arguments, key)
-        if found is None and translation.is_generated(kernel.func.__code__):
-            found = kernel.used_py_dataclass_parameters_by_key_enforcing[key] = set()
-        return found
+        names = otherwise(kernel, arguments, key)
+        if names is None and translation.is_generated(kernel.func.__code__):
+            names = kernel.used_py_dataclass_parameters_by_key_enforcing[key] = set()
+        return names
 
     return used
 

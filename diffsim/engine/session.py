@@ -190,7 +190,7 @@ def init(
 def compiled_register_bytes(engine: str | None = None) -> int:
     """Width of the vector registers that kernels are written for, by the engine of this name, else the present one.
 
-    DIFFSIM_REGISTER_BYTES sets it, else what `diffsim tune` measured (`tuned`), else a rule (`usual_register_bytes`).
+    DIFFSIM_REGISTER_BYTES sets it, else the measurement of `diffsim tune` (`tuned`), else a rule (`usual_register_bytes`).
     """
     name = engine or engines.chosen()
     measured = None if register_forced() else tuned(name)
@@ -215,9 +215,9 @@ def _start(before: Engine | None, chosen: Engine, arch: str, threads: int, optio
     options_in_force.clear()
     options_in_force.update({name: str(value) for name, value in sorted(options.items())})
     threads_before = own_threads()
-    found = chosen.start(options)
-    if found != arch:
-        raise _missing(arch, f"{chosen.title} fell back to {found}")
+    started = chosen.start(options)
+    if started != arch:
+        raise _missing(arch, f"{chosen.title} fell back to {started}")
     if arch == "cpu":
         _spread(sorted(own_threads() - threads_before)[-threads:])
 

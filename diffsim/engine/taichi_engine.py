@@ -51,14 +51,14 @@ class TaichiEngine(Engine):
         return (each.annotation for each in kernel.arguments)
 
     def real_function(self, function: Callable[..., Any]) -> Any:
-        made = self.part("lang.kernel_impl").Func(function, is_real_function=True)
+        func = self.part("lang.kernel_impl").Func(function, is_real_function=True)
 
         @functools.wraps(function)
         def call(*arguments: Any) -> Any:
-            return made(*arguments)
+            return func(*arguments)
 
         call._is_taichi_function = call._is_real_function = True  # type: ignore[attr-defined]
-        call.func = made  # type: ignore[attr-defined]
+        call.func = func  # type: ignore[attr-defined]
         return call
 
     def function_within(self, function: Any) -> Any:

@@ -51,12 +51,12 @@ def forget(filename: str) -> None:
 
 
 def is_generated(code: CodeType) -> bool:
-    """Whether it belongs to a generated function."""
+    """True if it belongs to a generated function."""
     return code.co_filename in _trees
 
 
 def is_unread(file: str) -> bool:
-    """Whether it is the file of a source that users do not debug: no error needs to say where."""
+    """True if it is the file of a source that users do not debug: no error needs to name its line."""
     return file.startswith(UNREAD)
 
 
@@ -69,7 +69,7 @@ def tree_of(code: CodeType) -> ast.FunctionDef:
 
 @dataclass(frozen=True)
 class Translator:
-    """What runs need of an engine's own translator.
+    """The parts of an engine's own translator that runs need.
 
     Attributes:
         types: the class of its types of numbers.

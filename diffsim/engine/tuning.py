@@ -19,7 +19,7 @@ VARIABLE = "DIFFSIM_TUNING"
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was measured for one engine on one processor.
+    """The measurement for one engine on one processor.
 
     Attributes:
         register_bytes: width of registers that kernels are written for.
@@ -40,16 +40,16 @@ def tuning_file() -> Path | None:
 
 
 def tuned(engine: str) -> Tuned | None:
-    """What was measured for an engine, of its installed version, on this processor; None: nothing, or it cannot be read."""
+    """The measurement for an engine, of its installed version, on this processor; None: nothing, or it cannot be read."""
     entries = _entries()
-    found = entries.get(_key(engine)) if entries else None
-    if isinstance(found, dict) and found.get("register_bytes") in REGISTERS:
-        return Tuned(found["register_bytes"], str(found.get("date", "")))
+    entry = entries.get(_key(engine)) if entries else None
+    if isinstance(entry, dict) and entry.get("register_bytes") in REGISTERS:
+        return Tuned(entry["register_bytes"], str(entry.get("date", "")))
     return None
 
 
-def keep(engine: str, found: Tuned | None) -> Path | None:
-    """Write what was measured, or remove it. Entries of other engines and processors stay. Returns the file, if there is one.
+def keep(engine: str, best: Tuned | None) -> Path | None:
+    """Write the measurement, or remove it. Entries of other engines and processors stay. Returns the file, if there is one.
 
     Raises:
         BackendError: the file cannot be written.
@@ -58,10 +58,10 @@ def keep(engine: str, found: Tuned | None) -> Path | None:
     if path is None:
         return None
     entries = _entries()
-    if entries.pop(_key(engine), None) is None and found is None:
+    if entries.pop(_key(engine), None) is None and best is None:
         return path
-    if found is not None:
-        entries[_key(engine)] = asdict(found)
+    if best is not None:
+        entries[_key(engine)] = asdict(best)
     aside = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,8 +79,8 @@ def keep(engine: str, found: Tuned | None) -> Path | None:
 def _entries() -> dict[str, object]:
     path = tuning_file()
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
-        return found if isinstance(found, dict) else {}
+        entries = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+        return entries if isinstance(entries, dict) else {}
     return {}
 
 

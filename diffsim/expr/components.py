@@ -1,4 +1,4 @@
-"""Vectors and symmetric tensors of expressions: what a step is given for a group of fields."""
+"""Vectors and symmetric tensors of expressions: the values that a step gets for a group of fields."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Layout:
         Raises:
             ShapeError: there is no such component.
         """
-        found = "".join(sorted(self._letter(each) for each in index))
-        if len(index) != self.rank or found not in self.keys:
+        letters = "".join(sorted(self._letter(each) for each in index))
+        if len(index) != self.rank or letters not in self.keys:
             written = ", ".join(f'"{letter}"' for letter in self.keys[0])
             raise ShapeError(
                 f"component {', '.join(map(shown, index))} of {what}, expected one of {', '.join(self.keys)}; "
                 f"write it like {what}[{written}]"
             )
-        return found
+        return letters
 
     def _letter(self, index: Index) -> str:
         if isinstance(index, str):
@@ -162,7 +162,7 @@ class Components(Several):
         return Components(first.layout, {key: function(a.parts.get(key, 0.0), b.parts.get(key, 0.0)) for key in first.parts})
 
     def _diagonal_of(self, other: Components) -> bool:
-        """Whether it has the diagonal of another tensor alone."""
+        """True if it has the diagonal of another tensor alone."""
         return other.layout.rank == 2 and list(self.parts) == [a + a for a in other.layout.axes]
 
     def __add__(self, other: Values) -> Components:

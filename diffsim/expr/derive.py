@@ -34,7 +34,7 @@ class _Singular:
 
 
 def singular(node: Node) -> bool:
-    """Whether an expression may be infinite or NaN although the fields that it reads are finite."""
+    """True if an expression may be infinite or NaN although the fields that it reads are finite."""
     return any(inner.op in SINGULAR for inner in ordered([node]))
 
 
@@ -78,9 +78,9 @@ def _rule(graph: Graph, node: Node) -> tuple[tuple[Node, ...], Callable[[], tupl
     """The arguments for which an operation is differentiated, and a function that gives the partial derivatives."""
     if node.op == "read":
         return (), tuple
-    found = roots.arguments(graph, node)
-    if found is not None:
-        return found[0], lambda: found[1]
+    simplified = roots.arguments(graph, node)
+    if simplified is not None:
+        return simplified[0], lambda: simplified[1]
     return node.args, lambda: OPERATIONS[node.op].partials(graph, node)
 
 

@@ -26,14 +26,14 @@ def unfactored(graph: Graph, terms: Sequence[tuple[float, Node]]) -> Node:
 
 def _factors(node: Node) -> list[Node]:
     """The factors of a product, without numbers."""
-    found, stack = [], [node]
+    factors, stack = [], [node]
     while stack:
         each = stack.pop()
         if each.op == "mul" and each.args[0].op != "const":
             stack.extend(reversed(each.args))
         else:
-            found.append(each)
-    return found
+            factors.append(each)
+    return factors
 
 
 def _sum(graph: Graph, terms: list[Term]) -> Node:
@@ -69,8 +69,8 @@ def _scaled(terms: list[Term]) -> tuple[float, list[Term]]:
 
 
 def _position(factors: list[Node]) -> tuple[object, ...]:
-    found = reads(factors)
-    return (min((offset for offsets in found.values() for offset in offsets), default=()), sorted(found), len(factors))
+    offsets_of = reads(factors)
+    return (min((offset for offsets in offsets_of.values() for offset in offsets), default=()), sorted(offsets_of), len(factors))
 
 
 def _by_weight(graph: Graph, terms: list[Term]) -> Node:

@@ -1,6 +1,6 @@
 """Functions of values at one cell, under the names of NumPy and SciPy. Arguments and results are `Symbol`s; all but one may be numbers.
 
-Elementary functions are those of `diffsim.elementwise`. What has an example of its own is written out; `named` makes the others.
+Elementary functions are those of `diffsim.elementwise`. A function with an example of its own is written out; `named` makes the others.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def minimum(a: Operand, b: Operand) -> Symbol:
 
     Args:
         a: an expression of the step.
-        b: another one at the same place, or a number; one of both may be a number.
+        b: another one at the same place, or a number; one of the two may be a number.
 
     Returns:
         An expression at the same place.
@@ -80,7 +80,7 @@ def maximum(a: Operand, b: Operand) -> Symbol:
 
     Args:
         a: an expression of the step.
-        b: another one at the same place, or a number; one of both may be a number.
+        b: another one at the same place, or a number; one of the two may be a number.
 
     Returns:
         An expression at the same place.
@@ -190,7 +190,7 @@ def sqrt(f: Symbol) -> Symbol:
         from diffsim.expr import arccos, arcsin, arctan2, cos, sqrt, tan
 
         class Current(ds.Equation):
-            # What follows from a current: its speed, where it flows to, and how light of 45 degrees from above is refracted.
+            # Properties of a current: its speed, its direction, and the refraction of light of 45 degrees from above.
 
             states = {name: ds.Variable() for name in ("u", "v", "speed", "bearing", "slope", "refracted", "zenith")}
 
@@ -403,7 +403,7 @@ def arctan2(y: Operand, x: Operand) -> Symbol:
 
     Args:
         y: an expression of the step, or a number.
-        x: likewise; one of both may be a number.
+        x: likewise; one of the two may be a number.
 
     Returns:
         The angle in radians, an expression at the same place.
@@ -483,22 +483,22 @@ def named(name: str, shown_at: str | None = None) -> Callable[..., Symbol]:
     def of_fields(a: Operand, b: Operand) -> Symbol:
         return lifted(a, b, name).combine(name, b)
 
-    found: Callable[..., Symbol] = of_field if function.count == 1 else of_fields
-    found.__name__ = found.__qualname__ = name
-    found.__doc__ = _document(function, shown_at)
-    return found
+    wrapper: Callable[..., Symbol] = of_field if function.count == 1 else of_fields
+    wrapper.__name__ = wrapper.__qualname__ = name
+    wrapper.__doc__ = _document(function, shown_at)
+    return wrapper
 
 
 def _document(function: Function, shown_at: str | None) -> str:
     if function.count == 1:
-        arguments, given, refused = ["f: an expression of the step, of any shape and location."], "f", "`f` is no expression of the step"
+        arguments, written, refused = ["f: an expression of the step, of any shape and location."], "f", "`f` is no expression of the step"
     else:
         arguments = ["a: an expression of the step.", "b: another one at the same place. One of a and b may be a number."]
-        given, refused = "f, 0.5", "neither is an expression of the step"
+        written, refused = "f, 0.5", "neither is an expression of the step"
     low = max(function.domain[0], -2.0) + 0.25
     own = _EXAMPLE.strip().format(
         name=function.name,
-        given=given,
+        given=written,
         low=low,
         high=min(function.domain[1] - 0.25, low + 3.5),
         module="np" if hasattr(np, function.name) else "scipy.special",

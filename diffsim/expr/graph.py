@@ -310,15 +310,15 @@ def is_const(node: Node | None, value: float) -> bool:
 
 def ordered(roots: Iterable[Node], known: Container[int] = ()) -> list[Node]:
     """All nodes that the roots need, arguments before users. Nodes whose id is in `known` are left out."""
-    found: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     stack = list(roots)
     while stack:
         node = stack.pop()
-        if node.id in found or node.id in known:
+        if node.id in nodes or node.id in known:
             continue
-        found[node.id] = node
+        nodes[node.id] = node
         stack.extend(node.args)
-    return [found[i] for i in sorted(found)]
+    return [nodes[i] for i in sorted(nodes)]
 
 
 def reads(roots: Iterable[Node]) -> dict[str, set[Offset]]:
@@ -440,8 +440,8 @@ def _of_table(function: Function) -> Operation:
 
     def partials(g: Graph, n: Node) -> tuple[Node | None, ...]:
         terms = dict(zip("xyo", (*(_Term(g, a) for a in n.args), *[None] * (2 - len(n.args)), _Term(g, n)), strict=True))
-        found = (p(_FUNCTIONS, *(terms[name] for name in names)) for p, names in zip(function.partials_in_steps, reads, strict=True))
-        return tuple(each.node if isinstance(each, _Term) else g.const(each) for each in found)
+        derivatives = (p(_FUNCTIONS, *(terms[name] for name in names)) for p, names in zip(function.partials_in_steps, reads, strict=True))
+        return tuple(each.node if isinstance(each, _Term) else g.const(each) for each in derivatives)
 
     arguments = dict(zip("xy"[: function.count], ("{0}", "{1}"), strict=False))
     return Operation(function.reference, _DIALECT.expression(function.name, function.source_in_steps, arguments), partials)

@@ -1,4 +1,4 @@
-"""How large the terms of an expression are: what its rounding errors are relative to."""
+"""The magnitude of the terms of an expression, which its rounding errors are relative to."""
 
 from __future__ import annotations
 

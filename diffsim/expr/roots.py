@@ -13,10 +13,10 @@ def arguments(graph: Graph, node: Node) -> tuple[tuple[Node, ...], tuple[Node | 
     """The arguments of a power of a root, which are those of the root, and its partial derivatives; None for another expression."""
     if node.op == "exp" and node.args[0].op == "log":
         return node.args[0].args, (graph.const(1),)
-    found = _power(node)
-    if found is None:
+    root = _power(node)
+    if root is None:
         return None
-    r, n = found
+    r, n = root
     if r.op == "abs":
         x = r.args[0]
         return ((x,), (graph.mul(graph.const(n), graph.mul(_raised(graph, r, n - 2), x)),)) if n >= 2 else None

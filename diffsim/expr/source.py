@@ -69,7 +69,7 @@ class ExpressionWriter:
         self.names: dict[int, str] = {}
 
     def __call__(self, root: Node) -> str:
-        """Write what `root` needs and return the name of (or the literal for) its value."""
+        """Write the operands of `root` and return the name of (or the literal for) its value."""
         stack = [root]
         while stack:
             node = stack[-1]

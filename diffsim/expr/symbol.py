@@ -103,7 +103,7 @@ class Symbol:
 
     @property
     def is_condition(self) -> bool:
-        """Whether the value is a condition, such as f > 0, not a number."""
+        """True if the value is a condition, such as f > 0, not a number."""
         return self.node.op in CONDITIONS
 
     def expect(self, condition: bool, what: str) -> None:
@@ -126,13 +126,13 @@ class Symbol:
             ShapeError: the grid has no such axis.
         """
         try:
-            found = operator.index(axis)
+            number = operator.index(axis)
         except TypeError:
-            found = self.ndim
-        if not -self.ndim <= found < self.ndim:
+            number = self.ndim
+        if not -self.ndim <= number < self.ndim:
             expected = f"expected {-self.ndim} to {self.ndim - 1}"
             raise ShapeError(f"axis = {shown(axis)} of a {self.ndim}-D grid, {expected}; name an axis of the grid by its number")
-        return found % self.ndim
+        return number % self.ndim
 
     def shifted(self, axis: int, cells: int) -> Symbol:
         """The value `cells` cells further along `axis`. A negative axis counts from the last."""

@@ -151,9 +151,9 @@ def curl(u: Symbol | Vector, order: int = 2) -> Any:
     if isinstance(u, Components) and u.layout.rank == 1 and not u.layout.axes.isdigit():
         terms = curl_terms(u.layout.axes, u.layout.keys)
         slopes = {c: [(sign, diff(u[read], axis, order)) for sign, axis, read in each] for c, each in terms.items()}
-        found = {c: first if sign > 0 else -first for c, ((sign, first), *_) in slopes.items()}
-        found |= {c: found[c] - second for c, (_, *others) in slopes.items() for _, second in others}  # the second sign is -
-        return Components(vector_layout(u.layout.axes, tuple(found)), found)
+        parts = {c: first if sign > 0 else -first for c, ((sign, first), *_) in slopes.items()}
+        parts |= {c: parts[c] - second for c, (_, *others) in slopes.items() for _, second in others}  # the second sign is -
+        return Components(vector_layout(u.layout.axes, tuple(parts)), parts)
     u = _checked(u, "curl")
     if len(u) == 1:
         raise ShapeError("curl on a 1-D grid, expected 2 or 3 dimensions; write diff(f, 0) for the only derivative")
@@ -178,12 +178,12 @@ def curl_terms(axes: str, keys: Sequence[str]) -> dict[str, list[tuple[float, in
     """
     if not set(axes) <= set("xyz"):
         raise ShapeError(f"curl over axes {', '.join(axes)}, expected x, y and z; give a tuple of the components instead")
-    found = {}
+    terms_of = {}
     for c in "zyx":
         after, last = (CYCLE[CYCLE.index(c) + k] for k in (1, 2))
         pairs = ((1.0, after, last), (-1.0, last, after))
-        found[c] = [(sign, axes.index(along), read) for sign, along, read in pairs if along in axes and read in keys]
-    return {c: terms for c, terms in found.items() if terms}
+        terms_of[c] = [(sign, axes.index(along), read) for sign, along, read in pairs if along in axes and read in keys]
+    return {c: terms for c, terms in terms_of.items() if terms}
 
 
 def diagonal(f: Symbol) -> Components:
@@ -204,8 +204,8 @@ def diagonal(f: Symbol) -> Components:
         See `interpolate_to`.
     """
     letters = "012"[: field_of(f, "diagonal").ndim]
-    found = {a + a: f for a in letters}
-    return Components(replace(tensor_layout(letters), keys=tuple(found)), found)
+    entries = {a + a: f for a in letters}
+    return Components(replace(tensor_layout(letters), keys=tuple(entries)), entries)
 
 
 def interpolate_to(f: Symbol, u: Components, order: int = 2) -> Components:
@@ -251,10 +251,10 @@ def interpolate_to(f: Symbol, u: Components, order: int = 2) -> Components:
     field_of(f, "interpolate_to")
 
     def moved(part: Symbol) -> Symbol:
-        found = f
+        shifted = f
         for axis, (here, there) in enumerate(zip(f.location, part.location, strict=True)):
-            found = found if None in (here, there) or here == there else interpolate(found, axis, order)
-        return found
+            shifted = shifted if None in (here, there) or here == there else interpolate(shifted, axis, order)
+        return shifted
 
     return Components(u.layout, {key: moved(part) for key, part in u.parts.items()})
 

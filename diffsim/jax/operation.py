@@ -40,7 +40,7 @@ class Operation:
         self._batches: dict[int, Operation | None] = {}
 
     def __call__(self, *args: Any) -> list[Any]:
-        """The values, as part of what JAX traces."""
+        """The values, as part of JAX's trace."""
         return _values.bind(*args, operation=self, kept=False)
 
     def derivative(self) -> Operation:

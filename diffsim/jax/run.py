@@ -26,7 +26,7 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
     cannot be computed together. Under `jit`, sources and receivers stay where they are when JAX traces the function.
 
     Args:
-        simulation: what to run. The inputs that are differentiated for must be among its `wrt`.
+        simulation: the simulation to run. The inputs that are differentiated for must be among its `wrt`.
         inputs: JAX's arrays by name, of the type in which the simulation computes; or arrays and numbers, which are constant.
         steps: time steps.
         checkpoint: the states that the reverse sweep keeps; see `Simulation.vjp`.

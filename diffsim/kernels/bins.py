@@ -1,7 +1,7 @@
 """Taichi source of histograms, of their adjoints, and of the counting sort.
 
 Rows of values are cut into parts; their number depends on the shape alone. Each part has bins of its own, which are then
-combined in order after what `dst` held. With one part the bins are those of the result. Columns are independent: they
+combined in order after the values of `dst`. With one part the bins are those of the result. Columns are independent: they
 are cut into chunks, which are shared out as parts are.
 
 The adjoint walks through each part twice. Forwards it notes the content of the bin before each value, backwards it pulls the
@@ -154,7 +154,7 @@ class HistogramAdjointSource(BinsSource):
 
     Args:
         op, dtypes, workers, index, single: see `BinsSource`.
-        totals: e and seen hold what the histogram's kernel has left there.
+        totals: e and seen hold the records of the histogram's kernel.
     """
 
     def __init__(self, op: Operator, dtypes: Sequence[np.dtype], workers: int | None, index: np.dtype, single: bool, totals: bool) -> None:

@@ -7,8 +7,8 @@ while the others compute.
 
 A scan (1) combines the edges of each block, (2) goes over the blocks of each lane to find the value before each, and
 (3) scans each block from there. Its adjoint does the same backwards. By associativity y_i = op(a, s_i), where a is the
-value before the block and s_i the scan of the block alone; so what a block owes to a is the sum of the cotangents of a
-in op(a, s_i), and what comes from behind the block passes through op(a, s_last): no Jacobian is ever multiplied with
+value before the block and s_i the scan of the block alone; so the cotangent of a by a block is the sum of the cotangents of a
+in op(a, s_i), and the cotangent from behind the block passes through op(a, s_last): no Jacobian is ever multiplied with
 another. A block whose total is not finite (or zero, if it is a product) is walked through one element after another,
 since the true result may well be finite.
 

@@ -11,7 +11,7 @@ from diffsim.kernels.operator import Operator, Typed
 
 
 class AdjointSource(ChainSource):
-    """Cotangents z of x, given those t of y = scan(x); e holds the total of each chain, p what comes back into it.
+    """Cotangents z of x, given those t of y = scan(x); e holds the total of each chain, p the cotangent that comes back into it.
 
     Args:
         op, dtypes, workers: of the chains.

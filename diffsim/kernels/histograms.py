@@ -137,7 +137,7 @@ def order_by_index(index: IntArray, bins: int) -> tuple[IntArray, IntArray]:
 
 
 def _large(index: IntArray, values: Arrays, bins: int, each: int = large_bins.ARRAYS) -> bool:
-    """Whether to use a compiled kernel, which takes `each` arrays for a component, for these arrays."""
+    """True if to use a compiled kernel, which takes `each` arrays for a component, for these arrays."""
     n, cols = values[0].shape
     serial = large_bins.serial(n, bins, cols)
     return n * cols > 0 and worthwhile(n * cols, [index.dtype, *(v.dtype for v in values)], serial, each * len(values))

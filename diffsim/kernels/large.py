@@ -83,14 +83,14 @@ def scan_vjp(op: Operator, xs: Arrays, ys: Arrays, cotangents: Sequence[npt.NDAr
         return out
     bars = []
     for j in floats:
-        given = cotangents[j]
-        bars.append(np.zeros(shape, dtypes[j]) if given is None else given)
-    found = [buffers.empty(shape, dtypes[j]) for j in floats]
+        own_bar = cotangents[j]
+        bars.append(np.zeros(shape, dtypes[j]) if own_bar is None else own_bar)
+    x_bars = [buffers.empty(shape, dtypes[j]) for j in floats]
     control = _control(shape, reverse)
     totals = [buffers.empty(control[-1], t) for t in dtypes]
     owed = [buffers.empty(control[-1], dtypes[j]) for j in floats]
     key = ("adjoint", op.value(dtypes))
-    launch(key, lambda: AdjointSource(op, dtypes, threads), control, [*xs, *ys, *bars, *found, *totals, *owed])
-    for j, bar in zip(floats, found, strict=True):
+    launch(key, lambda: AdjointSource(op, dtypes, threads), control, [*xs, *ys, *bars, *x_bars, *totals, *owed])
+    for j, bar in zip(floats, x_bars, strict=True):
         out[j] = bar
     return out

@@ -58,8 +58,8 @@ def recorded(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> tup
     """
     index = _signed(index)
     count = parts(len(index), len(dsts[0]))
-    found = _generic(op, dsts, index, values, count)
-    return found if count == 1 or _finite(found[0]) else _generic(op, dsts, index, values, 1)
+    results = _generic(op, dsts, index, values, count)
+    return results if count == 1 or _finite(results[0]) else _generic(op, dsts, index, values, 1)
 
 
 def _generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays, count: int) -> tuple[Arrays, Arrays]:
@@ -81,7 +81,7 @@ def _generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays, count:
 def generic_vjp(
     op: Operator, dsts: Arrays, index: IntArray, values: Arrays, cotangents: Sequence[npt.NDArray | None], totals: Arrays = ()
 ) -> tuple[list[npt.NDArray | None], list[npt.NDArray | None]]:
-    """Cotangents of dsts and values; `totals` are what `recorded` gave."""
+    """Cotangents of dsts and values; `totals` are those of `recorded`."""
     index, dtypes, threads = _signed(index), [d.dtype for d in dsts], workers()
     floats = op.pullback(dtypes).floats
     bins, cols = dsts[0].shape
@@ -89,12 +89,12 @@ def generic_vjp(
     value_bars: list[npt.NDArray | None] = [None] * len(dsts)
     bars = []
     for j in floats:
-        given = cotangents[j]
-        bars.append(np.zeros_like(dsts[j]) if given is None else given)
+        own_bar = cotangents[j]
+        bars.append(np.zeros_like(dsts[j]) if own_bar is None else own_bar)
     count = parts(len(index), bins) if floats else 0
     while count:
         slots = count * bins * cols
-        found = [buffers.empty_like(values[j]) for j in floats]
+        bars_of_values = [buffers.empty_like(values[j]) for j in floats]
         back = [buffers.empty(slots, dtypes[j]) for j in floats]
         starts = [buffers.empty(slots, t) for t in dtypes]
         prefixes = [buffers.empty_like(v) for v in values if v.dtype.kind != "f"]
@@ -105,9 +105,9 @@ def generic_vjp(
             ("histogram adjoint", op.value(dtypes), *variant),
             partial(HistogramAdjointSource, op, dtypes, threads, *variant),
             _control(len(index), bins, cols, count),
-            [index, *values, *dsts, *bars, *found, *back, *starts, *own, *prefixes, seen],
+            [index, *values, *dsts, *bars, *bars_of_values, *back, *starts, *own, *prefixes, seen],
         )
-        for j, bar, value in zip(floats, back, found, strict=True):
+        for j, bar, value in zip(floats, back, bars_of_values, strict=True):
             dst_bars[j], value_bars[j] = bar[: bins * cols].reshape(bins, cols), value
         count, totals = 1 if count > 1 and not _finite(back) else 0, ()
     return dst_bars, value_bars

@@ -50,7 +50,7 @@ _generation = 0
 
 
 def worthwhile(size: int, dtypes: Sequence[np.dtype], serial: int, arrays: int) -> bool:
-    """Whether to use a compiled kernel for arrays, or NumPy.
+    """True if to use a compiled kernel for arrays, or NumPy.
 
     Args:
         size: elements.

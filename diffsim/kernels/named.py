@@ -15,7 +15,7 @@ def _operators() -> dict[str, Operator]:
 
 
 def _better(graph: Graph, kind: str, a: Node, b: Node) -> Node:
-    """Whether b beats a, which a NaN does against all but a NaN."""
+    """True if b beats a, which a NaN does against all but a NaN."""
     beats = graph.apply("lt", b, a) if kind == "min" else graph.apply("lt", a, b)
     first_nan = graph.apply("and", graph.apply("eq", a, a), graph.apply("not", graph.apply("eq", b, b)))
     return graph.apply("or", beats, first_nan)

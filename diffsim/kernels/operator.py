@@ -134,18 +134,18 @@ class Typed:
             prefix: of the variables, so that several copies can share a scope.
         """
         lines: list[str] = []
-        found: list[str] = []
+        temporaries: list[str] = []
         for number, step in enumerate(self.steps):
             if step.op == "const":
-                found.append(_constant(step))
+                temporaries.append(_constant(step))
                 continue
             if step.op == "read":
-                found.append(names[step.data])
+                temporaries.append(names[step.data])
                 continue
             variable = f"{prefix}{number}"
-            lines.append(f"{variable} = {_operation(step, [found[a] for a in step.args])}")
-            found.append(variable)
-        return lines, [found[r] for r in self.results]
+            lines.append(f"{variable} = {_operation(step, [temporaries[a] for a in step.args])}")
+            temporaries.append(variable)
+        return lines, [temporaries[r] for r in self.results]
 
 
 def _constant(step: Step) -> str:
@@ -250,12 +250,12 @@ def type_expressions(roots: Sequence[Node], reads: dict[str, np.dtype], results:
     for node in ordered(roots):
         typist.visit(node)
     dtypes = tuple(np.dtype(t) for t in results)
-    found = tuple(typist.value(root, _kind(dtype)) for root, dtype in zip(roots, dtypes, strict=True))
+    kinds = tuple(typist.value(root, _kind(dtype)) for root, dtype in zip(roots, dtypes, strict=True))
     all_types = {*reads.values(), *dtypes}
     singles = np.dtype(np.float32) in all_types and np.dtype(np.float64) not in all_types
     floats = np.dtype(np.float32 if singles else np.float64)
     integers = np.dtype(np.int64 if np.dtype(np.int64) in all_types else np.int32)
-    return Typed(tuple(typist.steps), found, dtypes, floats, integers)
+    return Typed(tuple(typist.steps), kinds, dtypes, floats, integers)
 
 
 @dataclass(frozen=True)
@@ -307,5 +307,5 @@ class Pullback:
 
 def _bars(graph: Graph, seeds: dict[Node, Node], side: str, floats: Sequence[int]) -> list[Node]:
     wanted = {f"{side}{k}" for k in floats}
-    found = vjp(graph, seeds, lambda name: name in wanted)
-    return [graph.sum(found.get(f"{side}{k}", {}).values()) for k in floats]
+    partials = vjp(graph, seeds, lambda name: name in wanted)
+    return [graph.sum(partials.get(f"{side}{k}", {}).values()) for k in floats]

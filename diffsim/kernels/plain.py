@@ -70,7 +70,7 @@ def _sequential(value: Typed, views: Sequence[npt.NDArray], n: int, segments: In
 
 
 def reduce(op: Operator, xs: Arrays) -> Arrays:
-    """Neighbours are combined pairwise, ceil(log2 n) times; products, and what overflows then, one after another."""
+    """Neighbours are combined pairwise, ceil(log2 n) times; products, and values that overflow then, one after another."""
     value = op.value([x.dtype for x in xs])
     if value.single == "mul":
         return (accumulate(np.multiply, xs[0], False)[:, -1].copy(),)
@@ -107,9 +107,9 @@ def scan_vjp(
         r = linear_system(pullback, jacobian, bars, heads)
         out = {j: np.empty_like(xs[j]) for j in floats}
         inner = pullback.right(**operands, **{f"r{j}": cotangent[:, 1:] for j, cotangent in zip(floats, r, strict=True)})
-    for j, cotangent, found in zip(floats, r, inner, strict=True):
+    for j, cotangent, inner_bar in zip(floats, r, inner, strict=True):
         out[j][:, turn][:, :1] = cotangent[:, :1]
-        out[j][:, turn][:, 1:] = np.where(heads[1:, None], cotangent[:, 1:], found)
+        out[j][:, turn][:, 1:] = np.where(heads[1:, None], cotangent[:, 1:], inner_bar)
     return [out.get(k) for k in range(len(xs))]
 
 
@@ -148,11 +148,11 @@ def linear_system(
         for col in range(cols):
             lane = [array[row, -2::-1, col].tolist() for array in bars] + [a[row, ::-1, col].tolist() for a in parts]
             numbers: tuple[Any, ...] = tuple(float(bar[row, -1, col]) for bar in bars)
-            found = []
+            turns = []
             for head, *entry in zip(backwards, *lane, strict=True):
                 numbers = tuple(entry[: len(bars)]) if head else step(*numbers, *entry)
-                found.append(numbers)
-            for array, column in zip(out, zip(*found, strict=True), strict=True):
+                turns.append(numbers)
+            for array, column in zip(out, zip(*turns, strict=True), strict=True):
                 array[row, -2::-1, col] = column
     return out
 
@@ -185,11 +185,11 @@ def linear_recurrence(a: npt.NDArray, c: npt.NDArray, reverse: bool) -> npt.NDAr
 
 
 def _recur(a: list[float], c: list[float]) -> list[float]:
-    found, y = [], 0.0
+    sums, y = [], 0.0
     for number, (factor, term) in enumerate(zip(a, c, strict=True)):
         y = factor * y + term if number else term  # the factor before the first is not used, so it may be infinite
-        found.append(y)
-    return found
+        sums.append(y)
+    return sums
 
 
 def accumulate(function: np.ufunc, x: npt.NDArray, reverse: bool) -> npt.NDArray:

@@ -33,13 +33,13 @@ def histogram(kind: str, dst: npt.NDArray, index: IntArray, values: npt.NDArray)
 def winners(out: npt.NDArray, dst: npt.NDArray, index: IntArray, values: npt.NDArray) -> IntArray:
     """The lowest position of an entry that equals its bin's extremum `out`; -1 where `dst` does, or the bin got no entry."""
     positions = kept(index, len(dst))
-    found = np.full(dst.shape, len(index), np.int64)
+    first = np.full(dst.shape, len(index), np.int64)
     for column in range(dst.shape[1]):
         here = index[positions]
         is_it = same(values[positions, column], out[here, column])
-        np.minimum.at(found[:, column], here[is_it], positions[is_it])
-    found[(found == len(index)) | same(dst, out)] = -1
-    return found
+        np.minimum.at(first[:, column], here[is_it], positions[is_it])
+    first[(first == len(index)) | same(dst, out)] = -1
+    return first
 
 
 def same(a: npt.NDArray, b: npt.NDArray) -> npt.NDArray:
@@ -94,11 +94,11 @@ def generic_vjp(
         bars.append(bar)
     dst_bars: list[npt.NDArray | None] = []
     value_bars: list[npt.NDArray | None] = []
-    for found, dst, value in zip(plain.scan_vjp(op, xs, ys, bars, False, segments.bins), dsts, values, strict=True):
+    for value_bar, dst, value in zip(plain.scan_vjp(op, xs, ys, bars, False, segments.bins), dsts, values, strict=True):
         both = None
-        if found is not None:
+        if value_bar is not None:
             both = np.zeros((len(dst) + len(value), dst.shape[1]), dst.dtype)
-            both[segments.order] = found[0]
+            both[segments.order] = value_bar[0]
         dst_bars.append(None if both is None else both[: len(dst)].copy())
         value_bars.append(None if both is None else both[len(dst) :].copy())
     return dst_bars, value_bars

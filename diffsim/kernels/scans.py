@@ -36,7 +36,7 @@ def scan(op: Operator, xs: Sequence[npt.NDArray], reverse: bool = False) -> Arra
 
     Raises:
         ShapeError: shapes that differ or are not 3-D, or not one array a component.
-        ParameterError: an unsupported type, or an operator that reads what is no operand.
+        ParameterError: an unsupported type, or an operator that reads a value that is no operand.
     """
     checked = _components(op, xs)
     op.value([x.dtype for x in checked])
@@ -137,9 +137,9 @@ def cumprod_vjp(x: npt.NDArray, y: npt.NDArray, ct: npt.NDArray, reverse: bool =
     assert bar is not None
     if _way(x) is plain:
         return plain.cumprod_vjp(x, y, bar, reverse)
-    (found,) = large.scan_vjp(OPERATORS["*"], (x,), (y,), (bar,), reverse)
-    assert found is not None
-    return found
+    (x_bar,) = large.scan_vjp(OPERATORS["*"], (x,), (y,), (bar,), reverse)
+    assert x_bar is not None
+    return x_bar
 
 
 def cummax(x: npt.NDArray, reverse: bool = False) -> tuple[npt.NDArray, npt.NDArray]:
@@ -201,7 +201,7 @@ def _cotangent(cotangent: npt.NDArray | None, x: npt.NDArray) -> npt.NDArray | N
     if cotangent is None or x.dtype.kind != "f":
         return None
     if cotangent.shape != x.shape:
-        raise ShapeError(f"a cotangent has the shape {cotangent.shape}, expected {x.shape}, that of what it belongs to")
+        raise ShapeError(f"a cotangent has the shape {cotangent.shape}, expected {x.shape}, that of its value")
     return np.ascontiguousarray(cotangent, x.dtype)
 
 

@@ -128,5 +128,5 @@ class OperatorSource:
                 yield
 
     def dimensions(self) -> None:
-        """Read what the loops need from the control array."""
+        """Read the parameters of the loops from the control array."""
         raise NotImplementedError

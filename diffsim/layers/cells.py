@@ -30,7 +30,7 @@ def cells_of_sides(name: str, cells: Cells, grid: Grid) -> tuple[Pair, ...]:
             f"{name} = {shown(cells)} has length {len(entries)}, expected one number of cells, or "
             f"{grid.ndim} entries (one an axis); give those, with a pair (low, high) for an axis whose sides differ"
         )
-    found = []
+    sides = []
     for axis, (entry, n) in enumerate(zip(entries, grid.shape, strict=True)):
         pair = tuple(entry) if isinstance(entry, (tuple, list)) else (entry, entry)
         if len(pair) != 2:
@@ -40,5 +40,5 @@ def cells_of_sides(name: str, cells: Cells, grid: Grid) -> tuple[Pair, ...]:
             expected = f"0 to {(n - 1) // 2}" if low == high else f"a sum of at most {n - 1}"
             got = str(low) if low == high else str((low, high))
             raise ParameterError(f"{name} = {got} cells, expected {expected} along axis {axis} of a grid of {grid.shape}; narrow it")
-        found.append((low, high))
-    return tuple(found)
+        sides.append((low, high))
+    return tuple(sides)

@@ -27,7 +27,7 @@ class Stretch:
 
     Attributes:
         a: 0 outside the layer.
-        b: 1 outside the layer, so that ψ stays what it is, and steps can be undone there.
+        b: 1 outside the layer, so that ψ stays the same, and steps can be undone there.
         per_kappa: 1 / κ.
         gain: of ∂u/∂x in the rate of ψ, a / dt, 1/s.
         decay: of ψ in its rate, (1 - b) / dt, 1/s; 0 outside the layer.
@@ -81,7 +81,7 @@ class CPML:
     Raises:
         ParameterError: cells that leave none between them, or numbers out of range.
 
-    Good values: 10 to 20 cells, and what is left out as it is. At 10 cells a wavelength, 20 cells give back 6e-6
+    Good values: 10 to 20 cells, and the defaults for the others. At 10 cells a wavelength, 20 cells give back 6e-6
     at a right angle and less up to 80°, 10 cells 2e-4 and 5e-4 at 80°.
 
     Reference: Roden and Gedney (2000), Convolution PML (CPML): an efficient FDTD implementation of the CFS-PML for arbitrary media, Microw.
@@ -171,17 +171,17 @@ class CPML:
             memory: the state that keeps its past, declared by `memory` at the same location.
 
         Returns:
-            What takes the derivative's place in the step, and what the step gives for the memory variable.
+            The value in place of the derivative in the step, and the new value of the memory variable.
 
         Raises:
             TraceError: it is called outside the step of an equation with this grid and dt.
             ShapeError: an axis along which the derivative does not vary, or a memory variable that lies elsewhere.
         """
-        found = self._found(derivative, axis, memory, "stretch()")
-        if found is None:
+        profile = self._found(derivative, axis, memory, "stretch()")
+        if profile is None:
             return derivative, memory
-        following = _read(derivative, found.b) * memory + _read(derivative, found.a) * derivative
-        return self._shrunk(derivative, found) + following, following
+        following = _read(derivative, profile.b) * memory + _read(derivative, profile.a) * derivative
+        return self._shrunk(derivative, profile) + following, following
 
     def memories(self, name: str) -> dict[str, Variable]:
         """The memory variables of `laplacian` or `divergence` of a field, for the states of the equation: two an axis with a layer.
@@ -189,12 +189,12 @@ class CPML:
         Args:
             name: of the field, of which theirs are made.
         """
-        found: dict[str, Variable] = {}
+        memories: dict[str, Variable] = {}
         for axis in self._axes():
             psi, zeta = _names(name, axis)
             face = tuple(int(each == axis) for each in range(self.grid.ndim))
-            found |= {psi: self.memory(axis, face), zeta: self.memory(axis)}
-        return found
+            memories |= {psi: self.memory(axis, face), zeta: self.memory(axis)}
+        return memories
 
     def laplacian(self, f: Symbol, name: str, memories: Mapping[str, Symbol], order: int = 2) -> tuple[Symbol, dict[str, Symbol]]:
         """∇²f along the stretched coordinates, and the next values of its memory variables: for equations of second order in time.
@@ -243,7 +243,7 @@ class CPML:
         Arguments and errors are those of `laplacian`; `kappa` may be any.
 
         Args:
-            flux: (slope on the faces of an axis, the axis) -> what flows through them, such as `slope / interpolate(rho, axis)`.
+            flux: (slope on the faces of an axis, the axis) -> the flow through them, such as `slope / interpolate(rho, axis)`.
         """
         parts, following = [], {}
         for axis in range(self.grid.ndim):
@@ -272,11 +272,11 @@ class CPML:
         Reference: Gedney and Zhao (2010), An auxiliary differential equation formulation for the complex-frequency shifted PML, IEEE Trans.
             Antennas Propag. 58, 838-847, doi:10.1109/TAP.2009.2037765.
         """
-        found = self._found(derivative, axis, memory, "rate()")
-        if found is None:
+        profile = self._found(derivative, axis, memory, "rate()")
+        if profile is None:
             return derivative, 0 * memory
-        rate = _read(derivative, found.gain) * derivative - _read(derivative, found.decay) * memory
-        return self._shrunk(derivative, found) + memory, rate
+        rate = _read(derivative, profile.gain) * derivative - _read(derivative, profile.decay) * memory
+        return self._shrunk(derivative, profile) + memory, rate
 
     def profile(self, axis: int, location: int = 0) -> dict[str, Array]:
         """The figures of the layer along an axis, at centres (location 0) or upper faces (1), by the names of `Stretch`; shape (cells,).
@@ -288,8 +288,8 @@ class CPML:
         place = whole("location", location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)
         if (axis, place) not in self._stretches:
             raise ShapeError(f"a profile along axis {axis}, which has no layer, expected one of an axis with cells; see `cells`")
-        found = self._stretches[axis, place]
-        return {name: profile.values.copy() for name, profile in vars(found).items()}
+        stretch = self._stretches[axis, place]
+        return {name: profile.values.copy() for name, profile in vars(stretch).items()}
 
     def _found(self, derivative: Symbol, axis: int, memory: Symbol, what: str) -> Stretch | None:
         """The figures where the derivative lies, or None where there is no layer."""
@@ -307,9 +307,9 @@ class CPML:
             )
         return self._stretches.get((axis, place))
 
-    def _shrunk(self, derivative: Symbol, found: Stretch) -> Symbol:
+    def _shrunk(self, derivative: Symbol, stretch: Stretch) -> Symbol:
         """The derivative divided by κ."""
-        return derivative if self.kappa == 1 else _read(derivative, found.per_kappa) * derivative
+        return derivative if self.kappa == 1 else _read(derivative, stretch.per_kappa) * derivative
 
     def _stretch(self, axis: int, place: int) -> Stretch:
         n = self.grid.shape[axis]
@@ -337,12 +337,12 @@ def _sides(grid: Grid, axis: int, place: int, sides: Pair) -> list[tuple[int, Ar
     grid and 0 outside, and its thickness."""
     ends = np.concatenate([[0.0], np.cumsum(grid.widths(axis))])  # a face on the rim is one of them, so its depth is 0 without rounding
     at = ends[1:] if place else 0.5 * (ends[:-1] + ends[1:])
-    found = []
+    depths = []
     for cells, into, faces in ((sides[0], ends[sides[0]] - at, ends), (sides[1], at - ends[-1 - sides[1]], ends[::-1])):
         if cells:
             thickness = float(abs(faces[cells] - faces[0]))
-            found.append((cells, (into / thickness).clip(0, 1), thickness))
-    return found
+            depths.append((cells, (into / thickness).clip(0, 1), thickness))
+    return depths
 
 
 def _read(like: Symbol, profile: Profile) -> Symbol:

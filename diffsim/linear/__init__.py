@@ -1,4 +1,4 @@
-"""Linear systems on a grid whose matrix is a stencil with a weight for each offset, and a boundary rule for what lies outside."""
+"""Linear systems on a grid whose matrix is a stencil with a weight for each offset, and a boundary rule for the outside."""
 
 from diffsim.linear.preconditioner import Given as Given
 from diffsim.linear.preconditioner import Preconditioner as Preconditioner

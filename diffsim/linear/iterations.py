@@ -48,7 +48,7 @@ class End:
     most: int
 
     def reached(self, left: npt.NDArray, x: npt.NDArray) -> bool:
-        """Whether a residual is small enough. NaN ends an iteration too."""
+        """True if a residual is small enough. NaN ends an iteration too."""
         size = norm(left)
         return not size > self.residual or size <= self.relative * norm(x)
 

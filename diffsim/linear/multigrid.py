@@ -105,13 +105,13 @@ class Multigrid:
         for axis in level.halved:
             coarse = _up(coarse, axis, level.rings[axis])
         if number + 1 == len(self._levels):
-            found = np.einsum("ij,j->i", self._last, coarse.ravel()).reshape(coarse.shape)
+            correction = np.einsum("ij,j->i", self._last, coarse.ravel()).reshape(coarse.shape)
         else:
             self._levels[number + 1].right_side[:] = coarse.ravel()
-            found = self._cycle(number + 1).reshape(coarse.shape)
+            correction = self._cycle(number + 1).reshape(coarse.shape)
         for axis in reversed(level.halved):
-            found = _down(found, matrix.grid[axis], axis, level.rings[axis])
-        matrix.cells(x).reshape(matrix.grid)[...] += found
+            correction = _down(correction, matrix.grid[axis], axis, level.rings[axis])
+        matrix.cells(x).reshape(matrix.grid)[...] += correction
         for weight in WEIGHTS[::-1]:
             matrix.relax(x, right_side, weight, other)
             x, other = other, x
@@ -167,16 +167,16 @@ def _in_series(values: npt.NDArray, axis: int) -> npt.NDArray:
 
 def _down(coarse: npt.NDArray, n: int, axis: int, ring: bool) -> npt.NDArray:
     """Linear interpolation from cells twice as wide to n cells. Beyond the last centre the value is constant."""
-    given = np.moveaxis(coarse, axis, 0)
+    values = np.moveaxis(coarse, axis, 0)
     shape = list(coarse.shape)
     shape[axis] = n
     out = np.empty(shape, coarse.dtype)
-    cells, quarter, most = np.moveaxis(out, axis, 0), 0.25 * given, 0.75 * given
+    cells, quarter, most = np.moveaxis(out, axis, 0), 0.25 * values, 0.75 * values
     even, odd = cells[::2], cells[1::2]
     np.add(most[1:], quarter[:-1], out=even[1:])
     np.add(most[:1], quarter[-1:] if ring else quarter[:1], out=even[:1])
-    np.add(most[: len(odd)][: len(given) - 1], quarter[1:], out=odd[: len(given) - 1])
-    if len(odd) == len(given):
+    np.add(most[: len(odd)][: len(values) - 1], quarter[1:], out=odd[: len(values) - 1])
+    if len(odd) == len(values):
         np.add(most[-1:], quarter[:1] if ring else quarter[-1:], out=odd[-1:])
     return out
 

@@ -39,10 +39,10 @@ class Neighbours:
             self._inverse = np.where(self._diagonal == 0, 0, 1 / self._diagonal).astype(dtype)
         self._strides = [int(np.prod(self.grid[axis + 1 :], dtype=int)) for axis in range(diagonal.ndim)]
         self._beside, self._rings = [], []
-        for axis, (given, stride) in enumerate(zip(beside, self._strides, strict=True)):
+        for axis, (coupling, stride) in enumerate(zip(beside, self._strides, strict=True)):
             padded = np.zeros(stride + size, dtype)
             inside = padded[stride:].reshape(self.grid)
-            inside[...] = given
+            inside[...] = coupling
             last = np.moveaxis(inside, axis, 0)[-1:]
             self._rings.append(last.copy() if last.any() else None)
             last[...] = 0
@@ -146,21 +146,21 @@ def neighbours(stencil: Stencil, weights: Sequence[float | npt.NDArray]) -> Neig
         (axis, step), n = (axes[0], offset[axes[0]]), stencil.shape[axes[0]]
         if len(axes) > 1 or abs(step) > 1:
             return None
-        given, centre, near = (
+        beside, centre, near = (
             np.moveaxis(values, axis, 0)
             for values in (np.broadcast_to(np.asarray(weight, float), stencil.shape), diagonal, sides[axis][step])
         )
         inside = slice(max(0, -step), n - max(0, step))
-        near[inside] += given[inside]
+        near[inside] += beside[inside]
         row = 0 if step < 0 else n - 1
         matrix = stencil.along[axis][step][[row]]
         for column, factor in zip(matrix.indices.tolist(), matrix.data, strict=True):
             if column == row:
-                centre[row] += factor * given[row]
+                centre[row] += factor * beside[row]
             elif abs(column - row) == 1:
-                np.moveaxis(sides[axis][column - row], axis, 0)[row] += factor * given[row]
+                np.moveaxis(sides[axis][column - row], axis, 0)[row] += factor * beside[row]
             elif abs(column - row) == n - 1:  # around the ring
-                near[row] += factor * given[row]
+                near[row] += factor * beside[row]
             elif factor:
                 return None
     largest = max(float(np.abs(values).max()) for values in (diagonal, *(v for side in sides for v in side.values())))

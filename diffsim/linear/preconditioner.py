@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Preconditioner(ABC):
-    """A function of a matrix that gives an approximate inverse, with what is known of it beforehand."""
+    """A function of a matrix that gives an approximate inverse, with its properties that are known beforehand."""
 
     @abstractmethod
     def __call__(self, matrix: csr_array, shape: tuple[int, ...]) -> LinearOperator:
@@ -48,20 +48,20 @@ def products(given: Given, matrix: csr_array, shape: tuple[int, ...]) -> tuple[P
     """
     from scipy.sparse.linalg import LinearOperator
 
-    found = given(matrix, shape)
-    if not isinstance(found, LinearOperator) or found.shape != matrix.shape:
-        shown = f"one of shape {found.shape}" if isinstance(found, LinearOperator) else type(found).__name__
+    inverse = given(matrix, shape)
+    if not isinstance(inverse, LinearOperator) or inverse.shape != matrix.shape:
+        shown = f"one of shape {inverse.shape}" if isinstance(inverse, LinearOperator) else type(inverse).__name__
         raise ParameterError(
             f"the preconditioner gave {shown}, expected a scipy.sparse.linalg.LinearOperator of shape {matrix.shape}; "
             "return an approximate inverse of the matrix"
         )
 
     def product(values: npt.NDArray) -> npt.NDArray:
-        return np.asarray(found.matvec(values.ravel()), float).ravel()
+        return np.asarray(inverse.matvec(values.ravel()), float).ravel()
 
     def transposed(values: npt.NDArray) -> npt.NDArray:
         try:
-            return np.asarray(found.rmatvec(values.ravel()), float).ravel()
+            return np.asarray(inverse.rmatvec(values.ravel()), float).ravel()
         except NotImplementedError as error:
             raise ParameterError(
                 "a gradient solves with the transposed matrix, and the preconditioner gave a LinearOperator without rmatvec; give it one"

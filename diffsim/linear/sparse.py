@@ -68,14 +68,14 @@ class Factored(Solver):
             raise _singular() from error
         rows, columns = _scales(matrix)
         with np.errstate(all="ignore"):
-            found = columns * self._factors.solve(rows * np.random.default_rng(0).standard_normal(matrix.shape[0]))
-        if not norm(found) * SINGULAR < 1:
+            solution = columns * self._factors.solve(rows * np.random.default_rng(0).standard_normal(matrix.shape[0]))
+        if not norm(solution) * SINGULAR < 1:
             raise _singular()
 
     def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
-        given = right_side.ravel().astype(float)
-        found = self._factors.solve(given, "T" if transposed else "N")
-        return found.reshape(right_side.shape)
+        values = right_side.ravel().astype(float)
+        solution = self._factors.solve(values, "T" if transposed else "N")
+        return solution.reshape(right_side.shape)
 
 
 def _scales(matrix: csr_array) -> tuple[npt.NDArray, npt.NDArray]:
@@ -126,19 +126,19 @@ class Iterated(Solver):
             yield self._given[transposed], self._most
 
     def solve(self, right_side: npt.NDArray, transposed: bool) -> npt.NDArray:
-        given = right_side.ravel().astype(float)
+        values = right_side.ravel().astype(float)
         matrix = self._matrix.T.tocsr() if transposed and not isinstance(self._matrix, Neighbours) else self._matrix
-        size = norm(given)
+        size = norm(values)
         if not size:
             return np.zeros(right_side.shape)
         best = math.inf
         for nearly, most in self._inverses(transposed):
             with np.errstate(all="ignore"):  # a breakdown shows in the residual
-                found = self._iteration(matrix, given, nearly, End(0.5 * self._tolerance * size, 0.25 * ROUND_OFF * self._size, most))
-                left = norm(given - matrix @ found) / size
-                reachable = ROUND_OFF * self._size * norm(found) / size
+                solution = self._iteration(matrix, values, nearly, End(0.5 * self._tolerance * size, 0.25 * ROUND_OFF * self._size, most))
+                left = norm(values - matrix @ solution) / size
+                reachable = ROUND_OFF * self._size * norm(solution) / size
             if left <= max(self._tolerance, min(reachable, REACHABLE)):
-                return found.reshape(right_side.shape)
+                return solution.reshape(right_side.shape)
             best = min(best, left)
         remedy = self.remedy if self._given is None else f"give another preconditioner=, or none, {self.remedy}"
         raise ConvergenceError(
@@ -178,13 +178,13 @@ class ConjugateGradients(Iterated):
     def solve(self, right_side: npt.NDArray, transposed: bool, size: npt.NDArray | None = None) -> npt.NDArray:
         if not self._open:
             return super().solve(right_side, transposed)
-        given = right_side.astype(float)
-        mean = given.mean()
+        values = right_side.astype(float)
+        mean = values.mean()
         if not transposed:
-            whole = norm(given.ravel())
-            require_compatible(abs(mean) * math.sqrt(given.size) / whole if whole else 0.0, right_side, size)
-        found = super().solve(given - mean, transposed)
-        return found - found.mean()
+            whole = norm(values.ravel())
+            require_compatible(abs(mean) * math.sqrt(values.size) / whole if whole else 0.0, right_side, size)
+        solution = super().solve(values - mean, transposed)
+        return solution - solution.mean()
 
     @functools.cached_property
     def _multigrid(self) -> Multigrid | Galerkin:
@@ -198,13 +198,13 @@ class ConjugateGradients(Iterated):
 
     def _inverses(self, transposed: bool) -> Iterator[tuple[Product, int]]:
         def without_mean(product: Product) -> Product:
-            return lambda values: (found := product(values)) - found.mean()
+            return lambda values: (centred := product(values)) - centred.mean()
 
-        for found, most in super()._inverses(transposed):
-            yield without_mean(found) if self._open else found, most
+        for inverse, most in super()._inverses(transposed):
+            yield without_mean(inverse) if self._open else inverse, most
 
     def _cheap(self) -> bool:
-        """Whether few iterations with the diagonal may be enough. Always True for a sparse matrix, whose multigrid takes long to prepare.
+        """True if few iterations with the diagonal may be enough. Always True for a sparse matrix, whose multigrid takes long to prepare.
 
         By Gershgorin's theorem eigenvalues of the matrix over its diagonal are within 1 ± (1 - dominance).
         """
@@ -243,7 +243,7 @@ class BiConjugateGradients(Iterated):
 
 
 def leaves_constants(matrix: Matrix) -> bool:
-    """Whether a matrix maps constant fields to 0, except for round-off."""
+    """True if a matrix maps constant fields to 0, except for round-off."""
     sums = matrix.row_sums() if isinstance(matrix, Neighbours) else np.asarray(matrix.sum(axis=1))
     largest = np.abs(matrix.diagonal()).max() if isinstance(matrix, Neighbours) else abs(matrix).max()
     return bool(np.abs(sums).max() <= ROUND_OFF * largest)
@@ -274,5 +274,5 @@ def require_compatible(part: float, right_side: npt.NDArray, size: npt.NDArray |
 
 
 def is_symmetric(matrix: Matrix) -> bool:
-    """Whether a matrix is symmetric, except for round-off."""
+    """True if a matrix is symmetric, except for round-off."""
     return isinstance(matrix, Neighbours) or bool(abs(matrix - matrix.T).max() <= SYMMETRIC * abs(matrix).max())

@@ -75,7 +75,7 @@ class Stencil:
     def _reach(self) -> tuple[int, ...]:
         return tuple(max(abs(o[axis]) for o in self.offsets) for axis in range(len(self.shape)))
 
-    def given(self, weights: Sequence[float | npt.NDArray]) -> npt.NDArray | float:
+    def boundary_terms(self, weights: Sequence[float | npt.NDArray]) -> npt.NDArray | float:
         """The contribution of the boundary rules' given values to the product of the matrix and a field."""
         if self._outside is None:
             return 0.0

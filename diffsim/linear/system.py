@@ -75,7 +75,7 @@ class System:
         prepared = self._for(weights, right_side)
         assert self._stencil is not None
         if given and not transposed:
-            owed = self._stencil.given(weights)
+            owed = self._stencil.boundary_terms(weights)
             right_side, size = right_side - owed, None if size is None else size + abs(owed)
         if isinstance(prepared, Diagonal | ConjugateGradients):
             return prepared.solve(right_side, transposed, size)
@@ -122,10 +122,10 @@ class System:
             "lu": lambda: Factored(stencil.matrix(weights)),
         }
         if self.method != "auto":
-            found = ways[self.method]()
-            if found is None:
+            prepared = ways[self.method]()
+            if prepared is None:
                 raise ParameterError(f"method = {self.method!r} {WANTS[self.method]}; choose 'auto'")
-            return found
+            return prepared
         numbers = ways["direct"]()
         if isinstance(numbers, Diagonal) and (axis_of(stencil) is None or not numbers.regular):
             return numbers

@@ -37,9 +37,9 @@ class Transform:
     def forward(self, values: npt.NDArray) -> npt.NDArray:
         from scipy import fft
 
-        given = values
+        original = values
         for axis, (kind, number) in self.real.items():
-            values = (fft.dct if kind == "cosine" else fft.dst)(values, number, axis=axis, norm="ortho", overwrite_x=values is not given)
+            values = (fft.dct if kind == "cosine" else fft.dst)(values, number, axis=axis, norm="ortho", overwrite_x=values is not original)
         return fft.rfftn(values, axes=self.fourier, norm="ortho") if self.fourier else values
 
     def backward(self, values: npt.NDArray) -> npt.NDArray:
@@ -94,13 +94,13 @@ def diagonal(stencil: Stencil, weights: Sequence[float]) -> Diagonal | None:
     """The matrix as numbers, or None if no transform is found."""
     transform = Transform(stencil.shape, (), {})
     for axis in range(len(stencil.shape)):
-        found = _along(stencil, axis, weights)
-        if found is None:
+        along = _along(stencil, axis, weights)
+        if along is None:
             return None
-        if isinstance(found, str):
+        if isinstance(along, str):
             transform = dataclasses.replace(transform, fourier=(*transform.fourier, axis))
         else:
-            transform = dataclasses.replace(transform, real={**transform.real, axis: found})
+            transform = dataclasses.replace(transform, real={**transform.real, axis: along})
     numbers = _numbers(transform, lambda x: stencil.apply(weights, x))
     return None if numbers is None else Diagonal(transform, numbers)
 
@@ -127,5 +127,5 @@ def _numbers(transform: Transform, apply: Callable[[npt.NDArray], npt.NDArray]) 
     ones = np.ones_like(transform.forward(np.zeros(transform.shape)))
     numbers = transform.forward(apply(transform.backward(ones)))
     random = np.random.default_rng(0).standard_normal(transform.shape)
-    wanted, found = apply(random), transform.backward(numbers * transform.forward(random))
-    return numbers if np.abs(found - wanted).max() <= ALIKE * np.abs(numbers).max() * np.abs(random).max() else None
+    wanted, returned = apply(random), transform.backward(numbers * transform.forward(random))
+    return numbers if np.abs(returned - wanted).max() <= ALIKE * np.abs(numbers).max() * np.abs(random).max() else None

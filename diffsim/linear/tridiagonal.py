@@ -31,10 +31,10 @@ def axis_of(stencil: Stencil) -> int | None:
     axis = axes.pop() if axes else len(stencil.shape) - 1
     n = stencil.shape[axis]
     fits = n >= SMALLEST and all(
-        set(found) <= {row - 1, row, row + 1, *((n - 1,) if row == 0 else (0,) if row == n - 1 else ())}
+        set(columns) <= {row - 1, row, row + 1, *((n - 1,) if row == 0 else (0,) if row == n - 1 else ())}
         for matrix in stencil.along[axis].values()
         for row in (0, n - 1)
-        for found in [matrix[[row]].indices.tolist()]
+        for columns in [matrix[[row]].indices.tolist()]
     )
     return axis if fits else None
 
@@ -58,15 +58,15 @@ class Tridiagonal:
         bands = {step: np.zeros(size) for step in (-1, 0, 1)}  # row i of band s is that of column i + s
         corners = np.zeros((2, size[1]))  # first row and last column; last row and first column
         for offset, weight in zip(stencil.offsets, weights, strict=True):
-            given = np.full(size, weight) if isinstance(weight, float) else self._lines(weight)
+            on_lines = np.full(size, weight) if isinstance(weight, float) else self._lines(weight)
             step = offset[axis]
             inside = slice(max(0, -step), n - max(0, step))
-            bands[step][inside] += given[inside]
+            bands[step][inside] += on_lines[inside]
             for row in (0,) if step < 0 else (n - 1,) if step > 0 else ():
                 matrix = stencil.along[axis][step][[row]]
                 for column, factor in zip(matrix.indices, matrix.data, strict=True):
                     to = bands[column - row][row] if abs(column - row) <= 1 else corners[int(row > 0)]
-                    to += factor * given[row]
+                    to += factor * on_lines[row]
         self._factor(bands[-1], bands[0], bands[1], corners)
 
     def _lines(self, values: npt.NDArray) -> npt.NDArray:
@@ -121,8 +121,8 @@ class InARow:
     def solve(self, lines: npt.NDArray, transposed: bool) -> npt.NDArray:
         from scipy.linalg import lapack
 
-        found, _ = lapack.dgttrs(*self._factors, lines.T.ravel(), trans="T" if transposed else "N")
-        return found.reshape(lines.shape[::-1]).T
+        solution, _ = lapack.dgttrs(*self._factors, lines.T.ravel(), trans="T" if transposed else "N")
+        return solution.reshape(lines.shape[::-1]).T
 
 
 class SideBySide:

@@ -1,4 +1,4 @@
-"""What misfits share: data, weights, a mask, and the checks of a prediction."""
+"""The base of misfits: data, weights, a mask, and the checks of a prediction."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class DataMisfit(ABC):
             )
         if self._used is not None:
             values = np.where(self._used, values, 0.0)  # not a product: NaN * 0 is NaN
-        found = self.compare(values)
-        return found if self._factor == 1.0 else self._factor * found
+        value = self.compare(values)
+        return value if self._factor == 1.0 else self._factor * value
 
     @abstractmethod
     def compare(self, values: Any) -> Any:
@@ -135,7 +135,7 @@ class TraceMisfit(DataMisfit):
 
     Raises:
         ShapeError: `weight` or `mask` does not broadcast to `data`.
-        ParameterError: What `DataMisfit` refuses, traces of fewer than two samples, or, if the class is `regular`, a gap between samples
+        ParameterError: The errors of `DataMisfit`, traces of fewer than two samples, or, if the class is `regular`, a gap between samples
             that count.
 
     Example:

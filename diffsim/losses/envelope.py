@@ -102,7 +102,7 @@ class LogAmplitudeMisfit(_OfEnvelope):
         E(d) = √(d² + (Hd)² + ε²)
 
     H is the Hilbert transform along time, as in `EnvelopeMisfit`. Late and weak arrivals count as much as strong ones, as long as their
-    envelope is above ε, `level` times the largest envelope of the data; what is weaker counts little. J has no unit.
+    envelope is above ε, `level` times the largest envelope of the data; weaker parts count little. J has no unit.
 
     Args:
         data: Observed traces d_obs, time first: (samples, receivers) at equal distances in time. May be NaN where `mask` is False.

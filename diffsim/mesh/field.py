@@ -2,7 +2,7 @@
 
 A field's memory is plain row-major. Its last axis is cut into tiles of `lanes` values, with halo tiles on both sides;
 the other axes have halo rows. So the cells of a field are a NumPy view of its storage, without a copy, and a kernel
-sees the same bytes as an array of short vectors, which is what makes Taichi's CPU loops use vector registers.
+sees the same bytes as an array of short vectors, so that Taichi's CPU loops use vector registers.
 One-dimensional grids are stored as a single row.
 """
 
@@ -135,7 +135,7 @@ class Layout:
         return (*sizes, *(tiles if self.tiled(slim) else ()))
 
     def tiled(self, slim: Slim) -> bool:
-        """Whether a slim field is stored in tiles: those that vary along the last axis are."""
+        """True if a slim field is stored in tiles: those that vary along the last axis are."""
         return len(self.shape) - 1 in slim.axes
 
     def slim_strides(self, slim: Slim) -> tuple[int, ...]:

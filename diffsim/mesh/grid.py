@@ -97,10 +97,10 @@ class Grid(Summary):
             raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite; give the distance of cell centres")
         if not all(map(math.isfinite, self.origin)):
             raise ShapeError(f"grid origin = {self.origin}, expected finite; give the coordinate of the first cell's centre")
-        found = AXES[-len(shape) :] if axes is None else names("grid axes", axes, "('z', 'x')")
-        if len(found) != len(shape):
+        labels = AXES[-len(shape) :] if axes is None else names("grid axes", axes, "('z', 'x')")
+        if len(labels) != len(shape):
             raise ShapeError(f"grid axes = {shown(axes)}, expected {len(shape)} names; give one an axis")
-        object.__setattr__(self, "axes", found)
+        object.__setattr__(self, "axes", labels)
 
     @classmethod
     def from_faces(cls, faces: Sequence[npt.ArrayLike], axes: Sequence[str] | None = None, unit: str = "m") -> Grid:
@@ -119,13 +119,15 @@ class Grid(Summary):
             raise ShapeError(
                 f"grid faces = {shown(faces)}, expected 1 to {MAX_DIMENSIONS} arrays in a tuple; give the faces along each axis"
             )
-        found = [_increasing(axis, along, unit) for axis, along in enumerate(faces)]
-        widths = [np.diff(along) for along in found]
+        coordinates = [_increasing(axis, along, unit) for axis, along in enumerate(faces)]
+        widths = [np.diff(along) for along in coordinates]
         even = [bool(np.ptp(along) <= EVEN * along.mean()) for along in widths]
-        mean = [(along[-1] - along[0]) / (len(along) - 1) for along in found]
-        grid = cls([len(w) for w in widths], mean, [along[0] + 0.5 * w[0] for along, w in zip(found, widths, strict=True)], axes, unit)
+        mean = [(along[-1] - along[0]) / (len(along) - 1) for along in coordinates]
+        grid = cls(
+            [len(w) for w in widths], mean, [along[0] + 0.5 * w[0] for along, w in zip(coordinates, widths, strict=True)], axes, unit
+        )
         object.__setattr__(grid, "uniform_spacing", tuple(float(h) if same else None for h, same in zip(mean, even, strict=True)))
-        object.__setattr__(grid, "faces", tuple(None if same else tuple(a.tolist()) for a, same in zip(found, even, strict=True)))
+        object.__setattr__(grid, "faces", tuple(None if same else tuple(a.tolist()) for a, same in zip(coordinates, even, strict=True)))
         return grid
 
     def _summary(self) -> tuple[str, Rows]:
@@ -155,7 +157,7 @@ class Grid(Summary):
         for axis, h in enumerate(self.uniform_spacing):
             if h is None:
                 raise ShapeError(
-                    f"spacing of a grid that is stretched along {self.axes[axis]}, expected the same everywhere; what asks for it needs a "
+                    f"spacing of a grid that is stretched along {self.axes[axis]}, expected the same everywhere; its user needs a "
                     "uniform grid, Grid(shape, spacing), or can use grid.widths(axis), diffsim.expr.diff and the like"
                 )
         return tuple(h for h in self.uniform_spacing if h is not None)
@@ -199,8 +201,8 @@ class Grid(Summary):
         """
         axis, location = self._place(axis, location)
         h = self.uniform_spacing[axis]
-        found = np.full(self.shape[axis], h) if h is not None else np.diff(np.array(self.faces[axis]))
-        return 0.5 * (found + np.append(found[1:], found[-1])) if location else found
+        sizes = np.full(self.shape[axis], h) if h is not None else np.diff(np.array(self.faces[axis]))
+        return 0.5 * (sizes + np.append(sizes[1:], sizes[-1])) if location else sizes
 
     def cells(self, unit: str = "") -> Meaning:
         """The dimensions of an array over the centres of the cells, for arrays with labels.
@@ -212,15 +214,15 @@ class Grid(Summary):
         return Meaning(unit, (rows,))
 
     def repeated(self, count: int, axis: str) -> Grid:
-        """This grid so many times, one beside the other along a first axis of this name, with a distance of 1."""
-        found = Grid((1,), 1.0)  # its attributes are replaced
-        object.__setattr__(found, "shape", (count, *self.shape))
-        object.__setattr__(found, "uniform_spacing", (1.0, *self.uniform_spacing))
-        object.__setattr__(found, "origin", (0.0, *self.origin))
-        object.__setattr__(found, "axes", (axis, *self.axes))
-        object.__setattr__(found, "faces", (None, *self.faces))
-        object.__setattr__(found, "unit", self.unit)
-        return found
+        """Copies of this grid, one beside the other along a first axis of this name, with a distance of 1."""
+        grid = Grid((1,), 1.0)  # its attributes are replaced
+        object.__setattr__(grid, "shape", (count, *self.shape))
+        object.__setattr__(grid, "uniform_spacing", (1.0, *self.uniform_spacing))
+        object.__setattr__(grid, "origin", (0.0, *self.origin))
+        object.__setattr__(grid, "axes", (axis, *self.axes))
+        object.__setattr__(grid, "faces", (None, *self.faces))
+        object.__setattr__(grid, "unit", self.unit)
+        return grid
 
     def _place(self, axis: int, location: int) -> tuple[int, int]:
         axis = whole("axis", axis, -self.ndim, self.ndim - 1, error=ShapeError)
@@ -235,9 +237,11 @@ def _per_axis(name: str, value: float | Sequence[float], ndim: int, unit: str) -
 
 
 def _increasing(axis: int, faces: npt.ArrayLike, unit: str) -> Array:
-    found = real_array(f"grid faces along axis {axis}", faces, float, Meaning(unit))
-    if found.ndim != 1 or len(found) < 2:
-        raise ShapeError(f"grid faces along axis {axis} have shape {found.shape}, expected (cells + 1,); give the coordinates of all faces")
-    if not np.isfinite(found).all() or not (np.diff(found) > 0).all():
+    coordinates = real_array(f"grid faces along axis {axis}", faces, float, Meaning(unit))
+    if coordinates.ndim != 1 or len(coordinates) < 2:
+        raise ShapeError(
+            f"grid faces along axis {axis} have shape {coordinates.shape}, expected (cells + 1,); give the coordinates of all faces"
+        )
+    if not np.isfinite(coordinates).all() or not (np.diff(coordinates) > 0).all():
         raise ShapeError(f"grid faces along axis {axis} do not increase, expected finite, increasing coordinates; sort them, each once")
-    return found
+    return coordinates

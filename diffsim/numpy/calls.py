@@ -25,7 +25,7 @@ class vectorize:  # noqa: N801 -- NumPy's name
     """
 
     def __init__(self, pyfunc: Any = np._NoValue, **options: Any) -> None:
-        self._theirs = np.vectorize(pyfunc, **options)  # which refuses what it does not take
+        self._theirs = np.vectorize(pyfunc, **options)  # which refuses wrong options
         self.pyfunc, self.options = pyfunc, options
         self.__name__, self.__doc__ = getattr(pyfunc, "__name__", "vectorize"), pyfunc.__doc__
 
@@ -39,22 +39,22 @@ class vectorize:  # noqa: N801 -- NumPy's name
         arrays = broadcast_arrays(*args)
         shape = arrays[0].shape
         columns = [reshape(a, (-1,)) for a in arrays]
-        found = [self.pyfunc(*(c[i] for c in columns), **kwargs) for i in range(math.prod(shape))]
+        results = [self.pyfunc(*(c[i] for c in columns), **kwargs) for i in range(math.prod(shape))]
         models = [np.empty_like(plain(asarray(a))) for a in args]
-        if found and isinstance(found[0], tuple):
-            return tuple(as_array(as_computed(reshape(stack(part), shape), *models)) for part in zip(*found, strict=True))
-        return as_array(as_computed(reshape(stack(found), shape), *models))
+        if results and isinstance(results[0], tuple):
+            return tuple(as_array(as_computed(reshape(stack(part), shape), *models)) for part in zip(*results, strict=True))
+        return as_array(as_computed(reshape(stack(results), shape), *models))
 
 
 @outside(np, calls=True)
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function of vectors applied to every line along an axis; what it gives takes the place of the line."""
+    """A function of vectors applied to every line along an axis; its result takes the place of the line."""
     arr = asarray(arr)
     axis = one_axis(axis, arr.ndim)
     lines = moveaxis(arr, axis, -1)
     rest = lines.shape[:-1]
-    found = [func1d(line, *args, **kwargs) for line in reshape(lines, (math.prod(rest), lines.shape[-1]))]
-    made = stack(found)
-    made = reshape(made, (*rest, *made.shape[1:]))
-    extra = made.ndim - len(rest)
-    return moveaxis(made, tuple(range(len(rest), made.ndim)), tuple(range(axis, axis + extra))) if extra else made
+    lines_out = [func1d(line, *args, **kwargs) for line in reshape(lines, (math.prod(rest), lines.shape[-1]))]
+    result = stack(lines_out)
+    result = reshape(result, (*rest, *result.shape[1:]))
+    extra = result.ndim - len(rest)
+    return moveaxis(result, tuple(range(len(rest), result.ndim)), tuple(range(axis, axis + extra))) if extra else result

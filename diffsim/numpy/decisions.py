@@ -52,7 +52,7 @@ class _ArrayKind(type):
 
 
 class ndarray(metaclass=_ArrayKind):  # noqa: N801 -- NumPy's name
-    """What `isinstance(x, np.ndarray)` asks for: an array of NumPy or a differentiated one."""
+    """The type for `isinstance(x, np.ndarray)`: an array of NumPy or a differentiated one."""
 
 
 @rehearsed(np.result_type)
@@ -62,30 +62,30 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the type is complex."""
+    """True if the type is complex."""
     return is_complex(x)
 
 
 def isrealobj(x: Any) -> bool:
-    """Whether the type is not complex."""
+    """True if the type is not complex."""
     return not iscomplexobj(x)
 
 
 def isscalar(element: Any) -> bool:
-    """Whether `element` is a number."""
+    """True if `element` is a number."""
     return np.isscalar(element) or (isinstance(element, Array) and element._scalar)
 
 
 @rehearsed(np.shares_memory)
 def shares_memory(a: Any, b: Any) -> bool:
-    """Whether one array is the other or a view of it."""
+    """True if one array is the other or a view of it."""
 
     def roots(x: Any) -> set[int]:
-        found = set()
+        ids = set()
         while x is not None:
-            found.add(id(x))
+            ids.add(id(x))
             x = getattr(x, "_base", None)
-        return found
+        return ids
 
     if isinstance(a, Array) or isinstance(b, Array):
         return not roots(a).isdisjoint(roots(b))

@@ -18,7 +18,7 @@ from diffsim.numpy.shapes.shaping import moveaxis, ravel
 
 
 def _below(m: Any, k: int) -> Any:
-    """Whether an entry of a matrix is on the diagonal `k` or below it; a vector stands for a square matrix of equal rows."""
+    """True if an entry of a matrix is on the diagonal `k` or below it; a vector stands for a square matrix of equal rows."""
     rows, columns = m.shape[-2:] if m.ndim > 1 else (m.shape[0], m.shape[0])
     return np.tri(rows, columns, plain(k), bool)
 
@@ -59,9 +59,9 @@ def diag(v: Any, k: int = 0) -> Any:
         raise ValueError(f"diag of an array with {v.ndim} axes, expected one or two")
     places = np.arange(v.shape[0])
     n = v.shape[0] + (k if k > 0 else -k)
-    made = zeros((n, n), v.dtype)
-    made[places - min(k, 0), places + max(k, 0)] = v
-    return made
+    matrix = zeros((n, n), v.dtype)
+    matrix[places - min(k, 0), places + max(k, 0)] = v
+    return matrix
 
 
 @outside(np)

@@ -100,8 +100,8 @@ def frexp(x: Any) -> tuple[Any, Any]:
     x = _floating("frexp", x)
     mantissa, exponent = np.frexp(plain(x))
     odd = ~np.isfinite(mantissa)
-    found = ldexp(x, -exponent)
-    return (either(odd, x, found) if odd.any() else found), wrap(exponent)
+    fraction = ldexp(x, -exponent)
+    return (either(odd, x, fraction) if odd.any() else fraction), wrap(exponent)
 
 
 @outside(np)
@@ -138,21 +138,21 @@ def imag(val: Any) -> Any:
 
 @outside(np)
 def isreal(x: Any) -> Any:
-    """Whether the imaginary part is 0, entry by entry."""
+    """True if the imaginary part is 0, entry by entry."""
     return equal(imag(x), 0)
 
 
 @outside(np)
 def iscomplex(x: Any) -> Any:
-    """Whether the imaginary part is not 0, entry by entry."""
+    """True if the imaginary part is not 0, entry by entry."""
     return not_equal(imag(x), 0) if is_complex(x) else wrap(np.zeros(np.shape(plain(x)), bool)[()])
 
 
 @outside(np)
 def angle(z: Any, deg: bool = False) -> Any:
     """The argument of complex numbers, in radians or degrees."""
-    found = arctan2(imag(z), real(z)) if is_complex(z) else arctan2(0, z)
-    return rad2deg(found) if deg else found
+    radians = arctan2(imag(z), real(z)) if is_complex(z) else arctan2(0, z)
+    return rad2deg(radians) if deg else radians
 
 
 # choice
@@ -168,14 +168,14 @@ def where(condition: Any, *choices: Any) -> Any:
         return nonzero(condition)
     if len(choices) != 2:
         raise ValueError(f"where takes a condition and two choices or none, got {len(choices)}")
-    found = ew.where(core(condition), core(choices[0]), core(choices[1]))
-    return Array(found) if isinstance(found, Tracer) else wrap(found)
+    result = ew.where(core(condition), core(choices[0]), core(choices[1]))
+    return Array(result) if isinstance(result, Tracer) else wrap(result)
 
 
 def either(condition: Any, x: Any, y: Any) -> Any:
     """As `where`, but a number (not an array without axes) where a formula of numbers gives one."""
-    found = ew.where(core(condition), core(x), core(y))
-    return wrap(found if isinstance(found, Tracer) else found[()])
+    result = ew.where(core(condition), core(x), core(y))
+    return wrap(result if isinstance(result, Tracer) else result[()])
 
 
 @outside(np)
@@ -192,11 +192,11 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None
     """NaN and infinities replaced by numbers, whose derivative is zero."""
     x = x if copy or not isinstance(x, np.ndarray) else asarray(x)
     value = plain(x)
-    found = where(np.isfinite(value), x, np.nan_to_num(value, nan=nan, posinf=posinf, neginf=neginf))
+    result = where(np.isfinite(value), x, np.nan_to_num(value, nan=nan, posinf=posinf, neginf=neginf))
     if copy or not isinstance(x, Array) or x._scalar:
-        found = as_copied(found, x)
-        return found if np.ndim(value) else found[()]
-    x[...] = found
+        result = as_copied(result, x)
+        return result if np.ndim(value) else result[()]
+    x[...] = result
     return x if x.ndim else x[()]
 
 

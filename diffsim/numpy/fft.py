@@ -40,7 +40,7 @@ def _fit(x: Any, n: int, axis: int) -> Any:
 
 
 def _scale(count: int, inverse: bool, norm: str | None) -> float:
-    """What NumPy's default is multiplied by for another normalisation."""
+    """Factor of NumPy's default for another normalisation."""
     match norm:
         case None | "backward":
             return 1.0
@@ -62,13 +62,13 @@ def _places(x: Any, s: Any, axes: Any) -> list[int]:
 def _transformed(x: Any, lengths: Any, axes: list[int], norm: str | None, inverse: bool) -> Any:
     if not axes:
         return asarray(x)
-    given = x
+    original = x
     for k, axis in enumerate(axes):
         x = x if lengths is None or lengths[k] in (None, -1) else _fit(x, lengths[k], axis)
     value = _complex(x)
     out = transform(value, axes=tuple(axes), inverse=inverse)
     scale = _scale(math.prod(value.shape[a] for a in axes), inverse, norm)
-    return as_array(as_copied(out if scale == 1.0 else out * scale, given))
+    return as_array(as_copied(out if scale == 1.0 else out * scale, original))
 
 
 # complex
@@ -128,10 +128,10 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     length = 2 * (x.shape[-1] - 1) if n is None else int(n)
     half = _fit(x, length // 2 + 1 if length > 0 else length, x.ndim - 1)
     mirrored = conj(flip(half[..., 1 : (length + 1) // 2], -1))
-    found = real(ifft(concatenate([half, mirrored], -1), None, -1, norm))
+    result = real(ifft(concatenate([half, mirrored], -1), None, -1, norm))
     if value_of(a).dtype == np.float16:
-        found = found.astype(np.float16)
-    return as_copied(moveaxis(found, -1, axis), a)
+        result = result.astype(np.float16)
+    return as_copied(moveaxis(result, -1, axis), a)
 
 
 def _distinct(axes: list[int]) -> list[int]:

@@ -155,11 +155,11 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """For each entry the first choice whose condition holds."""
     values = [*choicelist, default]
     dtype = np.result_type(*(v if type(v) in (int, float, complex) else value_of(v).dtype for v in values))
-    found = default
+    chosen = default
     for condition, choice in zip(reversed(list(condlist)), reversed(list(choicelist)), strict=True):
-        found = where(condition, choice, found)
-    found = value_of(found)
-    return as_array(in_rows(wrap(found if found.dtype == dtype else st.astype(found, dtype=dtype))))
+        chosen = where(condition, choice, chosen)
+    chosen = value_of(chosen)
+    return as_array(in_rows(wrap(chosen if chosen.dtype == dtype else st.astype(chosen, dtype=dtype))))
 
 
 @outside(np, calls=True)
@@ -176,13 +176,13 @@ def piecewise(x: Any, condlist: Any, funclist: list[Any], *args: Any, **kw: Any)
         conditions.append(~np.any(conditions, axis=0))
     if len(funclist) != len(conditions):
         raise ValueError(f"{len(funclist)} functions for {len(conditions)} conditions, expected as many or one more")
-    made = zeros(x.shape, result_type(x))
+    result = zeros(x.shape, result_type(x))
     for condition, function in zip(conditions, funclist, strict=True):
         if not isinstance(function, Callable):  # type: ignore[arg-type]
-            made[condition] = function
+            result[condition] = function
         elif (chosen := x[condition]).size:
-            made[condition] = function(chosen, *args, **kw)
-    return as_array(as_copied(made, x))
+            result[condition] = function(chosen, *args, **kw)
+    return as_array(as_copied(result, x))
 
 
 @outside(np)

@@ -242,8 +242,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     """
     value = _real(a, "qr")
     if is_plain(value):
-        found = np.linalg.qr(value, mode)  # type: ignore[call-overload]
-        return wrap(found) if mode == "r" else QRResult(*map(wrap, found))
+        factors = np.linalg.qr(value, mode)  # type: ignore[call-overload]
+        return wrap(factors) if mode == "r" else QRResult(*map(wrap, factors))
     rows, columns = value.shape[-2:]
     if mode == "raw" or (mode == "complete" and rows > columns):
         raise DerivativeError(
@@ -293,8 +293,8 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     """
     value = _real(a, "svd")
     if is_plain(value):
-        found = np.linalg.svd(value, full_matrices, compute_uv, hermitian)  # type: ignore[call-overload]
-        return SVDResult(*map(wrap, found)) if compute_uv else wrap(found)
+        factors = np.linalg.svd(value, full_matrices, compute_uv, hermitian)  # type: ignore[call-overload]
+        return SVDResult(*map(wrap, factors)) if compute_uv else wrap(factors)
     if hermitian:
         raise DerivativeError("svd with hermitian=True has no derivative; leave hermitian out, or take eigh")
     u, s, vh = map(wrap, singular.svd(value))
@@ -344,8 +344,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
             sums = total(absolute(x), rows, keepdims=True)
         case 2 | -2 | "nuc":
             s = svdvals(moveaxis(x, axes, (-2, -1)))
-            found = total(s, -1) if ord == "nuc" else (largest if ord > 0 else smallest)(s, -1)
-            return expand_dims(found, tuple(sorted(axes))) if keepdims else found
+            result = total(s, -1) if ord == "nuc" else (largest if ord > 0 else smallest)(s, -1)
+            return expand_dims(result, tuple(sorted(axes))) if keepdims else result
         case _ if ord in (np.inf, -np.inf):
             sums = total(absolute(x), columns, keepdims=True)
         case _:
@@ -397,9 +397,9 @@ def matrix_power(a: Any, n: int) -> Any:
     _matrices(a, "matrix_power")
     value = asarray(a)
     if n == 0:
-        made = empty_like(value)
-        made[...] = eye(value.shape[-1], dtype=value.dtype)
-        return made
+        product = empty_like(value)
+        product[...] = eye(value.shape[-1], dtype=value.dtype)
+        return product
     out = None
     while n:
         if n & 1:

@@ -46,7 +46,7 @@ def pad(
     """Entries added around an array.
 
     Args:
-        array: what is padded.
+        array: the array to pad.
         pad_width: a number, (before, after), one pair an axis, or a dict of them by axis.
         mode: "constant"; "edge", "reflect", "symmetric", "wrap": entries of the array itself; "linear_ramp": lines from its edges to
             `end_values`; "maximum", "minimum", "mean", "median" of the entries next to an edge; "empty" gives zeros.
@@ -76,9 +76,9 @@ def pad(
     order = as_cut(x)
     zero = mode == "constant" and not _is_traced(*options.values()) and not np.any(plain(options.get("constant_values", 0)))
     if zero or mode == "empty" or (not x.size and mode != "constant"):
-        made = zeros(tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)), x.dtype, "C" if order[0] == 0 else "F")
-        made[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True))] = x
-        return made
+        padded = zeros(tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)), x.dtype, "C" if order[0] == 0 else "F")
+        padded[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True))] = x
+        return padded
     if mode not in ("constant", "linear_ramp", *STATISTICS, *BY_INDEX):
         raise ValueError(f"mode = {mode!r} of pad, expected 'constant', 'empty', 'linear_ramp', {', '.join([*STATISTICS, *BY_INDEX])}")
     for axis, pair in enumerate(widths):
@@ -94,12 +94,12 @@ def _widths(rank: int, pad_width: Any) -> list[list[int]]:
     if isinstance(pad_width, dict):
         axes = {one_axis(k, rank): pair for k, pair in pad_width.items()}
         pad_width = [np.broadcast_to(axes.get(k, 0), 2) for k in range(rank)] if rank else 0
-    given = np.asarray(plain(pad_width))
-    if given.dtype.kind not in "iu":
-        raise TypeError(f"pad_width of {given.dtype}, expected whole numbers")
-    if given.size and given.min() < 0:
-        raise ValueError(f"pad_width = {given.min()}, expected 0 or more")
-    return np.broadcast_to(given, (rank, 2)).tolist()
+    numbers = np.asarray(plain(pad_width))
+    if numbers.dtype.kind not in "iu":
+        raise TypeError(f"pad_width of {numbers.dtype}, expected whole numbers")
+    if numbers.size and numbers.min() < 0:
+        raise ValueError(f"pad_width = {numbers.min()}, expected 0 or more")
+    return np.broadcast_to(numbers, (rank, 2)).tolist()
 
 
 def _is_traced(*values: Any) -> bool:
@@ -150,6 +150,8 @@ def _sides(x: Any, axis: int, pair: list[int], mode: str, options: dict[str, Any
     n = x.shape[axis]
     ends = [n if length is None else builtins.min(int(plain(length)), n) for length in lengths]
     chunks = _cut(x, axis, slice(ends[0])), _cut(x, axis, slice(n - ends[1], n))
-    found = [STATISTICS[mode](chunk, axis=axis, keepdims=True).astype(x.dtype) for chunk in chunks]
-    before, after = (broadcast_to(each, (*x.shape[:axis], width, *x.shape[axis + 1 :])) for each, width in zip(found, pair, strict=True))
+    statistics = [STATISTICS[mode](chunk, axis=axis, keepdims=True).astype(x.dtype) for chunk in chunks]
+    before, after = (
+        broadcast_to(each, (*x.shape[:axis], width, *x.shape[axis + 1 :])) for each, width in zip(statistics, pair, strict=True)
+    )
     return [before, x, after]

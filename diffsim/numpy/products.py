@@ -26,13 +26,13 @@ from diffsim.numpy.shapes.shaping import moveaxis, ravel, reshape
 @outside(np)
 def matmul(x1: Any, x2: Any, out: Any = None) -> Any:
     """Products of matrices, broadcast over leading axes; a vector counts as a row on the left and a column on the right."""
-    found = _matmul(x1, x2)
+    product = _matmul(x1, x2)
     if out is None:
-        return found
+        return product
     (out,) = out if isinstance(out, tuple) else (out,)
-    if out.shape != np.shape(plain(found)):
-        raise ValueError(f"out of matmul has the shape {out.shape}, expected {np.shape(plain(found))}")
-    out[...] = found
+    if out.shape != np.shape(plain(product)):
+        raise ValueError(f"out of matmul has the shape {out.shape}, expected {np.shape(plain(product))}")
+    out[...] = product
     return out
 
 
@@ -140,7 +140,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 def einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
     """Sums of products by Einstein's convention, with `...`, repeated letters and an implicit result, as in NumPy.
 
-    What only moves the entries of one operand is a view of it, which can be assigned to. Axes may be named by numbers as well:
+    A result that only moves the entries of one operand is a view of it, which can be assigned to. Axes may be named by numbers as well:
     `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
     """
     if not isinstance(subscripts, str):
@@ -164,10 +164,10 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
         chosen = [terms[i] for i in pair]
         terms = [t for i, t in enumerate(terms) if i not in pair]
         later = set(output).union(*(t for t, _ in terms))
-        found = chosen[0]
+        product = chosen[0]
         for k, other in enumerate(chosen[1:], 2):
-            found = _pair(found, other, later.union(*(t for t, _ in chosen[k:])))
-        terms.append(found)
+            product = _pair(product, other, later.union(*(t for t, _ in chosen[k:])))
+        terms.append(product)
     letters, value = _summed(*terms[0], set(output))
     missing = [x for x in output if x not in letters]
     if missing:
@@ -200,7 +200,7 @@ def _moved(x: Array, letters: str, output: str) -> Any:
 
 
 def _order_of(subscripts: str, values: list[Any], optimize: Any) -> Axes:
-    """The order of the axes in memory of what NumPy gives: it gives that for short axes as well."""
+    """The order of the axes in memory of NumPy's result, which is the same for short axes."""
     small = [snapshot(laid_out(v)[tuple(slice(0, 2) for _ in v.shape)]) for v in values]
     with np.errstate(all="ignore"):
         return axes_in_memory(np.einsum(subscripts, *small, optimize=optimize))
@@ -257,8 +257,8 @@ def _summed(letters: str, value: Any, needed: set[str]) -> tuple[str, Any]:
     axes = tuple(k for k, c in enumerate(letters) if c not in needed)
     if not axes:
         return letters, value
-    found = st.add_up(value, axis=axes, keepdims=False)
-    return "".join(c for c in letters if c in needed), found if found.dtype == value.dtype else st.astype(found, dtype=value.dtype)
+    total = st.add_up(value, axis=axes, keepdims=False)
+    return "".join(c for c in letters if c in needed), total if total.dtype == value.dtype else st.astype(total, dtype=value.dtype)
 
 
 def _pair(first: tuple[str, Any], second: tuple[str, Any], needed: set[str]) -> tuple[str, Any]:

@@ -22,15 +22,15 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     """`num` evenly spaced numbers from `start` to `stop`, differentiable in both."""
     num, first, last = operator.index(num), value_of(start), value_of(stop)
     count = num - 1 if endpoint else num
-    made = np.result_type(*(plain(v) for v in (start, stop)), float(num))
-    places = np.arange(num, dtype=made.type(0).real.dtype).reshape((-1,) + (1,) * builtins.max(first.ndim, last.ndim))
+    kind = np.result_type(*(plain(v) for v in (start, stop)), float(num))
+    places = np.arange(num, dtype=kind.type(0).real.dtype).reshape((-1,) + (1,) * builtins.max(first.ndim, last.ndim))
     if is_plain(first, last):
         out = wrap(np.linspace(first, last, num, endpoint))
     else:
         out = wrap(first + places * ((last - first) / builtins.max(count, 1)))
         if endpoint and num > 1:
             out = where(places == count, wrap(last), out)
-        out = wrap(st.astype(core(out), dtype=made))
+        out = wrap(st.astype(core(out), dtype=kind))
     if dtype is not None:
         out = astype(floor(out) if np.dtype(dtype).kind in "iu" and out.dtype.kind == "f" else out, dtype)  # down, as NumPy's
     out = moveaxis(out, 0, axis)
@@ -49,10 +49,10 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 @outside(np)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """`num` numbers of equal ratio from `start` to `stop`, of one sign."""
-    made = np.result_type(*(value_of(v).dtype for v in (start, stop)), float, dtype or float)
-    first, last = (wrap(st.astype(value_of(v), dtype=made)) for v in (start, stop))
+    kind = np.result_type(*(value_of(v).dtype for v in (start, stop)), float, dtype or float)
+    first, last = (wrap(st.astype(value_of(v), dtype=kind)) for v in (start, stop))
     sign = np.sign(plain(first))
-    if not np.all(sign) or np.any(made.kind == "f" and sign != np.sign(plain(last))):
+    if not np.all(sign) or np.any(kind.kind == "f" and sign != np.sign(plain(last))):
         raise ValueError("geomspace goes from one number to another of its sign, neither of them zero")
     first, last = first / sign, last / sign  # a complex start is turned onto the real axis, where its logarithm is exact
     out = power(10.0, linspace(log10(first), log10(last), num, endpoint))

@@ -97,9 +97,9 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
     if initial is not None:
         last = broadcast_to(initial, (*rows.shape[:-1], 1))
         rows = core(concatenate([wrap(rows), last], -1))
-    found = rd.pick(rows, rd.winners(rows, largest=largest), -1)
-    found = _as_reduced(st.reshape(found, shape=full_shape if keepdims else tuple(rows.shape[:-1])), value, axis)
-    return wrap(found if keepdims else as_number(found))
+    picked = rd.pick(rows, rd.winners(rows, largest=largest), -1)
+    picked = _as_reduced(st.reshape(picked, shape=full_shape if keepdims else tuple(rows.shape[:-1])), value, axis)
+    return wrap(picked if keepdims else as_number(picked))
 
 
 @outside(np)
@@ -144,8 +144,8 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False,
     """Arithmetic mean over axes; half-precision numbers are added up in single precision."""
     half = dtype is None and value_of(a).dtype == np.float16
     x = _floating(a, np.float32 if half else dtype)
-    found = _mean(x, axis, keepdims, where)
-    return wrap(_in(core(found), np.float16)) if half else found
+    result = _mean(x, axis, keepdims, where)
+    return wrap(_in(core(result), np.float16)) if half else result
 
 
 def _mean(x: Any, axis: Any, keepdims: bool, where: Any) -> Any:
@@ -154,8 +154,8 @@ def _mean(x: Any, axis: Any, keepdims: bool, where: Any) -> Any:
 
 def _divided(total: Any, count: Any, dtype: Any) -> Any:
     """A sum over a count, in a type, laid out in memory as the sum."""
-    found = wrap(_in(core(total / count), dtype))
-    return as_copied(found, total) if shape(count) else found
+    quotient = wrap(_in(core(total / count), dtype))
+    return as_copied(quotient, total) if shape(count) else quotient
 
 
 @outside(np)
@@ -163,21 +163,21 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     """Weighted mean over axes; with `returned` also the sum of the weights."""
     a = asarray(a)
     if weights is None:
-        found = mean(a, axis, keepdims=keepdims)
+        result = mean(a, axis, keepdims=keepdims)
         total: Any = float(_count(a, axis, keepdims, None))
     else:
         weights = asarray(weights)
         spread = _spread_weights(weights, a.shape, axis)
         dtype = np.result_type(a.dtype, weights.dtype, *([] if a.dtype.kind in "fc" else [float]))
         total = sum(spread, axis, dtype, keepdims=keepdims)
-        found = sum(ew.multiply(a, spread), axis, keepdims=keepdims) / total
+        result = sum(ew.multiply(a, spread), axis, keepdims=keepdims) / total
     if not returned:
-        return found
-    return found, total if shape(total) == shape(found) else broadcast_to(total, shape(found))
+        return result
+    return result, total if shape(total) == shape(result) else broadcast_to(total, shape(result))
 
 
 def _spread_weights(weights: Any, lengths: tuple[int, ...], axis: Any) -> Any:
-    """Weights in the shape of what is averaged, given in that shape or along the axes alone."""
+    """Weights in the shape of the averaged array, given in that shape or along the axes alone."""
     if weights.shape == lengths:
         return weights
     axes = axes_of(axis, len(lengths))
@@ -201,7 +201,7 @@ def var(
 
 
 def _variance(a: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, where: Any, in_place: bool = False) -> Any:
-    """The variance; `in_place`: NumPy writes what is to be squared into the memory of `a`."""
+    """The variance; `in_place`: NumPy writes the deviations into the memory of `a`."""
     if dtype is not None and np.dtype(dtype).kind not in "fc":
         raise DerivativeError(f"dtype = {np.dtype(dtype)} of a variance, expected a floating-point type; convert the result")
     real = value_of(a).dtype.kind != "c"
@@ -287,12 +287,12 @@ def _without_nan(extremum: Any, a: Any, axis: Any, keepdims: bool, initial: floa
     none = np.isnan(plain(a))
     if not none.any():
         return extremum(a, axis, keepdims=keepdims)
-    found = extremum(a, axis, keepdims=keepdims, initial=initial, where=~none)
-    return ew.either(all(none, axis, keepdims=keepdims), np.nan, found)
+    extreme = extremum(a, axis, keepdims=keepdims, initial=initial, where=~none)
+    return ew.either(all(none, axis, keepdims=keepdims), np.nan, extreme)
 
 
 def _logsumexp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """What NumPy refuses of a sum of floating-point numbers, `logsumexp` refuses."""
+    """Refuse for `logsumexp` the arguments that NumPy refuses for a sum of floating-point numbers."""
     a = np.asarray(a)
     return np.sum(np.log(np.exp(a.astype(float) if a.dtype.kind in "iub" else a)), axis, keepdims=keepdims)
 
@@ -305,8 +305,8 @@ def logsumexp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     top = np.where(np.isfinite(top), top, 0.0)
     total = sum(ew.exp(a - top), axis, keepdims=True)
     none = total == 0
-    found = ew.where(none, -np.inf, ew.log(ew.where(none, 1.0, total)) + top)
-    return found if keepdims else sum(found, axis)
+    result = ew.where(none, -np.inf, ew.log(ew.where(none, 1.0, total)) + top)
+    return result if keepdims else sum(result, axis)
 
 
 ew.add.reduction, ew.multiply.reduction = sum, prod

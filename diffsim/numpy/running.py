@@ -122,7 +122,7 @@ def _running_extremum(a: Any, axis: int | None, largest: bool) -> Any:
 
 
 def _running(a: Any, axis: int | None = None) -> Any:
-    """What NumPy refuses of a running sum, a running extremum refuses."""
+    """Refuse for a running extremum the arguments that NumPy refuses for a running sum."""
     return np.cumsum(a, axis).astype(np.asarray(a).dtype)
 
 
@@ -144,7 +144,7 @@ ew.add.running, ew.multiply.running, ew.maximum.running, ew.minimum.running = cu
 
 
 def _one_more(x: Any, lengths: Sequence[int], axis: int) -> list[Any]:
-    """What is put before or after an array along an axis: a number stands for one slice of it."""
+    """An array to put before or after another along an axis: a number stands for one slice of it."""
     if x is None:
         return []
     return [asarray(x) if ndim(x) else broadcast_to(x, (*lengths[:axis], 1, *lengths[axis + 1 :]))]
@@ -195,8 +195,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
     if len(spacings) != len(axes) or edge_order not in (1, 2):
         raise ValueError(f"gradient along {len(axes)} axes got {len(varargs)} spacings and edge_order = {edge_order}, expected 1 or 2")
-    found = tuple(_gradient(f, k, h, edge_order) for k, h in zip(axes, spacings, strict=True))
-    return found[0] if len(found) == 1 else found
+    slopes = tuple(_gradient(f, k, h, edge_order) for k, h in zip(axes, spacings, strict=True))
+    return slopes[0] if len(slopes) == 1 else slopes
 
 
 def _gradient(f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
@@ -222,11 +222,11 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     p = asarray(p)
     turned = np.unwrap(plain(p), None if discont is None else plain(discont), axis, period=plain(period))
     added = turned - plain(p)
-    found = as_copied((p if p.dtype == turned.dtype else wrap(st.astype(core(p), dtype=turned.dtype))) + added, p)
+    unwrapped = as_copied((p if p.dtype == turned.dtype else wrap(st.astype(core(p), dtype=turned.dtype))) + added, p)
     if not isinstance(core(period), Tracer):
-        return found
+        return unwrapped
     counts = np.rint(added / plain(period))
-    return found + counts * (period - plain(period))
+    return unwrapped + counts * (period - plain(period))
 
 
 @outside(np)

@@ -47,12 +47,12 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any
     sloped = inside & np.isfinite(steps) & (steps > 0) & (np.isfinite(rises) | (~at_node & (values[after] != values[before])))
     slope = where(sloped, (fp[after] - fp[before]) / where(sloped, xp[after] - xp[before], 1.0), 0.0)
     moved = where(sloped | (np.isnan(places) & (nodes.size > 1)), x - xp[origin], 0.0)
-    found = fp[origin] + slope * moved
+    result = fp[origin] + slope * moved
     lost = np.isnan(np.interp(places, nodes, values))  # between infinities that do not agree
-    found = where(lost, np.nan, found) if lost.any() else found
-    found = found if left is None else where(places < nodes[0], left, found)
-    found = found if right is None else where(places > nodes[-1], right, found)
-    return found if x.ndim else found[()]
+    result = where(lost, np.nan, result) if lost.any() else result
+    result = result if left is None else where(places < nodes[0], left, result)
+    result = result if right is None else where(places > nodes[-1], right, result)
+    return result if x.ndim else result[()]
 
 
 @outside(np)

@@ -1,4 +1,4 @@
-"""Sorting, and what sorted entries tell."""
+"""Sorting, and functions of sorted entries."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     """Distinct entries in increasing order; the first of equal ones has the derivative."""
     _, first, *more = np.unique(plain(ar), return_index=True, return_inverse=True, return_counts=True)
     wanted = zip((return_index, return_inverse, return_counts), (first, *more), strict=True)
-    out = [take(ar, first), *(wrap(found) for asked, found in wanted if asked)]
+    out = [take(ar, first), *(wrap(part) for asked, part in wanted if asked)]
     return tuple(out) if len(out) > 1 else out[0]
 
 
 @outside(np)
 def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
     """Quantiles, interpolated linearly between sorted entries; NaN among entries makes them NaN."""
-    alike = lambda found: as_copied(found, q) if len(shape(q)) > 1 and shape(found) == shape(q) else in_rows(found)  # noqa: E731
+    alike = lambda result: as_copied(result, q) if len(shape(q)) > 1 and shape(result) == shape(q) else in_rows(result)  # noqa: E731
     return _quantile(a, q, axis, method, keepdims, alike)
 
 
@@ -67,12 +67,12 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, laid: Call
     low = np.floor(plain(spot)).astype(int)
     share = spot - low.astype(plain(spot).dtype)
     below, above = ordered[..., low], ordered[..., np.minimum(low + 1, n - 1)]
-    found = where(plain(share) == 0, below, below * (1.0 - share) + above * share)  # an infinite entry above does not count
+    result = where(plain(share) == 0, below, below * (1.0 - share) + above * share)  # an infinite entry above does not count
     lost = np.isnan(plain(ordered)[..., -1])
-    found = where(lost.reshape(lost.shape + (1,) * low.ndim), np.nan, found) if lost.any() else found
-    found = moveaxis(found, tuple(range(-low.ndim, 0)), tuple(range(low.ndim))) if low.ndim else found
-    found = laid(found)
-    return reshape(found, (*low.shape, *full)) if keepdims else wrap(as_number(core(found)))
+    result = where(lost.reshape(lost.shape + (1,) * low.ndim), np.nan, result) if lost.any() else result
+    result = moveaxis(result, tuple(range(-low.ndim, 0)), tuple(range(low.ndim))) if low.ndim else result
+    result = laid(result)
+    return reshape(result, (*low.shape, *full)) if keepdims else wrap(as_number(core(result)))
 
 
 @outside(np)
@@ -89,4 +89,4 @@ def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     axes_of(axis, len(shape(a)))  # unlike a sum, it refuses an axis of a number
     if 0 in shape(a):
         return mean(a, axis, keepdims=keepdims)  # NaN, or no entries
-    return _quantile(a, 0.5, axis, "linear", keepdims, lambda found: found)
+    return _quantile(a, 0.5, axis, "linear", keepdims, lambda result: result)

@@ -33,8 +33,8 @@ def cov(
     dtype: Any = None,
 ) -> Any:
     """Covariances of rows, or columns; differentiable in the data and in `aweights`."""
-    given = [m] if y is None else [m, y]
-    kind = np.result_type(*(value_of(x).dtype for x in given), float) if dtype is None else np.dtype(dtype)
+    variables = [m] if y is None else [m, y]
+    kind = np.result_type(*(value_of(x).dtype for x in variables), float) if dtype is None else np.dtype(dtype)
     x = array(m, kind, ndmin=2)
     x = x.T if not rowvar and ndim(m) != 1 else x
     if x.shape[0] == 0:
@@ -53,9 +53,9 @@ def cov(
         np.cov(plain(m), None if y is None else plain(y), rowvar, bias, ddof, *_plain(fweights, aweights))  # warns as NumPy does
         below = 0.0
     apart = x - mean[:, None]
-    found = dot(apart, conj((apart if w is None else apart * w).T))
+    products = dot(apart, conj((apart if w is None else apart * w).T))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return squeeze(found * (1 / astype(asarray(below), found.real.dtype)))
+        return squeeze(products * (1 / astype(asarray(below), products.real.dtype)))
 
 
 def _plain(*values: Any) -> list[Any]:
@@ -65,14 +65,14 @@ def _plain(*values: Any) -> list[Any]:
 @outside(np)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """Correlations of rows, or columns, between -1 and 1."""
-    found = cov(x, y, rowvar, dtype=dtype)
-    if not found.ndim:
-        return found / found
-    deviation = sqrt(real(diag(found)))
-    found = found / deviation[:, None] / deviation[None, :]
-    if not is_complex(found):
-        return clip(found, -1, 1)
-    return clip(real(found), -1, 1) + 1j * clip(imag(found), -1, 1)
+    covariance = cov(x, y, rowvar, dtype=dtype)
+    if not covariance.ndim:
+        return covariance / covariance
+    deviation = sqrt(real(diag(covariance)))
+    covariance = covariance / deviation[:, None] / deviation[None, :]
+    if not is_complex(covariance):
+        return clip(covariance, -1, 1)
+    return clip(real(covariance), -1, 1) + 1j * clip(imag(covariance), -1, 1)
 
 
 @outside(np)

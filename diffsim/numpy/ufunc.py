@@ -24,12 +24,12 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
 
     Args:
         name: NumPy's.
-        primitive: what it does inside a derivative; by default that of the same name.
+        primitive: the operation inside a derivative; by default that of the same name.
 
     Attributes:
         nin: number of arguments.
-        reduction: what `reduce` does, if anything.
-        running: what `accumulate` does, if anything.
+        reduction: the operation of `reduce`, if any.
+        running: the operation of `accumulate`, if any.
     """
 
     def __init__(self, name: str, primitive: Primitive | None = None) -> None:
@@ -98,9 +98,9 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
         if np.dtype(dtype) == object:
             raise DerivativeError(f"{self.__name__} inside of a derivative takes no dtype=object, expected a type of numbers; leave it out")
         values = [value_of(a) for a in args]
-        given = tuple(type(a) if type(a) in (int, float, complex) else v.dtype for a, v in zip(args, values, strict=True))
+        kinds = tuple(type(a) if type(a) in (int, float, complex) else v.dtype for a, v in zip(args, values, strict=True))
         signature = (*(None,) * self.nin, np.dtype(dtype))
-        types = self._numpy.resolve_dtypes((*given, None), signature=signature, casting=options.get("casting", "same_kind"))
+        types = self._numpy.resolve_dtypes((*kinds, None), signature=signature, casting=options.get("casting", "same_kind"))
         value = self._primitive(*(_of_type(v, t) for v, t in zip(values, types, strict=False)))
         return _of_type(value, types[-1])
 
@@ -109,10 +109,10 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
         """The function of every pair of entries."""
         forms = self._rehearsed("outer", a, b)
         x, y = value_of(a), value_of(b)
-        found = self(wrap(reshape(x, shape=(*x.shape, *(1,) * y.ndim))), b)
+        result = self(wrap(reshape(x, shape=(*x.shape, *(1,) * y.ndim))), b)
         if forms is not None:
-            require_alike(f"numpy.{self.__name__}.outer", (found.shape, found.dtype), forms)
-        return found
+            require_alike(f"numpy.{self.__name__}.outer", (result.shape, result.dtype), forms)
+        return result
 
     @refusing("reduce() of a universal function")
     def reduce(self, array: Any, axis: Any = 0, *further: Any, **options: Any) -> Any:
@@ -187,14 +187,14 @@ class ufunc:  # noqa: N801 -- NumPy's name for it
             a.add_at(indices, value if self.__name__ == "add" else -value)
 
     def _rehearsed(self, method: str, *args: Any, **options: Any) -> Any:
-        """What NumPy's method gives or raises: see `rehearse`."""
+        """The result or the error of NumPy's method: see `rehearse`."""
         if local.depth:
             return rehearse(f"numpy.{self.__name__}.{method}", getattr(self._numpy, method), args, options)
         return None
 
 
 def _is_constant(x: Any) -> bool:
-    """Whether what is computed from `x` has no derivative: it is not differentiated, or of whole numbers."""
+    """True if results computed from `x` have no derivative: `x` is not differentiated, or of whole numbers."""
     value = value_of(x)
     return not isinstance(value, Tracer) or value.dtype.kind in "biu"
 

@@ -60,12 +60,12 @@ class Point:
 
 def journaled(journal: Journal | None, x: npt.NDArray[np.float64], context: bytes, compute: Callable[[], Evaluation]) -> Evaluation:
     """The evaluation at x: from the journal if it has records left, else computed and recorded."""
-    found = None if journal is None else journal.recall(x, context)
-    if found is None:
-        found = compute()
+    evaluation = None if journal is None else journal.recall(x, context)
+    if evaluation is None:
+        evaluation = compute()
         if journal is not None:
-            journal.record(x, found, context)
-    return found
+            journal.record(x, evaluation, context)
+    return evaluation
 
 
 class BatchOrder(Protocol):
@@ -135,15 +135,15 @@ class Evaluator:
             NonFiniteError: It is not finite.
         """
         place, direction = np.array(x, dtype=np.float64), np.array(v, dtype=np.float64)
-        found = self._journaled(direction, place.tobytes(), lambda: self._multiply(place, direction, hessian))
+        evaluation = self._journaled(direction, place.tobytes(), lambda: self._multiply(place, direction, hessian))
         self.products += 1
-        return found.gradient
+        return evaluation.gradient
 
     def _journaled(self, x: npt.NDArray[np.float64], context: bytes, compute: Callable[[], Evaluation]) -> Evaluation:
         """As the function of this name, with its seconds counted."""
-        found = journaled(self._journal, x, context, compute)
-        self.seconds += found.seconds
-        return found
+        evaluation = journaled(self._journal, x, context, compute)
+        self.seconds += evaluation.seconds
+        return evaluation
 
     def _multiply(self, x: npt.NDArray[np.float64], v: npt.NDArray[np.float64], hessian: Callable[[Array], Any]) -> Evaluation:
         start = perf_counter()
@@ -178,14 +178,14 @@ class Evaluator:
             raise ShapeError(f"gradient: expected the shape of x, {x.shape}, got {gradient.shape}; return one entry for each unknown")
         bad = int(np.count_nonzero(~np.isfinite(gradient)))
         if not np.isfinite(value) or bad:
-            found = f"value {value:g} and {bad} of {gradient.size} gradient entries not finite"
-            raise self._not_finite("a finite value and gradient", found)
+            reason = f"value {value:g} and {bad} of {gradient.size} gradient entries not finite"
+            raise self._not_finite("a finite value and gradient", reason)
         return Evaluation(value, gradient, seconds)
 
-    def _not_finite(self, expected: str, found: str) -> NonFiniteError:
+    def _not_finite(self, expected: str, values: str) -> NonFiniteError:
         under_way = 0 if self.accepted is None else self.iteration + 1
         return NonFiniteError(
-            f"iteration {under_way}, evaluation {self.evaluations + 1}: expected {expected}, got {found}; set bounds, choose a "
+            f"iteration {under_way}, evaluation {self.evaluations + 1}: expected {expected}, got {values}; set bounds, choose a "
             "smaller scale of the unknowns for shorter steps, or go on from the error's last_good",
             under_way,
             None if self.accepted is None else self.accepted.x.copy(),
@@ -204,7 +204,7 @@ class Scaled(Evaluator):
         self._evaluate_there, self._exponent = evaluate, exponent
 
     def __call__(self, x: Array) -> Point:
-        """The scaled evaluation at x. What would overflow is as large as a number may be."""
+        """The scaled evaluation at x. Numbers that would overflow are the largest that there are."""
         point = self._evaluate_there(x)
         return Point(point.x, float(self._divided(np.float64(point.value))), self._divided(point.gradient))
 

@@ -18,7 +18,7 @@ from diffsim.typing import Array
 F64: TypeAlias = npt.NDArray[np.float64]
 
 DECREASE = 1e-4
-"""A step is accepted if the value falls by this part of what the slope promises (Armijo)."""
+"""A step is accepted if the value falls by this part of the fall by the slope (Armijo)."""
 TRIALS = 12
 """Trial points on one direction."""
 STAGNATION = 0.5
@@ -111,11 +111,11 @@ class GaussNewton:
         target = np.zeros_like(point.x)
         self._promise = math.inf
         while True:
-            found = self._solve(evaluate, point, free, target, forcing)
-            new = self._search(evaluate, point, box, found.step)
+            solution = self._solve(evaluate, point, free, target, forcing)
+            new = self._search(evaluate, point, box, solution.step)
             if new is not None:
-                return new, found.residual
-            full = point.x + found.step
+                return new, solution.residual
+            full = point.x + solution.step
             blocked = free & ((full < box.lower) | (full > box.upper))
             if not blocked.any():
                 break

@@ -47,8 +47,8 @@ class Journal:
     the same from the same inputs then stands, bit for bit, where it stood. Each record holds a digest of its x, so a run that goes
     another way (another x0, method, SciPy, BLAS or number of BLAS threads) is found out at the first evaluation that differs.
 
-    What survives: a record is handed to the operating system and fsync'ed before the optimiser sees its value, so neither `kill -9` nor
-    a power cut loses an evaluation that was recorded. Each record has its length and a checksum; what follows the last whole record is
+    Survival: a record is handed to the operating system and fsync'ed before the optimiser sees its value, so neither `kill -9` nor
+    a power cut loses an evaluation that was recorded. Each record has its length and a checksum; bytes after the last whole record are
     dropped when the next one is written. Records are read one at a time, so memory holds one gradient. On disk a record takes 64 bytes
     and 8 more for each unknown.
 
@@ -57,7 +57,7 @@ class Journal:
     Args:
         path: The file; made if it is not there. Its folder must exist.
         fingerprint: All settings that decide the objective's values (a canonical text of them, or a digest); another one is refused.
-            Leave out what may change on resuming, such as the number of iterations.
+            Leave out settings that may change on resuming, such as the number of iterations.
 
     Raises:
         JournalError: The file is not a journal, or has another fingerprint. It is not changed.
@@ -95,9 +95,9 @@ class Journal:
             self.path.touch()
             self._file = self.path.open("r+b")
         try:
-            found = self._file.read(len(header))
-            self._check_header(found, header)
-            if len(found) < len(header):  # new, or killed while it was made
+            start = self._file.read(len(header))
+            self._check_header(start, header)
+            if len(start) < len(header):  # new, or killed while it was made
                 self._file.seek(0)
                 with self._writing(len(header)):
                     self._file.write(header)
@@ -130,7 +130,7 @@ class Journal:
 
         Args:
             x: Where the optimiser asks for it.
-            context: What else the evaluation depends on, such as the parts of a batch.
+            context: Further dependences of the evaluation, such as the parts of a batch.
 
         Raises:
             JournalError: The next record is of another x.
@@ -193,11 +193,11 @@ class Journal:
             return None
         return number, digest, Evaluation(value, body.astype(np.float64, copy=False), seconds)
 
-    def _check_header(self, found: bytes, header: bytes) -> None:
+    def _check_header(self, start: bytes, header: bytes) -> None:
         magic = len(_MAGIC)
-        if found[:magic] != header[: min(magic, len(found))]:
+        if start[:magic] != header[: min(magic, len(start))]:
             raise JournalError(f"{self.path}: expected a journal or an empty file, got something else; name another file")
-        if found != header[: len(found)]:
+        if start != header[: len(start)]:
             raise JournalError(
                 f"{self.path}: expected a journal of these settings, got one written under other settings (the fingerprints differ); "
                 "restore the settings to resume, or name another file to start anew"

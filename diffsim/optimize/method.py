@@ -72,7 +72,7 @@ class Box:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are no bounds."""
+        """True if there are no bounds."""
         return bool(np.all(self.lower == -np.inf) and np.all(self.upper == np.inf))
 
     def open_gradient(self, point: Point) -> npt.NDArray[np.float64]:
@@ -123,7 +123,7 @@ class Method(Protocol):
     """A minimisation method.
 
     It evaluates by `evaluate` alone, takes products with a Hessian by `evaluate.product`, calls `accept(x)` once after each iteration
-    (`StopIteration` from it means stop), and depends on nothing but what it is given: the same evaluations must lead to the same x, or a
+    (`StopIteration` from it means stop), and depends on its arguments alone: the same evaluations must lead to the same x, or a
     journal cannot be resumed. One that takes batches has them as `batches`.
     """
 

@@ -116,7 +116,7 @@ def minimise(
         NonFiniteError: A value or gradient is not finite; has the last good x. A DivergenceError.
         JournalError: The journal's evaluations are not those of this run.
         ShapeError: x0, bounds or gradient do not fit.
-        ParameterError: Any other argument outside what it may be, or an objective whose value or gradient at the start is so small that
+        ParameterError: Any other argument outside its domain, or an objective whose value or gradient at the start is so small that
             f64 lacks digits for it.
 
     Example:

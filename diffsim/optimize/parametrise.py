@@ -25,7 +25,7 @@ F64 = npt.NDArray[numpy.float64]
 
 
 class Unknown(Protocol):
-    """One unknown field as a flat f64 vector: what `Stacked` and a scene need of it.
+    """One unknown field as a flat f64 vector: its interface for `Stacked` and scenes.
 
     Example:
         See `Stacked`.
@@ -208,7 +208,7 @@ class Parametrisation:
         return field
 
     def from_field(self, field: Array) -> F64:
-        """The theta of a field; what the field holds in cells that are not free is ignored.
+        """The theta of a field; values in cells that are not free are ignored.
 
         Raises:
             ShapeError: The field has not `shape`.

@@ -1,4 +1,4 @@
-"""What is known of the unknowns after there are records: the Gaussian approximation at the answer."""
+"""The knowledge of the unknowns after the records: the Gaussian approximation at the answer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def posterior(hessian: Any, prior: Prior, rank: int = 50, seed: int = 0, callbac
 
     The posterior precision is H + (L Lᵀ)⁻¹. Records usually tell about few directions, so few eigenvalues of Lᵀ H L are not far below 1.
     These are found by a randomised range finder and a projection, which take 2 (rank + 10) products with H. The standard deviations that
-    result are too large by what the other eigenpairs would take off: choose the rank such that the last eigenvalue is well below 1.
+    result are too large by the reductions of the other eigenpairs: choose the rank such that the last eigenvalue is well below 1.
 
     Args:
         hessian: H, an object with products `H @ v`, symmetric and positive semidefinite: the Gauss-Newton Hessian of the misfit at the
@@ -119,9 +119,9 @@ def posterior(hessian: Any, prior: Prior, rank: int = 50, seed: int = 0, callbac
     else:
         basis = np.linalg.qr(products(np.random.default_rng(seed).standard_normal((prior.inner, many))))[0]
     projected = basis.T @ products(basis)
-    found, rotation = np.linalg.eigh(0.5 * (projected + projected.T))
-    kept = np.argsort(found)[::-1][:rank]
-    eigenvalues, vectors = np.maximum(found[kept], 0.0), basis @ rotation[:, kept]
+    values, rotation = np.linalg.eigh(0.5 * (projected + projected.T))
+    kept = np.argsort(values)[::-1][:rank]
+    eigenvalues, vectors = np.maximum(values[kept], 0.0), basis @ rotation[:, kept]
     directions = np.column_stack([prior.root(vector) for vector in vectors.T])
     before = prior.variance()
     after = before - directions**2 @ (eigenvalues / (1 + eigenvalues))

@@ -1,4 +1,4 @@
-"""What is known of fields before there are records, as Gaussian distributions: the priors of `posterior`."""
+"""Knowledge of fields before the records, as Gaussian distributions: the priors of `posterior`."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Regions:
 
     Raises:
         ShapeError: An argument does not broadcast.
-        ParameterError: Labels are not integers, skip a number, or are below -1; and what `Parametrisation` refuses.
+        ParameterError: Labels are not integers, skip a number, or are below -1; and the errors of `Parametrisation`.
 
     Example:
         import numpy as np

@@ -28,7 +28,7 @@ class Transform(Protocol):
     """The reference where the user gives none; a number, or one for each free cell."""
 
     boxed: bool
-    """Whether the bounds on values become bounds on z (otherwise the map itself keeps them)."""
+    """True if the bounds on values become bounds on z (otherwise the map itself keeps them)."""
 
     def check(self, reference: F64) -> None:
         """Raise ParameterError where `reference` has no z."""

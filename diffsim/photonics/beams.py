@@ -112,7 +112,7 @@ def mode_source(equation: Maxwell, axis: str, at: float, mode: Mode, signal: npt
         equation: on a uniform grid of two axes.
         axis: of the waveguide.
         at: of the line of currents along the axis.
-        mode: what is sent.
+        mode: the mode to send.
         signal: at the middle of each step, such as of `gaussian_pulse`.
 
     Returns:

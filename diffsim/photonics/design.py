@@ -30,7 +30,7 @@ def projected(density: Any, radius: float, steepness: float, threshold: float = 
 
         (tanh(β η) + tanh(β (ρ̃ - η))) / (tanh(β η) + tanh(β (1 - η)))
 
-    ρ̃ is the density after a Gaussian filter, which removes what is smaller than its radius. A search begins with a small steepness β and
+    ρ̃ is the density after a Gaussian filter, which removes parts smaller than its radius. A search begins with a small steepness β and
     raises it in stages, at last beyond 30: then nearly all cells are 0 or 1.
 
     Args:
@@ -72,7 +72,7 @@ class Density:
 
         field = lower + (upper - lower) projected(ρ, radius, steepness),   field = reference elsewhere
 
-    The filter goes over all cells, and takes those that are not free as the reference has them. So what is designed joins what is there.
+    The filter goes over all cells, and takes those that are not free as the reference has them. So the design joins the structures there.
 
     Args:
         shape: of the field.
@@ -81,8 +81,8 @@ class Density:
         reference: the field of cells that are not free, and where the search begins: its densities are those at the start.
         lower (field): the value where the density is 0.
         upper (field): the value where it is 1.
-        radius (cells): standard deviation of the filter. Good: the width of the thinnest bar or gap that may be; `feature_size` says what
-            came out.
+        radius (cells): standard deviation of the filter. Good: the width of the thinnest bar or gap that may be; `feature_size` measures
+            the result.
         steepness: of the projection, in a scene that of the first stage; 2 is nearly none, and 32 nearly binary. Infinite: each value is
             `lower` or `upper`, and the derivative is 0.
         binary: whether a scene ends with each value `lower` or `upper`, whichever is nearer. That is judged and shown.
@@ -191,7 +191,8 @@ class Density:
 def feature_size(solid: npt.NDArray[np.bool_], within: npt.NDArray[np.bool_] | None = None) -> int:
     """The size of the smallest feature of a binary design, in cells: of a bar, and of a gap alike.
 
-    It is the largest diameter of a disc with which an opening leaves both materials as they are, but for corners: what it takes of a right
+    It is the largest diameter of a disc with which an opening leaves both materials as they are, but for corners: the parts that it takes
+        of a right
     angle, and steps of a cell, count as no features.
 
     Args:

@@ -23,7 +23,7 @@ class Mode:
         frequency: ω / 2π.
         wave_number: β.
         electric: E across the waveguide's axis, a value for each cell across it, where E lies.
-        magnetic: what H has at the same places, in the mean over both sides of a plane of E.
+        magnetic: values of H at the same places, in the mean over both sides of a plane of E.
 
     Example:
         See `slab_mode`.

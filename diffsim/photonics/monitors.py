@@ -40,7 +40,7 @@ class Plane:
 
 
 class Monitors:
-    """Receivers on planes, and what follows from their traces, with derivatives.
+    """Receivers on planes, and quantities of their traces, with derivatives.
 
     Spectra are sums over traces, F(ω) = dt Σ exp(iωtₙ) f(tₙ), with H at its own times, half a step before E. So the powers of two planes
     with a medium without losses between them are equal to round-off, once the field has left. The traces are stored, points times steps:
@@ -90,10 +90,10 @@ class Monitors:
             solution: of a simulation with these receivers.
             plane: its name.
         """
-        found = self.planes[one_of("plane", plane, self.planes)]
+        watched = self.planes[one_of("plane", plane, self.planes)]
         return {
             e: (self._transform(solution.traces, plane, e, e, 0.0), sign * self._transform(solution.traces, plane, e, h, -0.5))
-            for sign, e, h in self._pairs(found)
+            for sign, e, h in self._pairs(watched)
         }
 
     def flux(self, solution: Solution, plane: str) -> Any:
@@ -126,10 +126,10 @@ class Monitors:
 
     def _transform(self, traces: Mapping[str, Any], plane: str, e: str, state: str, late: float) -> Any:
         """The spectrum of a component at the places of a component of E."""
-        wanted, found = len(self.receivers[state]), traces[state].shape[1] if state in traces else 0
-        if found != wanted:
+        wanted, count = len(self.receivers[state]), traces[state].shape[1] if state in traces else 0
+        if count != wanted:
             raise ShapeError(
-                f"a solution with {found} receivers of {state}, expected the {wanted} of these monitors; build the simulation with "
+                f"a solution with {count} receivers of {state}, expected the {wanted} of these monitors; build the simulation with "
                 "receivers=monitors.receivers, and no others of these components"
             )
         values = traces[state][:, self._columns[plane, e, state]]
@@ -166,7 +166,7 @@ def _corner(name: str, given: float | Sequence[float] | None, count: int) -> lis
     """A coordinate for each axis along a plane."""
     if given is None:
         return [-math.inf if name == "low" else math.inf] * count
-    found = [float(given)] if isinstance(given, (int, float)) else [float(each) for each in given]
-    if len(found) != count:
+    corner = [float(given)] if isinstance(given, (int, float)) else [float(each) for each in given]
+    if len(corner) != count:
         raise ShapeError(f"{name} = {given} of a plane, expected {count} coordinates; give one for each axis along it")
-    return found
+    return corner

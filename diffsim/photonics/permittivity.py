@@ -59,7 +59,7 @@ def permittivity(equation: Maxwell, eps: Medium, samples: int = 8) -> dict[str, 
     function = eps if callable(eps) else _lookup(equation, real_array("eps", eps, float))
     centre = (0,) * grid.ndim
     places = {name: field.location or centre for name, field in equation.parameters.items() if name.startswith("eps")}
-    found = {}
+    averaged = {}
     for name, location in places.items():
         middle = [
             grid.coordinates(axis, place).reshape([-1 if axis == each else 1 for each in range(grid.ndim)])
@@ -82,8 +82,8 @@ def permittivity(equation: Maxwell, eps: Medium, samples: int = 8) -> dict[str, 
         along = equation.axes.find(component) if component else -1
         length = (moment**2).sum(axis=0)
         across = moment[along] ** 2 / np.where(length > 0, length, 1.0) if along >= 0 else 0.0
-        found[name] = 1 / (across * inverse + (1 - across) / mean)
-    return found
+        averaged[name] = 1 / (across * inverse + (1 - across) / mean)
+    return averaged
 
 
 def _width(widths: Array, shape: tuple[int, ...]) -> Array:

@@ -1,4 +1,4 @@
-"""A plane wave in a box, outside of which there is only what structures scatter."""
+"""A plane wave in a box, outside of which there are only waves that structures scatter."""
 
 from __future__ import annotations
 
@@ -117,10 +117,10 @@ class _Currents:
 
 def _moved(values: Array, number: int, cells: int, equation: Maxwell) -> Array:
     """Values so many cells further along an axis; 0 beyond a conductor."""
-    found = np.roll(values, -cells, number)
+    moved = np.roll(values, -cells, number)
     if equation.walls[number] != "periodic":
-        found[(slice(None),) * number + (slice(-cells, None) if cells > 0 else slice(0, -cells),)] = 0.0
-    return found
+        moved[(slice(None),) * number + (slice(-cells, None) if cells > 0 else slice(0, -cells),)] = 0.0
+    return moved
 
 
 def _line(wave: Array, cells: int, courant: float) -> Array:
@@ -149,7 +149,7 @@ def _directions(equation: Maxwell, direction: str, component: str | None) -> tup
 
 def _inside(equation: Maxwell, name: str, low: Sequence[float], high: Sequence[float]) -> list[Array]:
     """Along each axis 1 where a component lies in the box."""
-    grid, found = equation.grid, []
+    grid, parts = equation.grid, []
     if len(low) != grid.ndim or len(high) != grid.ndim:
         raise ShapeError(f"corners {low} and {high} of a box, expected {grid.ndim} coordinates each; give one an axis")
     for axis, values in enumerate(nodes(equation, name)):
@@ -161,5 +161,5 @@ def _inside(equation: Maxwell, name: str, low: Sequence[float], high: Sequence[f
                 f"box from {low[axis]:g} to {high[axis]:g} along {equation.axes[axis]}, expected values between {values[0]:g} and "
                 f"{values[-1]:g}; leave a cell free at both sides"
             )
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts

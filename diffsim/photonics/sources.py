@@ -75,10 +75,10 @@ def gaussian_pulse(frequency: float, width: float, dt: float, steps: int, delay:
 
 def signal_of(signal: Any) -> NDArray[Any]:
     """A signal, real or complex, a number for each step."""
-    found = np.asarray(signal)
-    if found.ndim != 1 or not len(found) or found.dtype.kind not in "fciu":
-        raise ShapeError(f"signal of shape {found.shape}, expected (steps,); give a number for each time step")
-    return found
+    numbers = np.asarray(signal)
+    if numbers.ndim != 1 or not len(numbers) or numbers.dtype.kind not in "fciu":
+        raise ShapeError(f"signal of shape {numbers.shape}, expected (steps,); give a number for each time step")
+    return numbers
 
 
 def uniform(equation: Maxwell) -> Maxwell:

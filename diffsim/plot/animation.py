@@ -51,10 +51,10 @@ def animate(
 ) -> Path:
     """Write a film of a run. With a loss, the adjoint field is shown beside the field, at the same times.
 
-    The adjoint field at a step is the gradient of the loss by the state there. It runs backwards, from the records to what they owe to.
+    The adjoint field at a step is the gradient of the loss by the state there. It runs backwards, from the records to their causes.
 
     Args:
-        simulation: what to run. With a loss, the whole gradient is computed, for the inputs in its `wrt`.
+        simulation: the simulation to run. With a loss, the whole gradient is computed, for the inputs in its `wrt`.
         inputs: arrays by name; see `Simulation.run`.
         steps: time steps.
         path: the film. It ends in .mp4, which needs ffmpeg, or .gif. Without an ending: .mp4 where there is ffmpeg, else .gif.
@@ -101,13 +101,13 @@ def animate(
     shown = {state: fields}
     if loss is not None:
         shown[f"adjoint of {state}"] = _adjoints(simulation, inputs, steps, state, every, loss)
-    numbers = sorted(set.intersection(*(set(found) for found in shown.values())))
-    _save(chart, {title: [found[n] for n in numbers] for title, found in shown.items()}, numbers, simulation, unit, target, writer)
+    numbers = sorted(set.intersection(*(set(frames_of) for frames_of in shown.values())))
+    _save(chart, {title: [frames_of[n] for n in numbers] for title, frames_of in shown.items()}, numbers, simulation, unit, target, writer)
     return target
 
 
 def _written(path: Path, rate: int) -> tuple[Path, AbstractMovieWriter]:
-    """The file, and what writes it."""
+    """The file, and its writer."""
     if not path.suffix:
         path = path.with_suffix(".mp4" if FFMpegWriter.isAvailable() else ".gif")
     if path.suffix not in WRITERS:
@@ -118,25 +118,25 @@ def _written(path: Path, rate: int) -> tuple[Path, AbstractMovieWriter]:
 
 
 def _fields(simulation: Simulation, inputs: Mapping[str, npt.ArrayLike], steps: int, state: str, every: int) -> dict[int, Array]:
-    found = {0: np.asarray(initial_states(simulation._compiled, inputs, steps)[state], np.float32)}
+    frames = {0: np.asarray(initial_states(simulation._compiled, inputs, steps)[state], np.float32)}
 
     def watch(done: int, states: Mapping[str, Array]) -> None:
-        found[done] = np.array(states[state], np.float32)
+        frames[done] = np.array(states[state], np.float32)
 
     simulation.run(inputs, steps, every=every, watch=watch)
-    return found
+    return frames
 
 
 def _adjoints(
     simulation: Simulation, inputs: Mapping[str, npt.ArrayLike], steps: int, state: str, every: int, loss: Loss
 ) -> dict[int, Array]:
-    found: dict[int, Array] = {}
+    frames: dict[int, Array] = {}
 
     def watch(step: int, cotangents: Mapping[str, Array]) -> None:
-        found[step] = np.array(cotangents[state], np.float32)
+        frames[step] = np.array(cotangents[state], np.float32)
 
     simulation.value_and_grad(loss, inputs, steps, every=every, watch=watch)
-    return found
+    return frames
 
 
 def _save(
@@ -149,12 +149,12 @@ def _save(
     writer: AbstractMovieWriter,
 ) -> None:
     panels = []
-    for number, (title, found) in enumerate(films.items()):
-        every = np.stack(found)
+    for number, (title, frames) in enumerate(films.items()):
+        every = np.stack(frames)
         signed = bool(every.min() < 0 < every.max())
         colours = diverging(every, quantile=ROBUST) if number or signed else common(title, every)
         scale = value_scale("" if number else unit, np.array([colours.low, colours.high]))
-        panels.append(Panel(title, found[0], colours, scale, title))
+        panels.append(Panel(title, frames[0], colours, scale, title))
     marked = bool(chart.sources or chart.receivers)
     figure, drawn = draw_panels(chart, panels, LEGEND if marked else 0.0)
     handles = [draw_points(chart, view, ax, small=True) for view, ax in drawn]
@@ -168,8 +168,8 @@ def _save(
 
     def update(k: int) -> list[Any]:
         heading.set_text(f"t = {clock.factor * simulation.equation.dt * numbers[k]:.4g} {clock.unit}")
-        for (view, ax), (panel, found) in zip(drawn, places, strict=True):
-            _put(ax, view, panel, found[k])
+        for (view, ax), (panel, frames) in zip(drawn, places, strict=True):
+            _put(ax, view, panel, frames[k])
         return []
 
     FigureCanvasAgg(figure)

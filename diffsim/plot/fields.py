@@ -71,14 +71,14 @@ def field(
         figure.savefig("speed.png")
         assert len(figure.axes) > 1  # two maps and the bar of their colours
     """
-    found, chart = over_grid("values", values, grid, unit), chart_of_grid(grid, units, sources, receivers, at)
+    arrays, chart = over_grid("values", values, grid, unit), chart_of_grid(grid, units, sources, receivers, at)
     drawn = None if mask is None else np.asarray(mask, bool)
     if drawn is not None and drawn.shape != grid.shape:
         raise ShapeError(f"mask has shape {drawn.shape}, expected {grid.shape}, that of the grid; give a truth value for each cell")
-    shown = [array if drawn is None else array[drawn] for array in found.values()]
+    shown = [array if drawn is None else array[drawn] for array in arrays.values()]
     colours, scale = common(name, *shown), value_scale(unit, *shown)
     hidden = None if drawn is None or drawn.all() else ~drawn
-    panels = [Panel(title, array, colours, scale, name, hidden) for title, array in found.items()]
+    panels = [Panel(title, array, colours, scale, name, hidden) for title, array in arrays.items()]
     return with_points(chart, panels, small=False)
 
 
@@ -129,11 +129,11 @@ def gradient(
         figure.savefig("gradient.png")
         assert figure.axes[0].get_ylabel() == "dJ/dkappa (s/m²)"
     """
-    found, chart = over_grid("values", values, grid, unit), chart_of_grid(grid, units, sources, receivers, at)
+    arrays, chart = over_grid("values", values, grid, unit), chart_of_grid(grid, units, sources, receivers, at)
     below = None if over is None else over_grid("over", over, grid)[""]
     label = f"dJ/d{name}" if name else "gradient"
     panels = []
-    for title, array in found.items():
+    for title, array in arrays.items():
         colours = diverging(array, quantile=ROBUST, cmap=GRADIENT)
         panels.append(Panel(title, array, colours, value_scale(unit, np.array([colours.high])), label, below=below))
     return with_points(chart, panels, small=True)

@@ -21,7 +21,7 @@ from diffsim.typing import Array
 PANEL, GATHER = 1.75, 4.6
 """Heights of a panel of one receiver and of a gather, inches."""
 REACH = 0.5
-"""Fraction of the largest value at which the colours of a gather end, so that what is weak is seen too."""
+"""Fraction of the largest value at which the colours of a gather end, so that weak parts are seen too."""
 BROADER = 8
 """Columns of the image for a receiver, so that the smoothing of many times onto one pixel does not smear receivers too."""
 SWING = 0.9
@@ -30,7 +30,7 @@ SWING = 0.9
 Records = npt.ArrayLike | Mapping[str, npt.ArrayLike]
 """Records, shape (times, receivers), or several by title. NaN where there is no sample."""
 GAP = 3.0
-"""A distance of samples of so many times the median of a receiver's distances is a gap."""
+"""A distance of samples of this multiple of the median of a receiver's distances is a gap."""
 
 
 def traces(
@@ -74,8 +74,8 @@ def traces(
         figure.savefig("traces.png")
         assert len(figure.axes) == 6  # five receivers in two columns
     """
-    found = several("values", values, ndim=2)
-    first = next(iter(found.values()))
+    arrays = several("values", values, ndim=2)
+    first = next(iter(arrays.values()))
     times, receivers = times_of(dt, len(first)), first.shape[1]
     if numbers is None:
         numbers = sorted({round(k) for k in np.linspace(0, receivers - 1, min(CLOSE, receivers))})
@@ -87,14 +87,14 @@ def traces(
         )
     noise = np.zeros(first.shape) if deviation is None else _like(deviation, first.shape)
     clock = time_scale(times, time_unit)
-    scale = value_scale(unit, first[:, chosen], *([] if np.isfinite(first[:, chosen]).any() else [v[:, chosen] for v in found.values()]))
+    scale = value_scale(unit, first[:, chosen], *([] if np.isfinite(first[:, chosen]).any() else [v[:, chosen] for v in arrays.values()]))
     columns = 2 if len(chosen) > 1 else 1
     rows = -(-len(chosen) // columns)
     figure = new_figure(rows * PANEL + 0.8)
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
     handles: list[Any] = []
     for ax, k, head in zip(axes.flat, chosen, heads, strict=False):
-        curves = {title: array[:, k] * scale.factor for title, array in found.items()}
+        curves = {title: array[:, k] * scale.factor for title, array in arrays.items()}
         drawn = _draw_curves(ax, times * clock.factor, curves, noise[:, k] * scale.factor)
         handles = drawn if len(drawn) > len(handles) else handles
         dress(ax, grid=True)
@@ -105,7 +105,7 @@ def traces(
     for ax in axes[-1]:
         ax.set_xlabel(plain(clock.label("time")), fontsize=TICK + 1)
     figure.supylabel(plain(scale.label(name)), fontsize=TICK + 1)
-    legend_below(figure, handles if len(found) > 1 else [])
+    legend_below(figure, handles if len(arrays) > 1 else [])
     return figure
 
 
@@ -149,8 +149,8 @@ def gather(
         wiggles = plot.gather(record[:, ::2], dt=0.004, wiggles=True)
         assert len(wiggles.axes[0].lines) == 20
     """
-    found = several("values", values, ndim=2)
-    first = next(iter(found.values()))
+    arrays = several("values", values, ndim=2)
+    first = next(iter(arrays.values()))
     times, receivers = times_of(dt, len(first)), first.shape[1]
     places = np.arange(1.0, receivers + 1) if at is None else np.asarray(real_array("at", at), float)
     if places.shape != (receivers,) or not np.isfinite(places).all():
@@ -161,7 +161,7 @@ def gather(
         raise ShapeError("at: expected receivers at equal distances for an image, got others; set wiggles=True, or leave out at")
     clock, scale = time_scale(times, time_unit), value_scale(unit, np.nan_to_num(first))
     regular, filled = np.linspace(times[0], times[-1], len(times)), {}
-    for title, array in found.items():
+    for title, array in arrays.items():
         filled[title] = _evenly(times, array, regular)
     figure = new_figure(GATHER)
     axes = figure.subplots(1, len(filled), sharex=True, sharey=True, squeeze=False)[0]
@@ -179,11 +179,11 @@ def gather(
 
 
 def _like(values: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
-    found = np.asarray(real_array("deviation", values), float)
+    spread = np.asarray(real_array("deviation", values), float)
     try:
-        return np.broadcast_to(found, shape)
+        return np.broadcast_to(spread, shape)
     except ValueError:
-        raise ShapeError(f"deviation has shape {found.shape}, expected a number or {shape}; give that of the records") from None
+        raise ShapeError(f"deviation has shape {spread.shape}, expected a number or {shape}; give that of the records") from None
 
 
 def _evenly(times: Array, values: Array, regular: Array) -> Array:

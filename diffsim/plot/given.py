@@ -1,4 +1,4 @@
-"""What a user gives to be drawn, as the figures need it."""
+"""Arguments of users for figures, checked and converted."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ Positions = npt.ArrayLike | Mapping[str, npt.ArrayLike]
 
 def several(what: str, values: Any, ndim: int | None = None, meaning: Meaning = ANYTHING) -> dict[str, Array]:
     """One array under an empty title, or arrays by title, all of one shape."""
-    given = values if isinstance(values, Mapping) else {"": values}
-    if not given or not all(isinstance(title, str) for title in given):
+    titled = values if isinstance(values, Mapping) else {"": values}
+    if not titled or not all(isinstance(title, str) for title in titled):
         raise ParameterError(f"{what} = {shown(values)}, expected an array, or arrays by title; write them like {{'observed': d}}")
-    found = {title: np.asarray(real_array(f"{what} {title}".rstrip(), array, meaning=meaning), float) for title, array in given.items()}
-    shape = next(iter(found.values())).shape
-    for title, array in found.items():
+    arrays = {title: np.asarray(real_array(f"{what} {title}".rstrip(), array, meaning=meaning), float) for title, array in titled.items()}
+    shape = next(iter(arrays.values())).shape
+    for title, array in arrays.items():
         if array.shape != shape or ndim not in (None, array.ndim) or not array.size:
             expected = f"{shape}, as the first one has" if array.shape != shape else f"an array of {ndim} axes with an entry at least"
             raise ShapeError(f"{what} {title}".rstrip() + f" has shape {array.shape}, expected {expected}; give another array")
-    return found
+    return arrays
 
 
 def over_grid(what: str, values: Any, grid: Grid, unit: str = "") -> dict[str, Array]:
     """Fields over the cells of a grid, by title."""
     instance("grid", grid, Grid, "a diffsim.Grid", "give that of the simulation")
-    found = several(what, values, meaning=grid.cells(unit))
-    for title, array in found.items():
+    arrays = several(what, values, meaning=grid.cells(unit))
+    for title, array in arrays.items():
         if array.shape != grid.shape:
             named = f"{what} {title}".rstrip()
             raise ShapeError(f"{named} has shape {array.shape}, expected {grid.shape}, that of the grid; give a value for each cell")
-    return found
+    return arrays
 
 
 def times_of(dt: npt.ArrayLike, count: int) -> Array:
     """Times of samples in seconds, from their distance or from themselves."""
-    found = np.asarray(real_array("dt", dt, meaning=Meaning("s")), float)
-    if found.ndim == 0:
-        if not 0 < found < np.inf:
+    times = np.asarray(real_array("dt", dt, meaning=Meaning("s")), float)
+    if times.ndim == 0:
+        if not 0 < times < np.inf:
             raise ParameterError(f"dt = {shown(dt)}, expected a positive number of seconds; give the time between samples")
-        return float(found) * np.arange(count)
-    if found.shape != (count,) or not np.isfinite(found).all() or not (np.diff(found) > 0).all():
-        raise ShapeError(f"dt has shape {found.shape}, expected a number, or {count} times that rise; give the time between samples")
-    return found
+        return float(times) * np.arange(count)
+    if times.shape != (count,) or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
+        raise ShapeError(f"dt has shape {times.shape}, expected a number, or {count} times that rise; give the time between samples")
+    return times
 
 
 def chart_of_grid(
@@ -82,13 +82,13 @@ def chart_of_grid(
 def _points(what: str, given: Positions | None, grid: Grid) -> dict[str, Array]:
     if given is None:
         return {}
-    found = {}
+    points = {}
     for name, positions in (given if isinstance(given, Mapping) else {"": given}).items():
         array = np.asarray(real_array(f"{what} {name}".rstrip(), positions, meaning=places_on(grid.axes, grid.unit)), float)
         if array.ndim != 2 or array.shape[1] != grid.ndim:
             raise ShapeError(f"{what} {name}".rstrip() + f" has shape {array.shape}, expected (points, {grid.ndim}); give a row for each")
-        found[str(name)] = array
-    return found
+        points[str(name)] = array
+    return points
 
 
 def _planes(grid: Grid, at: Sequence[float] | None) -> list[int] | None:

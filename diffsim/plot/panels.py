@@ -41,7 +41,7 @@ class Panel:
         title: above it.
         values: over the cells.
         colours: its colour scale, before `scale`.
-        scale: what to multiply by, and the unit.
+        scale: the factor, and the unit.
         label: of the colour bar, without the unit.
         hidden: cells drawn grey; None: none.
         outline: cells whose edge is dashed; None: none.
@@ -131,9 +131,9 @@ def _draw_cells(ax: Axes, view: View, values: npt.NDArray[Any], **look: Any) -> 
     """An image of cells; where their sizes differ, each has its own."""
     if view.faces is None:
         return ax.imshow(values, origin="lower", extent=view.extent, aspect=view.aspect, **look)
-    found = ax.pcolormesh(*view.faces, values, **look)
+    mesh = ax.pcolormesh(*view.faces, values, **look)
     ax.set_aspect(view.aspect)
-    return found
+    return mesh
 
 
 def _draw_edge(ax: Axes, view: View, cells: Cells, look: str) -> None:

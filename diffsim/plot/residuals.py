@@ -1,4 +1,4 @@
-"""Figures of what a prediction leaves unexplained: by receiver, and by frequency."""
+"""Figures of the residuals of a prediction: by receiver, and by frequency."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def misfit(
         figure.savefig("misfit.png")
         assert len(figure.axes[0].patches) == 24  # two bars for each receiver
     """
-    data, found = several("observed", observed, ndim=2)[""], several("predicted", predicted, ndim=2)
+    data, predictions = several("observed", observed, ndim=2)[""], several("predicted", predicted, ndim=2)
     sigma = np.asarray(1.0 if deviation is None else deviation, float)
     residuals = {}
-    for title, array in found.items():
+    for title, array in predictions.items():
         if array.shape != data.shape or np.broadcast_shapes(sigma.shape, data.shape) != data.shape:
             raise ShapeError(f"predicted {title} has shape {array.shape}, expected {data.shape}, that of observed; give as many samples")
         residuals[title] = by_receiver(data - array, sigma)
@@ -120,9 +120,9 @@ def spectrum(values: Records, dt: float, name: str = "", unit: str = "", *, high
         figure.savefig("spectrum.png")
         assert abs(figure.axes[0].lines[0].get_ydata().max() - 2.0) < 1e-9
     """
-    found, step = several("values", values, ndim=2), positive("dt", dt, "give the time between samples, s")
-    spectra = {title: amplitudes(array, title) for title, array in found.items()}
-    count = len(next(iter(found.values())))
+    arrays, step = several("values", values, ndim=2), positive("dt", dt, "give the time between samples, s")
+    spectra = {title: amplitudes(array, title) for title, array in arrays.items()}
+    count = len(next(iter(arrays.values())))
     times_of(step, count)
     frequencies, scale = np.fft.rfftfreq(count, step), value_scale(unit, *spectra.values())
     figure = new_figure(HEIGHT)
@@ -146,8 +146,8 @@ def amplitudes(values: Array, title: str = "") -> Array:
         raise ShapeError(f"values {title} has {len(values)} samples, expected at least 2; record a longer time")
     if not whole.size:
         raise ParameterError(f"values {title}: expected a trace without a gap, got gaps in each; interpolate them, or give fewer samples")
-    found = np.abs(np.fft.rfft(whole, axis=0)) * 2 / len(whole)
-    found[0] /= 2
+    magnitudes = np.abs(np.fft.rfft(whole, axis=0)) * 2 / len(whole)
+    magnitudes[0] /= 2
     if len(whole) % 2 == 0:
-        found[-1] /= 2
-    return np.asarray(np.sqrt(np.mean(found**2, axis=1)))
+        magnitudes[-1] /= 2
+    return np.asarray(np.sqrt(np.mean(magnitudes**2, axis=1)))

@@ -58,7 +58,7 @@ class Colours:
 
     @property
     def centred(self) -> bool:
-        """Whether zero is in the middle."""
+        """True if zero is in the middle."""
         return self.low == -self.high
 
 

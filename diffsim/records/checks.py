@@ -1,4 +1,4 @@
-"""What is wrong with records, in one line for each trace: the file, the trace, a remedy."""
+"""Problems of records, one line for each trace: the file, the trace, a remedy."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
         yield f"{records.where}: expected at least one trace that is not dead, found none; leave out the shot"
     lost = False
     for number in live:
-        found = _problem(records, number, inside, end, allow)
-        if found is not None:
+        problem = _problem(records, number, inside, end, allow)
+        if problem is not None:
             lost = True
-            yield f"{records.trace(number)}: {found}"
+            yield f"{records.trace(number)}: {problem}"
     inside_share = share_within(times, np.isfinite(records.values).sum(axis=1), end)
     if not lost and OUTSIDE not in allow and inside_share < SHARE:
         yield (
@@ -96,7 +96,7 @@ def require_share(within: int, every: int, what: str, remedy: str) -> None:
 
 
 def _problem(records: Records, number: int, inside: np.ndarray, end: float, allow: Collection[str]) -> str | None:
-    """What is wrong with one trace."""
+    """The problem of one trace, or None."""
     values = records.values[:, number]
     there = np.isfinite(values)
     if np.isinf(values).any():
@@ -139,10 +139,10 @@ def require_measured(records: Records, allow: Collection[str] = ()) -> None:
     for number, values in enumerate(records.values.T):
         fill = fill_value(values[np.isfinite(values)])
         if fill is not None:
-            found = np.flatnonzero(values == fill)
+            filled = np.flatnonzero(values == fill)
             lines.append(
-                f"{records.trace(number)}: expected measured values, found {fill_shown(fill)} at {plural(len(found), 'sample')} from "
-                f"{records.times[found[0]]:g} s on, which looks like a fill value; missing = {fill_shown(fill)} makes gaps of them, "
+                f"{records.trace(number)}: expected measured values, found {fill_shown(fill)} at {plural(len(filled), 'sample')} from "
+                f"{records.times[filled[0]]:g} s on, which looks like a fill value; missing = {fill_shown(fill)} makes gaps of them, "
                 f'allow = ["{FILL}"] takes them as they are'
             )
     _refuse(lines)
@@ -212,10 +212,10 @@ def require_sources(every: Sequence[Records], places: Array, grid: Grid, allow: 
             continue
         known = np.flatnonzero(np.isfinite(records.source))
         if np.any(np.abs(records.source - place)[known] > (1 + 1e-9) * np.array(grid.spacing)[known]):
-            expected, found = (", ".join(f"{grid.axes[a]} = {at[a]:g}" for a in known) for at in (place, records.source))
+            expected, source = (", ".join(f"{grid.axes[a]} = {at[a]:g}" for a in known) for at in (place, records.source))
             lines.append(
-                f"{records.where}: expected the source of shot {shot} of the scene, {expected}, found {found} in the header; shots pair by "
-                f'their order: reorder or correct the sources, or allow = ["{SOURCES}"]'
+                f"{records.where}: expected the source of shot {shot} of the scene, {expected}, found {source} in the header; shots "
+                f'pair by their order: reorder or correct the sources, or allow = ["{SOURCES}"]'
             )
     _refuse(lines)
 

@@ -89,7 +89,7 @@ def read_field(
         axes (y, x), the rows from south to north; SEG-Y files (samples, traces), without coordinates, where samples are z.
 
     Raises:
-        DataError: the file cannot be read, has no such variable, or contradicts what is asked for.
+        DataError: the file cannot be read, has no such variable, or contradicts the request.
 
     Example:
         from pathlib import Path
@@ -107,20 +107,20 @@ def read_field(
     stated, axes = None if order is None else tuple(order), tuple(axes or order or ())
     asked = Asked(axes, tuple(coordinates), stated, units_of(axes, tuple(units)), curvilinear == "leave out")
     _refuse(path, key, asked, shape)
-    found = _read(path, None if key is None else str(key), asked, shape)
-    placed = _upright(found)
+    field = _read(path, None if key is None else str(key), asked, shape)
+    placed = _upright(field)
     return placed.over(axes) if axes and sorted(placed.axes) == sorted(axes) else placed
 
 
 def _refuse(path: Path, key: str | int | None, asked: Asked, shape: Sequence[int] | None) -> None:
-    """Refuse what means nothing in a file of this format."""
+    """Refuse keys that mean nothing in a file of this format."""
     kind = path.suffix.lower()
-    given = {
+    refused = {
         "key": key is not None and kind in (*SEGY, *ASCII_GRID, *RAW),
         "coordinates": bool(asked.coordinates) and kind not in ARRAYS,
         "shape": shape is not None and kind not in RAW,
     }
-    names = [name for name, wrong in given.items() if wrong]
+    names = [name for name, wrong in refused.items() if wrong]
     if names:
         raise DataError(
             f"{path_shown(path)}: expected no {names[0]} for {kind}, where it means nothing, found one; drop {' and '.join(names)}"
@@ -176,8 +176,8 @@ def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | No
             raise DataError(f"{where}: expected coordinates along each dimension or along none, found none along {lacking}; add them")
         return Gridded(values, None, unit, where, tuple(axes))
     wanted = dict(zip(asked.axes, asked.units, strict=True))
-    given = [place for place in each if place is not None]
-    units = [wanted[axis] if axis in wanted else usual_unit(place.unit) for axis, place in zip(axes, given, strict=True)]
+    known = [place for place in each if place is not None]
+    units = [wanted[axis] if axis in wanted else usual_unit(place.unit) for axis, place in zip(axes, known, strict=True)]
     coordinates = tuple(
         along_axis(dimension, axis if axis in wanted else "", unit, f"{where}, {name_shown(dimension.name)}")
         for dimension, axis, unit in zip(dimensions, axes, units, strict=True)
@@ -188,56 +188,56 @@ def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | No
 def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridded:
     """The field of a file of named arrays."""
     name = key or _only(variables, asked.axes)
-    found, where = pick(variables, name), f"{variables.where}, {name_shown(name)}"
-    found = _without_single(found, asked)
-    places: list[Variable | None] = [dimension.places for dimension in dimensions_of(variables, name, found)]
-    names = list(found.axes)
+    variable, where = pick(variables, name), f"{variables.where}, {name_shown(name)}"
+    variable = _without_single(variable, asked)
+    places: list[Variable | None] = [dimension.places for dimension in dimensions_of(variables, name, variable)]
+    names = list(variable.axes)
     nameless = not any(names) and len(asked.axes) == len(names)
     if nameless and (asked.coordinates or all(axis in variables.names for axis in asked.axes)):
-        names, places = _by_length(variables, asked, found.values, where)
+        names, places = _by_length(variables, asked, variable.values, where)
     elif asked.coordinates:
         _take_coordinates(variables, asked, names, places)
-    several = over_several(variables, name, found.axes, asked.coordinates) if all(found.axes) else {}
+    several = over_several(variables, name, variable.axes, asked.coordinates) if all(variable.axes) else {}
     if not asked.coordinates:
         over = {axis for each in several.values() for axis in each.axes}
-        own = [FileDimension(axis, place) for axis, place in zip(found.axes, places, strict=True)]
+        own = [FileDimension(axis, place) for axis, place in zip(variable.axes, places, strict=True)]
         places = [None if each.name in over and not _is_wanted(each, asked.axes) else each.places for each in own]
     if several and not (asked.leave_out and not asked.coordinates):
-        names, places = straightened(several, found.axes, names, places, asked.coordinates, where)
-    wrong = [place for place, n in zip(places, found.values.shape, strict=True) if place is not None and place.values.shape != (n,)]
+        names, places = straightened(several, variable.axes, names, places, asked.coordinates, where)
+    wrong = [place for place, n in zip(places, variable.values.shape, strict=True) if place is not None and place.values.shape != (n,)]
     if wrong or (asked.coordinates and any(place is None for place in places)):
-        words, given = ", ".join(map(name_shown, asked.coordinates or asked.axes)), asked.coordinates or names
-        shapes = tuple(variables.read(each).values.shape for each in given if each in variables.names)
+        words, sought = ", ".join(map(name_shown, asked.coordinates or asked.axes)), asked.coordinates or names
+        shapes = tuple(variables.read(each).values.shape for each in sought if each in variables.names)
         raise DataError(
-            f"{where}: expected coordinates {words} of the lengths {found.values.shape}, found {shapes}; name others by coordinates"
+            f"{where}: expected coordinates {words} of the lengths {variable.values.shape}, found {shapes}; name others by coordinates"
         )
-    return _named(found.values, tuple(names), places, found.unit, where, asked)
+    return _named(variable.values, tuple(names), places, variable.unit, where, asked)
 
 
 def _is_wanted(dimension: FileDimension, axes: Sequence[str]) -> bool:
-    """Whether coordinates of one dimension count before those over several: neither numbers of cells, nor lengths along latitudes."""
+    """True if coordinates of one dimension count before those over several: neither numbers of cells, nor lengths along latitudes."""
     return bool(dimension.direction) and (dimension.on_earth or not any(axis.lower() in TRUE for axis in axes))
 
 
-def _without_single(found: Variable, asked: Asked) -> Variable:
+def _without_single(variable: Variable, asked: Asked) -> Variable:
     """The variable without dimensions of one entry that the grid does not have, such as a time."""
-    values, names = found.values, found.axes
+    values, names = variable.values, variable.axes
     while asked.axes and values.ndim > len(asked.axes) and 1 in values.shape:
         single = [axis for axis, n in enumerate(values.shape) if n == 1]
         kept = {*asked.coordinates, *asked.axes}
         extra = next((axis for axis in single if names[axis] and names[axis] not in kept and by_name(names[axis]) in ("", "t")), None)
         extra = next((axis for axis in single if names[axis] not in kept), single[0]) if extra is None else extra
         values, names = np.squeeze(values, extra), names[:extra] + names[extra + 1 :]
-    return replace(found, values=values, axes=names)
+    return replace(variable, values=values, axes=names)
 
 
 def _take_coordinates(variables: Variables, asked: Asked, names: list[str], places: list[Variable | None]) -> None:
     """Put the coordinates that the user names at their dimensions: by the names of these, else in the order of the user."""
     axes = asked.axes or asked.coordinates
-    given = {axis: (name, pick(variables, name)) for axis, name in zip(axes, asked.coordinates, strict=False)}
+    named = {axis: (name, pick(variables, name)) for axis, name in zip(axes, asked.coordinates, strict=False)}
     for number, dimension in enumerate(tuple(names)):
         places[number] = None
-        for axis, (name, place) in given.items():
+        for axis, (name, place) in named.items():
             stated = (asked.order or axes)[number : number + 1] == (axis,)
             if (dimension in (name, *place.axes)) if dimension else stated:
                 names[number], places[number] = name, place
@@ -246,19 +246,19 @@ def _take_coordinates(variables: Variables, asked: Asked, names: list[str], plac
 def _by_length(variables: Variables, asked: Asked, values: Array, where: str) -> tuple[list[str], list[Variable | None]]:
     """Names and coordinates of dimensions without names, in the stated order, or in the one that fits the coordinates' lengths."""
     called = dict(zip(asked.axes, asked.coordinates or asked.axes, strict=True))
-    given = {axis: pick(variables, name) for axis, name in called.items()}
-    if values.ndim > 1 and all(place.values.shape == values.shape for place in given.values()):
+    named = {axis: pick(variables, name) for axis, name in called.items()}
+    if values.ndim > 1 and all(place.values.shape == values.shape for place in named.values()):
         numbers = tuple(map(str, range(values.ndim)))
-        several = {called[axis]: replace(place, axes=numbers) for axis, place in given.items()}
+        several = {called[axis]: replace(place, axes=numbers) for axis, place in named.items()}
         return straightened(several, numbers, numbers, [None] * len(numbers), tuple(several), where)
-    lengths = {axis: place.values.size if place.values.ndim == 1 else -1 for axis, place in given.items()}
+    lengths = {axis: place.values.size if place.values.ndim == 1 else -1 for axis, place in named.items()}
 
     def fits(order: tuple[str, ...]) -> bool:
         return all(lengths[axis] == n for axis, n in zip(order, values.shape, strict=True))
 
-    found = ("",) * values.ndim if asked.order is None else asked.order
-    order = settled(found, asked.axes, fits, values, where, "give the order of its axes, {}")
-    return [called[axis] for axis in order], [given[axis] for axis in order]
+    known = ("",) * values.ndim if asked.order is None else asked.order
+    order = settled(known, asked.axes, fits, values, where, "give the order of its axes, {}")
+    return [called[axis] for axis in order], [named[axis] for axis in order]
 
 
 def _only(variables: Variables, axes: tuple[str, ...]) -> str:

@@ -23,7 +23,7 @@ ARRAYS: dict[str, Callable[[Path], Variables]] = {
     **dict.fromkeys((".h5", ".hdf5"), Hdf5File.open),
     **dict.fromkeys((".nc", ".nc4", ".cdf", ".grd"), NetcdfFile.open),
 }
-"""Extension -> what opens files of named arrays."""
+"""Extension -> class that opens files of named arrays."""
 SEGY = (".sgy", ".segy")
 CSV = (".csv", ".tsv", ".txt")
 RAW = (".bin",)
@@ -59,15 +59,15 @@ def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Record
     if kind in SEGY:
         return read_segy(path, layout)
     if kind in RAW:
-        found = records_of(RawFile(path, shape=layout.shape), layout)
+        shots = records_of(RawFile(path, shape=layout.shape), layout)
     else:
         refuse(layout, path_shown(path), "a file that states its shapes", ("shape",))
-        found = records_of(ARRAYS[kind](path), layout)
-    return tuple(with_stations(records, layout) for records in found)
+        shots = records_of(ARRAYS[kind](path), layout)
+    return tuple(with_stations(records, layout) for records in shots)
 
 
 def require_file(path: Path, kinds: tuple[str, ...]) -> None:
-    """Refuse what is no file of one of these extensions.
+    """Refuse a path that is no file of one of these extensions.
 
     Raises:
         DataError: the message lists the extensions.

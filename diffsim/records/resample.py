@@ -59,10 +59,8 @@ class Resampling:
         places = self.times / self.dt
         outside = np.flatnonzero((places < -SNAP) | (places > self.steps + SNAP))
         if len(outside):
-            found = self.times[outside[0]]
-            raise ParameterError(
-                f"times: expected 0 to {self.steps * self.dt:g} s, got {found:g} s; leave out what lies outside of the run"
-            )
+            time = self.times[outside[0]]
+            raise ParameterError(f"times: expected 0 to {self.steps * self.dt:g} s, got {time:g} s; leave out times outside of the run")
         nearest = np.rint(places)
         places = np.where(np.abs(places - nearest) <= SNAP, nearest, places)
         count = min(POINTS, self.steps + 1)

@@ -29,14 +29,14 @@ def main(arguments: list[str] | None = None) -> int:
         if options.name is not None:
             print(entry_text(options.name), end="")
             return 0
-        found = pages()
+        every = pages()
         options.out.mkdir(parents=True, exist_ok=True)
-        for name, text in found.items():
+        for name, text in every.items():
             (options.out / name).write_text(text, encoding="utf-8")
     except (DiffsimError, OSError) as error:
         print(f"diffsim.reference: {error}", file=sys.stderr)
         return 2
-    print(f"wrote {len(found)} pages; begin with {options.out / 'README.md'}")
+    print(f"wrote {len(every)} pages; begin with {options.out / 'README.md'}")
     return 0
 
 

@@ -35,7 +35,7 @@ PACKAGES = (
 OPTIONAL = {"diffsim.torch": "torch", "diffsim.jax": "jax"}
 """Modules that need a package which may be missing. Then they have no page."""
 NUMPY = "diffsim.numpy"
-"""Its names are NumPy's, so its page lists them and tells what departs."""
+"""Its names are NumPy's, so its page lists them and tells the differences."""
 
 SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Example")
 """Sections of a docstring, in the order in which they are shown."""
@@ -48,7 +48,7 @@ class Entry:
     Attributes:
         package: that exports it.
         name: as exported.
-        value: what it stands for.
+        value: the object of that name.
         doc: its docstring, indentation taken off; "" if it has none.
     """
 
@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def sections(self) -> dict[str, str]:
-        """The text of each section; what stands in none of them is under ""."""
+        """The text of each section; text in none of them is under ""."""
         return dict(sections(self.doc))
 
     @property
@@ -70,8 +70,8 @@ class Entry:
     @property
     def shown_at(self) -> str | None:
         """The name whose example shows this one, where it has none of its own: of the same package, or with its package."""
-        found = re.fullmatch(r"See `([\w.]+)`\.", self.example)
-        return found[1] if found else None
+        reference = re.fullmatch(r"See `([\w.]+)`\.", self.example)
+        return reference[1] if reference else None
 
 
 def packages() -> list[str]:
@@ -98,15 +98,15 @@ def public_names(package: str) -> list[str]:
 def entries(package: str) -> list[Entry]:
     """The public names of a package, in the order of the alphabet."""
     module = importlib.import_module(package)
-    found = ((name, getattr(module, name)) for name in sorted(public_names(package), key=str.lower))
-    return [Entry(package, name, value, _doc(module, name, value)) for name, value in found]
+    names = ((name, getattr(module, name)) for name in sorted(public_names(package), key=str.lower))
+    return [Entry(package, name, value, _doc(module, name, value)) for name, value in names]
 
 
 def _doc(module: Any, name: str, value: Any) -> str:
     """The docstring of a class or function; of a constant or an alias, the text that follows its assignment."""
     if inspect.isclass(value) or inspect.isroutine(value):
         return inspect.cleandoc(value.__doc__ or "")
-    return next((found for source in _sources(module, name) if (found := _text_after(source, name))), "")
+    return next((text for source in _sources(module, name) if (text := _text_after(source, name))), "")
 
 
 def _sources(module: Any, name: str) -> Iterator[str]:
@@ -131,29 +131,29 @@ def _text_after(source: str, name: str) -> str:
 def sections(doc: str) -> Iterator[tuple[str, str]]:
     """Pairs of a section's name and its text; text outside of sections comes first, under ""."""
     outside: list[str] = []
-    found: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
     lines = outside
     for line in doc.splitlines():
         head = re.fullmatch(rf"({'|'.join(SECTIONS)}):(?: (.*))?", line)
         if head:
-            lines = found.setdefault(head[1], [head[2]] if head[2] else [])
+            lines = parts.setdefault(head[1], [head[2]] if head[2] else [])
         elif line and not line.startswith(" ") and lines is not outside:
             lines = outside
             lines += ["", line]
         else:
             lines.append(line)
     yield "", "\n".join(outside).strip()
-    for name, text in found.items():
+    for name, text in parts.items():
         yield name, textwrap.dedent("\n".join(text)).strip("\n")
 
 
 def items(text: str) -> dict[str, str]:
     """Name -> text of a section that is a list, lines joined. A name that is followed by a unit, `dt (s): ...`, keeps it."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines():
         head = re.match(r"([^\s:][^:]*): *(.*)", line)
         if head:
             name, line = head.groups()
-        found.setdefault(name, []).append(line.strip())
-    return {name: " ".join(lines).strip() for name, lines in found.items()}
+        texts.setdefault(name, []).append(line.strip())
+    return {name: " ".join(lines).strip() for name, lines in texts.items()}

@@ -1,7 +1,7 @@
 """The keys of a scene file, from the schema of scenes: as tables for docs/scene.md, and as a text for a terminal.
 
 A part of a scene is named by its path in the file without names of users, `sources.wavelet`. Where `type` chooses among several, its word
-comes last: `equation.heat`. What a key means is said in the docstring of the part, or of the class whose argument it is:
+comes last: `equation.heat`. The meaning of a key is in the docstring of the part, or of the class whose argument it is:
 `dt (s): time step` has the unit in brackets.
 """
 
@@ -27,7 +27,7 @@ from diffsim.scene.words import rule_keys, rules
 from diffsim.scene.words.suggest import nearest
 
 ROOT = "scene"
-"""The name of the whole, and what names begin with in a terminal."""
+"""The name of the whole, and the beginning of names in a terminal."""
 SHARED: Mapping[str, type[BaseModel]] = {"fields.resampled": parts.Resampled, "misfit": misfit_keys.MisfitModel}
 """Parts that stand in no file by themselves. Others are made of them."""
 LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
@@ -46,8 +46,8 @@ class Key:
         name: the key.
         kind: type of its value.
         unit: of its value; "-": it has none.
-        default: what is taken where the key is left out, or "required".
-        meaning: what it does.
+        default: the value where the key is left out, or "required".
+        meaning: its meaning.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Key:
 @cache
 def parts_of_scenes() -> dict[str, type[BaseModel]]:
     """Every part of a scene by its shortest name, level by level."""
-    found: dict[str, type[BaseModel]] = {ROOT: schema.Description}
+    parts: dict[str, type[BaseModel]] = {ROOT: schema.Description}
     names: dict[type[BaseModel], str] = {schema.Description: ROOT}
     level: list[tuple[str, type[BaseModel]]] = [("", schema.Description)]
     while level:
@@ -70,10 +70,10 @@ def parts_of_scenes() -> dict[str, type[BaseModel]]:
                 for tag, other in others.items():
                     name = f"{path}.{field}.{tag}".strip(".")
                     if other not in names:
-                        found[name], names[other] = other, name
+                        parts[name], names[other] = other, name
                         below.append((f"{path}.{field}".strip("."), other))
         level = below
-    return found | {name: model for name, model in SHARED.items() if model not in names}
+    return parts | {name: model for name, model in SHARED.items() if model not in names}
 
 
 def part_named(name: str) -> type[BaseModel]:
@@ -84,11 +84,11 @@ def part_named(name: str) -> type[BaseModel]:
     """
     short = name.removeprefix(f"{ROOT}.")
     known = parts_of_scenes()
-    found = known.get(short) or _below(schema.Description, short.split("."))
-    if found is None:
+    part = known.get(short) or _below(schema.Description, short.split("."))
+    if part is None:
         names = [each if each == ROOT else f"{ROOT}.{each}" for each in known]
         raise ParameterError(f"{name}: expected a part of a scene, found none of that name; {nearest(f'{ROOT}.{short}', names)}")
-    return found
+    return part
 
 
 def _below(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
@@ -97,7 +97,7 @@ def _below(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
     tag = ".".join(path[1:])
     if tag in inside or len(path) == 1:
         return inside.get(tag)
-    return next((found for other in inside.values() if (found := _below(other, path[1:]))), None)
+    return next((below for other in inside.values() if (below := _below(other, path[1:]))), None)
 
 
 def keys_of(model: type[BaseModel], called: Callable[[type[BaseModel]], str]) -> list[Key]:
@@ -111,7 +111,7 @@ def keys_of(model: type[BaseModel], called: Callable[[type[BaseModel]], str]) ->
     names |= {other.__name__: misfit_keys.MisfitModel for other in _plain_misfits()}
     left_out = {key for base in shared_with(model) for key in base.model_fields} - set(getattr(model, "options", ()))
     json_schema, texts, words = model.model_json_schema(), _texts(model), getattr(model, "words", {})
-    found = []
+    keys = []
     for name, field in model.model_fields.items():
         if name in left_out:
             continue
@@ -120,8 +120,8 @@ def keys_of(model: type[BaseModel], called: Callable[[type[BaseModel]], str]) ->
         if words.get(name):
             meaning += f' An axis of which it says nothing has "{words[name]}".'
         value = field.get_default(call_default_factory=True) if not field.is_required() else Parameter.empty
-        found.append(Key(name, kind, unit, _default(value), meaning))
-    return [*found[:1], *_rule_keys(), *found[1:]] if model is rules.RuleModel else found
+        keys.append(Key(name, kind, unit, _default(value), meaning))
+    return [*keys[:1], *_rule_keys(), *keys[1:]] if model is rules.RuleModel else keys
 
 
 def shared_with(model: type[BaseModel]) -> list[type[BaseModel]]:
@@ -132,8 +132,8 @@ def shared_with(model: type[BaseModel]) -> list[type[BaseModel]]:
 
 def _plain_misfits() -> list[type[BaseModel]]:
     """Misfits without keys of their own."""
-    made = [misfit_keys.model_of(*each) for each in misfit_keys.MISFITS.packaged.items()]
-    return [model for model in made if not model.options]
+    models = [misfit_keys.model_of(*each) for each in misfit_keys.MISFITS.packaged.items()]
+    return [model for model in models if not model.options]
 
 
 def _inside(model: type[BaseModel]) -> Iterator[tuple[str, dict[str, type[BaseModel]]]]:
@@ -141,9 +141,9 @@ def _inside(model: type[BaseModel]) -> Iterator[tuple[str, dict[str, type[BaseMo
     for name, field in model.model_fields.items():
         models = list(dict.fromkeys(_models(field.annotation)))
         if model is schema.Description and name == "unknowns":
-            made: dict[str, type[BaseModel]] = {"": schema.UnknownModel}
-            made |= {kind: schema.unknown_of(kind, cls) for kind, cls in schema.PARAMETRISATIONS.packaged.items()}
-            yield name, {kind: each for kind, each in made.items() if not kind or each is not schema.UnknownModel}
+            by_kind: dict[str, type[BaseModel]] = {"": schema.UnknownModel}
+            by_kind |= {kind: schema.unknown_of(kind, cls) for kind, cls in schema.PARAMETRISATIONS.packaged.items()}
+            yield name, {kind: each for kind, each in by_kind.items() if not kind or each is not schema.UnknownModel}
         elif models:
             plain = _plain_misfits()
             yield name, {_word(each): each for each in models if each not in plain}
@@ -167,29 +167,29 @@ def _word(model: type[BaseModel]) -> str:
 
 def _texts(model: type[BaseModel]) -> dict[str, tuple[str, str]]:
     """Key -> its unit and its meaning, from docstrings: those of the part come before those of the class whose arguments they are."""
-    found: dict[str, tuple[str, str]] = {}
+    texts: dict[str, tuple[str, str]] = {}
     kind = getattr(model, "of", None) or getattr(model, "of_class", None)
     if isinstance(kind, type):
-        found |= described(kind.__doc__, "Args")
+        texts |= described(kind.__doc__, "Args")
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base not in (BaseModel, *shared_with(model)):
-            found |= described(base.__doc__, "Attributes")
-    return found
+            texts |= described(base.__doc__, "Attributes")
+    return texts
 
 
 def described(doc: str | None, section: str) -> dict[str, tuple[str, str]]:
     """Name -> unit and meaning of each entry in a section of a docstring."""
     listed = items(dict(sections(inspect.cleandoc(doc or ""))).get(section, ""))
-    found = {}
+    texts = {}
     for head, text in listed.items():
         name, _, unit = head.partition(" (")
-        found[name] = (unit.removesuffix(")") or "-", text)
-    return found
+        texts[name] = (unit.removesuffix(")") or "-", text)
+    return texts
 
 
 def _rule_keys() -> list[Key]:
     """The keys of the rules that diffsim has, each with the rules that have it."""
-    found: dict[str, list[tuple[str, Key]]] = {}
+    by_name: dict[str, list[tuple[str, Key]]] = {}
     for kind, rule in KINDS.items():
         if not rule.__module__.startswith("diffsim."):
             continue
@@ -198,15 +198,15 @@ def _rule_keys() -> list[Key]:
             default = Parameter.empty if key.needed else inspect.signature(rule).parameters[name].default
             words = "number or text" if key.type is rule_keys.NumberOrName else _kind(TypeAdapter(key.type).json_schema(), str)
             unit, text = texts.get(name, ("-", ""))
-            found.setdefault(name, []).append((kind, Key(name, words, unit, _default(default), text)))
-    made = []
-    for name, several in found.items():
+            by_name.setdefault(name, []).append((kind, Key(name, words, unit, _default(default), text)))
+    keys = []
+    for name, several in by_name.items():
         meaning = " ".join(f'"{kind}": {key.meaning}' for kind, key in several)
         kinds, units, defaults = (
             " or ".join(dict.fromkeys(getattr(key, each) for _, key in several)) for each in ("kind", "unit", "default")
         )
-        made.append(Key(name, kinds, units, defaults, meaning))
-    return made
+        keys.append(Key(name, kinds, units, defaults, meaning))
+    return keys
 
 
 def _default(value: Any) -> str:
@@ -249,13 +249,13 @@ def _kind(part: Mapping[str, Any], called: Callable[[str], str]) -> str:
 def filled(page: str) -> str:
     """A page in Markdown with a table of keys in place of each `MARKER`. Its links lead to the sections with the tables of other parts."""
     places = {}
-    for found in MARKER.finditer(page):
+    for marker in MARKER.finditer(page):
         heading = re.findall(
-            r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page[: found.start()], flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+            r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page[: marker.start()], flags=re.DOTALL | re.MULTILINE), re.MULTILINE
         )[-1]
         anchor = heading.lower().replace(" ", "-")
-        places[part_named(found[1])] = f"[{found[2] or found[1].rpartition('.')[2]}](#{anchor})"
-    return MARKER.sub(lambda found: HEAD + "\n".join(map(_row, keys_of(part_named(found[1]), places.__getitem__))), page)
+        places[part_named(marker[1])] = f"[{marker[2] or marker[1].rpartition('.')[2]}](#{anchor})"
+    return MARKER.sub(lambda marker: HEAD + "\n".join(map(_row, keys_of(part_named(marker[1]), places.__getitem__))), page)
 
 
 def _row(key: Key) -> str:
@@ -272,11 +272,11 @@ def keys_text(name: str) -> str:
     model = part_named(name)
     titles = {other: title if title == ROOT else f"{ROOT}.{title}" for title, other in parts_of_scenes().items()}
     kind = getattr(model, "of", None) or (getattr(model, "options", ()) and model.of_class)  # type: ignore[attr-defined]
-    told = f"`python -m diffsim.reference {kind.__name__}` says more." if isinstance(kind, type) else ""
-    lines = [titles[model], "", told or dict(sections(inspect.cleandoc(model.__doc__ or "")))[""], ""]
+    text = f"`python -m diffsim.reference {kind.__name__}` says more." if isinstance(kind, type) else ""
+    lines = [titles[model], "", text or dict(sections(inspect.cleandoc(model.__doc__ or "")))[""], ""]
     for key in keys_of(model, titles.__getitem__):
-        told = ", ".join(part for part in (key.kind, key.unit) if part != "-")
-        lines.append(f"{key.name}: {told.replace('`', '')}; default {key.default.strip('`')}".replace("; default required", "; required"))
+        text = ", ".join(part for part in (key.kind, key.unit) if part != "-")
+        lines.append(f"{key.name}: {text.replace('`', '')}; default {key.default.strip('`')}".replace("; default required", "; required"))
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", key.meaning)
         lines += textwrap.wrap(plain, WIDTH, initial_indent="    ", subsequent_indent="    ")
     some = f" {', '.join(schema.SHARED)}" if issubclass(model, schema.OwnUnknown) else ""

@@ -1,4 +1,4 @@
-"""Tables of what comes with diffsim, made from its files: the packaged scenes and the solvers. Pages have them between markers."""
+"""Tables of the packaged scenes and the solvers, made from their files. Pages have them between markers."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ LISTS = {"scenes": scenes, "solvers": equations}
 
 def filled(page: str) -> str:
     """A page with its lists as they are made from the files."""
-    return PLACE.sub(lambda found: f"<!-- {found[1]}: made by {MADE_BY} -->\n{LISTS[found[1]]()}\n<!-- end -->", page)
+    return PLACE.sub(lambda marker: f"<!-- {marker[1]}: made by {MADE_BY} -->\n{LISTS[marker[1]]()}\n<!-- end -->", page)

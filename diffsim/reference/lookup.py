@@ -36,20 +36,20 @@ def entry_text(name: str) -> str:
         return keys_text(wanted)
     if wanted in (*PACKAGES, *OPTIONAL, NUMPY):
         return _package_text(wanted)
-    found = dict(_matches(wanted))
-    if not found:
+    matches = dict(_matches(wanted))
+    if not matches:
         known = [f"{entry.package}.{entry.name}" for package in packages() for entry in entries(package)]
         short = {title.rpartition(".")[2]: title for title in reversed(known)}
         remedy = nearest(wanted.rpartition(".")[2], [], short)
         remedy = f"python -m {ROOT}.reference {ROOT} lists names" if remedy.startswith("choose") else remedy
         raise ParameterError(f"{name}: expected a public name of {ROOT}, found none of that name; {remedy}")
-    if len(found) > 1:
-        raise ParameterError(f"{name}: expected one name, found {' and '.join(found)}; give one of them in full")
-    return next(iter(found.values()))
+    if len(matches) > 1:
+        raise ParameterError(f"{name}: expected one name, found {' and '.join(matches)}; give one of them in full")
+    return next(iter(matches.values()))
 
 
 def _matches(wanted: str) -> Iterator[tuple[str, str]]:
-    """Full name and text of all that ends with a name. What several packages export comes once."""
+    """Full name and text of all that ends with a name. A name that several packages export comes once."""
     seen: list[object] = []
     outer, _, last = wanted.rpartition(".")
     for package in packages():

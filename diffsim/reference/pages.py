@@ -17,8 +17,8 @@ LISTS = ("Args", "Attributes", "Raises")
 
 def pages() -> dict[str, str]:
     """Name of each file -> its text; README.md is the index."""
-    found = {f"{package}.md": _page(package) for package in packages()}
-    return found | {f"{NUMPY}.md": _names_page(NUMPY), "README.md": _index()}
+    texts = {f"{package}.md": _page(package) for package in packages()}
+    return texts | {f"{NUMPY}.md": _names_page(NUMPY), "README.md": _index()}
 
 
 def kinds(value: Any) -> list[str]:
@@ -28,18 +28,18 @@ def kinds(value: Any) -> list[str]:
 
 def _page(package: str) -> str:
     module = importlib.import_module(package)
-    found = entries(package)
-    links = ", ".join(f"[`{entry.name}`](#{entry.name.lower()})" for entry in found)
+    listed = entries(package)
+    links = ", ".join(f"[`{entry.name}`](#{entry.name.lower()})" for entry in listed)
     head = f"# `{package}`\n\n{inspect.cleandoc(module.__doc__ or '')}\n\n{links}\n"
-    return "\n".join([head, *map(_entry, found)])
+    return "\n".join([head, *map(_entry, listed)])
 
 
 def _entry(entry: Entry) -> str:
     parts = [f"## {entry.name}", f"```python\n{signature(entry.name, entry.value)}\n```"]
-    found = entry.sections
-    parts.append(found[""])
+    texts = entry.sections
+    parts.append(texts[""])
     parts += [f'**Kind**: `"{kind}"`' for kind in kinds(entry.value)]
-    parts += [_section(name, found[name]) for name in SECTIONS if found.get(name)]
+    parts += [_section(name, texts[name]) for name in SECTIONS if texts.get(name)]
     own = methods(entry.value) if inspect.isclass(entry.value) else {}
     if own:
         parts.append("**Methods**\n\n" + "\n".join(f"- `{call}`: {text}" for call, text in own.items()))

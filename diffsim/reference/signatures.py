@@ -11,31 +11,31 @@ LONGEST_SIGNATURE = 600
 
 def methods(kind: type) -> dict[str, str]:
     """Call of each public method and property that a class defines itself -> the first sentence of its docstring."""
-    found = {}
+    texts = {}
     for name, value in vars(kind).items():
         function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
         if name.startswith("_") or not inspect.isfunction(function) or not function.__doc__:
             continue
         call = name if isinstance(value, property) else signature(name, function)
-        found[call] = inspect.cleandoc(function.__doc__).split("\n\n")[0].replace("\n", " ")
-    return found
+        texts[call] = inspect.cleandoc(function.__doc__).split("\n\n")[0].replace("\n", " ")
+    return texts
 
 
 def signature(name: str, value: Any) -> str:
     """A name with the arguments that it takes; that of a constant is its name alone."""
     try:
-        found = inspect.signature(value)
+        call = inspect.signature(value)
     except (TypeError, ValueError):
         return name
     if not (inspect.isclass(value) or inspect.isroutine(value)) or getattr(value, "_is_protocol", False):
         return name
-    parameters = [p.replace(default=_Plain(p.default)) if p.default is not p.empty else p for p in found.parameters.values()]
-    found = found.replace(parameters=parameters)
+    parameters = [p.replace(default=_Plain(p.default)) if p.default is not p.empty else p for p in call.parameters.values()]
+    call = call.replace(parameters=parameters)
     if inspect.isclass(value):
-        found = found.replace(return_annotation=found.empty)
-    text = f"{name}{found}".replace("'", "").replace("(self, ", "(").replace("(self)", "()")
+        call = call.replace(return_annotation=call.empty)
+    text = f"{name}{call}".replace("'", "").replace("(self, ", "(").replace("(self)", "()")
     if len(text) > LONGEST_SIGNATURE:
-        text = f"{name}({', '.join(found.parameters)})"
+        text = f"{name}({', '.join(call.parameters)})"
     return text
 
 

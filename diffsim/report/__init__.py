@@ -1,4 +1,4 @@
-"""Figures and a self-contained page of what a run found, and of two runs side by side."""
+"""Figures and a self-contained page of the result of a run, and of two runs side by side."""
 
 from diffsim.report.compare import compare as compare
 from diffsim.report.compare import write_comparison as write_comparison

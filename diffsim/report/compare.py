@@ -1,4 +1,4 @@
-"""Two runs side by side: figures, settings, and the pictures of what both found."""
+"""Two runs side by side: figures, settings, and the pictures of both results."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ HEIGHT = 3.6
 """Height of the figure of the losses, inches."""
 
 Pair = tuple[str, str, str]
-"""What, in the first run, in the second."""
+"""The quantity, its value in the first run, and in the second."""
 
 
 def compare(first: Outcome, second: Outcome) -> list[tuple[str, list[Pair]]]:
-    """Tables of what two runs reached, took and were asked, each with a heading. Settings are those that differ."""
+    """Tables of the results, costs and settings of two runs, each with a heading. Settings are those that differ."""
     both = first, second
     reached = [
         _pair(f"loss at the start{_of_last(both)}", [number(o.losses[0]) for o in both]),
@@ -101,7 +101,7 @@ def _losses(first: Outcome, second: Outcome, names: tuple[str, str]) -> Picture:
 def _unknown(name: str, one: UnknownField, other: UnknownField, chart: Chart, names: tuple[str, str]) -> Picture:
     colours, scale = common(name, one.answer, other.answer), value_scale(one.unit, one.answer, other.answer)
     difference = other.answer - one.answer
-    panels = [Panel(title, found.answer, colours, scale, name, chart.land) for title, found in zip(names, (one, other), strict=True)]
+    panels = [Panel(title, field.answer, colours, scale, name, chart.land) for title, field in zip(names, (one, other), strict=True)]
     panels.append(Panel("difference", difference, diverging(difference), value_scale(one.unit, difference), f"{name}, difference"))
     figure, _ = draw_panels(chart, panels)
     change = float(np.sqrt(np.mean(difference**2)))
@@ -110,7 +110,7 @@ def _unknown(name: str, one: UnknownField, other: UnknownField, chart: Chart, na
 
 
 def _of_last(both: tuple[Outcome, Outcome]) -> str:
-    """What follows "loss" where a run has stages, each with a loss of its own."""
+    """The suffix of "loss" where a run has stages, each with a loss of its own."""
     return ", of the last stage" if any(o.history[-1].stage > 1 for o in both) else ""
 
 
@@ -119,6 +119,6 @@ def _pair(what: str, values: list[str]) -> Pair:
 
 
 def _by_name(first: dict[str, str], second: dict[str, str]) -> list[Pair]:
-    """Both columns, in the order of the first, and then what only the second has."""
+    """Both columns, in the order of the first, and then the rows of the second alone."""
     names = [*first, *(name for name in second if name not in first)]
     return [(name, first.get(name, NOTHING), second.get(name, NOTHING)) for name in names]

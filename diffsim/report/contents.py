@@ -1,4 +1,4 @@
-"""What the figures of a report show of an outcome: its chart, the cells that may change, and the shot that is drawn."""
+"""The parts of an outcome that the figures of a report show: its chart, the cells that may change, and the shot that is drawn."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def chart_of(outcome: Outcome) -> Chart:
     return Chart.over(outcome.axes, land, outcome.sources, outcome.receivers)
 
 
-def free_cells(chart: Chart, found: UnknownField) -> Cells:
+def free_cells(chart: Chart, field: UnknownField) -> Cells:
     """Cells of an unknown that may change."""
-    free = np.ones(found.start.shape, bool) if found.mask is None else np.asarray(found.mask, bool)
+    free = np.ones(field.start.shape, bool) if field.mask is None else np.asarray(field.mask, bool)
     return free if chart.land is None else free & ~chart.land
 
 
-def outline(chart: Chart, found: UnknownField) -> Cells | None:
+def outline(chart: Chart, field: UnknownField) -> Cells | None:
     """The same, if their edge is more than the coast; else None."""
-    free = free_cells(chart, found)
+    free = free_cells(chart, field)
     return None if free.sum() == free.size - (0 if chart.land is None else chart.land.sum()) else free
 
 

@@ -31,12 +31,12 @@ def cosines(first: list[Array], second: list[Array]) -> npt.NDArray[np.float64]:
 
 def crosstalk(outcome: Outcome) -> Picture | None:
     """A matrix of the unknowns over the cells; None: there are not two, nobody knows the truth, or the truths look alike."""
-    fields = {name: found for name, found in outcome.unknowns.items() if not found.axes and found.truth is not None}
+    fields = {name: field for name, field in outcome.unknowns.items() if not field.axes and field.truth is not None}
     if len(fields) < 2:
         return None
     names = list(fields)
-    changes = [_change(found, found.answer) for found in fields.values()]
-    truths = [_change(found, found.truth) for found in fields.values()]
+    changes = [_change(field, field.answer) for field in fields.values()]
+    truths = [_change(field, field.truth) for field in fields.values()]
     alike = cosines(truths, truths)
     if not all(each.any() for each in truths) or any(abs(alike[a, b]) > APART for a, b in combinations(range(len(names)), 2)):
         return None
@@ -54,19 +54,19 @@ def crosstalk(outcome: Outcome) -> Picture | None:
     colour_bar(figure, image, "cosine", ax=ax)
     off = np.where(np.eye(len(names), dtype=bool), 0.0, np.abs(matrix))
     row, column = np.unravel_index(int(off.argmax()), off.shape)
-    found = ", ".join(f"{name} {matrix[k, k]:.2f}" for k, name in enumerate(names))
+    own = ", ".join(f"{name} {matrix[k, k]:.2f}" for k, name in enumerate(names))
     most = max(abs(alike[a, b]) for a, b in combinations(range(len(names)), 2))
     caption = (
         "The cosine of answer - start of each unknown (rows) with truth - start of each (columns), over all cells. On the diagonal: how "
-        f"far an unknown resembles its own truth ({found}). Beside it: how far it resembles what another one should have found, which is "
+        f"far an unknown resembles its own truth ({own}). Beside it: how far it resembles the truth of another one, which is "
         f"crosstalk; the largest is {matrix[row, column]:.2f}, of {names[row]} with the truth of {names[column]}. "
         f"The truths have cosines of at most {most:.2f} with each other."
     )
     return Picture("crosstalk", "Crosstalk between the unknowns", caption, figure)
 
 
-def _change(found: UnknownField, values: Array | None) -> Array:
+def _change(field: UnknownField, values: Array | None) -> Array:
     """A departure from the start, 0 where nothing may change."""
     assert values is not None
-    change = np.asarray(values, float) - np.asarray(found.start, float)
-    return change if found.mask is None else np.where(found.mask, change, 0.0)
+    change = np.asarray(values, float) - np.asarray(field.start, float)
+    return change if field.mask is None else np.where(field.mask, change, 0.0)

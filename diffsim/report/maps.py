@@ -24,30 +24,30 @@ ROBUST, GRAIN = 0.99, 0.999
 """Quantiles at which the colours of gradients and of residuals end."""
 
 
-def unknown(name: str, found: UnknownField, chart: Chart, design: bool = False) -> Picture:
+def unknown(name: str, field: UnknownField, chart: Chart, design: bool = False) -> Picture:
     """Truth, start, answer, and answer - truth; without a truth start, answer, and answer - start.
 
     Args:
         name: of the unknown.
-        found: the unknown.
+        field: the unknown.
         chart: the grid.
         design: whether it is a design, of which there are no data.
     """
-    hidden, free = chart.land, free_cells(chart, found)
-    edge = outline(chart, found)
-    fields = {"start": found.start, "answer": found.answer}
-    first, other, left = "start", found.start, "the change"
-    if found.truth is not None:
-        fields = {"truth": found.truth, **fields}
-        first, other, left = "truth", found.truth, "what remains wrong"
-    chart = chart.through(np.where(free, (found.answer if found.truth is None else found.truth) - found.start, 0.0))
+    hidden, free = chart.land, free_cells(chart, field)
+    edge = outline(chart, field)
+    fields = {"start": field.start, "answer": field.answer}
+    first, other, left = "start", field.start, "the change"
+    if field.truth is not None:
+        fields = {"truth": field.truth, **fields}
+        first, other, left = "truth", field.truth, "remaining error"
+    chart = chart.through(np.where(free, (field.answer if field.truth is None else field.truth) - field.start, 0.0))
     shown = [v if hidden is None else v[~hidden] for v in fields.values()]
-    colours = common(name, *shown[:2], zero_is_rest=not np.any(found.start))
-    scale = value_scale(found.unit, *(values for title, values in fields.items() if title != "answer" or found.truth is None))
-    difference = found.answer - other
+    colours = common(name, *shown[:2], zero_is_rest=not np.any(field.start))
+    scale = value_scale(field.unit, *(values for title, values in fields.items() if title != "answer" or field.truth is None))
+    difference = field.answer - other
     label = f"{name}, {'error' if first == 'truth' else 'change'}"
     panels = [Panel(title, values, colours, scale, name, hidden, edge) for title, values in fields.items()]
-    own = value_scale(found.unit, difference)
+    own = value_scale(field.unit, difference)
     panels.append(Panel(f"answer - {first}", difference, diverging(difference[free]), own, label, hidden, edge))
     figure, _ = draw_panels(chart, panels)
     grey = " Grey is land." if chart.views and hidden is not None else ""
@@ -55,24 +55,24 @@ def unknown(name: str, found: UnknownField, chart: Chart, design: bool = False) 
     kind = "colour" if chart.views else "vertical"
     *most, last = [title if number else title.capitalize() for number, title in enumerate(fields)]
     planes = (
-        f" The planes go through the largest change of the {'answer' if found.truth is None else 'truth'}." if len(chart.views) > 1 else ""
+        f" The planes go through the largest change of the {'answer' if field.truth is None else 'truth'}." if len(chart.views) > 1 else ""
     )
     how = f"{', '.join(most)} and {last} share one {kind} scale; the last panel, {left}, has its own.{grey}{dashed}{planes}"
-    text = _found(found, free, how, design)
+    text = _found(field, free, how, design)
     return Picture(f"unknown_{name}", f"The unknown {words(name)}: {', '.join(most).lower()} and {last}", text, figure)
 
 
-def _found(found: UnknownField, free: npt.NDArray[np.bool_], how: str, design: bool) -> str:
+def _found(field: UnknownField, free: npt.NDArray[np.bool_], how: str, design: bool) -> str:
     """The caption of an unknown."""
     if design:
         return f"Where the search began, the design that it found, and the difference. {how}"
-    if found.truth is None:
-        change = quantity(_rms((found.answer - found.start)[free]), found.unit)
+    if field.truth is None:
+        change = quantity(_rms((field.answer - field.start)[free]), field.unit)
         return (
             f"Where the search began, what it found, and the difference. {how} Over the cells that may change, the root mean square "
             f"change is {change}. The data are records, so nobody knows the truth."
         )
-    before, after = (quantity(_rms((values - found.truth)[free]), found.unit) for values in (found.start, found.answer))
+    before, after = (quantity(_rms((values - field.truth)[free]), field.unit) for values in (field.start, field.answer))
     return (
         f"The hidden truth, where the search began, what it found, and how far that is from the truth. {how} "
         f"Over the cells that may change, the root mean square distance from the truth is {before} at the start "
@@ -80,58 +80,58 @@ def _found(found: UnknownField, free: npt.NDArray[np.bool_], how: str, design: b
     )
 
 
-def uncertainty(name: str, found: UnknownField, chart: Chart, eigenvalues: Array) -> Picture:
+def uncertainty(name: str, field: UnknownField, chart: Chart, eigenvalues: Array) -> Picture:
     """The standard deviation before and after the records.
 
     Args:
         name: of the unknown.
-        found: the unknown, with both deviations.
+        field: the unknown, with both deviations.
         chart: the grid.
-        eigenvalues: of the Hessian of the misfit relative to what was known before.
+        eigenvalues: of the Hessian of the misfit relative to the prior.
     """
-    assert found.deviation is not None and found.prior_deviation is not None
-    free = free_cells(chart, found)
-    fields = {"before the records": found.prior_deviation, "after the records": found.deviation}
+    assert field.deviation is not None and field.prior_deviation is not None
+    free = free_cells(chart, field)
+    fields = {"before the records": field.prior_deviation, "after the records": field.deviation}
     panels = []
     for title, values in fields.items():
-        colours, scale = sequential(float(np.nanmin(values)), float(np.nanmax(values))), value_scale(found.unit, values)
+        colours, scale = sequential(float(np.nanmin(values)), float(np.nanmax(values))), value_scale(field.unit, values)
         panels.append(Panel(title, values, colours, scale, f"deviation of {name}, {title.partition(' ')[0]}", chart.land))
     figure, _ = draw_panels(chart, panels)
-    before, after = (quantity(_rms(values[free]), found.unit) for values in fields.values())
+    before, after = (quantity(_rms(values[free]), field.unit) for values in fields.values())
     many, last = int(np.count_nonzero(eigenvalues > 1)), float(eigenvalues[-1])
     more = " That is not little: the deviations are too large, and a higher rank gives better ones." if last > 0.1 else ""
     caption = (
         f"The standard deviation of each value of {name}: before the records, and after them by the Gauss-Newton Hessian at the answer. "
         f"Its root mean square over the cells that may change falls from {before} to {after}. Along {many} of {len(eigenvalues)} "
-        f"directions the records tell more than was known before; along the last one they tell {last:.2g} times as much, and what further "
+        f"directions the records tell more than the prior; along the last one they tell {last:.2g} times as much, and what further "
         f"directions would tell is left out.{more} Each panel has its own scale. These are deviations of the posterior that the prior and "
         "the noise define; where the search had another penalty, its answer is another estimate than the mean of that posterior."
     )
     return Picture(f"uncertainty_{name}", f"How certain is {words(name)}?", caption, figure)
 
 
-def gradient(name: str, found: UnknownField, chart: Chart, last: int) -> Picture:
+def gradient(name: str, field: UnknownField, chart: Chart, last: int) -> Picture:
     """The gradient at the first and at the last iteration.
 
     Args:
         name: of the unknown.
-        found: the unknown.
+        field: the unknown.
         chart: the grid.
         last: number of the last iteration.
     """
-    free = free_cells(chart, found)
-    chart = chart.through(np.where(free, found.gradient_first, 0.0))
+    free = free_cells(chart, field)
+    chart = chart.through(np.where(free, field.gradient_first, 0.0))
     panels = []
-    for title, values in (("at the start (iteration 0)", found.gradient_first), (f"at the answer (iteration {last})", found.gradient_last)):
+    for title, values in (("at the start (iteration 0)", field.gradient_first), (f"at the answer (iteration {last})", field.gradient_last)):
         colours = diverging(values[free], quantile=ROBUST, cmap=GRADIENT)
-        scale = value_scale(f"per {found.unit}" if found.unit else "", np.array([colours.high]) if np.any(values[free]) else np.zeros(1))
+        scale = value_scale(f"per {field.unit}" if field.unit else "", np.array([colours.high]) if np.any(values[free]) else np.zeros(1))
         panels.append(Panel(title, values, colours, scale, f"dJ/d{name} of a cell", ~free if not free.all() else None))
     figure, drawn = draw_panels(chart, panels, LEGEND)
     handles: list[Line2D] = []
     for view, ax in drawn:
         handles = draw_points(chart, view, ax, small=True)
     legend_below(figure, handles)
-    first, final = (_rms(g[free]) for g in (found.gradient_first, found.gradient_last))
+    first, final = (_rms(g[free]) for g in (field.gradient_first, field.gradient_last))
     ratio = f"its root mean square fell {first / final:.3g} times" if 0 < final < first else "it did not shrink"
     grey = " Grey cells may not change." if not free.all() else ""
     if chart.views:
@@ -165,7 +165,7 @@ def final(name: str, pair: Compared, chart: Chart) -> Picture:
         f"The field {name} after the last time step, as measured, as the answer predicts it, and the difference. The root mean square of "
         f"the difference is {quantity(_rms(pair.data - pair.start), pair.unit)} at the start and "
         f"{quantity(_rms(pair.data - pair.end), pair.unit)} at the answer{noise}. "
-        f"What looks like structure in the last panel is not explained by the answer; what looks like grain is noise.{which_shot(pair)}"
+        f"Structure in the last panel is not explained by the answer; grain is noise.{which_shot(pair)}"
     )
     return Picture(f"final_{name}", f"Final {words(name)}: data and prediction", caption, figure)
 

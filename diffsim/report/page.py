@@ -49,16 +49,16 @@ def pictures(outcome: Outcome) -> Iterator[Picture]:
     """All figures, in the order of the page."""
     chart, last = chart_of(outcome), outcome.history[-1].iteration
     yield setting.setting(outcome, chart)
-    for name, found in outcome.unknowns.items():
-        yield values.unknown(name, found) if found.axes else maps.unknown(name, found, chart, bool(outcome.measured))
+    for name, field in outcome.unknowns.items():
+        yield values.unknown(name, field) if field.axes else maps.unknown(name, field, chart, bool(outcome.measured))
     mixed = crosstalk.crosstalk(outcome)
     if mixed is not None:
         yield mixed
-    for name, found in outcome.unknowns.items():
-        yield values.gradient(name, found, last) if found.axes else maps.gradient(name, found, chart, last)
-    for name, found in outcome.unknowns.items():
-        if found.deviation is not None and outcome.eigenvalues is not None and found.deviation.size > 1:
-            yield maps.uncertainty(name, found, Chart.over(found.axes) if found.axes else chart, outcome.eigenvalues)
+    for name, field in outcome.unknowns.items():
+        yield values.gradient(name, field, last) if field.axes else maps.gradient(name, field, chart, last)
+    for name, field in outcome.unknowns.items():
+        if field.deviation is not None and outcome.eigenvalues is not None and field.deviation.size > 1:
+            yield maps.uncertainty(name, field, Chart.over(field.axes) if field.axes else chart, outcome.eigenvalues)
     for state, seen in outcome.snapshots.items():
         yield instants.snapshots(state, seen, outcome, chart)
     for state, pair in outcome.traces.items():

@@ -16,7 +16,7 @@ class Picture:
     Attributes:
         name: of the PNG file, without its ending.
         title: one line, above it.
-        caption: what one sees, and how to read it.
+        caption: the content of the figure, and a way to read it.
         figure: drawn.
     """
 

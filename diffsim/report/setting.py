@@ -1,4 +1,4 @@
-"""The figure of what is known: fields, sources, receivers, and which cells may change."""
+"""The figure of the known parts: fields, sources, receivers, and which cells may change."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def setting(outcome: Outcome, chart: Chart) -> Picture:
 
 def _middle(cells: Cells) -> Cells:
     """The cell in the middle of some."""
-    found = np.zeros(cells.shape, bool)
-    found[tuple(np.argwhere(cells).mean(axis=0).round().astype(int))] = True
-    return found
+    middle = np.zeros(cells.shape, bool)
+    middle[tuple(np.argwhere(cells).mean(axis=0).round().astype(int))] = True
+    return middle
 
 
 def _draw_lines(ax: Axes, view: View | None, lines: Mapping[str, Array]) -> list[Line2D]:
@@ -84,13 +84,13 @@ def _draw_lines(ax: Axes, view: View | None, lines: Mapping[str, Array]) -> list
 def absorbing(outcome: Outcome) -> tuple[tuple[int, int], ...]:
     """Cells of the absorbing layer at the low and the high side of each axis."""
     equation, ndim = outcome.settings.get("equation", {}), len(outcome.axes)
-    given = [equation.get(name) for name in ("sponge", "layer")] if isinstance(equation, Mapping) else []
-    found = np.zeros((ndim, 2), int)
-    for cells in given:
+    layers = [equation.get(name) for name in ("sponge", "layer")] if isinstance(equation, Mapping) else []
+    widths = np.zeros((ndim, 2), int)
+    for cells in layers:
         entries = cells if isinstance(cells, (tuple, list)) else [cells if isinstance(cells, int) else 0] * ndim
         if len(entries) == ndim:
-            found = np.maximum(found, [entry if isinstance(entry, (tuple, list)) else (entry, entry) for entry in entries])
-    return tuple((int(low), int(high)) for low, high in found)
+            widths = np.maximum(widths, [entry if isinstance(entry, (tuple, list)) else (entry, entry) for entry in entries])
+    return tuple((int(low), int(high)) for low, high in widths)
 
 
 def _draw_layer(ax: Axes, view: View, axes: Sequence[Axis], sides: Sequence[tuple[int, int]]) -> None:
@@ -117,7 +117,7 @@ def _without_tails(values: Array) -> Array:
 
 def _common_free(outcome: Outcome, chart: Chart) -> Cells | None:
     """Cells that may change, if they are some, the same for all unknowns, and not simply the sea."""
-    first, *others = [outline(chart, found) for found in outcome.unknowns.values() if not found.axes] or [None]
+    first, *others = [outline(chart, field) for field in outcome.unknowns.values() if not field.axes] or [None]
     return first if first is not None and all(other is not None and np.array_equal(first, other) for other in others) else None
 
 

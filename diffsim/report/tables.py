@@ -1,4 +1,4 @@
-"""The words and figures of the report: what was asked, whether it was found, and by what means."""
+"""The words and figures of the report: the question, the success, and the means."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def judged(lines: tuple[Line, ...]) -> list[dict[str, Any]]:
 
 
 def measured(outcome: Outcome) -> Rows:
-    """What the monitors of a design measured at the start and at the answer."""
+    """The measurements of the monitors of a design at the start and at the answer."""
     return [(name, f"{start:.3f}", f"{end:.3f}") for name, (start, end) in outcome.measured.items()]
 
 
@@ -97,7 +97,7 @@ def _apart(measured: float, predicted: float) -> str:
 
 
 def circumstances(outcome: Outcome) -> list[tuple[str, Rows]]:
-    """Tables of what the figures depend on: the run, timings, machine, versions."""
+    """Tables of the conditions of the figures: the run, timings, machine, versions."""
     run: Rows = [
         ("scene", outcome.name),
         ("equation", outcome.equation),

@@ -57,7 +57,7 @@ def close_up(state: str, pair: Compared, outcome: Outcome, chart: Chart) -> Pict
 
 
 def gather(state: str, pair: Compared, outcome: Outcome) -> Picture:
-    """All receivers of a shot as images: data, prediction, and what the start and the answer leave unexplained."""
+    """All receivers of a shot as images: data, prediction, and the residuals of the start and the answer."""
     data, start, end = (_where_measured(pair, values) for values in (pair.data, pair.start, pair.end))
     figure = plot.gather(
         {"data": data, "prediction": end, "residual, start": data - start, "residual, answer": data - end},
@@ -75,7 +75,7 @@ def gather(state: str, pair: Compared, outcome: Outcome) -> Picture:
 
 
 def residuals(state: str, pair: Compared, outcome: Outcome) -> Picture:
-    """What the start and the answer leave unexplained at each receiver, over all shots."""
+    """Residuals of the start and the answer at each receiver, over all shots."""
     shots, times, receivers = pair.data.shape
     data, start, end = (values.reshape(shots * times, receivers) for values in (pair.data, pair.start, pair.end))
     deviation = None if not pair.noise else pair.noise if pair.deviation is None else pair.deviation.reshape(data.shape)
@@ -87,7 +87,7 @@ def residuals(state: str, pair: Compared, outcome: Outcome) -> Picture:
         f"The root mean square of data - prediction over the time{shots_too}, by receiver; the numbers are those on the map.{level} "
         f"The answer explains number {_named(worst, state, outcome)} worst."
     )
-    return Picture(f"residuals_{state}", f"What remains at each receiver of {words(state)}", caption, figure)
+    return Picture(f"residuals_{state}", f"Residuals at each receiver of {words(state)}", caption, figure)
 
 
 def spectra(state: str, pair: Compared, outcome: Outcome) -> Picture | None:
@@ -116,7 +116,7 @@ def _named(receiver: int, state: str, outcome: Outcome) -> str:
 
 
 def _where_measured(pair: Compared, values: Array) -> Array:
-    """The shot that is drawn, without what was predicted for gaps of the data."""
+    """The shot that is drawn, without the predictions for gaps of the data."""
     shot = middle(pair)
     return np.where(np.isfinite(pair.data[shot]), values[shot], np.nan)
 

@@ -31,48 +31,48 @@ Curve = tuple[str, Array, dict[str, Any]]
 """Label, values, look."""
 
 
-def unknown(name: str, found: UnknownField) -> Picture:
+def unknown(name: str, field: UnknownField) -> Picture:
     """Truth, start and answer."""
-    chart = Chart.over(found.axes)
-    if len(found.axes) > 1:
-        return maps.unknown(name, found, chart)
-    known = [] if found.truth is None else [found.truth]
-    free, scale = free_cells(chart, found), value_scale(found.unit, *known, found.start, *([] if known else [found.answer]))
-    curves = [("truth", truth, TRUE) for truth in known] + [("start", found.start, BEFORE), ("answer", found.answer, AFTER)]
+    chart = Chart.over(field.axes)
+    if len(field.axes) > 1:
+        return maps.unknown(name, field, chart)
+    known = [] if field.truth is None else [field.truth]
+    free, scale = free_cells(chart, field), value_scale(field.unit, *known, field.start, *([] if known else [field.answer]))
+    curves = [("truth", truth, TRUE) for truth in known] + [("start", field.start, BEFORE), ("answer", field.answer, AFTER)]
     figure = _figure(chart, [curves], [scale], name, free)
     title = "truth, start and answer" if known else "start and answer"
-    return Picture(f"unknown_{name}", f"The unknown {words(name)}: {title}", f"{_found(found, free)}{_held(free)}", figure)
+    return Picture(f"unknown_{name}", f"The unknown {words(name)}: {title}", f"{_found(field, free)}{_held(free)}", figure)
 
 
-def _found(found: UnknownField, free: npt.NDArray[np.bool_]) -> str:
+def _found(field: UnknownField, free: npt.NDArray[np.bool_]) -> str:
     """The caption of an unknown."""
-    if found.truth is None:
-        return "Blue, dashed: where the search began. Orange: what it found. The data are records, so nobody knows the truth."
-    before, after = (float(np.sqrt(np.mean(np.square((values - found.truth)[free])))) for values in (found.start, found.answer))
+    if field.truth is None:
+        return "Blue, dashed: the start. Orange: the answer. The data are records, so nobody knows the truth."
+    before, after = (float(np.sqrt(np.mean(np.square((values - field.truth)[free])))) for values in (field.start, field.answer))
     return (
-        "Black: the hidden truth. Blue, dashed: where the search began. Orange: what it found; it should lie on the truth. The root mean "
-        f"square distance from the truth is {quantity(before, found.unit)} at the start and {quantity(after, found.unit)} at the answer."
+        "Black: the hidden truth. Blue, dashed: the start. Orange: the answer; it should lie on the truth. The root mean "
+        f"square distance from the truth is {quantity(before, field.unit)} at the start and {quantity(after, field.unit)} at the answer."
     )
 
 
-def gradient(name: str, found: UnknownField, last: int) -> Picture:
+def gradient(name: str, field: UnknownField, last: int) -> Picture:
     """The gradient at the first and at the last iteration.
 
     Args:
         name: of the unknown.
-        found: the unknown.
+        field: the unknown.
         last: number of the last iteration.
     """
-    chart = Chart.over(found.axes)
-    if len(found.axes) > 1:
-        return maps.gradient(name, found, chart, last)
-    free = free_cells(chart, found)
+    chart = Chart.over(field.axes)
+    if len(field.axes) > 1:
+        return maps.gradient(name, field, chart, last)
+    free = free_cells(chart, field)
     curves = [
-        ("at the start (iteration 0)", found.gradient_first, BEFORE),
-        (f"at the answer (iteration {last})", found.gradient_last, AFTER),
+        ("at the start (iteration 0)", field.gradient_first, BEFORE),
+        (f"at the answer (iteration {last})", field.gradient_last, AFTER),
     ]
     panels = [curves] if free.size == 1 else [[curve] for curve in curves]
-    unit = f"per {found.unit}" if found.unit else ""
+    unit = f"per {field.unit}" if field.unit else ""
     scales = [value_scale(unit, *(values for _, values, _ in panel)) for panel in panels]
     caption = (
         f"How the loss J answers to each single value of {name}: where it is positive, a larger value makes the loss larger, so the search "

@@ -1,4 +1,4 @@
-"""Notes on a scene: what is no mistake, and yet spoils an answer."""
+"""Notes on a scene: choices that are no mistake, and yet spoil an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from diffsim.scene.shots.mutes import offsets
 FAR = 5.0
 """Cells of an offset that is good."""
 SHORTEST = 2.5
-"""Up to so many times its dominant frequency a wavelet has waves to speak of."""
+"""The spectrum of a wavelet is negligible above this multiple of its dominant frequency."""
 LEAST, LEAST_OF_ORDER_2 = 4.0, 8.0
 """Cells that the shortest wave needs."""
 
@@ -37,7 +37,7 @@ def notes_of(problem: Problem) -> list[str]:
 
 
 def of_files(problem: Problem) -> Iterator[str]:
-    """Lines about what was taken in place of what files of records and wavelets say."""
+    """Lines about values that replace those of files of records and wavelets."""
     for name, recorded in problem.setup.data.items():
         yield from (f"data.{name}: {note}" for note in recorded.notes)
     for name, source in problem.scene.sources.items():

@@ -56,20 +56,20 @@ def wanted(problem: Problem) -> dict[str, int]:
         times = max(setup.steps + 1, len(setup.data[state].times) if state in setup.data else 0)
         seen += shots * (times * len(setup.receivers[state]) if of == "traces" else cells)
     iterations = sum(min((stage.iterations or 0) + 1, EVALUATIONS) for stage in scene.stages())
-    found: dict[str, int] = {RESULT: NUMBER * (numbers + COMPARED * seen), JOURNAL: NUMBER * size * iterations}
+    sizes: dict[str, int] = {RESULT: NUMBER * (numbers + COMPARED * seen), JOURNAL: NUMBER * size * iterations}
     if problem.policy.resume:
-        found["sweep"] = 2 * NUMBER * (seen + unknown + cells * len(setup.equation.states))  # the last one and the next
+        sizes["sweep"] = 2 * NUMBER * (seen + unknown + cells * len(setup.equation.states))  # the last one and the next
     slots = sum(tier.slots for tier in problem.schedule.slow_tiers if tier.name == "disk")
     if slots:
-        found["states"] = setup.simulation.sizes(setup.steps).on_disk(slots)
-    return found
+        sizes["states"] = setup.simulation.sizes(setup.steps).on_disk(slots)
+    return sizes
 
 
 def _there(folder: Path, name: str) -> int:
     """Bytes of the existing files of one kind in the folder, which are reused or deleted."""
     patterns = {JOURNAL: JOURNALS, "sweep": "sweep-*", "states": "states-*"}
-    found = folder.glob(patterns[name]) if name in patterns else ()
-    return sum(path.stat().st_size for path in found if path.is_file())
+    paths = folder.glob(patterns[name]) if name in patterns else ()
+    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 def _full() -> OSError:

@@ -75,9 +75,9 @@ def run_scene(
         certificate: measure the certificate too.
         precision: "f32" or "f64"; None: the default of `diffsim.init`.
         watcher: receives the progress of the run.
-        workers: what runs the shots: a number of processes on this machine, which share its cores and end with the run, the address of a
-            scheduler of dask, such as "tcp://host:8786", or a `distributed.Client`; None: this process, one shot after another. The
-            answer is the same bit for bit.
+        workers: processes that run the shots: a number of processes on this machine, which share its cores and end with the run, the
+            address of a scheduler of dask, such as "tcp://host:8786", or a `distributed.Client`; None: this process, one shot after
+            another. The answer is the same bit for bit.
 
     Raises:
         SceneError: the scene or the folder is invalid. Nothing is written.
@@ -100,8 +100,8 @@ def run_scene(
             check_folder(out, identity, resume)
             stack.enter_context(held(out))
             check_folder(out, identity, resume)  # another process may have been there
-            if not resume and (found := what_starts_anew(out)) is not None:
-                watcher.note(found)
+            if not resume and (note := what_starts_anew(out)) is not None:
+                watcher.note(note)
             require_room(problem, out)
         return _run(problem, identity, began, out, resume, certificate, watcher)
 
@@ -132,20 +132,20 @@ def _run(
     if out is not None and not resume:
         start_anew(out)
     watcher.phase(f"{scene.name}: first gradient")
-    found = Search(problem, observed, out, identity, watcher).run()
+    search = Search(problem, observed, out, identity, watcher).run()
     seconds["optimise"] = time.perf_counter() - mark
     uncertainty = None
     if scene.uncertainty is not None:
         mark = time.perf_counter()
         watcher.phase(f"{scene.name}: measuring the uncertainty")
-        uncertainty = uncertain(problem, observed, found.fields, (found.misfit, found.last.predicted), out, identity, watcher)
+        uncertainty = uncertain(problem, observed, search.fields, (search.misfit, search.last.predicted), out, identity, watcher)
         seconds["uncertainty"] = time.perf_counter() - mark
     mark = time.perf_counter()
     watcher.phase(f"{scene.name}: taking snapshots of the answer")
-    snapshots = snapshots_of(problem, found.fields)
+    snapshots = snapshots_of(problem, search.fields)
     seconds["snapshots"] = time.perf_counter() - mark
     seconds["all"] = time.perf_counter() - began
-    outcome = _outcome(problem, observed, truth, found, lines, seconds, _taken(problem, found, plan), uncertainty, snapshots)
+    outcome = _outcome(problem, observed, truth, search, lines, seconds, _taken(problem, search, plan), uncertainty, snapshots)
     if out is not None:
         outcome.save(out)
         for path in (out / LAST, *out.glob(UNCERTAINTY)):
@@ -157,7 +157,7 @@ def _outcome(
     problem: Problem,
     observed: Observed,
     truth: Mapping[str, Array],
-    found: Found,
+    search: Found,
     certificate: tuple[Line, ...],
     seconds: dict[str, float],
     taken: Taken,
@@ -165,7 +165,7 @@ def _outcome(
     snapshots: Mapping[str, Snapshots],
 ) -> Outcome:
     scene, setup = problem.scene, problem.setup
-    first, last, answer = found.first, found.last, found.fields
+    first, last, answer = search.first, search.last, search.fields
     unknowns = {
         name: UnknownField(
             start=problem.start[name],
@@ -211,8 +211,8 @@ def _outcome(
         finals={state: pair for (kind, state), pair in compared.items() if kind == "final"},
         unknowns=unknowns,
         loss_parts={label: (first.parts[label], last.parts[label]) for label in first.parts},
-        history=found.history,
-        stopped=ending(scene, found.reason, found.history, compared.values(), simulation.precision),
+        history=search.history,
+        stopped=ending(scene, search.reason, search.history, compared.values(), simulation.precision),
         accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns, measured)),
         certificate=certificate,
         schedule=repr(problem.schedule),
@@ -247,11 +247,11 @@ def _axes(grid: Grid, scene: Description, time_unit: str) -> tuple[Axis, ...]:
     return tuple(Axis(name, units[name], grid.coordinates(axis)) for axis, name in enumerate(grid.axes))
 
 
-def _taken(problem: Problem, found: Found, plan: Plan) -> Taken:
-    first, *later = found.seconds
+def _taken(problem: Problem, search: Found, plan: Plan) -> Taken:
+    first, *later = search.seconds
     shots, chosen = len(problem.setup.shots), plan.chosen
     assert chosen.seconds is not None
-    return Taken(median(later) if later else first, shots * chosen.seconds, first, found.peak, chosen.peak)
+    return Taken(median(later) if later else first, shots * chosen.seconds, first, search.peak, chosen.peak)
 
 
 def machine(precision: str) -> dict[str, str | int]:

@@ -71,16 +71,16 @@ def _chosen(*films: Array) -> list[int]:
 def _film(
     problem: Problem, fields: Mapping[str, Array], states: Sequence[str], every: int, plane: Plane | None, block: int
 ) -> dict[int, dict[str, Array]]:
-    """Number of steps -> what is seen of each state then."""
+    """Number of steps -> the visible part of each state then."""
     setup = problem.setup
-    found: dict[int, dict[str, Array]] = {}
+    frames: dict[int, dict[str, Array]] = {}
 
     def watch(done: int, values: Mapping[str, Array]) -> None:
-        found[done] = {state: _small(values[state], plane, block) for state in states}
+        frames[done] = {state: _small(values[state], plane, block) for state in states}
 
     (inputs,) = setup.prepared(problem.inputs(fields), [0])
     setup.simulation.run(inputs, setup.steps, every=every, watch=watch)
-    return found
+    return frames
 
 
 def _plane(problem: Problem, answer: Mapping[str, Array]) -> Plane | None:
@@ -90,7 +90,7 @@ def _plane(problem: Problem, answer: Mapping[str, Array]) -> Plane | None:
     if setup.grid.ndim < 3:
         return None
     coordinates = setup.grid.coordinates(1)
-    fired, heard = ([points[:, 1] for points in found.values()] for found in (setup.shots[0].sources, setup.receivers))
+    fired, heard = ([points[:, 1] for points in places.values()] for places in (setup.shots[0].sources, setup.receivers))
     changes = [np.abs(np.asarray(answer[name], float) - before) for name, before in problem.start.items()]
     moved = [
         coordinates[np.unravel_index(change.argmax(), change.shape)[1]].reshape(1)
@@ -112,9 +112,9 @@ def _block(shape: Sequence[int], most: int) -> int:
 def _small(values: Array, plane: Plane | None, block: int) -> Array:
     """Means over blocks of cells of a field, or of its plane, in f32."""
     flat = values if plane is None else np.take(values, plane[1], axis=plane[0])
-    found = np.asarray(flat, float)
+    small = np.asarray(flat, float)
     for axis, n in enumerate(flat.shape):
         first = np.arange(0, n, block)
         lengths = np.diff(np.append(first, n)).reshape([-1 if other == axis else 1 for other in range(flat.ndim)])
-        found = np.add.reduceat(found, first, axis=axis) / lengths
-    return np.clip(found, -LARGEST, LARGEST).astype(np.float32)  # the bits of what f32 can hold do not change
+        small = np.add.reduceat(small, first, axis=axis) / lengths
+    return np.clip(small, -LARGEST, LARGEST).astype(np.float32)  # values that f32 can hold keep their bits

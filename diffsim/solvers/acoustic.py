@@ -114,7 +114,7 @@ class Acoustic(Equation):
         self.grid, self.dt, self.order = grid, dt, check_order(order)
         self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken_by(boundary, grid.ndim))
         if sponge and any(map(any, self.layer.cells)):
-            raise ParameterError(f"a sponge of {sponge} cells and a layer, expected one of both; leave the sponge out")
+            raise ParameterError(f"a sponge of {sponge} cells and a layer, expected one of the two; leave the sponge out")
         pressure = Variable(boundary, unit="Pa", region=ground)
         self.states = {"p": pressure, "p_prev": pressure} | self.layer.memories("p")
         own = (*self.states, "c", "m", "keep", *self.forcings)

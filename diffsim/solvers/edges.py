@@ -23,11 +23,11 @@ Layer: TypeAlias = Natural | tuple[Natural | tuple[Natural, Natural], ...]
 
 PERIODIC, SURFACE = "is periodic", "has a free surface"
 Taken: TypeAlias = Sequence[tuple[str, str]]
-"""What takes the place of a layer, for the low and the high side of each axis; "": nothing."""
+"""The replacement of a layer, for the low and the high side of each axis; "": nothing."""
 
 
 def taken_by(boundary: Boundary, ndim: int) -> Taken:
-    """What the rules of a pressure take the place of a layer with: a free surface, or the other end of the axis."""
+    """Replacements of a layer by the rules of a pressure: a free surface, or the other end of the axis."""
     return [
         tuple(PERIODIC if rule.joins else SURFACE if isinstance(rule, OddImage) else "" for rule in pair)  # type: ignore[misc]
         for pair in per_axis(boundary, ndim)
@@ -62,7 +62,7 @@ def layer_of(grid: Grid, dt: float, cells: Layer, speed: float | None, frequency
         for what, count, side in zip(pair, counts, ("low", "high"), strict=True):
             if what and count:
                 raise ParameterError(
-                    f"axis {axis} {what} and a layer of {count} cells at its {side} side, expected one of both; give that side 0 cells, "
+                    f"axis {axis} {what} and a layer of {count} cells at its {side} side, expected one of the two; give that side 0 cells, "
                     "or one number for all sides, which leaves it out"
                 )
     if not np.any(sides):

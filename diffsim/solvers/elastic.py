@@ -124,8 +124,8 @@ class Elastic(Equation):
         units = {"vp": "m/s", "vs": "m/s", "rho": "kg/m³"}
         if self.anisotropy:
             units |= dict.fromkeys(("epsilon", "delta", "gamma")[: grid.ndim], "")
-        given = tuple("mirror" if side == "zero" else side for side in outside)
-        self.parameters = {name: Variable(given, unit=unit) for name, unit in units.items()}
+        outside_media = tuple("mirror" if side == "zero" else side for side in outside)
+        self.parameters = {name: Variable(outside_media, unit=unit) for name, unit in units.items()}
         if self.surface:
             self.profiles = {"ground": Profile(0, np.minimum(np.arange(grid.shape[0]), 1.0))}
             self.coefficient_boundaries = {f"far_{place}": outside for place in self._far}

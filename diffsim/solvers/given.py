@@ -15,9 +15,9 @@ def check_given(what: str, variables: Mapping[str, Variable], own: Collection[st
     Raises:
         ParameterError: they are no variables, or a name is taken.
     """
-    found = dict(mapping(what, variables, "{'air': Variable(axes=())}"))
-    for name, variable in found.items():
+    named = dict(mapping(what, variables, "{'air': Variable(axes=())}"))
+    for name, variable in named.items():
         instance(f"{name} of {what}", variable, Variable, "a diffsim.Variable", "write it like Variable(axes=())")
         if name in own:
             raise ParameterError(f"{what} names {name}, expected a name other than {', '.join(own)}; rename it, there and in the rule")
-    return found
+    return named

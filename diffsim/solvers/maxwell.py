@@ -130,10 +130,10 @@ class Maxwell(Equation):
     def coefficients(self, **given: Any) -> dict[str, Any]:
         eps = given["eps"] if self.anisotropic else to_edges(given["eps"], self.axes, self.electric)
         loss = 0.5 * self.dt * to_edges(given["sigma"], self.axes, self.electric) if self.lossy else 0.0
-        found = {"push": self.dt / (eps + loss)} | ({"keep": (eps - loss) / (eps + loss)} if self.lossy else {})
+        factors = {"push": self.dt / (eps + loss)} | ({"keep": (eps - loss) / (eps + loss)} if self.lossy else {})
         for pole in self.poles:
-            found |= pole.coefficients(to_edges(given[pole.wp] ** 2, self.axes, self.electric), given, self.dt)
-        return found
+            factors |= pole.coefficients(to_edges(given[pole.wp] ** 2, self.axes, self.electric), given, self.dt)
+        return factors
 
     def step(self, E: Components, H: Components, J: Components, push: Components, **f: Any) -> dict[str, Any]:
         dt, axes, stretched = self.dt, self.axes, Stretched(self.layer, self.axes, f)

@@ -1,4 +1,4 @@
-"""Stiffness and density of elastic media on a staggered grid: from wave speeds, averaged to faces and edges, and what is not physical."""
+"""Stiffness and density of elastic media on a staggered grid: from wave speeds, averaged to faces and edges, with checks."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def moduli_of(axes: str, vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[s
         edge = [axes.index(i), axes.index(j)]
         return harmonic(c["c66" if "c66" in c and 0 not in edge else "c55"], edge)
 
-    found: dict[str, Any] = {name: c[name] for name in (normal_modulus(i, j, symmetry) for i in axes for j in axes)}
-    return found | {"mu": Layout(axes, 2, tuple(edges)).each(shear), "b": vector_layout(axes).each(lambda i: buoyancy(rho, axes.index(i)))}
+    moduli: dict[str, Any] = {name: c[name] for name in (normal_modulus(i, j, symmetry) for i in axes for j in axes)}
+    return moduli | {"mu": Layout(axes, 2, tuple(edges)).each(shear), "b": vector_layout(axes).each(lambda i: buoyancy(rho, axes.index(i)))}
 
 
 def stiffness(vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]) -> dict[str, Symbol]:
@@ -54,12 +54,12 @@ def stiffness(vp: Symbol, vs: Symbol, rho: Symbol, thomsen: Mapping[str, Symbol]
     if not thomsen:
         return {"c11": rho * p, "c12": rho * (p - 2 * s), "c55": rho * s}
     epsilon, delta = thomsen["epsilon"], thomsen["delta"]
-    found = {"c33": rho * p, "c11": rho * p * (1 + 2 * epsilon), "c55": rho * s}
-    found["c13"] = rho * (sqrt((p - s) * (p * (1 + 2 * delta) - s)) - s)
+    moduli = {"c33": rho * p, "c11": rho * p * (1 + 2 * epsilon), "c55": rho * s}
+    moduli["c13"] = rho * (sqrt((p - s) * (p * (1 + 2 * delta) - s)) - s)
     if "gamma" in thomsen:
-        found["c66"] = rho * s * (1 + 2 * thomsen["gamma"])
-        found["c12"] = found["c11"] - 2 * found["c66"]
-    return found
+        moduli["c66"] = rho * s * (1 + 2 * thomsen["gamma"])
+        moduli["c12"] = moduli["c11"] - 2 * moduli["c66"]
+    return moduli
 
 
 def normal_modulus(a: str, b: str, symmetry: str) -> str:
@@ -174,7 +174,7 @@ def largest_eigenvalue(parameters: Mapping[str, Array], numbers: Sequence[float]
     epsilon, delta = parameters["epsilon"][matter], parameters["delta"][matter]
     a, b = p * (1 + 2 * epsilon) * across + s * down, s * across + p * down  # the matrix of Christoffel of qP and qSV
     coupling = (p - s) * (p * (1 + 2 * delta) - s) * across * down
-    found = float((0.5 * (a + b) + np.sqrt(0.25 * (a - b) ** 2 + coupling)).max())
+    largest = float((0.5 * (a + b) + np.sqrt(0.25 * (a - b) ** 2 + coupling)).max())
     if "gamma" in parameters:
-        found = max(found, float((s * ((1 + 2 * parameters["gamma"][matter]) * across + down)).max()))
-    return found
+        largest = max(largest, float((s * ((1 + 2 * parameters["gamma"][matter]) * across + down)).max()))
+    return largest

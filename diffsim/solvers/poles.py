@@ -62,20 +62,20 @@ class Pole:
         """The places of a component of E next to which the pole exists."""
         if self.region is None:
             return None
-        found = self.region
+        faces = self.region
         for axis, (place, wall) in enumerate(zip(location, walls, strict=True)):
             if place:
-                above = np.roll(found, -1, axis)
+                above = np.roll(faces, -1, axis)
                 if wall != "periodic":
                     above[(slice(None),) * axis + (-1,)] = False
-                found = found | above
-        return found
+                faces = faces | above
+        return faces
 
     def coefficients(self, strength: Components, given: Mapping[str, Symbol], dt: float) -> dict[str, Any]:
         """The coefficients of `advance`, from wp² where E lies."""
         k, loss = self.number, 0.5 * dt * given[f"gamma{self.number}"]
-        found: dict[str, Any] = {f"drive{k}": dt * strength / (1 + loss), f"keep{k}": (1 - loss) / (1 + loss)}
-        return found | ({f"pull{k}": dt * given[f"w{k}"] ** 2 / (1 + loss)} if self.resonant else {})
+        factors: dict[str, Any] = {f"drive{k}": dt * strength / (1 + loss), f"keep{k}": (1 - loss) / (1 + loss)}
+        return factors | ({f"pull{k}": dt * given[f"w{k}"] ** 2 / (1 + loss)} if self.resonant else {})
 
     def advance(self, E: Components, f: Mapping[str, Any], dt: float) -> tuple[Components, dict[str, Components]]:
         """The current half a step later, and the next values of the pole's states."""
@@ -109,13 +109,13 @@ def poles_of(kinds: Sequence[str], regions: Sequence[Mask | None] | None, grid: 
     masks = [None] * len(kinds) if regions is None else list(regions)
     if len(masks) != len(kinds):
         raise ParameterError(f"regions of {plural(len(masks), 'pole')}, expected {len(kinds)}; give one a pole, None for all cells")
-    found = []
+    poles = []
     for number, (kind, mask) in enumerate(zip(kinds, masks, strict=True), 1):
         if mask is not None and (np.shape(mask) != grid.shape or np.asarray(mask).dtype != np.bool_):
             raise ShapeError(f"region of pole {number}, expected True or False for each cell of {grid.shape}; compare, as in x < 1.0")
         region = None if mask is None else np.array(mask)
-        found.append(Pole(number, one_of(f"poles[{number - 1}]", kind, ("drude", "lorentz")), region))
-    return tuple(found)
+        poles.append(Pole(number, one_of(f"poles[{number - 1}]", kind, ("drude", "lorentz")), region))
+    return tuple(poles)
 
 
 def light_limit(curl: float, eps: float, poles: Sequence[Pole], parameters: Mapping[str, Array]) -> tuple[float, str]:

@@ -1,4 +1,4 @@
-"""The staggered grid of elastic waves: its axes, its edges, and what lies outside."""
+"""The staggered grid of elastic waves: its axes, its edges, and the rules outside."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def edges_of(axes: str) -> dict[str, list[int]]:
 
 
 def sides_of(boundary: Side | Sequence[Side], ndim: int, surface: bool) -> tuple[Any, ...]:
-    """What lies outside the grid, an entry an axis.
+    """The rules outside the grid, an entry an axis.
 
     Raises:
         ParameterError: an unknown side, not one for each axis, or a surface where axis 0 is periodic.
@@ -40,5 +40,5 @@ def sides_of(boundary: Side | Sequence[Side], ndim: int, surface: bool) -> tuple
         one_of("boundary", side, ("zero", "periodic"))
     per_axis(sides, ndim)
     if surface and sides[0] == "periodic":
-        raise ParameterError("axis 0 is periodic and has a surface, expected one of both; leave one out")
+        raise ParameterError("axis 0 is periodic and has a surface, expected one of the two; leave one out")
     return sides

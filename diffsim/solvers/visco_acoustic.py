@@ -121,8 +121,8 @@ class ViscoAcoustic(Equation):
 
     def coefficients(self, c: Symbol, rho: Symbol, **others: Symbol) -> dict[str, Symbol]:
         stiffness, keep, gain = self._solid(others.get("Q", self.Q))
-        found = {"rho": rho, "m": self.dt**2 * stiffness * rho * c * c}
-        return found | {"keep": keep, "gain": gain} if self.Q == "given" else found
+        factors = {"rho": rho, "m": self.dt**2 * stiffness * rho * c * c}
+        return factors | {"keep": keep, "gain": gain} if self.Q == "given" else factors
 
     def step(self, p: Symbol, p_prev: Symbol, rho: Symbol, m: Symbol, q: Symbol, **others: Symbol) -> dict[str, Symbol]:
         divergence, memories = self.layer.divergence(p, "p", others, self.order, lambda slope, axis: slope / interpolate(rho, axis))

@@ -32,10 +32,10 @@ def to_edges(f: Symbol, axes: str, components: Sequence[str]) -> Components:
     """Values at centres, averaged to where each component of E lies."""
 
     def averaged(component: str) -> Symbol:
-        found = f
+        mean = f
         for axis, name in enumerate(axes):
-            found = found if name == component else interpolate(found, axis)
-        return found
+            mean = mean if name == component else interpolate(mean, axis)
+        return mean
 
     return vector_layout(axes, components).each(averaged)
 
@@ -50,9 +50,9 @@ def yee(polarisation: Polarisation | None, boundary: Wall | tuple[Wall, ...], nd
         raise ParameterError(
             f"polarisation = {shown(polarisation)} on a grid with 3 axes, expected None: all components are coupled; drop it"
         )
-    found = "" if ndim == 3 else "TM" if polarisation is None else one_of("polarisation", polarisation, ("TM", "TE"))
+    letters = "" if ndim == 3 else "TM" if polarisation is None else one_of("polarisation", polarisation, ("TM", "TE"))
     walls = tuple(boundary) if isinstance(boundary, (tuple, list)) else (boundary,) * ndim
     if len(walls) != ndim:
         raise ParameterError(f"boundary = {shown(boundary)}, expected 'pec' or 'periodic', or {ndim} of them; give one an axis")
     inside = ("y", "yx")[ndim > 1]  # Ex alone has no curl in one dimension
-    return {"": "zyx", "TM": "z", "TE": inside}[found], tuple(one_of("boundary", wall, ("pec", "periodic")) for wall in walls)
+    return {"": "zyx", "TM": "z", "TE": inside}[letters], tuple(one_of("boundary", wall, ("pec", "periodic")) for wall in walls)

@@ -36,10 +36,10 @@ def _evaluate(*arrays: Any, program: Program, form: Form, tiles: int, places: tu
         tuple(v for v, n in zip(vs, ns, strict=True) for _ in range(n)) for vs, ns in zip((form.mapped, form.summed), twice, strict=True)
     )
     whole = Form(mapped, summed)
-    given = [p for a, n in zip(arrays, twice[0], strict=True) for p in ((np.real(a), np.imag(a)) if n == 2 else (np.asarray(a),))]
-    found = iter(compiled(parts, whole)(given, tiles))
+    inputs = [p for a, n in zip(arrays, twice[0], strict=True) for p in ((np.real(a), np.imag(a)) if n == 2 else (np.asarray(a),))]
+    results = iter(compiled(parts, whole)(inputs, tiles))
     return tuple(
-        _joined(next(found), next(found), r.dtype) if n == 2 else next(found) for r, n in zip(program.results, twice[1], strict=True)
+        _joined(next(results), next(results), r.dtype) if n == 2 else next(results) for r, n in zip(program.results, twice[1], strict=True)
     )
 
 
@@ -76,22 +76,22 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
     derivative, has, names = _derivative(program, key, lambda: tangents(program, moved, noting))
     mapped = (*form.mapped, *(form.mapped[k] for k in again))
     summed = tuple(s for s, h in zip(form.summed, has, strict=True) if h)
-    made = Form(mapped, (*summed, False) if names else summed, _extended(form.wholes, again, len(mapped)))
-    given = [*args, *(dots[k] for k in again)]
+    moved_form = Form(mapped, (*summed, False) if names else summed, _extended(form.wholes, again, len(mapped)))
+    inputs = [*args, *(dots[k] for k in again)]
     there = _extended(places, again, len(mapped))
-    done = tiles(*given, program=derivative, form=made, tiles=params["tiles"], places=there) if any(has) else ()
+    done = tiles(*inputs, program=derivative, form=moved_form, tiles=params["tiles"], places=there) if any(has) else ()
     if names and done and is_known(done[-1]) and np.any(bottom(done[-1]) > 0):
-        local.met = names  # `jvp` looks whether that is by its value
-    found = iter(done)
-    return [next(found) if h else None for h in has]
+        local.met = names  # `jvp` tests if their values do so
+    movements = iter(done)
+    return [next(movements) if h else None for h in has]
 
 
 def _extended(given: tuple[Any, ...], again: Sequence[int], count: int) -> tuple[Any, ...]:
-    """What is known of arguments that are blocks, for arguments of which the first are those, and the next some of them again."""
+    """Attributes of arguments that are blocks, for a list of these arguments and then of some of them again."""
     if not given:
         return ()
-    found = (*given, *(given[k] for k in again))
-    return (*found, *(None for _ in range(count - len(found))))
+    repeated = (*given, *(given[k] for k in again))
+    return (*repeated, *(None for _ in range(count - len(repeated))))
 
 
 def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any], wanted: Sequence[bool]) -> list[Any]:
@@ -100,13 +100,13 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
     pulled, has = _derivative(program, ("cotangents", tuple(wanted), zero_wins), lambda: cotangents(program, wanted, zero_wins))
     floating = [k for k, r in enumerate(program.results) if is_inexact(r)]
     kinds = [m for m, w in zip(form.mapped, wanted, strict=True) if w]
-    made = Form((*form.mapped, *(not form.summed[k] for k in floating)), tuple(not m for m, h in zip(kinds, has, strict=True) if h))
-    made = Form(made.mapped, made.summed, _extended(form.wholes, (), len(made.mapped)))
-    there = _extended(places, (), len(made.mapped))
-    found = iter(
-        tiles(*args, *(ct[k] for k in floating), program=pulled, form=made, tiles=params["tiles"], places=there) if any(has) else ()
+    pulled_form = Form((*form.mapped, *(not form.summed[k] for k in floating)), tuple(not m for m, h in zip(kinds, has, strict=True) if h))
+    pulled_form = Form(pulled_form.mapped, pulled_form.summed, _extended(form.wholes, (), len(pulled_form.mapped)))
+    there = _extended(places, (), len(pulled_form.mapped))
+    pulled_back = iter(
+        tiles(*args, *(ct[k] for k in floating), program=pulled, form=pulled_form, tiles=params["tiles"], places=there) if any(has) else ()
     )
-    bars = iter([next(found) if h else None for h in has])
+    bars = iter([next(pulled_back) if h else None for h in has])
     whole = [next(bars) if w else None for w in wanted]
     return [
         bar if bar is None or not places or places[k] is None else add_blocks(bar, places=places[k], shape=args[k].shape)
@@ -122,12 +122,12 @@ def _derivative(program: Program, key: tuple[Any, ...], make: Callable[[], Any])
     if program.has_own_rules:
         return make()
     whole = (program.signature, *key)
-    found = _derivatives.get(whole)
-    if found is None:
+    kept = _derivatives.get(whole)
+    if kept is None:
         if len(_derivatives) > 1000:
             _derivatives.clear()
-        found = _derivatives[whole] = make()
-    return found
+        kept = _derivatives[whole] = make()
+    return kept
 
 
 tiles: Primitive = Primitive("tiles", _evaluate, jvp=_jvp, vjp=_vjp, keeps=lambda wanted: ((True,) * len(wanted), False), multiple=True)
@@ -148,7 +148,7 @@ def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:
 
     Returns:
         A function of the same arguments with that axis added. The results of all tiles lie along a new first axis. It is one operation
-        of the reverse-mode record: `ds.grad`, `ds.vjp`, `ds.jvp`, `ds.hvp` and all others apply. What the function uses from around it
+        of the reverse-mode record: `ds.grad`, `ds.vjp`, `ds.jvp`, `ds.hvp` and all others apply. Outside values that the function uses
         is shared by all tiles, and differentiated too.
 
     Raises:
@@ -194,22 +194,22 @@ def map_fixed(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., A
 
 
 def _axis_of(axes: Any, count: int) -> list[Any]:
-    given = list(axes) if isinstance(axes, (tuple, list)) else [axes] * count
-    if len(given) != count or not all(a is None or (isinstance(a, (int, np.integer)) and not isinstance(a, bool)) for a in given):
+    listed = list(axes) if isinstance(axes, (tuple, list)) else [axes] * count
+    if len(listed) != count or not all(a is None or (isinstance(a, (int, np.integer)) and not isinstance(a, bool)) for a in listed):
         raise ParameterError(
             f"axes = {arguments.shown(axes)} for {count} arguments, expected an axis, or a tuple of one (or None) an argument"
         )
-    if all(a is None for a in given):
+    if all(a is None for a in listed):
         raise ParameterError("axes has no axis, expected one at least along which tiles lie; call the function itself")
-    return given
+    return listed
 
 
 def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any, known: Known | None = None) -> Any:
     leaves, trees, cores, lines = [], [], [], []
     for number, (arg, axis) in enumerate(zip(args, _axis_of(axes, len(args)), strict=True)):
-        found, tree = flatten(arg)
-        trees.append((tree, len(found)))
-        for leaf in found:
+        tree_leaves, tree = flatten(arg)
+        trees.append((tree, len(tree_leaves)))
+        for leaf in tree_leaves:
             value = leaf if axis is None and not hasattr(leaf, "dtype") and not isinstance(leaf, Array) else array_core(leaf)
             if value is None:
                 value = np.asarray(leaf)
@@ -260,9 +260,9 @@ def _mapped(function: Callable[..., Any], args: tuple[Any, ...], axes: Any, know
     if not count:
         results: Any = tuple(np.zeros((0, *r.shape), r.dtype) for r in program.results)
     else:
-        given = [*(cores[k] for k in traceable), *captured]
-        inside = not is_known(*given)  # a function of a tile maps another one
-        results = in_turns(program, given, form.mapped, count) if inside else tiles(*given, program=program, form=form, tiles=count)
+        inputs = [*(cores[k] for k in traceable), *captured]
+        inside = not is_known(*inputs)  # a function of a tile maps another one
+        results = in_turns(program, inputs, form.mapped, count) if inside else tiles(*inputs, program=program, form=form, tiles=count)
     return unflatten(kinds["tree"], [wrap(r) for r in results])
 
 
@@ -288,7 +288,7 @@ def _first(value: Any, axis: int, number: int, alone: bool) -> Any:
 
 def _result(leaf: Any) -> Any:
     if isinstance(leaf, Masked):
-        return leaf.__array__()  # which says what to do instead
+        return leaf.__array__()  # whose error names a remedy
     value = core(leaf) if isinstance(leaf, (Array, np.ndarray, np.generic, Tracer, int, float, bool)) else None
     if value is None:
         raise TileError(f"the function of a tile returned {type(leaf).__name__}, expected arrays, numbers and records of them")

@@ -31,7 +31,7 @@ class BlockJacobi(Preconditioner):
     """The inverse of the part of a matrix that couples the cells of a block with each other.
 
     The blocks divide the grid from its first cell on; those at its end may be smaller. A block may be a line, along the direction in which
-    cells are coupled most, or hold what belongs together, such as the values of an element. All blocks are inverted by one tile program,
+    cells are coupled most, or hold coupled values, such as the values of an element. All blocks are inverted by one tile program,
     and multiplied by another one. A solution with larger blocks takes fewer iterations, each of which takes longer.
 
     Args:
@@ -75,8 +75,8 @@ class BlockJacobi(Preconditioner):
     block: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        given = self.block if isinstance(self.block, (tuple, list)) else (self.block,)
-        block = tuple(arguments.whole("block", n, 1, remedy="give the cells of a block along each axis, such as (4, 4)") for n in given)
+        cells = self.block if isinstance(self.block, (tuple, list)) else (self.block,)
+        block = tuple(arguments.whole("block", n, 1, remedy="give the cells of a block along each axis, such as (4, 4)") for n in cells)
         if not block or math.prod(block) > LARGEST:
             raise ParameterError(
                 f"block = {arguments.shown(self.block)} has {math.prod(block)} cells, expected 1 to {LARGEST}; give smaller blocks"
@@ -100,10 +100,10 @@ class BlockJacobi(Preconditioner):
 
         def product(values: npt.NDArray, transposed: bool) -> npt.NDArray:
             largest = float(np.abs(values).max(initial=0.0))
-            given = np.zeros(blocks * size, _TYPE)
-            given[places] = values.ravel() * (1 / largest if 0 < largest < np.inf else 1.0)
-            found = (_transposed_products if transposed else _products)(inverses, given.reshape(blocks, size))
-            return np.asarray(found).reshape(-1).take(places) * (largest * scale)
+            padded = np.zeros(blocks * size, _TYPE)
+            padded[places] = values.ravel() * (1 / largest if 0 < largest < np.inf else 1.0)
+            product = (_transposed_products if transposed else _products)(inverses, padded.reshape(blocks, size))
+            return np.asarray(product).reshape(-1).take(places) * (largest * scale)
 
         return LinearOperator(matrix.shape, lambda x: product(x, False), lambda x: product(x, True), dtype=np.float64)
 

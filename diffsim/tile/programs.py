@@ -51,10 +51,10 @@ class Whole:
             )
         at = (*_positions(parts), *(0,) * (self.ndim - len(parts)))
         shape = (*(1,) * len(parts), *self.shape[len(parts) :])
-        found = _loaded(self, shape, at, len(parts))
-        made = found.reshape(shape[len(parts) :]) if shape[len(parts) :] else found.reshape(())
-        self._run.references[id(made)] = made, self, self._run.loads[-1][2]
-        return made
+        loaded = _loaded(self, shape, at, len(parts))
+        block = loaded.reshape(shape[len(parts) :]) if shape[len(parts) :] else loaded.reshape(())
+        self._run.references[id(block)] = block, self, self._run.loads[-1][2]
+        return block
 
     def _refused(self, *_: Any) -> Any:
         raise TileError(
@@ -85,8 +85,8 @@ class _Place:
 
     def table(self, columns: Iterator[np.ndarray], number: int) -> np.ndarray:
         """The places in all tiles, of shape (tiles, axes), from those along each axis."""
-        found = [self._counted(next(columns), axis) for axis in range(len(self.at))]
-        return np.stack(found, axis=1) if found else np.zeros((number, 0), np.int64)
+        starts = [self._counted(next(columns), axis) for axis in range(len(self.at))]
+        return np.stack(starts, axis=1) if starts else np.zeros((number, 0), np.int64)
 
     def _counted(self, column: np.ndarray, axis: int) -> np.ndarray:
         """Indices along an axis from its first entry on."""
@@ -103,7 +103,7 @@ class _Place:
 
 
 class _Stored:
-    """What a program returns for an array of its results."""
+    """The value that a program returns for an array of its results."""
 
     def __init__(self, place: _Place, value: Any, base: Whole | None, adds: bool, shape: tuple[int, ...] | None) -> None:
         self.place, self.value, self.base, self.adds, self.shape = place, value, base, adds, shape
@@ -167,9 +167,9 @@ def _shape(shape: Any, name: str) -> tuple[int, ...]:
     Raises:
         ShapeError: something else than whole numbers of at least 1.
     """
-    given = shape.tolist() if isinstance(shape, np.ndarray) else shape
+    plain = shape.tolist() if isinstance(shape, np.ndarray) else shape
     remedy = "give numbers that are the same for all tiles, one an axis, such as (8, 8)"
-    listed = given if isinstance(given, (tuple, list)) else (given,)
+    listed = plain if isinstance(plain, (tuple, list)) else (plain,)
     return tuple(arguments.whole(f"{caller()}: shape of {name}", n, 1, None, remedy, ShapeError) for n in listed)
 
 
@@ -179,8 +179,8 @@ def _positions(at: Any) -> tuple[Any, ...]:
     Raises:
         TileError: something else, which NumPy would round, or take as one number for each tile.
     """
-    found = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
-    for p in found:
+    positions = tuple(core(p) if isinstance(p, Array) else p for p in (at if isinstance(at, (tuple, list)) else (at,)))
+    for p in positions:
         number = p if hasattr(p, "dtype") else np.asarray(None if isinstance(p, (tuple, list)) else p)
         if number.dtype.kind not in "iu" or number.shape:
             what = f"{number.dtype} of shape {number.shape}" if hasattr(p, "dtype") else type(p).__name__
@@ -188,7 +188,7 @@ def _positions(at: Any) -> tuple[Any, ...]:
                 f"{caller()}: the position of a block is {what}, expected a whole number, or arithmetic with the numbers of the tile; "
                 "divide by //, and read a block for each of several positions"
             )
-    return found
+    return positions
 
 
 def _loaded(x: Whole, block: tuple[int, ...], at: tuple[Any, ...], indices: int) -> Array:
@@ -206,7 +206,7 @@ def store(at: Any, value: Any, *, into: Any = None, shape: Any = None) -> Any:
         shape: of the result; without it, the smallest that has all blocks.
 
     Returns:
-        What the program returns in the place of the array.
+        The value that the program returns in place of the array.
 
     Raises:
         TileError: outside of a function of `kernel`.
@@ -230,7 +230,7 @@ def add(at: Any, value: Any, *, into: Any = None, shape: Any = None) -> Any:
         shape: as in `store`.
 
     Returns:
-        What the program returns in the place of the array.
+        The value that the program returns in place of the array.
 
     Raises:
         TileError: outside of a function of `kernel`.
@@ -245,10 +245,10 @@ def add(at: Any, value: Any, *, into: Any = None, shape: Any = None) -> Any:
 
 def _stored(at: Any, value: Any, into: Any, adds: bool, shape: Any, name: str) -> _Stored:
     run = _running(name)
-    found = run.references.get(id(at)) if isinstance(at, Array) else None
+    reference = run.references.get(id(at)) if isinstance(at, Array) else None
     block = core(value) if isinstance(value, (Array, np.ndarray, np.generic, Tracer)) else _array(value, name)
-    if found is not None:
-        _, base, place = found
+    if reference is not None:
+        _, base, place = reference
         if block.shape and tuple(block.shape) != tuple(at.shape):
             raise ShapeError(
                 f"{caller()}: a block of shape {tuple(block.shape)} for an entry of shape {tuple(at.shape)}, expected that shape"
@@ -276,12 +276,12 @@ def _stored(at: Any, value: Any, into: Any, adds: bool, shape: Any, name: str) -
 def _array(value: Any, name: str) -> np.ndarray:
     """A block that is written as a number, or as lists of numbers."""
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except ValueError:  # lists of different lengths
-        found = np.asarray(None)
-    if found.dtype.kind not in "fciub":
+        array = np.asarray(None)
+    if array.dtype.kind not in "fciub":
         raise TileError(f"{caller()}: the block of {name} is {type(value).__name__}, expected an array of numbers; give one")
-    return found
+    return array
 
 
 def _require_kept(block: Any, base: Whole | None, adds: bool) -> None:
@@ -302,7 +302,7 @@ def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     Returns:
         A decorator. The function that it takes is `(i, j, ..., x, ...)`: the numbers of the tile, one for each entry of `tiles`, and the
         arguments. Arrays are whole arrays, of which it reads blocks by `load`, and entries or rows by x[i], where i counts as in NumPy.
-        Numbers are numbers. It returns what `store` and `add` give, or a record of that. The function that the decorator makes takes the
+        Numbers are numbers. It returns results of `store` and `add`, or a record of them. The function that the decorator makes takes the
         arguments alone, and gives arrays. It is differentiable, to every order.
 
     Raises:
@@ -330,9 +330,9 @@ def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """
     if callable(tiles):
         raise TileError("@ds.tile.kernel without the number of tiles; write @ds.tile.kernel(tiles=(4, 6))")
-    given = tiles if isinstance(tiles, (tuple, list)) else (tiles,)
+    listed = tiles if isinstance(tiles, (tuple, list)) else (tiles,)
     remedy = "give the number of tiles along each axis, such as (4, 6)"
-    counts = tuple(arguments.whole("tiles", n, 1, None, remedy, ShapeError) for n in given)
+    counts = tuple(arguments.whole("tiles", n, 1, None, remedy, ShapeError) for n in listed)
     if not counts:
         raise ShapeError(f"tiles = () has no axis, expected one at least; {remedy}")
 
@@ -364,14 +364,14 @@ def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tu
     try:
         with running(), located():
             wholes = [Whole(run, k, v) if hasattr(v, "shape") and len(v.shape) else v for k, v in enumerate(values)]
-            found = function(*(Array(t, scalar=True) for t in tracers), *unflatten(tree, wholes))
-            stored, shape = flatten(found)
-            if found is None or not stored:
-                raise TileError("a tile program returned nothing, expected what ds.tile.store or ds.tile.add gives; return that")
+            result = function(*(Array(t, scalar=True) for t in tracers), *unflatten(tree, wholes))
+            stored, shape = flatten(result)
+            if result is None or not stored:
+                raise TileError("a tile program returned nothing, expected a result of ds.tile.store or ds.tile.add; return one")
         for leaf in stored:
             if not isinstance(leaf, _Stored):
                 raise TileError(
-                    f"a tile program returned {type(leaf).__name__}, expected what ds.tile.store or ds.tile.add gives; return that"
+                    f"a tile program returned {type(leaf).__name__}, expected a result of ds.tile.store or ds.tile.add; return one"
                 )
         places = [place for _, _, place in run.loads] + [s.place for s in stored]
         columns = _columns(run, [p for place in places for p in place.at], indices, number)
@@ -388,19 +388,19 @@ def _carried_out(function: Callable[..., Any], counts: tuple[int, ...], args: tu
     known = dict(zip([t.variable for t in tracers], indices, strict=True))
     loaded = iter(blocks)
     names = {v.variable for _, v in run.trace.captured.values()}
-    given: list[tuple[Any, Any]] = []
+    inputs: list[tuple[Any, Any]] = []
     for a in program.arguments:
-        given.append((known[a], None) if a in known else (captured.pop(0), None) if a in names else next(loaded))
-    shapes = tuple(None if p is None else tuple(x.shape) for x, p in given)
+        inputs.append((known[a], None) if a in known else (captured.pop(0), None) if a in names else next(loaded))
+    shapes = tuple(None if p is None else tuple(x.shape) for x, p in inputs)
     form = Form(tuple(a not in names for a in program.arguments), (False,) * len(program.results), shapes)
     results = tuple(r if isinstance(r, Variable) else np.asarray(r) for r in program.results)
     whole = Program(program.arguments, program.operations, results)
-    made = run_tiles(*(x for x, _ in given), program=whole, form=form, tiles=number, places=tuple(p for _, p in given))
-    return unflatten(shape, [wrap(_assembled(s, v, first, values)) for s, v, first in zip(stored, made, targets, strict=True)])
+    stored_values = run_tiles(*(x for x, _ in inputs), program=whole, form=form, tiles=number, places=tuple(p for _, p in inputs))
+    return unflatten(shape, [wrap(_assembled(s, v, first, values)) for s, v, first in zip(stored, stored_values, targets, strict=True)])
 
 
 def _columns(run: _Run, wanted: Sequence[Any], indices: Sequence[np.ndarray], number: int) -> Iterator[np.ndarray]:
-    """What positions are in all tiles."""
+    """Positions in all tiles."""
     ends = [w.variable if isinstance(w, TileTracer) else w for w in wanted]
     program = pruned(run.trace.arguments, run.trace.operations, ends)
     read = {o for p in program.operations for o in p.operands if isinstance(o, Variable)} | {e for e in ends if isinstance(e, Variable)}
@@ -411,8 +411,8 @@ def _columns(run: _Run, wanted: Sequence[Any], indices: Sequence[np.ndarray], nu
                 "compute positions before, and gather by index arrays in ds.tile.map"
             )
     values = [*indices, *(None for _ in run.trace.arguments[len(indices) :])]
-    found = interpret(program, values)
-    return iter([np.broadcast_to(np.asarray(f, np.int64), (number,)) for f in found])
+    places = interpret(program, values)
+    return iter([np.broadcast_to(np.asarray(f, np.int64), (number,)) for f in places])
 
 
 def _assembled(stored: _Stored, parts: Any, places: np.ndarray, arrays: Sequence[Any]) -> Any:

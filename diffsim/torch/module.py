@@ -25,11 +25,11 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
     Derivatives of any order come from the adjoint of the solver, in reverse mode, and from its tangent, in forward mode. It works under
     `torch.func`: `grad`, `jvp`, `jacrev`, `jacfwd`, `hessian` and `vmap`, which computes all runs in one call as a `diffsim.Batch` does,
     or one after another if the equation's runs cannot be computed together. The simulation has storage for one run: where several runs of
-    one simulation are in a graph, or its backward pass is asked for twice, forward runs are repeated. `torch.compile` compiles what is
+    one simulation are in a graph, or its backward pass is asked for twice, forward runs are repeated. `torch.compile` compiles the code
     around the run, and calls the run as it is.
 
     Args:
-        simulation: what to run. The inputs that require gradients must be among its `wrt`.
+        simulation: the simulation to run. The inputs that require gradients must be among its `wrt`.
         inputs: tensors by name, of the type in which the simulation computes; or arrays and numbers, which are constant.
         steps: time steps.
         checkpoint: the states that the backward pass keeps; see `Simulation.vjp`.
@@ -67,7 +67,7 @@ class Module(torch.nn.Module):
     Call it with tensors by name, `layer(c=c)`. It returns a `diffsim.Solution` of tensors, as `run` does.
 
     Args:
-        simulation: what to run; see `run`.
+        simulation: the simulation to run; see `run`.
         steps: time steps.
         inputs: inputs that every call has, by name. A `torch.nn.Parameter` becomes a parameter of the module, others become buffers, which
             are constant.
@@ -103,10 +103,10 @@ class Module(torch.nn.Module):
         self, simulation: Simulation, steps: int, inputs: Mapping[str, Any] | None = None, checkpoint: Checkpoint = "auto"
     ) -> None:
         super().__init__()
-        given = {} if inputs is None else mapping("inputs", inputs, "{'f': wavelet}")
-        model = export(simulation, given, steps, checkpoint)
-        self.simulation, self.steps, self.checkpoint, self._given = simulation, steps, checkpoint, tuple(given)
-        for name, value in given.items():
+        parts = {} if inputs is None else mapping("inputs", inputs, "{'f': wavelet}")
+        model = export(simulation, parts, steps, checkpoint)
+        self.simulation, self.steps, self.checkpoint, self._given = simulation, steps, checkpoint, tuple(parts)
+        for name, value in parts.items():
             tensor = _tensor(model, name, value)
             tensor = tensor if tensor is value else tensor.clone()  # a user may edit the array
             if isinstance(tensor, torch.nn.Parameter):
@@ -116,15 +116,15 @@ class Module(torch.nn.Module):
 
     def forward(self, **inputs: Any) -> Solution:
         """Solve forward; see `run`."""
-        given = {name: getattr(self, f"input_{name}") for name in self._given}
-        return run(self.simulation, {**given, **inputs}, self.steps, self.checkpoint)
+        parts = {name: getattr(self, f"input_{name}") for name in self._given}
+        return run(self.simulation, {**parts, **inputs}, self.steps, self.checkpoint)
 
     def _apply(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Convert or move the tensors: what `double` and `to` call."""
+        """Convert or move the tensors: for `double` and `to`."""
         wanted = torch.empty(0, dtype=getattr(torch, self.simulation.dtype.name))
-        found = fn(wanted).dtype
-        if self._given and found != wanted.dtype:
-            names = [str(kind).removeprefix("torch.") for kind in (found, wanted.dtype)]
+        dtype = fn(wanted).dtype
+        if self._given and dtype != wanted.dtype:
+            names = [str(kind).removeprefix("torch.") for kind in (dtype, wanted.dtype)]
             raise ParameterError(
                 f"Module converts its inputs to {names[0]}, expected {names[1]}, in which its simulation computes; convert the other "
                 "modules alone, or build the simulation with another precision="
@@ -132,7 +132,7 @@ class Module(torch.nn.Module):
         return super()._apply(fn, *args, **kwargs)
 
     def extra_repr(self) -> str:
-        """What torch prints of it."""
+        """The text that torch prints of it."""
         return f"{type(self.simulation.equation).__name__}, steps={self.steps}, checkpoint={self.checkpoint!r}"
 
 

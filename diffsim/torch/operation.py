@@ -20,7 +20,7 @@ TOGETHER = 2**22
 
 
 def applied(model: Exported, tensors: Sequence[Any], latest: Latest | None = None) -> Sequence[Any]:
-    """The values of a function of arrays, as part of what torch records of the tensors.
+    """The values of a function of arrays, as part of torch's record of the tensors.
 
     Args:
         model: the function.
@@ -38,13 +38,13 @@ def applied(model: Exported, tensors: Sequence[Any], latest: Latest | None = Non
 
 
 def is_transformed(tensor: Any) -> bool:
-    """Whether a tensor belongs to `torch.func`, `torch.vmap` or forward mode."""
+    """True if a tensor belongs to `torch.func`, `torch.vmap` or forward mode."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # torch has no public name for it
     return wrapped or torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def wants_gradient(tensor: Any) -> bool:
-    """Whether a tensor requires a gradient, at any level of `torch.func`."""
+    """True if a tensor requires a gradient, at any level of `torch.func`."""
     return any(level.requires_grad for level in _levels(tensor))
 
 

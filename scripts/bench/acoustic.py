@@ -14,7 +14,7 @@ from diffsim.engine import compiled_register_bytes
 TOLERANCE = 1e-3
 """f32 round-off of some hundred steps in another order of summation; measured 1.4e-4."""
 ARRIVED = 1e-3
-"""Of the largest pressure: traces below it are compared relative to it. A wave that has not yet arrived leaves round-off in them."""
+"""Share of the largest pressure: traces below it are compared relative to it. A wave that has not yet arrived leaves round-off in them."""
 COMPARED = 500
 """Steps after which they are compared; round-off keeps growing in a box that reflects."""
 TARGETS = {(1024, 8): 1.2, (1024, 4): 0.9, (4096, 8): 1.2}

@@ -27,7 +27,7 @@ THREADS = 2
 WARM_UP, CALLS = 2, 5
 EXACT, C_EXACT = 1e-12, {"f4": 1e-3, "f8": 1e-12}
 MOST = 5.0
-"""Value and gradient take at most so many times the plain forward."""
+"""Value and gradient take at most this multiple of the plain forward."""
 RECORDED, SWEPT = 10.0, 20.0
 """Microseconds that an operation on a number takes at most: recorded, and with the reverse sweep."""
 SIZES = (10**6, 10**7)
@@ -204,9 +204,9 @@ def measured(calls: dict[str, Callable[[], object]]) -> Timings:
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(WARM_UP + CALLS):
         for name, call in calls.items():
-            found = timed(call)
+            timings = timed(call)
             if turn >= WARM_UP:
-                seconds[name].append(found)
+                seconds[name].append(timings)
     return {name: 1e3 * median(values) for name, values in seconds.items()}
 
 
@@ -251,17 +251,17 @@ def run(case: Case, contender: str, peers: str | None) -> Timings | None:
 
 def turns(case: Case, count: int, peers: str | None) -> dict[str, Timings]:
     """Medians over `count` turns of the contenders that there are."""
-    found: dict[str, list[Timings]] = {}
+    timings_of: dict[str, list[Timings]] = {}
     for _ in range(count):
         for contender in CONTENDERS:
             timings = run(case, contender, peers)
             if timings is not None:
-                found.setdefault(contender, []).append(timings)
-    return {c: {key: median([t[key] for t in all_turns]) for key in all_turns[0]} for c, all_turns in found.items()}
+                timings_of.setdefault(contender, []).append(timings)
+    return {c: {key: median([t[key] for t in all_turns]) for key in all_turns[0]} for c, all_turns in timings_of.items()}
 
 
 def report(case: Case, found: dict[str, Timings]) -> str:
-    """A line for each contender, and whether diffsim meets its target."""
+    """A line for each contender, and the verdict on diffsim's target."""
     title = ", ".join(f"{key} {value}" for key, value in case.items() if key != "work")
     lines = [f"{case['work']} ({title})"]
     lines += [f"    {c:8s} value {t['value']:9.2f} ms, with gradient {t['value and gradient']:9.2f} ms" for c, t in found.items()]

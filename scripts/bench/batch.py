@@ -71,11 +71,11 @@ def main() -> None:
     parser.add_argument("--shots", type=int, default=8)
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--turns", type=int, default=10)
-    given = parser.parse_args()
+    options = parser.parse_args()
     for threads in (1, 2):
         ds.init(arch="cpu", threads=threads)
         for side in SIDES:
-            measured(side, given.shots, given.steps, given.turns)
+            measured(side, options.shots, options.steps, options.turns)
 
 
 if __name__ == "__main__":

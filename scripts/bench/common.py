@@ -46,14 +46,14 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number and what it should be.
+    """One measured number and its target.
 
     Attributes:
-        name: what was measured.
+        name: name of the measured quantity.
         value: of diffsim, in `unit`.
         unit: of `value` and `reference`.
         reference: of the C version, if it is compared with one.
-        ratio: diffsim over C as `bound` counts it, median over turns; or what is compared with the target in its place.
+        ratio: diffsim over C as `bound` counts it, median over turns; or the value compared with the target in its place.
         spread: lower and upper quartile of that ratio.
         loop: the same ratio for the time loops alone, without input checks, coefficients, copies.
         bound: "least" or "most" `target`.
@@ -114,9 +114,9 @@ def in_turns(contenders: Mapping[str, Callable[[], float]], turns: int) -> dict[
     for turn in range(turns + 1):
         for name, contender in contenders.items():
             time.sleep(PAUSE)
-            found = contender()
+            duration = contender()
             if turn:
-                seconds[name].append(found)
+                seconds[name].append(duration)
     return seconds
 
 
@@ -127,7 +127,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def ratios(upper: Sequence[float], lower: Sequence[float]) -> tuple[float, tuple[float, float]]:
-    """Median and quartiles of the ratios of turns that were neighbours, so that what slows both down drops out."""
+    """Median and quartiles of the ratios of turns that were neighbours, so that a slowdown of both drops out."""
     low, middle, high = quartiles([u / v for u, v in zip(upper, lower, strict=True)])
     return middle, (low, high)
 
@@ -205,8 +205,8 @@ def main(*benchmarks: Benchmark) -> None:
                 begin, others = time.perf_counter(), others_seconds()
                 measured = in_process(benchmark.script, case, **case.get("environment", {}))
                 others = (others_seconds() - others) / (time.perf_counter() - begin)
-                for found in measured:
-                    figures.append(Figure(**found | {"others": round(max(others, 0.0), 2)}))
+                for fields in measured:
+                    figures.append(Figure(**fields | {"others": round(max(others, 0.0), 2)}))
                     print(row(figures[-1]), flush=True)
     print(LEGEND)
     if options.out:
@@ -257,17 +257,17 @@ def machine() -> dict[str, str]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
-    found = dict(line.replace("\t", "").split(": ", 1) for line in lines if ": " in line)
-    flags = found.get("flags", "").split()
+    fields = dict(line.replace("\t", "").split(": ", 1) for line in lines if ": " in line)
+    flags = fields.get("flags", "").split()
     width = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "no AVX2"
-    model = f"{found.get('model name', platform.processor())} (family {found.get('cpu family')}, model {found.get('model')})"
+    model = f"{fields.get('model name', platform.processor())} (family {fields.get('cpu family')}, model {fields.get('model')})"
     try:
         pages = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text().strip()
     except OSError:
         pages = "unknown"
     packages = ", ".join(f"{name} {version(name)}" for name in (chosen(), "numpy"))
     return {
-        "processor": f"{model}, {len(os.sched_getaffinity(0))} cores, {width}, {found.get('cache size', '?')} cache a core",
+        "processor": f"{model}, {len(os.sched_getaffinity(0))} cores, {width}, {fields.get('cache size', '?')} cache a core",
         "system": f"{platform.platform()}, huge pages {pages}, load {os.getloadavg()[0]:.2f} at the start",
         "registers": f"kernels are written for {compiled_register_bytes()} bytes",
         "software": f"Python {platform.python_version()}, {packages}, {_compiler()}",

@@ -37,8 +37,8 @@ def measure(case: Case) -> list[Figure]:
         with tempfile.TemporaryDirectory(prefix="diffsim-bench-") as cache:
             for seconds in (fresh, again):
                 before = _cached(cache)
-                for found in in_process(Path(__file__), {"what": case["what"]}, TI_OFFLINE_CACHE_FILE_PATH=cache):
-                    seconds[found["name"]].append(found["value"])
+                for timing in in_process(Path(__file__), {"what": case["what"]}, TI_OFFLINE_CACHE_FILE_PATH=cache):
+                    seconds[timing["name"]].append(timing["value"])
             compiled = max(compiled, _cached(cache) - before)
     out = [Figure(f"kernels that a second process compiles, {case['what']}", compiled, "", bound="most", target=0)]
     for kernel in KERNELS:

@@ -22,7 +22,7 @@ PML = 20
 
 def predicted(given, speed):
     """Records of all shots, shots x samples x receivers, at each time step."""
-    found = deepwave.scalar(
+    outputs = deepwave.scalar(
         speed,
         given["spacing"],
         given["dt"],
@@ -33,7 +33,7 @@ def predicted(given, speed):
         pml_width=PML,
         pml_freq=given["frequency"],
     )
-    return found[-1].transpose(1, 2)
+    return outputs[-1].transpose(1, 2)
 
 
 def filtered(values, gain, length):
@@ -57,7 +57,7 @@ def main() -> None:
     shots = data.shape[0]
     wavelet = torch.tensor(arrays["wavelet"], dtype=torch.float32)
     points = {name: torch.tensor(arrays[name] - edge) for name in ("sources", "receivers")}
-    given = {
+    problem = {
         "spacing": settings["spacing"],
         "dt": settings["dt"],
         "amplitudes": -wavelet.repeat(shots, 1, 1) / settings["spacing"] ** 2,
@@ -90,7 +90,7 @@ def main() -> None:
             gradients += 1
             speed = field(theta, stage["smooth"])
             inside = torch.tensor(speed[inner], dtype=torch.float32, requires_grad=True)
-            residual = filtered(predicted(given, inside)[:, ::every], gain, length) - wanted
+            residual = filtered(predicted(problem, inside)[:, ::every], gain, length) - wanted
             loss = 0.5 * (residual**2).sum() / half
             loss.backward()
             by_cell = np.zeros(start.shape)
@@ -101,14 +101,16 @@ def main() -> None:
             )
             return loss.item(), gaussian_filter(by_cell, stage["smooth"], mode="reflect")[free]
 
-        found = minimize(objective, theta, jac=True, method="L-BFGS-B", options={"maxiter": stage["iterations"], "ftol": 1e-9, "gtol": 0.0})
-        losses.append(float(found.fun))
-        speed = field(found.x, stage["smooth"])
+        result = minimize(
+            objective, theta, jac=True, method="L-BFGS-B", options={"maxiter": stage["iterations"], "ftol": 1e-9, "gtol": 0.0}
+        )
+        losses.append(float(result.fun))
+        speed = field(result.x, stage["smooth"])
         np.save(f"{path}.stage{len(losses)}.npy", speed)
         now = np.log((speed - lower) / (upper - speed))
     seconds, processor = time.perf_counter() - began, time.process_time() - before
     with torch.no_grad():
-        residual = predicted(given, torch.tensor(speed[inner], dtype=torch.float32))[:, ::every] - data
+        residual = predicted(problem, torch.tensor(speed[inner], dtype=torch.float32))[:, ::every] - data
     unexplained = math.sqrt(float((residual**2).mean()) / float((data**2).mean()))
     np.save(path + ".answer.npy", speed)
     print(json.dumps({"seconds": seconds, "processor": processor, "gradients": gradients, "losses": losses, "unexplained": unexplained}))

@@ -67,9 +67,9 @@ def main() -> None:
     equation = ds.solvers.DGAcoustic(ds.Grid((cells, cells), 1 / (ORDER + 1)), 0.05, ORDER, "periodic")
     states = list(rng.normal(size=(3, cells, cells)).astype(np.float32))
     coefficients = list(rng.uniform(0.5, 1.0, size=(2, cells, cells)).astype(np.float32))
-    found, expected = equation.advance(states, coefficients), all_elements(equation, states, coefficients)
-    print(f"largest difference: {np.abs(found - expected).max():.1e}")
-    bar = np.ones(found.shape, np.float32)
+    result, expected = equation.advance(states, coefficients), all_elements(equation, states, coefficients)
+    print(f"largest difference: {np.abs(result - expected).max():.1e}")
+    bar = np.ones(result.shape, np.float32)
     ways = {"tiles": lambda *q: equation.advance(q, coefficients), "arrays": lambda *q: all_elements(equation, q, coefficients)}
     least: dict[tuple[str, str], float] = {}
     for turn in range(TURNS + 1):

@@ -29,11 +29,11 @@ sys.path.insert(0, str(SURVEY))
 from make import OPEN  # noqa: E402  # it lies in that folder
 
 CHANGES = (*OPEN, "time.dt=1.0e-3", "misfit.0.offset=[0.0, 1.0e5]")
-"""Of the scene: a time step of which a sample has a whole number, and a misfit of all receivers, as Deepwave's search has it."""
+"""Changes of the scene: a time step of which a sample has a whole number, and a misfit of all receivers, as Deepwave's search has it."""
 
 
 def settings_of(scene: Scene) -> dict[str, Any]:
-    """What Deepwave's search is given."""
+    """The inputs of Deepwave's search."""
     tables = scene.model_dump(mode="json")
     grid, unknown, wavelet = tables["grid"], tables["unknowns"]["c"], tables["sources"]["f"]["wavelet"]
     problem = scene.problem()
@@ -83,18 +83,18 @@ def ours(survey: Path, threads: int) -> tuple[dict[str, Any], Outcome]:
 
 def deepwave(survey: Path, outcome: Outcome, python: str, threads: int) -> tuple[dict[str, Any], np.ndarray]:
     scene = Scene.load(survey / "fwi.toml", CHANGES)
-    given = settings_of(scene)
-    arrays = given.pop("arrays")
+    settings = settings_of(scene)
+    arrays = settings.pop("arrays")
     pair = outcome.traces["p"]
     times = outcome.times if pair.times is None else pair.times
-    every = round(float(times[1] - times[0]) / given["dt"])
-    given |= {"every": every}
-    corners = [stage["corner"] for stage in given["stages"] if stage["corner"]]
-    given["length"] = max(ZeroPhaseFilter(given["dt"] * every, len(times), corner)._length for corner in corners)
-    origin, spacing = np.array([axis.coordinates[0] for axis in outcome.axes]), given["spacing"]
+    every = round(float(times[1] - times[0]) / settings["dt"])
+    settings |= {"every": every}
+    corners = [stage["corner"] for stage in settings["stages"] if stage["corner"]]
+    settings["length"] = max(ZeroPhaseFilter(settings["dt"] * every, len(times), corner)._length for corner in corners)
+    origin, spacing = np.array([axis.coordinates[0] for axis in outcome.axes]), settings["spacing"]
     receivers = np.rint((outcome.receivers["p"] - origin) / spacing).astype(int)
     path = survey / "given.npz"
-    np.savez(path, **arrays, receivers=receivers, data=pair.data, settings=json.dumps(given))
+    np.savez(path, **arrays, receivers=receivers, data=pair.data, settings=json.dumps(settings))
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(
         [python, str(HERE / "deepwave_fwi.py"), str(path), str(threads)], check=True, stdout=subprocess.PIPE, text=True, env=environment
@@ -107,18 +107,18 @@ def main() -> None:
     parser.add_argument("--peer", help="an interpreter with Deepwave; without it only diffsim runs")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--survey", type=Path, help="a folder that scripts/survey/make.py has written; without it one is made")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        survey = given.survey or Path(scratch)
-        if given.survey is None:
+        survey = options.survey or Path(scratch)
+        if options.survey is None:
             subprocess.run([sys.executable, str(SURVEY / "make.py"), str(survey), "--open"], check=True, stdout=sys.stderr)
-        found, outcome = ours(survey, given.threads)
+        record, outcome = ours(survey, options.threads)
         edge, unknown = settings_of(Scene.load(survey / "fwi.toml", CHANGES))["edge"], outcome.unknowns["c"]
         true = np.pad(read_section(survey / "true.sgy"), edge, mode="edge")
         free = np.ones(true.shape, bool) if unknown.mask is None else unknown.mask
-        rows = [("diffsim", found, unknown.answer)]
-        if given.peer:
-            rows.append(("Deepwave", *deepwave(survey, outcome, given.peer, given.threads)))
+        rows = [("diffsim", record, unknown.answer)]
+        if options.peer:
+            rows.append(("Deepwave", *deepwave(survey, outcome, options.peer, options.threads)))
         before = float(np.sqrt(np.mean((unknown.start - true)[free] ** 2)))
         heads = ("seconds", "gradients", "each, s", "unexplained", "model error")
         print("".join([" " * 10, *(f"{head:>13}" for head in heads)]), f"  at the start {before:.1f} m/s")

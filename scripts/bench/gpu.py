@@ -28,7 +28,7 @@ from diffsim.stepping.source.device import UNROLL
 
 BANDWIDTH_TARGET = 0.75
 VALUES_A_CELL = 4
-"""Of a step of acoustics: the pressure, the one before and the coefficient are read, and the next pressure is written."""
+"""Traffic of a step of acoustics: the pressure, the one before and the coefficient are read, and the next pressure is written."""
 SLOTS = 20
 COPY = """
 @ti.kernel
@@ -40,13 +40,13 @@ def copy(source: Values, target: Values):
 
 def seconds(call: Callable[[], object], turns: int) -> float:
     """Median time of a call, after one to warm up."""
-    found = []
+    durations = []
     for turn in range(turns + 1):
         begin = clock()
         call()
         if turn:
-            found.append(clock() - begin)
-    return median(found)
+            durations.append(clock() - begin)
+    return median(durations)
 
 
 def bandwidth(values: int, turns: int) -> float:
@@ -74,14 +74,14 @@ def loop_seconds(simulation: ds.Simulation, inputs: dict[str, np.ndarray], steps
     """Time of the steps alone, without checks, coefficients and copies."""
     compiled = simulation._compiled
     fields = compiled.checked(inputs, steps)
-    found = []
+    durations = []
     for turn in range(turns + 1):
         compiled.start(fields, steps)
         begin = clock()
         compiled.stepper.advance(0, steps)
         if turn:
-            found.append(clock() - begin)
-    return median(found)
+            durations.append(clock() - begin)
+    return median(durations)
 
 
 def forward(n: int, precision: str, steps: int, turns: int, copied: float, target: float | None) -> list[Figure]:
@@ -107,9 +107,9 @@ def gradient(n: int, precision: str, steps: int, turns: int) -> list[Figure]:
             solution, pullback = simulation.vjp(inputs, steps, checkpoint=checkpoint)
             pullback(ds.Solution(traces={"p": solution.traces["p"]}))
 
-        found = seconds(whole, turns)
+        duration = seconds(whole, turns)
         name = f"gradient {n} x {n}, order 8, {precision}, {steps} steps, {kind}: times the forward run"
-        out.append(Figure(name, found, "s", run, found / run, bound="most"))
+        out.append(Figure(name, duration, "s", run, duration / run, bound="most"))
     return out
 
 
@@ -135,9 +135,9 @@ def main() -> None:
     parser.add_argument("--arch", choices=("cuda", "vulkan"), default="cuda")
     parser.add_argument("--quick", action="store_true", help="one small size, few steps, one turn")
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="also write the figures to this file")
-    given = parser.parse_args()
-    ds.init(arch=given.arch)
-    about = {**machine(), "arch": given.arch, "device": device(given.arch)}
+    options = parser.parse_args()
+    ds.init(arch=options.arch)
+    about = {**machine(), "arch": options.arch, "device": device(options.arch)}
     for key, value in about.items():
         print(f"{key:10s} {value}")
     print("\n" + HEADER.replace(f"{'C':>9s}", f"{'beside':>9s}"), flush=True)
@@ -148,21 +148,21 @@ def main() -> None:
             print(row(figure), flush=True)
         figures.extend(found)
 
-    turns = 1 if given.quick else 5
-    large, middle, small = (32, 32, 32) if given.quick else (4096, 1024, 64)
-    copied = bandwidth(2**16 if given.quick else 2**28, turns)
+    turns = 1 if options.quick else 5
+    large, middle, small = (32, 32, 32) if options.quick else (4096, 1024, 64)
+    copied = bandwidth(2**16 if options.quick else 2**28, turns)
     add([Figure("copy of f32, read and written", copied * 1e-9, "GB/s"), *dispatches()])
-    for precision in ("f32",) if given.arch == "vulkan" else ("f32", "f64"):
-        target = BANDWIDTH_TARGET if precision == "f32" and not given.quick else None
-        steps = 8 if given.quick else 500
+    for precision in ("f32",) if options.arch == "vulkan" else ("f32", "f64"):
+        target = BANDWIDTH_TARGET if precision == "f32" and not options.quick else None
+        steps = 8 if options.quick else 500
         add(forward(large, precision, steps, turns, copied, target))
-        if not given.quick:
+        if not options.quick:
             add(forward(middle, precision, 2000, turns, copied, None))
             add(forward(small, precision, 10_000, turns, copied, None))
         add(gradient(middle, precision, steps, turns))
-    if given.out:
-        text = json.dumps({"machine": about, "quick": given.quick, "figures": [asdict(f) for f in figures]}, indent=1)
-        given.out.write_text(text + "\n")
+    if options.out:
+        text = json.dumps({"machine": about, "quick": options.quick, "figures": [asdict(f) for f in figures]}, indent=1)
+        options.out.write_text(text + "\n")
 
 
 def device(arch: str) -> str:

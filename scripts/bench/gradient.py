@@ -59,7 +59,7 @@ def _gradient(scene: AcousticScene, observed: np.ndarray, checkpoint: int | Sche
 
 
 def _memory(case: Case) -> list[Figure]:
-    """Peak memory beyond what the process had before its fields, against the prediction."""
+    """Peak memory beyond the memory of the process before its fields, against the prediction."""
     order, threads, steps, slots = (case[key] for key in ("order", "threads", "steps", "slots"))
     scene = AcousticScene(N, order, steps, threads)
     simulation = scene.simulation
@@ -90,7 +90,7 @@ def _status(key: str) -> int:
 
 
 def _forget_peak() -> None:
-    """Let VmHWM start anew from what is resident now."""
+    """Let VmHWM start anew from the resident memory."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

@@ -28,7 +28,7 @@ class Unavailable(Exception):  # noqa: N818 - an answer, not a mistake
 
 @dataclass(frozen=True)
 class Peer:
-    """A script `by_NAME.py` and what its head says.
+    """A script `by_NAME.py` and the statements of its head.
 
     Attributes:
         name: of the script.
@@ -36,7 +36,7 @@ class Peer:
         packages: pinned requirements; none: it runs in diffsim's own environment.
         index: another package index to look in.
         needs: a program that it calls.
-        notes: what differs from the work of the others.
+        notes: differences from the work of the others.
     """
 
     name: str
@@ -87,8 +87,8 @@ class Peer:
 
 def peers() -> list[Peer]:
     """All scripts, diffsim's first."""
-    found = [_read(path) for path in sorted(SCRIPTS.glob("by_*.py"))]
-    return sorted(found, key=lambda peer: (peer.name != "diffsim", not peer.own, peer.title))
+    every = [_read(path) for path in sorted(SCRIPTS.glob("by_*.py"))]
+    return sorted(every, key=lambda peer: (peer.name != "diffsim", not peer.own, peer.title))
 
 
 def _read(path: Path) -> Peer:

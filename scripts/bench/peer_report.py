@@ -18,9 +18,9 @@ Found = dict[str, Any]
 
 def write(folder: Path) -> None:
     """Write the table and the plot beside `folder`/peers.json."""
-    found = json.loads((folder / "peers.json").read_text())
-    (folder / "peers.md").write_text(page(found))
-    plotted(found).savefig(folder / "peers.png", dpi=130)
+    results = json.loads((folder / "peers.json").read_text())
+    (folder / "peers.md").write_text(page(results))
+    plotted(results).savefig(folder / "peers.png", dpi=130)
 
 
 def page(found: Found) -> str:

@@ -1,4 +1,4 @@
-"""The rows of the comparison with other packages: what is computed, on which arrays, and how closely the results must agree."""
+"""The rows of the comparison with other packages: the computation, its arrays, and the tolerance of the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Row:
     Attributes:
         name: by which the command line calls it.
         title: in the table.
-        settings: of the problem; kind, steps, gradient, slots and what the kind needs.
+        settings: of the problem; kind, steps, gradient, slots and others that the kind needs.
         tolerance: error that a peer's results may have, relative to the largest value.
     """
 

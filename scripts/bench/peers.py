@@ -29,7 +29,7 @@ TURNS, BUDGET, LIMIT, OWN_LIMIT = 7, 3.0, 30.0, 600.0
 
 @dataclass
 class Entry:
-    """What a peer did in a row.
+    """The outcome of a peer in a row.
 
     Attributes:
         row: its name.
@@ -160,10 +160,10 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS", help="after which a call of a peer is given up")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="of the results")
     parser.add_argument("--cache", type=Path, metavar="FOLDER", help="of the peers' environments")
-    given = parser.parse_args()
-    cache = given.cache or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "diffsim-peers"
-    folder = given.out or ROOT / ("build/peers" if given.quick else "docs/benchmarks")
-    some_peers, some_rows = chosen(given.only, peers(), rows(given.quick))
+    options = parser.parse_args()
+    cache = options.cache or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "diffsim-peers"
+    folder = options.out or ROOT / ("build/peers" if options.quick else "docs/benchmarks")
+    some_peers, some_rows = chosen(options.only, peers(), rows(options.quick))
     about, begin = machine(), time.perf_counter()
     for key, value in about.items():
         print(f"{key:10s} {value}")
@@ -176,22 +176,22 @@ def main() -> None:
             print(f"{peer.title} is left out: it {reason}", flush=True)
     entries: list[Entry] = []
     with build_folder():
-        for threads in given.threads:
+        for threads in options.threads:
             for k, row in enumerate(some_rows):
                 print(f"{time.perf_counter() - begin:5.0f} s, {threads} threads, row {k + 1} of {len(some_rows)}: {row.title}", flush=True)
-                entries += measure(row, threads, contenders, given.quick, given.limit)
+                entries += measure(row, threads, contenders, options.quick, options.limit)
     listed = [(peer.name, peer.title, peer.versions, peer.notes) for peer, _ in contenders]
     folder.mkdir(parents=True, exist_ok=True)
-    found = {
+    results = {
         "machine": about,
-        "quick": given.quick,
+        "quick": options.quick,
         "peers": [dict(zip(("name", "title", "versions", "notes"), one, strict=True)) for one in listed],
         "absent": absent,
         "rows": [{"name": row.name, "title": row.title, "tolerance": row.tolerance} for row in some_rows],
         "entries": [asdict(entry) for entry in entries],
     }
     partial = folder / "peers.part"
-    partial.write_text(json.dumps(found, indent=1) + "\n")
+    partial.write_text(json.dumps(results, indent=1) + "\n")
     partial.replace(folder / "peers.json")
     write(folder)
     print(

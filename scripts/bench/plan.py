@@ -10,7 +10,7 @@ spilling   the same, with states that go to disk and come back while steps run
 undone     1024 x 1024 in f32, 1500 steps run backwards, with 10 states and the cells of the absorbing edges
 
 Each is run in a process of its own. `--steps` shortens them. With one thread steps do not wait for one another, so that other processes
-on the machine do not change what is compared.
+on the machine do not change the comparison.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def simulation_of(case: Case, steps: int) -> tuple[ds.Simulation, dict[str, np.n
     point = [[5.0 * n for n in case.cells]]
     pulse = np.exp(-(((np.arange(steps) - 40) / 12) ** 2)).astype(np.float32)[:, None]
     if case.heat:
-        made = ds.Simulation(Heat(grid, 10.0), sources={"q": point}, receivers={"T": point}, wrt=["kappa"])
-        return made, {"kappa": np.full(case.cells, 1.0, np.float32), "q": pulse}
-    made = ds.Simulation(Acoustic(grid, 1e-3, order=8, sponge=20), sources={"f": point}, receivers={"p": point}, wrt=["c"])
-    return made, {"c": np.full(case.cells, 2000.0, np.float32), "f": pulse}
+        simulation = ds.Simulation(Heat(grid, 10.0), sources={"q": point}, receivers={"T": point}, wrt=["kappa"])
+        return simulation, {"kappa": np.full(case.cells, 1.0, np.float32), "q": pulse}
+    simulation = ds.Simulation(Acoustic(grid, 1e-3, order=8, sponge=20), sources={"f": point}, receivers={"p": point}, wrt=["c"])
+    return simulation, {"c": np.full(case.cells, 2000.0, np.float32), "f": pulse}
 
 
 def measure(name: str, steps: int | None, repeat: int, threads: int | None) -> dict[str, Any]:

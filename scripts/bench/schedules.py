@@ -32,7 +32,7 @@ def online_actions(slots: int, steps: int) -> Iterator[Any]:
 
 
 def cases(steps: int, slots: int) -> dict[str, Callable[[], Iterator[Any]]]:
-    """Return what makes each schedule, plans it and begins to iterate."""
+    """Return the function that makes each schedule, plans it and begins to iterate."""
     disk = Tier("disk", 1000, 5.0, 5.0)
     bounds = tuple(steps * n // BLOCKS for n in range(BLOCKS + 1))
     costs = tuple(20.0 if n % 10 == 0 else 1.0 for n in range(BLOCKS))

@@ -78,23 +78,23 @@ def _direct(case: Case) -> list[Figure]:
     n, few, many = 512, 1, 21
     ds.init(precision=case["precision"], threads=1)
     simulation = ds.Simulation(Poisson(n))
-    given = np.random.default_rng(0).standard_normal((n, n))
-    given = (given - given.mean()).astype(case["precision"].replace("f", "float"))
+    right_side = np.random.default_rng(0).standard_normal((n, n))
+    right_side = (right_side - right_side.mean()).astype(case["precision"].replace("f", "float"))
     along = n**2 * (2 * np.cos(np.pi * np.arange(n) / n) - 2)
-    numbers = (along[:, None] + along).astype(given.dtype)
+    numbers = (along[:, None] + along).astype(right_side.dtype)
     numbers[0, 0] = 1
 
     def by_scipy() -> np.ndarray:
-        hat = fft.dctn(given, norm="ortho")
+        hat = fft.dctn(right_side, norm="ortho")
         hat /= numbers
         hat[0, 0] = 0
         return fft.idctn(hat, norm="ortho", overwrite_x=True)
 
-    compare("direct", simulation.run({"p": given}, 1).final["p"], by_scipy(), 1e-10 if case["precision"] == "f64" else 1e-5)
+    compare("direct", simulation.run({"p": right_side}, 1).final["p"], by_scipy(), 1e-10 if case["precision"] == "f64" else 1e-5)
     seconds = _in_turns(
         {
-            "few": lambda: simulation.run({"p": given}, few),
-            "many": lambda: simulation.run({"p": given}, many),
+            "few": lambda: simulation.run({"p": right_side}, few),
+            "many": lambda: simulation.run({"p": right_side}, many),
             "scipy": lambda: [by_scipy() for _ in range(many - few)],
         },
         case["turns"],
@@ -215,11 +215,11 @@ def _blocks(case: Case) -> list[Figure]:
     right_side = np.random.default_rng(3).standard_normal((n, n))
     preconditioners = {"blocks": Counted(ds.BlockJacobi(block)), "diagonal": Counted(_diagonal)}
     contenders: dict[str, Callable[[], object]] = {}
-    for name, given in preconditioners.items():
-        system = System(OFFSETS, bound(("zero", "zero"), (0, 0), (1.0, 1.0)), method, TOLERANCE, given)  # type: ignore[arg-type]
+    for name, preconditioner in preconditioners.items():
+        system = System(OFFSETS, bound(("zero", "zero"), (0, 0), (1.0, 1.0)), method, TOLERANCE, preconditioner)  # type: ignore[arg-type]
         contenders[name] = lambda system=system: system.solve(weights, right_side)  # type: ignore[misc]
         contenders[name]()
-    products = {name: given.count for name, given in preconditioners.items()}
+    products = {name: preconditioner.count for name, preconditioner in preconditioners.items()}
     seconds = _in_turns(contenders, case["turns"])
     ours, theirs = seconds["blocks"], seconds["diagonal"]
     name = f"{case['problem']}: blocks {block} beside the diagonal, {products['blocks']} products beside {products['diagonal']}"

@@ -52,7 +52,7 @@ def _table(addresses: Sequence[int]) -> Any:
 
 
 class _Run:
-    """What both have in common: fields, points, and a history of `kept` fields a step."""
+    """The base of both: fields, points, and a history of `kept` fields a step."""
 
     states: int
     kept: int
@@ -120,13 +120,18 @@ class Elastic(_Run):
         """The records of vy; the force is in N/m."""
         mu = rho * vs**2
         corners = _corners(mu)
-        given = rho * vp**2, rho * (vp**2 - 2 * vs**2), 4 / sum(1 / each for each in corners), *(2 / _both(rho, axis) for axis in (0, 1))
-        for cells, values in zip(self.coefficients.cells, given, strict=True):
+        coefficients = (
+            rho * vp**2,
+            rho * (vp**2 - 2 * vs**2),
+            4 / sum(1 / each for each in corners),
+            *(2 / _both(rho, axis) for axis in (0, 1)),
+        )
+        for cells, values in zip(self.coefficients.cells, coefficients, strict=True):
             np.multiply(values, self.scale, out=cells)
         return self.forward(force / self.dx, keep)
 
     def gradient(self, vp: np.ndarray, vs: np.ndarray, rho: np.ndarray, force: np.ndarray) -> dict[str, np.ndarray]:
-        """Of half the squared records, for vp, vs and rho."""
+        """Gradient of half the squared records, for vp, vs and rho."""
         self.run(vp, vs, rho, force, keep=True)
         c11, c12, edge, *faces = (self.scale * cells for cells in self.backward().cells)
         harmonic = self.coefficients.cells[2] / self.scale
@@ -158,7 +163,7 @@ class Light(_Run):
         return self.forward(current / self.dx**2, keep)
 
     def gradient(self, eps: np.ndarray, current: np.ndarray) -> dict[str, np.ndarray]:
-        """Of half the squared records, for eps."""
+        """Gradient of half the squared records, for eps."""
         self.run(eps, current, keep=True)
         return {"eps": _to_corners(-0.25 / self.dt * self.push.cells[0] ** 2 * self.backward().cells[0])}
 

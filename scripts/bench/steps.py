@@ -2,7 +2,7 @@
 
 The steps are those of `tests/steps`, in f32 on one thread; all figures are CPU times. A forward run is compared with the same step in
 NumPy (in f64, as it is written; the ratio is NumPy's time over ours), and a gradient for which all states are stored with a forward run.
-That ratio is of what a further step costs: the difference of runs of two lengths, so set-up, checks and copies of inputs drop out, and
+That ratio is of the cost of a further step: the difference of runs of two lengths, so set-up, checks and copies of inputs drop out, and
 memory was touched before. A run of few fields stays in the cache and a gradient writes and reads all states, which is part of its cost. A
 first gradient is measured in a process that finds no compiled kernels, then in one that finds those of another. Lines of generated source
 say how long the adjoint is beside the step.
@@ -74,8 +74,8 @@ def _lasting(step: Step, steps: int) -> Step:
 
     def inputs(rng: np.random.Generator, shape: Shape) -> Fields:
         series = step.equation(shape).series
-        found = step.inputs(rng, shape)
-        return {name: np.resize(value, (steps, *value.shape[1:])) if name in series else value for name, value in found.items()}
+        fields = step.inputs(rng, shape)
+        return {name: np.resize(value, (steps, *value.shape[1:])) if name in series else value for name, value in fields.items()}
 
     return dataclasses.replace(step, steps=steps, inputs=inputs)
 
@@ -95,9 +95,9 @@ def _runs(step: Step, turns: int) -> list[Figure]:
         for name, contender in contenders.items():
             if name != "NumPy":
                 contender()  # so that each run finds its memory as the one before left it
-            found = _seconds(contender)
+            timing = _seconds(contender)
             if turn:
-                seconds[name].append(found)
+                seconds[name].append(timing)
     numpy = [each / step.steps for each in seconds["NumPy"]]
     run, gradient = (_further(seconds, name) for name in ("run", "gradient"))
     forward, adjoint = (len(simulation.source(kind).splitlines()) for kind in KINDS)

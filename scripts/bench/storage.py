@@ -1,6 +1,6 @@
 """Stores of states, and their fingerprint: `python scripts/bench/storage.py [--quick] [--folder FOLDER] [--out FILE.json]`.
 
-A state is two wave fields, smooth with round-off in the last digits, as after some hundred steps. "write" is what the primal waits for
+A state is two wave fields, smooth with round-off in the last digits, as after some hundred steps. "write" is the wait of the primal
 when the disk is idle, "through" is the time until a state is on its way to the disk and the next could be; "read" has no fetch before it.
 All speeds are of the bytes of the state, not of those stored. Files are written and read past the system's cache unless compressed.
 """

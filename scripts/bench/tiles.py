@@ -74,9 +74,9 @@ def by_diffsim(case: dict[str, Any]) -> dict[str, float]:
         gradient(a, k)
         return {"first": time.process_time() - start} | timings(lambda: gradient(a, k))
     call = ds.tile.map(lambda *x: matrix_work(dnp, case["work"], *x))
-    given = matrices(case)
-    call(*given)
-    return {"first": time.process_time() - start} | timings(lambda: call(*given))
+    operands = matrices(case)
+    call(*operands)
+    return {"first": time.process_time() - start} | timings(lambda: call(*operands))
 
 
 def matrices(case: dict[str, Any]) -> tuple[np.ndarray, ...]:
@@ -92,8 +92,8 @@ def matrix_work(np: Any, work: str, *x: Any) -> Any:
 
 
 def by_numpy(case: dict[str, Any]) -> dict[str, float]:
-    given = matrices(case)
-    return timings(lambda: matrix_work(np, case["work"], *given))
+    operands = matrices(case)
+    return timings(lambda: matrix_work(np, case["work"], *operands))
 
 
 def by_jax(case: dict[str, Any]) -> dict[str, float]:
@@ -183,12 +183,12 @@ def run(name: str, case: dict[str, Any], python: str) -> dict[str, float]:
 
 def compare(title: str, cases: list[tuple[str, str, dict[str, Any], str]]) -> None:
     """Run contenders in turns, and print medians and the ratio of each to the first."""
-    found: dict[str, list[dict[str, float]]] = {label: [] for label, *_ in cases}
+    timings_of: dict[str, list[dict[str, float]]] = {label: [] for label, *_ in cases}
     for _ in range(TURNS):
         for label, name, case, python in cases:
-            found[label].append(run(name, case, python))
-    first = [t["cpu"] for t in found[cases[0][0]]]
-    for label, turns in found.items():
+            timings_of[label].append(run(name, case, python))
+    first = [t["cpu"] for t in timings_of[cases[0][0]]]
+    for label, turns in timings_of.items():
         ratio = float(np.median([t["cpu"] / f for t, f in zip(turns, first, strict=True)]))
         wall, cpu = (float(np.median([t[key] for t in turns])) for key in ("ms", "cpu"))
         starts = f", first call {np.median([t['first'] for t in turns]):.2f} s of CPU" if "first" in turns[0] else ""
@@ -201,19 +201,19 @@ def main() -> None:
     parser.add_argument("--peers", help="an interpreter with jax and warp")
     parser.add_argument("--work", nargs="+", choices=WORK, default=WORK)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        print(json.dumps(CONTENDERS[given.one[0]](json.loads(given.one[1]))))
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(CONTENDERS[options.one[0]](json.loads(options.one[1]))))
         return
-    here, base = sys.executable, {"tiles": given.tiles, "threads": 1}
+    here, base = sys.executable, {"tiles": options.tiles, "threads": 1}
     whole = {**base, "work": "program"}
     cases = [("diffsim, one thread", "diffsim", whole, here), ("diffsim, two threads", "diffsim", {**whole, "threads": 2}, here)]
     cases.append(("diffsim, array program", "diffsim", {**base, "work": "array program"}, here))
-    if given.peers:
-        cases += [(name, name, whole, given.peers) for name in ("jax", "warp")]
-    if "program" in given.work:
+    if options.peers:
+        cases += [(name, name, whole, options.peers) for name in ("jax", "warp")]
+    if "program" in options.work:
         compare("program", cases)
-    for work in (w for w in WORK if w != "program" and w in given.work):
+    for work in (w for w in WORK if w != "program" and w in options.work):
         for n in (8, 16):
             case = {**base, "work": work, "n": n}
             both = [("diffsim, one thread", "diffsim", case, here), ("diffsim, two threads", "diffsim", {**case, "threads": 2}, here)]

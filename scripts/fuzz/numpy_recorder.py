@@ -59,12 +59,12 @@ class Operator(Call):
     """An operator of Python's; an assignment gives the array that it changed."""
 
     def run(self, namespace: Any, args: Any, kwargs: Any) -> Any:
-        found = getattr(operator, self.name.split(".")[1])(*args)
-        return args[0] if self.name == "operator.setitem" else found
+        result = getattr(operator, self.name.split(".")[1])(*args)
+        return args[0] if self.name == "operator.setitem" else result
 
 
 class State:
-    """Results for a module, and whether a comparison is in progress."""
+    """Results for a module, and a flag while a comparison is in progress."""
 
     def __init__(self) -> None:
         self.calls: collections.Counter[str] = collections.Counter()
@@ -91,12 +91,12 @@ def compare(call: Call) -> None:
         state.seen.add(key)
         state.calls[call.name] += 1
         for traced in (True, False):
-            wanted, found = of_numpy(call, call.args, call.kwargs, traced), inside(call, call.args, call.kwargs, traced)
-            text = difference(found, wanted, coarsest((call.args, call.kwargs)))
+            wanted, result = of_numpy(call, call.args, call.kwargs, traced), inside(call, call.args, call.kwargs, traced)
+            text = difference(result, wanted, coarsest((call.args, call.kwargs)))
             if text and len(state.differences[call.name]) < EXAMPLES:
-                given = text_of((call.args, call.kwargs), 300)
+                shown = text_of((call.args, call.kwargs), 300)
                 tags = " ".join(sorted(kinds((call.args, call.kwargs))))
-                text = f"{text} || {'differentiated' if traced else 'constant'} {tags}: {given}"
+                text = f"{text} || {'differentiated' if traced else 'constant'} {tags}: {shown}"
                 if text not in state.differences[call.name]:
                     state.differences[call.name].append(text)
     finally:
@@ -117,7 +117,7 @@ def entries(x: Any) -> int:
 
 
 def comparable(x: Any) -> bool:
-    """Whether a call can be repeated: iterators are used up by the first one, and what a recorder stands for is not copied."""
+    """True if a call can be repeated: iterators are used up by the first one, and the object of a recorder is not copied."""
     if isinstance(x, (list, tuple)):
         return all(map(comparable, x))
     if isinstance(x, dict):
@@ -134,9 +134,9 @@ def kinds(x: Any) -> set[str]:
     if not isinstance(x, (np.ndarray, np.generic)):
         known = isinstance(x, (int, float, complex, str, bytes, type, np.dtype, slice, type(Ellipsis), type(None)))
         return set() if known or callable(x) else {"<foreign>"}
-    found = set() if isinstance(x, np.generic) or type(x) is np.ndarray else {"<subclass>"}
-    found |= {"<swapped>"} if not x.dtype.isnative else set()
-    return found | ({f"<{x.dtype.kind}>"} if x.dtype.kind not in "fciub" else set())
+    seen = set() if isinstance(x, np.generic) or type(x) is np.ndarray else {"<subclass>"}
+    seen |= {"<swapped>"} if not x.dtype.isnative else set()
+    return seen | ({f"<{x.dtype.kind}>"} if x.dtype.kind not in "fciub" else set())
 
 
 def text_of(x: Any, most: int) -> str:
@@ -158,13 +158,13 @@ def text_of(x: Any, most: int) -> str:
 
 def public() -> dict[int, tuple[str, Any]]:
     """NumPy's functions that diffsim has, by identity."""
-    found: dict[int, tuple[str, Any]] = {}
+    functions: dict[int, tuple[str, Any]] = {}
     for prefix, theirs, ours in (("", np, dn), ("linalg.", np.linalg, dn.linalg), ("fft.", np.fft, dn.fft)):
         for name in ours.__all__:
             function = getattr(theirs, name, None)
-            if callable(function) and not isinstance(function, type) and id(function) not in found:
-                found[id(function)] = (prefix + name, function)
-    return found
+            if callable(function) and not isinstance(function, type) and id(function) not in functions:
+                functions[id(function)] = (prefix + name, function)
+    return functions
 
 
 PUBLIC = public()
@@ -188,10 +188,10 @@ class Recorder:
         return self._function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._function, name)
+        member = getattr(self._function, name)
         if name in ("reduce", "accumulate", "outer", "at", "reduceat"):
-            return Recorder(f"{self._name}.{name}", found)
-        return found
+            return Recorder(f"{self._name}.{name}", member)
+        return member
 
     def __eq__(self, other: object) -> bool:
         return self._function == plain(other)
@@ -249,15 +249,15 @@ def is_array(x: Any) -> bool:
 
 def method(x: Any, name: str) -> Callable[..., Any]:
     """A method, whose call is repeated if it is one of an array."""
-    found = getattr(x, name)
+    member = getattr(x, name)
     if not is_array(x) or state.busy or x.dtype.kind not in "fciub":
-        return found
+        return member
 
     def run(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = plain(args), plain(kwargs)
         if not state.busy:
             compare(Method(f"method.{name}", (x, *args), kwargs))
-        return found(*args, **kwargs)
+        return member(*args, **kwargs)
 
     return run
 
@@ -375,7 +375,7 @@ def expire(*_: Any) -> None:
 def main() -> None:
     name, path = sys.argv[1:3]
     start = time.perf_counter()
-    ds.grad(lambda x: dn.sum(x * x))(1.0)  # what is imported late
+    ds.grad(lambda x: dn.sum(x * x))(1.0)  # late imports
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.signal(signal.SIGALRM, expire)
     sys.dont_write_bytecode = True
@@ -398,13 +398,13 @@ def main() -> None:
         "no:unraisableexception",
     ]
     pytest.main([*options, *sys.argv[3:]], plugins=[Plugin()])
-    found = {
+    results = {
         "calls": state.calls,
         "differences": state.differences,
         "skipped": state.skipped,
         "seconds": round(time.perf_counter() - start),
     }
-    Path(path).write_text(json.dumps(found))
+    Path(path).write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """NumPy's own tests, each call made inside of a derivative too: python scripts/fuzz/numpy_suite.py [MODULE ...]
 
 The test modules of the installed NumPy run with recorders in place of NumPy's functions, of the methods of arrays and of the operators
-(`numpy_recorder.py` beside this file). A recorder gives a test what NumPy gives, and repeats the call with `diffsim.numpy` twice: with
-the arrays differentiated, and with arrays that are constants. Values, types, shapes and refusals are compared; whether NumPy's test
-passes is not of interest. Modules run in processes of their own, one after the other. The status is 1 if something differs that is not
+(`numpy_recorder.py` beside this file). A recorder gives a test the results of NumPy, and repeats the call with `diffsim.numpy` twice: with
+the arrays differentiated, and with arrays that are constants. Values, types, shapes and refusals are compared; the result of NumPy's
+test does not count. Modules run in processes of their own, one after the other. The status is 1 if something differs that is not
 in `ACCEPTED`.
 """
 
@@ -67,7 +67,7 @@ ACCEPTED: tuple[tuple[str, str, str], ...] = (
     (r"float_power\..*", "has no attribute", "float_power is a plain function here; power has these methods"),
     ("geomspace|logspace", "^value: .*int", "whole numbers that rounding puts on one side of an edge or the other"),
 )
-"""Departures that are known: a pattern of functions, a pattern of what differs, and why that is right."""
+"""Departures that are known: a pattern of functions, a pattern of the difference, and the reason why it is right."""
 
 
 def reason(name: str, text: str) -> str:
@@ -97,14 +97,14 @@ def main() -> None:
     failures, skipped = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for module in modules:
-            found = recorded(module, Path(folder))
-            if "failure" in found:
-                failures.append(f"{module}: {found['failure']}")
+            results = recorded(module, Path(folder))
+            if "failure" in results:
+                failures.append(f"{module}: {results['failure']}")
                 continue
-            print(f"{module}: {sum(found['calls'].values())} calls in {found['seconds']} s", flush=True)
-            calls.update(found["calls"])
-            skipped += found["skipped"]
-            for name, texts in found["differences"].items():
+            print(f"{module}: {sum(results['calls'].values())} calls in {results['seconds']} s", flush=True)
+            calls.update(results["calls"])
+            skipped += results["skipped"]
+            for name, texts in results["differences"].items():
                 for text in texts:
                     why = reason(name, text)
                     if why:

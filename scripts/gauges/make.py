@@ -49,10 +49,10 @@ def waves(depth: np.ndarray, eta: np.ndarray, steps: int) -> list[np.ndarray]:
             out += np.diff(np.pad(flux, [(1, 1) if a == axis else (0, 0) for a in (0, 1)]), axis=axis) / CELL
         return out
 
-    found = [eta, eta + 0.5 * STEP**2 * rate(eta)]
-    while len(found) <= steps:
-        found.append(2 * found[-1] - found[-2] + STEP**2 * rate(found[-1]))
-    return found
+    etas = [eta, eta + 0.5 * STEP**2 * rate(eta)]
+    while len(etas) <= steps:
+        etas.append(2 * etas[-1] - etas[-2] + STEP**2 * rate(etas[-1]))
+    return etas
 
 
 def lower(count: int) -> np.ndarray:

@@ -1,7 +1,8 @@
 """One recipe for surveys over seabeds that it has not seen: `python scripts/survey/foreign.py [NAME ...] [--out FOLDER]`.
 
-Each of `models.py` is made by `make.py`, and searched by `fwi.toml`. Only what that file calls "yours" changes: files, grid, geometry and
-frequency. The table shows the loss of the last stage and the root mean square error of the wave speed, at the start and at the answer.
+Each of `models.py` is made by `make.py`, and searched by `fwi.toml`. Only the keys that this file calls "yours" change: files, grid,
+geometry and frequency. The table shows the loss of the last stage and the root mean square error of the wave speed, at the start and at
+the answer.
 """
 
 from __future__ import annotations
@@ -58,22 +59,22 @@ def yours(model: Model) -> list[str]:
 
 
 def errors(outcome: Outcome, model: Model) -> dict[str, float]:
-    """Root mean square errors of the wave speed, m/s, and the correlation of what was found with what was to be found.
+    """Root mean square errors of the wave speed, m/s, and the correlation of the found change with the true one.
 
     Illuminated are the free cells between the first and the last shot, down to two thirds of the model.
     """
-    found = outcome.unknowns["c"]
+    field = outcome.unknowns["c"]
     z, x = (axis.coordinates for axis in outcome.axes)
     true = averaged(model.speed, z[:, None], x[None, :])  # cells around the model do not count
     shots = Geometry(model).shots
-    assert found.mask is not None
-    lit = found.mask & (z[:, None] < 2 / 3 * model.depth) & (x >= shots[0]) & (x <= shots[-1])
-    change, wanted = ((values - found.start)[lit] for values in (found.answer, true))
+    assert field.mask is not None
+    lit = field.mask & (z[:, None] < 2 / 3 * model.depth) & (x >= shots[0]) & (x <= shots[-1])
+    change, wanted = ((values - field.start)[lit] for values in (field.answer, true))
     return {
-        "before": rms((found.start - true)[lit]),
-        "after": rms((found.answer - true)[lit]),
-        "all_before": rms((found.start - true)[found.mask]),
-        "all_after": rms((found.answer - true)[found.mask]),
+        "before": rms((field.start - true)[lit]),
+        "after": rms((field.answer - true)[lit]),
+        "all_before": rms((field.start - true)[field.mask]),
+        "all_after": rms((field.answer - true)[field.mask]),
         "correlation": float(np.corrcoef(change, wanted)[0, 1]),
     }
 
@@ -89,11 +90,11 @@ def search(model: Model, folder: Path) -> dict[str, float]:
     outcome = scene.run(folder / "run")
     pair = outcome.traces["p"]
     first, final = (sum(parts[k] for parts in outcome.loss_parts.values()) for k in (0, 1))
-    found = errors(outcome, model)
-    found |= {"first": first, "final": final, "gradients": outcome.history[-1].evaluations, "seconds": outcome.seconds["optimise"]}
+    figures = errors(outcome, model)
+    figures |= {"first": first, "final": final, "gradients": outcome.history[-1].evaluations, "seconds": outcome.seconds["optimise"]}
     counts = np.ones(pair.data.shape, bool) if pair.share is None else pair.share > 0
-    found["unexplained"] = rms((pair.data - pair.end)[counts]) / rms(pair.data[counts])
-    return found
+    figures["unexplained"] = rms((pair.data - pair.end)[counts]) / rms(pair.data[counts])
+    return figures
 
 
 def main() -> None:
@@ -101,13 +102,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(MODELS), help=f"some of {', '.join(MODELS)}; all of them if left out")
     parser.add_argument("--out", type=Path, help="a folder for the surveys and their runs; without it they are not kept")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    given = parser.parse_args()
-    ds.init(threads=given.threads)
+    options = parser.parse_args()
+    ds.init(threads=options.threads)
     print("| survey | cells | Hz | loss | unexplained | error, m/s, before | after | correlation | gradients |", flush=True)
     print("|" + "---|" * 9, flush=True)
     with tempfile.TemporaryDirectory() as scratch:
-        for name in given.names:
-            model, folder = MODELS[name], (given.out or Path(scratch)) / name
+        for name in options.names:
+            model, folder = MODELS[name], (options.out or Path(scratch)) / name
             row = search(model, folder)
             (folder / "row.json").write_text(json.dumps(row))
             z, x = mesh(model, model.spacing)

@@ -30,11 +30,11 @@ FINER = 1.5
 EDGE, BEYOND = 100, 10
 """Cells of the program that absorb at each side but the upper one, and those between them and the model."""
 OPEN = ("equation.boundary=zero", "grid.origin=[0.0, 0.0]", "grid.shape=[97, 241]")
-"""What `--set` changes of `fwi.toml` where there is open water in place of the free surface: a layer above too."""
+"""Changes of `fwi.toml` by `--set` where there is open water in place of the free surface: a layer above too."""
 PARTS = 4
 """Points of a cell along each axis whose mean is its wave speed."""
 NOISE = 0.02
-"""Of the root mean square of the records."""
+"""Noise, as a share of the root mean square of the records."""
 
 Array = npt.NDArray[np.float64]
 
@@ -86,13 +86,13 @@ def records(model: Model, surface: bool = True) -> Array:
     t = (np.arange(steps) + 0.5) * dt - at.delay
     integral = t * np.exp(-((np.pi * model.frequency * t) ** 2))  # of the Ricker wavelet
     places = [(round((at.depth + above) / at.fine), round((x + margin) / at.fine)) for x in (*at.shots, *at.receivers)]
-    given = b"".join(np.ascontiguousarray(part, float).tobytes() for part in (c, integral, np.array(places)))
+    content = b"".join(np.ascontiguousarray(part, float).tobytes() for part in (c, integral, np.array(places)))
     sizes = (*c.shape, at.fine, dt, steps, every, len(at.shots), len(at.receivers), EDGE, int(surface))
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([str(compiled(Path(folder))), *map(str, sizes)], input=given, capture_output=True, check=True)
-    found = np.frombuffer(done.stdout, np.float32).reshape(len(at.shots), -1, len(at.receivers)).astype(float)
-    rms = np.sqrt(np.mean(found**2))
-    return found + NOISE * rms * np.random.default_rng(0).normal(size=found.shape)
+        done = subprocess.run([str(compiled(Path(folder))), *map(str, sizes)], input=content, capture_output=True, check=True)
+    traces = np.frombuffer(done.stdout, np.float32).reshape(len(at.shots), -1, len(at.receivers)).astype(float)
+    rms = np.sqrt(np.mean(traces**2))
+    return traces + NOISE * rms * np.random.default_rng(0).normal(size=traces.shape)
 
 
 def compiled(folder: Path) -> Path:
@@ -163,9 +163,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--open", action="store_true", help="open water above, in place of a free surface")
-    given = parser.parse_args()
-    folder: Path = given.folder
-    make(folder, next(iter(MODELS.values())), not given.open)
+    options = parser.parse_args()
+    folder: Path = options.folder
+    make(folder, next(iter(MODELS.values())), not options.open)
     print(f"wrote records.sgy, start.sgy, true.sgy and fwi.toml to {folder}")
 
 

@@ -75,9 +75,9 @@ def flat(depth: float) -> Callable[[Array], Array]:
 def faulted(z: Array, x: Array) -> Array:
     """Layers that dip and are cut by a fault, a lens of gas, and a body of salt with steep flanks."""
     moved = z + 0.06 * x - 90.0 * (x > 1600.0 + 0.35 * z)
-    found = 1600.0 + 0.9 * z + steps(moved, ((260.0, 150.0), (420.0, -120.0), (560.0, 260.0), (800.0, -160.0), (1000.0, 300.0)))
-    found = found - 350.0 * np.exp(-(((z - 430.0) / 60.0) ** 2) - ((x - 1150.0) / 220.0) ** 2)
-    return np.where(body(z, x, ((520.0, 2050.0), (600.0, 1800.0), (1300.0, 1700.0), (1300.0, 2500.0), (620.0, 2350.0))), 3600.0, found)
+    speed = 1600.0 + 0.9 * z + steps(moved, ((260.0, 150.0), (420.0, -120.0), (560.0, 260.0), (800.0, -160.0), (1000.0, 300.0)))
+    speed = speed - 350.0 * np.exp(-(((z - 430.0) / 60.0) ** 2) - ((x - 1150.0) / 220.0) ** 2)
+    return np.where(body(z, x, ((520.0, 2050.0), (600.0, 1800.0), (1300.0, 1700.0), (1300.0, 2500.0), (620.0, 2350.0))), 3600.0, speed)
 
 
 def fan(z: Array, x: Array) -> Array:
@@ -91,7 +91,7 @@ def fan(z: Array, x: Array) -> Array:
 
 def dome(z: Array, x: Array) -> Array:
     """Sediments that grow faster with depth, and a dome of salt with an overhang."""
-    found = 1650.0 + 0.55 * (z - 200.0) + steps(z - 0.03 * x, ((700.0, 150.0), (1100.0, 200.0)), 12.0)
+    speed = 1650.0 + 0.55 * (z - 200.0) + steps(z - 0.03 * x, ((700.0, 150.0), (1100.0, 200.0)), 12.0)
     salt = (
         (650.0, 2300.0),
         (600.0, 2700.0),
@@ -102,30 +102,30 @@ def dome(z: Array, x: Array) -> Array:
         (2200.0, 2250.0),
         (950.0, 2150.0),
     )
-    return np.where(body(z, x, salt), 4400.0, found)
+    return np.where(body(z, x, salt), 4400.0, speed)
 
 
 def clouds(z: Array, x: Array) -> Array:
     """A gradient with random clouds of 10 %."""
     noise = gaussian_filter(np.random.default_rng(5).normal(size=(120, 300)), (4.0, 8.0))
     places = np.broadcast_arrays(z / 10.0, x / 10.0)
-    found = map_coordinates(noise / noise.std(), places, order=1, mode="nearest")
-    return (1700.0 + 1.3 * z) * (1.0 + 0.05 * found)
+    field = map_coordinates(noise / noise.std(), places, order=1, mode="nearest")
+    return (1700.0 + 1.3 * z) * (1.0 + 0.05 * field)
 
 
 def trapped(z: Array, x: Array) -> Array:
     """A slow zone under a bed of carbonate, with a channel in it."""
-    found = 1750.0 + 0.5 * z + steps(z + 0.04 * x, ((850.0, 700.0), (1010.0, -950.0), (1300.0, 700.0)), 10.0)
-    return found - 300.0 * np.exp(-(((z - 1080.0) / 60.0) ** 2) - ((x - 2000.0) / 350.0) ** 2)
+    speed = 1750.0 + 0.5 * z + steps(z + 0.04 * x, ((850.0, 700.0), (1010.0, -950.0), (1300.0, 700.0)), 10.0)
+    return speed - 300.0 * np.exp(-(((z - 1080.0) / 60.0) ** 2) - ((x - 2000.0) / 350.0) ** 2)
 
 
 def deltas(z: Array, x: Array) -> Array:
     """Beds that advance seawards between two unconformities, and hard pinnacles on the lower one."""
     tilted = z - 0.18 * (x - 1500.0)
     beds = 120.0 * np.sign(np.sin(2 * np.pi * tilted / 170.0))
-    found = 1700.0 + 0.8 * z + np.where((z > 380.0) & (z < 760.0), beds, 0.0) + steps(z, ((760.0, 350.0),), 4.0)
+    speed = 1700.0 + 0.8 * z + np.where((z > 380.0) & (z < 760.0), beds, 0.0) + steps(z, ((760.0, 350.0),), 4.0)
     reefs = sum(np.exp(-(((x - at) / 110.0) ** 2) - ((z - 700.0) / 90.0) ** 2) for at in (900.0, 1700.0, 2300.0))
-    return found + 700.0 * reefs
+    return speed + 700.0 * reefs
 
 
 def slope(x: Array) -> Array:

@@ -77,14 +77,14 @@ def test_second_derivatives_in_every_nesting(loss: Any, args: Any, direction: An
     forward_over_reverse = ds.jvp(gradient, args, direction)[1]
     h = 1e-4
     after, before = gradient(*moved(args, direction, h)), gradient(*moved(args, direction, -h))
-    for found, a, b in zip(forward_over_reverse, after, before, strict=True):
+    for product, a, b in zip(forward_over_reverse, after, before, strict=True):
         difference = (a - b) / (2 * h)
-        assert numpy.abs(found - difference).max() < DIFFERENCES * numpy.abs(difference).max()
+        assert numpy.abs(product - difference).max() < DIFFERENCES * numpy.abs(difference).max()
     reverse_over_reverse = ds.vjp(gradient, *args)[1](direction)
     reverse_over_forward = ds.grad(lambda *a: ds.jvp(loss, a, direction)[1], (0, 1, 2))(*args)
-    for found, other, third in zip(forward_over_reverse, reverse_over_reverse, reverse_over_forward, strict=True):
-        assert numpy.abs(found - other).max() < ROUNDOFF * numpy.abs(found).max()
-        assert numpy.abs(found - third).max() < ROUNDOFF * numpy.abs(found).max()
+    for product, other, third in zip(forward_over_reverse, reverse_over_reverse, reverse_over_forward, strict=True):
+        assert numpy.abs(product - other).max() < ROUNDOFF * numpy.abs(product).max()
+        assert numpy.abs(product - third).max() < ROUNDOFF * numpy.abs(product).max()
 
 
 def test_forward_over_forward(loss: Any, args: Any, direction: Any) -> None:

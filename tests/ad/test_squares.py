@@ -34,7 +34,7 @@ def test_gradients_keep_the_types_of_their_arguments() -> None:
     assert gradient.dtype == np.float32 and np.allclose(gradient, 2 * WEIGHTS["each entry"] * X, rtol=1e-6)
 
 
-def test_what_a_cotangent_of_zero_cut_off_has_the_gradient_zero() -> None:
+def test_values_that_a_cotangent_of_zero_cut_off_have_the_gradient_zero() -> None:
     endless = np.array([1.0, np.inf])
     with np.errstate(all="ignore"):
         assert (ds.grad(lambda x: 0.0 * squares(x, 1.0))(endless) == 0).all()

@@ -58,9 +58,9 @@ ds.register_pytree(Registered, lambda r: (iter([r.value]), r.unit), lambda unit,
 
 
 def table(**entries: Any) -> Table:
-    made = Table("results")
-    made.update(entries)
-    return made
+    built = Table("results")
+    built.update(entries)
+    return built
 
 
 RECORDS = some.recursive(
@@ -103,7 +103,7 @@ def test_shapes_are_equal_where_the_records_are_but_for_their_leaves(a, b):
     ],
     ids=lambda r: type(r).__name__,
 )
-def test_kinds_of_dicts_keep_what_they_are(record):
+def test_kinds_of_dicts_stay_the_same(record):
     leaves, tree = flatten(record)
     again = unflatten(tree, [leaf * 10 for leaf in leaves])
     assert type(again) is type(record) and list(again) == list(record)

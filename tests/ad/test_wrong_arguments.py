@@ -1,4 +1,4 @@
-"""A wrong argument of a transformation is refused by an error of diffsim that says what was expected."""
+"""A wrong argument of a transformation is refused by an error of diffsim with the expected value."""
 
 from __future__ import annotations
 
@@ -104,23 +104,23 @@ CALLS = [
 
 def _outcomes(call: Call) -> dict[str, set[str]]:
     """For each argument the values that were taken, or left an error of another kind."""
-    found: dict[str, set[str]] = {}
+    outcomes: dict[str, set[str]] = {}
     for argument in call.arguments:
         for what, make in {**WRONG, **FURTHER}.items():
             if what == "type" or (what == "huge" and argument in ("upper", "steps", "order", "directions")):
-                continue  # a type can be called; a loop of 10^12 steps is what is asked for
+                continue  # a type can be called; a loop of 10^12 steps is a valid request
             try:
                 call._with(argument, make)
             except DiffsimError as error:
                 if len(str(error)) < 20:
-                    found.setdefault(argument, set()).add(f"{what}: short")
+                    outcomes.setdefault(argument, set()).add(f"{what}: short")
             except INTERNAL:
                 raise
             except Exception as error:
-                found.setdefault(argument, set()).add(f"{what}: {type(error).__name__}")
+                outcomes.setdefault(argument, set()).add(f"{what}: {type(error).__name__}")
             else:
-                found.setdefault(argument, set()).add(what)
-    return found
+                outcomes.setdefault(argument, set()).add(what)
+    return outcomes
 
 
 FITTING: dict[str, set[str]] = {
@@ -154,12 +154,12 @@ FITTING: dict[str, set[str]] = {
     "check_grads step": {"None", "1.5", "no axes"},
     "check_grads seed": {"0", "huge"},
 }
-"""What works as well, and rightly, or what NumPy refuses in its words."""
+"""Values that rightly work as well, or that NumPy refuses in its words."""
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
 def test_wrong_arguments_are_refused(call: Call) -> None:
     call.function(**call.arguments)
-    found = {f"{call.name} {argument}": whats for argument, whats in _outcomes(call).items()}
-    assert found == {name: whats for name, whats in FITTING.items() if name.rpartition(" ")[0] == call.name}
+    outcomes = {f"{call.name} {argument}": whats for argument, whats in _outcomes(call).items()}
+    assert outcomes == {name: whats for name, whats in FITTING.items() if name.rpartition(" ")[0] == call.name}

@@ -1,4 +1,4 @@
-"""Calls of rules by hand and loops that cannot mean what they say are refused, with what was expected."""
+"""Calls of rules by hand and loops without a meaning are refused, with the expected form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of large arrays: it is used again, but never while somebody refers to it, and what is kept is bounded."""
+"""Memory of large arrays: it is used again, but never while somebody refers to it, and the kept memory is bounded."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_view_keeps_memory(pool: Pool, view) -> None:
     assert pool.held > 0
 
 
-def test_what_is_kept_is_bounded_and_the_oldest_goes() -> None:
+def test_kept_memory_is_bounded_and_the_oldest_goes() -> None:
     size = size_class(SMALLEST)
     pool = Pool(lambda: 3 * size)
     arrays = [pool.empty(SMALLEST, "u1") for _ in range(5)]
@@ -65,7 +65,7 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes() -> None:
     assert {address(a) for a in again} == set(places[2:])
 
 
-def test_new_memory_takes_the_place_of_what_is_kept() -> None:
+def test_new_memory_takes_the_place_of_kept_memory() -> None:
     """Before memory is asked of the system, unused memory goes that would not stay within the limit with it."""
     size = size_class(SMALLEST)
     pool = Pool(lambda: 3 * size)
@@ -97,11 +97,11 @@ def test_release(pool: Pool) -> None:
 @pytest.mark.parametrize("shape", [(), 3, (0, LARGE), (2, 3), (LARGE,), (4, LARGE, 2)])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i4", "?", "u1"])
 def test_arrays_are_as_those_of_numpy(pool: Pool, shape, dtype: str) -> None:
-    found, wanted = pool.empty(shape, dtype), np.empty(shape, dtype)
-    assert (found.shape, found.dtype, found.strides) == (wanted.shape, wanted.dtype, wanted.strides)
-    assert found.flags.writeable and found.flags.aligned and found.flags.c_contiguous
-    found[...] = 1
-    assert np.all(found == 1)
+    array, wanted = pool.empty(shape, dtype), np.empty(shape, dtype)
+    assert (array.shape, array.dtype, array.strides) == (wanted.shape, wanted.dtype, wanted.strides)
+    assert array.flags.writeable and array.flags.aligned and array.flags.c_contiguous
+    array[...] = 1
+    assert np.all(array == 1)
 
 
 def test_a_class_holds_its_size() -> None:
@@ -151,9 +151,9 @@ def test_a_return_while_the_pool_is_busy_is_not_lost(pool: Pool) -> None:
 @pytest.mark.parametrize("make", [lambda a: a, lambda a: a.T, lambda a: a[::2], lambda a: np.broadcast_to(a[0], a.shape)])
 def test_copy_is_that_of_numpy(dtype: str, make) -> None:
     array = make(np.random.default_rng(0).standard_normal((64, LARGE // 16)).astype(dtype))
-    found, wanted = buffers.copy(array), np.array(array)
-    assert np.array_equal(found, wanted) and found.dtype == wanted.dtype and found.strides == wanted.strides
-    assert not np.shares_memory(found, array)
+    copied, wanted = buffers.copy(array), np.array(array)
+    assert np.array_equal(copied, wanted) and copied.dtype == wanted.dtype and copied.strides == wanted.strides
+    assert not np.shares_memory(copied, array)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_copy_is_that_of_numpy(dtype: str, make) -> None:
     ],
 )
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_functions_give_what_those_of_numpy_give(dtype: str, make) -> None:
+def test_functions_give_the_results_of_numpy(dtype: str, make) -> None:
     args = make(np.random.default_rng(1).standard_normal((64, LARGE // 16)).astype(dtype))
     for function in (np.add, np.multiply, np.hypot) if not any(np.iscomplexobj(a) for a in args) else (np.add, np.multiply):
-        found, wanted = buffers.reusing(function)(*args), function(*args)
-        assert found.tobytes("A") == wanted.tobytes("A") and found.dtype == wanted.dtype and found.strides == wanted.strides
+        result, wanted = buffers.reusing(function)(*args), function(*args)
+        assert result.tobytes("A") == wanted.tobytes("A") and result.dtype == wanted.dtype and result.strides == wanted.strides
 
 
 def gradient_of(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -196,7 +196,7 @@ def gradient_of(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(value), gradient
 
 
-def test_bits_do_not_depend_on_what_the_memory_held() -> None:
+def test_bits_do_not_depend_on_the_old_contents_of_memory() -> None:
     x = np.random.default_rng(3).uniform(0.999, 1.001, 1 << 16)
     buffers.release()
     value, gradient = gradient_of(x)

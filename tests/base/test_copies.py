@@ -1,4 +1,4 @@
-"""What diffsim returns can be copied; pickled it is the same again, or says what to pickle instead."""
+"""Results of diffsim can be copied; pickled they are the same again, or name the parts to pickle instead."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def same(a: Any, b: Any) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_that_are_made_of_others(name: str) -> None:
     make, args = FUNCTIONS[name]
-    made = make()
-    for again in (pickle.loads(pickle.dumps(made)), copy.copy(made), copy.deepcopy([made])[0]):
-        same(again(*args), made(*args))
+    function = make()
+    for again in (pickle.loads(pickle.dumps(function)), copy.copy(function), copy.deepcopy([function])[0]):
+        same(again(*args), function(*args))
 
 
 def pullback_of_simulation() -> Any:
@@ -81,13 +81,13 @@ BOUND: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BOUND)
-def test_what_refers_to_a_run_says_what_to_pickle_instead(name: str) -> None:
+def test_objects_that_refer_to_a_run_name_the_parts_to_pickle_instead(name: str) -> None:
     make, words = BOUND[name]
-    call, made = make()
+    call, result = make()
     with pytest.raises(TypeError, match=words):
-        pickle.dumps(made)
-    assert copy.copy(made) is made
-    assert copy.deepcopy({"pullback": made})["pullback"] is made
+        pickle.dumps(result)
+    assert copy.copy(result) is result
+    assert copy.deepcopy({"pullback": result})["pullback"] is result
     assert np.isfinite(call()).all()
 
 
@@ -105,9 +105,9 @@ VALUES: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_values_are_copied_and_pickled(name: str) -> None:
-    made = VALUES[name]()
-    for again in (pickle.loads(pickle.dumps(made)), copy.copy(made), copy.deepcopy(made)):
-        assert type(again) is type(made)
+    value = VALUES[name]()
+    for again in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value)):
+        assert type(again) is type(value)
 
 
 def test_methods_may_be_transformed() -> None:

@@ -89,7 +89,7 @@ def test_a_dataclass_with_slots_is_made_twice(known: Kinds[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["any", "two words", "", "4x", 3])
-def test_what_is_no_name_is_refused(kind: Any, known: Kinds[Any]) -> None:
+def test_values_that_are_no_names_are_refused(kind: Any, known: Kinds[Any]) -> None:
     with pytest.raises(ParameterError, match=r"of Saw, expected a name of letters, digits and underscores, other than 'any'; choose"):
         define(kind)
     assert not known

@@ -1,4 +1,4 @@
-"""What objects print of themselves, as text and in a notebook."""
+"""Summaries of objects, as text and in a notebook."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Cells(HTMLParser):
 def shown() -> dict[str, Any]:
     grid = ds.Grid((8, 9), spacing=10.0)
     sea = ds.Simulation(ds.solvers.Acoustic(grid, dt=1e-3), sources={"f": [[50.0, 50.0]]}, receivers={"p": [[20.0, 20.0]]}, wrt=["c"])
-    found = sea.run({"c": np.full(grid.shape, 2000.0), "f": np.ones((3, 1))}, 3)
-    return {"grid": grid, "simulation": sea, "solution": found, "plan": ds.plan(sea, "4 MB", steps=20), "nothing": ds.Solution()}
+    solution = sea.run({"c": np.full(grid.shape, 2000.0), "f": np.ones((3, 1))}, 3)
+    return {"grid": grid, "simulation": sea, "solution": solution, "plan": ds.plan(sea, "4 MB", steps=20), "nothing": ds.Solution()}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What depends on the system: answers that hold here, and an answer to every question where what they rest on is taken away."""
+"""Dependences on the system: answers that hold here, and an answer to every question where their source is taken away."""
 
 from __future__ import annotations
 
@@ -71,18 +71,18 @@ print(json.dumps(answers))
 def test_every_question_has_an_answer_without(what: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", TAKEN_AWAY, str(tmp_path), *MISSING[what]], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["cores"] == (os.cpu_count() if "sched_getaffinity" in MISSING[what] else system.usable_cores())
-    assert found["register"] == system.register_bytes()
-    assert 2**20 < found["available"] <= found["total"]
-    assert found["resident"] > 2**24 or MISSING[what] == MISSING["all"]
-    assert found["disk"] > 0 and found["peak"] >= 0
-    assert found["states on disk"] is True
+    answers = json.loads(done.stdout.splitlines()[-1])
+    assert answers["cores"] == (os.cpu_count() if "sched_getaffinity" in MISSING[what] else system.usable_cores())
+    assert answers["register"] == system.register_bytes()
+    assert 2**20 < answers["available"] <= answers["total"]
+    assert answers["resident"] > 2**24 or MISSING[what] == MISSING["all"]
+    assert answers["disk"] > 0 and answers["peak"] >= 0
+    assert answers["states on disk"] is True
     if "fcntl" in MISSING[what]:
-        assert "expected a POSIX system for states on disk with resume" in found["states to be found again"]
-        assert "resume = 0" in found["states to be found again"]
+        assert "expected a POSIX system for states on disk with resume" in answers["states to be found again"]
+        assert "resume = 0" in answers["states to be found again"]
     else:
-        assert found["states to be found again"] is True
+        assert answers["states to be found again"] is True
 
 
 # cores and registers
@@ -237,7 +237,7 @@ class Kept:
         self.held = 0
 
 
-def test_what_is_kept_for_later_arrays_counts_as_available(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_kept_for_later_arrays_counts_as_available(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(machine, IN_A_CONTAINER)
     kept = Kept()
     monkeypatch.setattr(system, "reserves", [kept])
@@ -255,7 +255,7 @@ def test_clear_memory_is_zero_and_can_be_written(size: int) -> None:
 
 
 def test_large_memory_is_in_huge_pages() -> None:
-    """By what the system says of itself: 64 MiB are 16384 small pages, or 32 huge ones."""
+    """By the figures of the system: 64 MiB are 16384 small pages, or 32 huge ones."""
     modes = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     if not modes.exists() or "[never]" in modes.read_text():
         pytest.skip("the system gives no huge pages")

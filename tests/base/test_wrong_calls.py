@@ -1,4 +1,4 @@
-"""A wrong argument is refused by an error of diffsim that says what was expected, what came, and what to do."""
+"""A wrong argument is refused by an error of diffsim with the expected value, the given one, and a remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.base.wrong_calls import FITTING, GRID, WRONG, Call, calls
 
 WORDS = ("expected", "unknown", "exceeds")
 REFUSED_WORDS = (*WORDS, "derivative", "would lose", "out=")
-"""What a derivative does not take has one of these."""
+"""Arguments that a derivative does not take have one of these."""
 LONGEST = 700
 
 
@@ -77,7 +77,7 @@ KINDS: dict[str, Callable[[], Any]] = {what: make for what, make in WRONG.items(
 
 
 def _binds(function: Callable[..., Any], args: list[Any]) -> bool:
-    """Whether a call has as many arguments as the function takes; that is Python's to refuse."""
+    """True if a call has as many arguments as the function takes; that is Python's to refuse."""
     try:
         inspect.signature(function).bind(*args)
     except TypeError:
@@ -86,7 +86,7 @@ def _binds(function: Callable[..., Any], args: list[Any]) -> bool:
 
 
 def _complaint(attempt: Callable[[], Any], words: tuple[str, ...] = WORDS) -> str | None:
-    """What is wrong with the error that a call raises; None: it raises none, or one of diffsim's that says what to do, on one line."""
+    """The defect of the error that a call raises; None: it raises none, or one of diffsim's that names a remedy, on one line."""
     try:
         attempt()
     except ds.DiffsimError as error:
@@ -117,19 +117,19 @@ FORMS = ("w", "xw", "aw", "xxw", "wx", "nw", "aaw", "xwx")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ARRAY_FUNCTIONS)
 def test_array_functions_refuse_wrong_arguments_inside_of_a_derivative(name: str) -> None:
-    function, found = ARRAY_FUNCTIONS[name], {}
+    function, complaints = ARRAY_FUNCTIONS[name], {}
 
     def attempts(x: Any, a: Any) -> Any:
         for form in FORMS:
             for what, make in KINDS.items():
-                given = {"x": x * 1.0, "a": a * 1.0, "n": x[0]}  # anew, as a call may write into them
-                args = [make() if place == "w" else given[place] for place in form]
+                fresh = {"x": x * 1.0, "a": a * 1.0, "n": x[0]}  # anew, as a call may write into them
+                args = [make() if place == "w" else fresh[place] for place in form]
                 if _binds(function, args) and (wrong := _complaint(lambda args=args: function(*args), REFUSED_WORDS)):
-                    found[form, what] = wrong
+                    complaints[form, what] = wrong
         return x[0]
 
     ds.vjp(attempts, np.array([0.3, 0.7, 1.1]), np.arange(9.0).reshape(3, 3) + np.eye(3))
-    assert found == {}
+    assert complaints == {}
 
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -145,7 +145,7 @@ NOT_OPERANDS = (type(None), str, dict, object, type)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_and_methods_of_arrays_refuse_wrong_operands(name: str) -> None:
-    found = {}
+    complaints = {}
 
     def attempts(x: Any) -> Any:
         for what, make in KINDS.items():
@@ -153,11 +153,11 @@ def test_operators_and_methods_of_arrays_refuse_wrong_operands(name: str) -> Non
             if name in ("+", "-", "*", "/", "**", "@", "//", "<") and type(wrong) in NOT_OPERANDS:
                 continue  # Python itself says that the types do not go together
             if complaint := _complaint(lambda wrong=wrong: OPERATORS[name](x * 1.0, wrong), REFUSED_WORDS):
-                found[what] = complaint
+                complaints[what] = complaint
         return x[0]
 
     ds.vjp(attempts, np.array([0.3, 0.7, 1.1]))
-    assert found == {}
+    assert complaints == {}
 
 
 def test_errors_of_arrays_are_of_the_kind_that_numpy_raises() -> None:
@@ -195,23 +195,23 @@ STEP_FUNCTIONS |= {"stage": ds.stage}
 
 @pytest.mark.parametrize("name", STEP_FUNCTIONS)
 def test_functions_of_steps_refuse_wrong_arguments(name: str) -> None:
-    function, found = STEP_FUNCTIONS[name], {}
+    function, complaints = STEP_FUNCTIONS[name], {}
 
     def attempts(u: Any) -> None:
         for form in ("w", "uw", "wu", "uuw", "uuuw", "wuu", "u0w"):
             for what, make in KINDS.items():
                 if what == "type" and form == "u0w":
-                    continue  # a limiter of the user's may raise what it likes
+                    continue  # a limiter of the user's may raise anything
                 args = [make() if place == "w" else {"u": u, "0": 0}[place] for place in form]
                 if _binds(function, args) and (wrong := _complaint(lambda args=args: function(*args))):
-                    found[form, what] = wrong
+                    complaints[form, what] = wrong
 
     ds.Simulation(_InStep(attempts), precision="f64")
-    assert found == {}
+    assert complaints == {}
 
 
-def test_fields_of_a_step_refuse_what_arrays_can() -> None:
-    found = {}
+def test_fields_of_a_step_refuse_operations_of_arrays() -> None:
+    complaints = {}
 
     def attempts(u: Any) -> None:
         names = [name for name in dir(np.ndarray) if not name.startswith("_") and name != "ndim"]
@@ -220,11 +220,11 @@ def test_fields_of_a_step_refuse_what_arrays_can() -> None:
         for name, attempt in tries.items():
             with pytest.raises(ds.errors.TraceError):
                 attempt()
-            found[name] = _complaint(attempt)
+            complaints[name] = _complaint(attempt)
         assert not any(hasattr(u, name) for name in names)
 
     ds.Simulation(_InStep(attempts), precision="f64")
-    assert set(found.values()) == {None}
+    assert set(complaints.values()) == {None}
     with pytest.raises(ds.errors.TraceAttributeError, match=r"f\.max of a field f of a step, .*; write diffsim\.expr\.max\(f\)"):
         ds.Simulation(_InStep(lambda u: u.max()), precision="f64")
 
@@ -240,7 +240,7 @@ PUBLIC = {
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_names_refuse_calls_with_wrong_values_alone(name: str) -> None:
-    function, found = PUBLIC[name], {}
+    function, complaints = PUBLIC[name], {}
     if isinstance(function, type) and issubclass(function, Exception):
         return
     for what, make in KINDS.items():
@@ -249,5 +249,5 @@ def test_public_names_refuse_calls_with_wrong_values_alone(name: str) -> None:
                 args = [*first, *(make() for _ in range(count - len(first)))]
                 calls_it = what == "type" and not first  # a type can be called, and raises its own errors
                 if _binds(function, args) and not calls_it and (wrong := _complaint(lambda args=args: function(*args))):
-                    found[what, count, len(first)] = wrong
-    assert found == {}
+                    complaints[what, count, len(first)] = wrong
+    assert complaints == {}

@@ -54,10 +54,10 @@ class Call:
     """A call that works.
 
     Attributes:
-        name: of what is called.
+        name: of the function.
         function: called with `arguments`.
         arguments: by name; functions of no arguments that make them anew.
-        functions: arguments that are called, so that what a wrong one raises is its own.
+        functions: arguments that are called, so that the error of a wrong one is its own.
     """
 
     name: str
@@ -296,7 +296,7 @@ def calls() -> list[Call]:
         Call("objective gives", lambda answer: minimise(lambda x: answer, np.ones(3)), {"answer": (1.0, np.zeros(3))}),
         Call(
             "Parametrisation",
-            lambda **a: (lambda made: made.to_field(np.zeros(made.size)))(Parametrisation(**a)),
+            lambda **a: (lambda part: part.to_field(np.zeros(part.size)))(Parametrisation(**a)),
             {
                 "shape": SHAPE,
                 "dtype": np.float64,
@@ -313,7 +313,7 @@ def calls() -> list[Call]:
         Call("from_field", _PARAMETERS.from_field, {"field": _FIELD}),
         Call(
             "Regions",
-            lambda **a: (lambda made: made.to_field(np.zeros(made.size)))(Regions(**a)),
+            lambda **a: (lambda part: part.to_field(np.zeros(part.size)))(Regions(**a)),
             {
                 "labels": np.array([[0, 0, 1], [1, 1, -1]]),
                 "dtype": np.float64,

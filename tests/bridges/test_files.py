@@ -56,23 +56,23 @@ def test_a_dataset_has_coordinates_units_and_values(tmp_path: Path) -> None:
     for grid in (UNIFORM, STRETCHED):
         simulation, inputs = simulation_on(grid), inputs_on(grid)
         solution = simulation.run(inputs, STEPS)
-        _, gradient = simulation.value_and_grad(lambda found: (found.final["p"] ** 2).sum(), inputs, STEPS)
-        found = simulation.to_xarray(solution, inputs, gradient, unit="km")
-        assert isinstance(found, xarray.Dataset)
-        assert found["final_v"].dims == ("depth", "distance_face") and found["final_p"].dims == ("depth", "distance")
-        assert found["trace_p"].dims == ("time", "receiver_p") and found["input_rho"].dims == ("depth",)
-        assert found["input_f"].dims == ("step", "source_f") and found["gradient_k"].dims == ("depth", "distance")
-        assert np.shares_memory(found["final_p"].values, solution.final["p"])
-        np.testing.assert_array_equal(found["distance"], grid.coordinates(1))
-        np.testing.assert_array_equal(found["distance_face"], grid.coordinates(1, 1))
-        np.testing.assert_allclose(found["time"], 1e-3 * np.arange(STEPS + 1))
-        places = np.stack([found[f"receiver_p_{axis}"] for axis in grid.axes], axis=1)
+        _, gradient = simulation.value_and_grad(lambda dataset: (dataset.final["p"] ** 2).sum(), inputs, STEPS)
+        dataset = simulation.to_xarray(solution, inputs, gradient, unit="km")
+        assert isinstance(dataset, xarray.Dataset)
+        assert dataset["final_v"].dims == ("depth", "distance_face") and dataset["final_p"].dims == ("depth", "distance")
+        assert dataset["trace_p"].dims == ("time", "receiver_p") and dataset["input_rho"].dims == ("depth",)
+        assert dataset["input_f"].dims == ("step", "source_f") and dataset["gradient_k"].dims == ("depth", "distance")
+        assert np.shares_memory(dataset["final_p"].values, solution.final["p"])
+        np.testing.assert_array_equal(dataset["distance"], grid.coordinates(1))
+        np.testing.assert_array_equal(dataset["distance_face"], grid.coordinates(1, 1))
+        np.testing.assert_allclose(dataset["time"], 1e-3 * np.arange(STEPS + 1))
+        places = np.stack([dataset[f"receiver_p_{axis}"] for axis in grid.axes], axis=1)
         np.testing.assert_allclose(places, PLACES, rtol=1e-12)
-        np.testing.assert_allclose(found["receiver_v_distance"], [0.22], rtol=1e-12)  # of values on faces
-        assert found["final_p"].attrs == {"long_name": "p after the last step", "units": "Pa"}
-        assert found["depth"].attrs["units"] == "km" and found["time"].attrs["units"] == "s"
-        assert "units" not in found["gradient_k"].attrs and found["input_rho"].attrs["units"] == "kg/m³"
-        assert found.attrs["equation"] == "Sound" and found.attrs["dt"] == 1e-3 and ds.__version__ in found.attrs["source"]
+        np.testing.assert_allclose(dataset["receiver_v_distance"], [0.22], rtol=1e-12)  # of values on faces
+        assert dataset["final_p"].attrs == {"long_name": "p after the last step", "units": "Pa"}
+        assert dataset["depth"].attrs["units"] == "km" and dataset["time"].attrs["units"] == "s"
+        assert "units" not in dataset["gradient_k"].attrs and dataset["input_rho"].attrs["units"] == "kg/m³"
+        assert dataset.attrs["equation"] == "Sound" and dataset.attrs["dt"] == 1e-3 and ds.__version__ in dataset.attrs["source"]
 
 
 @pytest.mark.parametrize(("package", "method", "read"), [("netCDF4", "to_netcdf", "open_dataset"), ("zarr", "to_zarr", "open_zarr")])
@@ -83,12 +83,12 @@ def test_datasets_are_written_and_read(package: str, method: str, read: str, tmp
     simulation, inputs = simulation_on(UNIFORM), inputs_on(UNIFORM)
     wanted = simulation.to_xarray(simulation.run(inputs, STEPS), inputs)
     getattr(wanted, method)(tmp_path / "found")
-    with getattr(xarray, read)(tmp_path / "found") as found:
-        assert found.identical(wanted)
+    with getattr(xarray, read)(tmp_path / "found") as stored:
+        assert stored.identical(wanted)
 
 
 @pytest.mark.parametrize("grid", [UNIFORM, STRETCHED, ds.Grid((3, 4, 5), (0.3, 0.2, 0.1)), ds.Grid((7,), 0.1)], ids=str)
-def test_vtk_reads_what_is_written(grid: ds.Grid, tmp_path: Path) -> None:
+def test_vtk_reads_written_files(grid: ds.Grid, tmp_path: Path) -> None:
     xml = pytest.importorskip("vtkmodules.vtkIOXML")
     numpy_support = importlib.import_module("vtkmodules.util.numpy_support")
     if grid.ndim == 2:
@@ -104,12 +104,12 @@ def test_vtk_reads_what_is_written(grid: ds.Grid, tmp_path: Path) -> None:
     assert path.suffix == (".vtr" if grid is STRETCHED else ".vti")
     reader.SetFileName(str(path))
     reader.Update()
-    found = reader.GetOutput()
-    assert found.GetDimensions() == (*(n + 1 for n in reversed(grid.shape)), 2, 2)[:3]  # of points
-    data = found.GetCellData()
+    mesh = reader.GetOutput()
+    assert mesh.GetDimensions() == (*(n + 1 for n in reversed(grid.shape)), 2, 2)[:3]  # of points
+    data = mesh.GetCellData()
     arrays = {data.GetArrayName(k): data.GetArray(k) for k in range(data.GetNumberOfArrays())}
-    given = {f"input_{name}": value for name, value in inputs.items() if name != "f"}
-    wanted = {**{f"final_{name}": value for name, value in solution.final.items()}, **given}
+    fields = {f"input_{name}": value for name, value in inputs.items() if name != "f"}
+    wanted = {**{f"final_{name}": value for name, value in solution.final.items()}, **fields}
     assert arrays.keys() == wanted.keys()
     shape = (1,) * (3 - grid.ndim) + grid.shape
     for name, value in wanted.items():
@@ -118,7 +118,7 @@ def test_vtk_reads_what_is_written(grid: ds.Grid, tmp_path: Path) -> None:
     if grid.ndim == 2:
         assert arrays["final_p"].GetComponentName(0) == "Pa"
     cell = [0.0] * 6  # bounds of the first cell but one along x: VTK counts x first
-    found.GetCellBounds(1, cell)
+    mesh.GetCellBounds(1, cell)
     x = grid.coordinates(grid.ndim - 1)
     widths = grid.widths(grid.ndim - 1)
     np.testing.assert_allclose(cell[:2], [x[1] - widths[1] / 2, x[1] + widths[1] / 2], rtol=1e-12)
@@ -127,7 +127,7 @@ def test_vtk_reads_what_is_written(grid: ds.Grid, tmp_path: Path) -> None:
         np.testing.assert_allclose(cell[2:4], [y - height / 2, y + height / 2], rtol=1e-12, atol=1e-12)
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = simulation_on(UNIFORM)
     with pytest.raises(ShapeError, match=r"final p has shape \(3,\), expected \(6, 9\)"):
         simulation.to_vtk(tmp_path / "a", ds.Solution(final={"p": np.ones(3)}))

@@ -67,9 +67,9 @@ def test_a_run_and_its_gradient_take_them(kind: str, rod: ds.Simulation, inputs:
     def by_hand(solution: ds.Solution) -> Any:
         return 1.0, ds.Solution(final={"T": KINDS[kind](numpy.array(solution.final["T"]))}, traces={})
 
-    _, gradient = rod.value_and_grad(lambda found: 0.5 * np.sum(found.final["T"] ** 2), inputs, STEPS)
-    _, found = rod.value_and_grad(by_hand, foreign, STEPS)
-    assert all(numpy.array_equal(found[name], gradient[name]) for name in gradient)
+    _, gradient = rod.value_and_grad(lambda result: 0.5 * np.sum(result.final["T"] ** 2), inputs, STEPS)
+    _, result = rod.value_and_grad(by_hand, foreign, STEPS)
+    assert all(numpy.array_equal(result[name], gradient[name]) for name in gradient)
 
     def outer(kappa: Any) -> Any:
         return np.sum(rod.run({"kappa": kappa, "T": foreign["T"]}, STEPS).final["T"] ** 2)
@@ -78,7 +78,7 @@ def test_a_run_and_its_gradient_take_them(kind: str, rod: ds.Simulation, inputs:
 
 
 @pytest.mark.parametrize("kind", ["torch", "dlpack"])
-def test_a_pullback_keeps_what_it_was_given(kind: str, rod: ds.Simulation, inputs: dict[str, numpy.ndarray]) -> None:
+def test_a_pullback_keeps_its_inputs(kind: str, rod: ds.Simulation, inputs: dict[str, numpy.ndarray]) -> None:
     """The user may edit the memory that came in, before the reverse sweep."""
     cotangents = ds.Solution(final={"T": numpy.ones((9, 8))})
     wanted = rod.vjp(inputs, STEPS)[1](cotangents)
@@ -86,8 +86,8 @@ def test_a_pullback_keeps_what_it_was_given(kind: str, rod: ds.Simulation, input
     for value in inputs.values():
         value[...] = 1e-3
     rod.run({name: numpy.full((9, 8), 2e-3) for name in inputs}, STEPS)  # takes the storage, so the forward run is repeated
-    found = pullback(cotangents)
-    assert all(numpy.array_equal(found[name], wanted[name]) for name in wanted)
+    gradient = pullback(cotangents)
+    assert all(numpy.array_equal(gradient[name], wanted[name]) for name in wanted)
 
 
 def test_a_solution_goes_out_without_a_copy(rod: ds.Simulation, inputs: dict[str, numpy.ndarray]) -> None:
@@ -119,7 +119,7 @@ def test_a_differentiated_array_does_not_go_out() -> None:
         (lambda: jax.numpy.ones(3, "bfloat16"), r"a type that NumPy has, got bfloat16; .*astype"),
     ],
 )
-def test_what_cannot_come_in_is_refused(make: Any, text: str) -> None:
+def test_arrays_that_cannot_be_taken_are_refused(make: Any, text: str) -> None:
     with pytest.raises(ParameterError, match=text):
         real_array("x", make())
 

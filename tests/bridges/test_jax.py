@@ -59,12 +59,12 @@ def test_gradients_are_those_of_the_simulation(x64: bool, checkpoint: Any, compi
     wanted = pullback(cotangents)
 
     def values(inputs: Any) -> Any:
-        found = bridge.run(simulation, inputs, STEPS, checkpoint)
-        return [dict(getattr(found, part)) for part in PARTS]
+        solution = bridge.run(simulation, inputs, STEPS, checkpoint)
+        return [dict(getattr(solution, part)) for part in PARTS]
 
     f = jax.jit(values) if compiled else values
-    found, pull = jax.vjp(f, arrays_of(inputs))
-    for part, values_of in zip(PARTS, found, strict=True):
+    parts, pull = jax.vjp(f, arrays_of(inputs))
+    for part, values_of in zip(PARTS, parts, strict=True):
         assert all(np.array_equal(values_of[name], value) for name, value in getattr(solution, part).items())
     (bars,) = pull([{name: jnp.array(bar) for name, bar in getattr(cotangents, part).items()} for part in PARTS])
     assert bars.keys() == wanted.keys()
@@ -95,8 +95,8 @@ def test_a_hessian_is_that_of_diffsim(simulation: ds.Simulation) -> None:
         return energy(bridge.run(simulation, {**inputs, "c": c}, STEPS))
 
     v = np.random.default_rng(2).standard_normal(9)
-    found = jax.grad(lambda c: jax.grad(in_jax)(c) @ v)(jnp.array(inputs["c"]))
-    assert close(found, ds.hvp(loss, inputs["c"], v))
+    product = jax.grad(lambda c: jax.grad(in_jax)(c) @ v)(jnp.array(inputs["c"]))
+    assert close(product, ds.hvp(loss, inputs["c"], v))
 
 
 def test_vmap_runs_one_after_another(simulation: ds.Simulation) -> None:
@@ -108,8 +108,8 @@ def test_vmap_runs_one_after_another(simulation: ds.Simulation) -> None:
         return energy(bridge.run(simulation, {**rest, "c": c, "f": f}, STEPS))
 
     wanted = [jax.grad(loss, (0, 1))(rest["c"], f) for f in several]
-    found = jax.jit(jax.vmap(jax.grad(loss, (0, 1)), (None, 0)))(rest["c"], several)
-    assert all(close(found[k], np.stack([row[k] for row in wanted])) for k in (0, 1))
+    gradients = jax.jit(jax.vmap(jax.grad(loss, (0, 1)), (None, 0)))(rest["c"], several)
+    assert all(close(gradients[k], np.stack([row[k] for row in wanted])) for k in (0, 1))
 
 
 def test_several_shots_in_one_graph() -> None:
@@ -137,8 +137,8 @@ def test_threads_share_a_simulation(simulation: ds.Simulation) -> None:
     gradient = jax.jit(jax.grad(lambda inputs: energy(bridge.run(simulation, inputs, STEPS))))
     wanted = [gradient(row)["c"] for row in rows]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda row: gradient(row)["c"], rows))
-    assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+        gradients = list(pool.map(lambda row: gradient(row)["c"], rows))
+    assert all(np.array_equal(a, b) for a, b in zip(gradients, wanted, strict=True))
 
 
 def test_a_gradient_runs_forward_once(simulation: ds.Simulation) -> None:

@@ -63,23 +63,23 @@ CASES: dict[str, tuple[str, Callable[[Any, Any, Any, Any], Any]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_transform_gives_the_derivative_of_the_simulation(problem: Problem, case: str) -> None:
     what, transform = CASES[case]
-    found = transform(loss_of(problem), jnp.array(problem.x), jnp.array(problem.v), jnp.array(problem.rows))
-    assert close(found, problem.wanted(what))
+    derivative = transform(loss_of(problem), jnp.array(problem.x), jnp.array(problem.v), jnp.array(problem.rows))
+    assert close(derivative, problem.wanted(what))
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_tangent_is_that_of_the_simulation_bit_for_bit(problem: Problem, compiled: bool) -> None:
-    """Of every input at once."""
+    """The tangent by every input at once."""
     inputs = problem.inputs
     tangents = {name: values * np.random.default_rng(3).standard_normal(values.shape) for name, values in inputs.items()}
     wanted = problem.simulation.jvp(inputs, tangents, STEPS)
 
     def values(given: Any) -> Any:
-        found = bridge.run(problem.simulation, given, STEPS)
-        return dict(found.final), dict(found.traces)
+        solution = bridge.run(problem.simulation, given, STEPS)
+        return dict(solution.final), dict(solution.traces)
 
-    found = jax.jvp(jax.jit(values) if compiled else values, (inputs,), (tangents,))
-    for solution, parts in zip(wanted, found, strict=True):
+    tangent = jax.jvp(jax.jit(values) if compiled else values, (inputs,), (tangents,))
+    for solution, parts in zip(wanted, tangent, strict=True):
         for part, name in (("final", 0), ("traces", 1)):
             assert all(np.array_equal(parts[name][key], value) for key, value in getattr(solution, part).items())
 

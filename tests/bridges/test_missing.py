@@ -1,4 +1,4 @@
-"""What a part of diffsim says whose package is not installed."""
+"""The errors of parts of diffsim whose package is not installed."""
 
 from __future__ import annotations
 

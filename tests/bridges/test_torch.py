@@ -55,11 +55,11 @@ def test_gradients_are_those_of_the_simulation(precision: str, checkpoint: Any) 
     cotangents = cotangents_of(solution)
     wanted = pullback(cotangents)
     tensors = tensors_of(inputs)
-    found = bridge.run(simulation, tensors, STEPS, checkpoint)
+    result = bridge.run(simulation, tensors, STEPS, checkpoint)
     for part in PARTS:
         for name, value in getattr(solution, part).items():
-            assert np.array_equal(getattr(found, part)[name].detach().numpy(), value)
-    paired(found, cotangents).backward()
+            assert np.array_equal(getattr(result, part)[name].detach().numpy(), value)
+    paired(result, cotangents).backward()
     assert all(np.array_equal(tensors[name].grad.numpy(), wanted[name]) for name in wanted)
     report = simulation.last_sweep
     assert report is not None and (report.steps["advance"] > 0) == (checkpoint == 2)  # few states are kept, others computed again
@@ -82,8 +82,8 @@ def test_a_hessian_is_that_of_diffsim(simulation: ds.Simulation) -> None:
     inputs = inputs_of(simulation)
 
     def loss(c: Any) -> Any:
-        found = simulation.run({**inputs, "c": c}, STEPS)
-        return (found.traces["p"] ** 2).sum() + (found.final["p"] ** 3).sum()
+        solution = simulation.run({**inputs, "c": c}, STEPS)
+        return (solution.traces["p"] ** 2).sum() + (solution.final["p"] ** 3).sum()
 
     def in_torch(c: Any) -> Any:
         return energy(bridge.run(simulation, {**inputs, "c": c}, STEPS))
@@ -91,8 +91,8 @@ def test_a_hessian_is_that_of_diffsim(simulation: ds.Simulation) -> None:
     c = inputs["c"]
     v = np.random.default_rng(2).standard_normal(c.shape)
     wanted = ds.hvp(loss, c, v)
-    found = torch.autograd.functional.hvp(in_torch, torch.from_numpy(c), torch.from_numpy(v))[1].numpy()
-    np.testing.assert_allclose(found, wanted, rtol=ROUNDOFF, atol=ROUNDOFF * abs(wanted).max())
+    product = torch.autograd.functional.hvp(in_torch, torch.from_numpy(c), torch.from_numpy(v))[1].numpy()
+    np.testing.assert_allclose(product, wanted, rtol=ROUNDOFF, atol=ROUNDOFF * abs(wanted).max())
 
 
 @pytest.mark.slow
@@ -105,10 +105,10 @@ def test_third_derivatives_are_right(simulation: ds.Simulation) -> None:
         return (torch.autograd.functional.hvp(loss, c, v, create_graph=True)[1] * v).sum()
 
     c = torch.from_numpy(inputs["c"]).requires_grad_()
-    (found,) = torch.autograd.grad(curvature(c), c)
+    (third,) = torch.autograd.grad(curvature(c), c)
     h = 1e-2
     moved = (curvature(c + h * v) - curvature(c - h * v)) / (2 * h)
-    assert abs((found @ v) / moved - 1) < 1e-6
+    assert abs((third @ v) / moved - 1) < 1e-6
 
 
 def test_several_shots_in_one_graph(simulation: ds.Simulation) -> None:
@@ -120,7 +120,7 @@ def test_several_shots_in_one_graph(simulation: ds.Simulation) -> None:
     for place in (20.0, 33.0, 61.0):
         simulation.move(sources={"f": [[place]]}, receivers={"p": [[place / 2]]})
         total = total + energy(bridge.run(simulation, {**inputs, "c": c}, STEPS, checkpoint=3))
-        loss = lambda found: (found.traces["p"] ** 2).sum() + (found.final["p"] ** 3).sum()  # noqa: E731
+        loss = lambda solution: (solution.traces["p"] ** 2).sum() + (solution.final["p"] ** 3).sum()  # noqa: E731
         wanted += simulation.value_and_grad(loss, inputs, STEPS)[1]["c"]
     total.backward()
     np.testing.assert_allclose(c.grad.numpy(), wanted, rtol=ROUNDOFF, atol=ROUNDOFF * abs(wanted).max())
@@ -134,8 +134,8 @@ def test_threads_share_a_simulation(simulation: ds.Simulation) -> None:
 
     wanted = [gradient(seed) for seed in range(6)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(gradient, range(6)))
-    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+        gradients = list(pool.map(gradient, range(6)))
+    assert all(torch.equal(a, b) for a, b in zip(gradients, wanted, strict=True))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -177,7 +177,7 @@ def test_tensors_share_memory_with_arrays(simulation: ds.Simulation, monkeypatch
     assert tensors["c"].grad.data_ptr() == seen["bars"][list(tensors).index("c")].ctypes.data
 
 
-def test_results_and_gradients_stay_what_they_are(simulation: ds.Simulation) -> None:
+def test_results_and_gradients_stay_the_same(simulation: ds.Simulation) -> None:
     """Later runs use the storage again, and torch adds to gradients in place."""
     tensors = tensors_of(inputs_of(simulation))
     solution = bridge.run(simulation, tensors, STEPS)
@@ -192,10 +192,10 @@ def test_results_and_gradients_stay_what_they_are(simulation: ds.Simulation) -> 
 
 
 def test_an_edit_of_results_before_the_backward_pass_changes_nothing(simulation: ds.Simulation) -> None:
-    wanted, found = tensors_of(inputs_of(simulation)), tensors_of(inputs_of(simulation))
+    wanted, edited = tensors_of(inputs_of(simulation)), tensors_of(inputs_of(simulation))
     (3 * bridge.run(simulation, wanted, STEPS).final["p"]).sum().backward()
-    (bridge.run(simulation, found, STEPS).final["p"].mul_(3)).sum().backward()
-    assert all(torch.equal(found[name].grad, wanted[name].grad) for name in found)
+    (bridge.run(simulation, edited, STEPS).final["p"].mul_(3)).sum().backward()
+    assert all(torch.equal(edited[name].grad, wanted[name].grad) for name in edited)
 
 
 def test_an_edit_of_an_input_before_the_backward_pass_is_noticed(simulation: ds.Simulation) -> None:
@@ -240,14 +240,14 @@ def test_without_gradients_nothing_is_recorded(simulation: ds.Simulation, monkey
 def test_a_module_has_inputs_as_parameters_and_buffers(simulation: ds.Simulation) -> None:
     inputs = inputs_of(simulation)
     c = torch.nn.Parameter(torch.from_numpy(inputs["c"].copy()))
-    given = {"c": c, **{name: inputs[name] for name in ("f", "piston")}}
-    layer = bridge.Module(simulation, STEPS, given, checkpoint=3)
+    fields = {"c": c, **{name: inputs[name] for name in ("f", "piston")}}
+    layer = bridge.Module(simulation, STEPS, fields, checkpoint=3)
     assert [name for name, _ in layer.named_parameters()] == ["input_c"]
     assert {name for name, _ in layer.named_buffers()} == {"input_f", "input_piston"}
-    wanted = simulation.run({name: inputs[name] for name in (*given, "p")}, STEPS).traces["p"]
+    wanted = simulation.run({name: inputs[name] for name in (*fields, "p")}, STEPS).traces["p"]
     assert np.array_equal(layer(p=inputs["p"]).traces["p"].detach().numpy(), wanted)
     inputs["f"][...] = 0.0  # the buffers are the module's own
-    again = [pickle.loads(pickle.dumps(layer)), copy.deepcopy(layer), bridge.Module(simulation, STEPS, given)]
+    again = [pickle.loads(pickle.dumps(layer)), copy.deepcopy(layer), bridge.Module(simulation, STEPS, fields)]
     again[2].load_state_dict(layer.state_dict())
     for other in again:
         assert np.array_equal(other(p=inputs["p"]).traces["p"].detach().numpy(), wanted)
@@ -280,12 +280,12 @@ def test_wrong_tensors_are_refused(change: dict[str, Any], text: str) -> None:
 
 
 OF_TORCH = "ignore:.*torch.jit.script. is deprecated:DeprecationWarning"
-"""What torch says of its own modules when it first traces or has a dual tensor."""
+"""Warnings of torch about its own modules when it first traces or has a dual tensor."""
 
 
 @pytest.mark.filterwarnings(OF_TORCH, "ignore:The .grad attribute of a Tensor:UserWarning")
 def test_compile_leaves_a_run_as_it_is(simulation: ds.Simulation) -> None:
-    """Dynamo traces what is around it, and not the solver, so this compiles two small graphs."""
+    """Dynamo traces the code around it, and not the solver, so this compiles two small graphs."""
     inputs, graphs = inputs_of(simulation), []
 
     def backend(graph: Any, _: Any) -> Any:
@@ -297,8 +297,8 @@ def test_compile_leaves_a_run_as_it_is(simulation: ds.Simulation) -> None:
 
     c = torch.from_numpy(inputs["c"].copy()).requires_grad_()
     (wanted,) = torch.autograd.grad(loss(c), c)
-    (found,) = torch.autograd.grad(torch.compile(loss, backend=backend)(c), c)
-    assert torch.equal(found, wanted) and 1 <= len(graphs) <= 2
+    (gradient,) = torch.autograd.grad(torch.compile(loss, backend=backend)(c), c)
+    assert torch.equal(gradient, wanted) and 1 <= len(graphs) <= 2
 
 
 def test_a_module_keeps_the_type_of_its_simulation(simulation: ds.Simulation) -> None:

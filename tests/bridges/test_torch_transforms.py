@@ -38,9 +38,9 @@ def dual(f: Any, x: Any, v: Any) -> Any:
 
 
 def gradient_of_sum(f: Any, rows: Any) -> Any:
-    given = rows.clone().requires_grad_()
-    torch.vmap(f)(given).sum().backward()
-    return given.grad
+    leaf = rows.clone().requires_grad_()
+    torch.vmap(f)(leaf).sum().backward()
+    return leaf.grad
 
 
 CASES: dict[str, tuple[str, Callable[[Any, Any, Any, Any], Any]]] = {
@@ -81,18 +81,18 @@ def test_a_transform_gives_the_derivative_of_the_simulation(problem: Problem, ca
 
 
 def test_a_tangent_is_that_of_the_simulation_bit_for_bit(problem: Problem) -> None:
-    """Of every input at once."""
+    """The tangent by every input at once."""
     inputs = problem.inputs
     tangents = {name: values * np.random.default_rng(3).standard_normal(values.shape) for name, values in inputs.items()}
     wanted = problem.simulation.jvp(inputs, tangents, STEPS)
 
     def values(given: Any) -> Any:
-        found = bridge.run(problem.simulation, given, STEPS)
-        return dict(found.final), dict(found.traces)
+        solution = bridge.run(problem.simulation, given, STEPS)
+        return dict(solution.final), dict(solution.traces)
 
-    given, moved = ({name: torch.from_numpy(each.copy()) for name, each in part.items()} for part in (inputs, tangents))
-    found = torch.func.jvp(values, (given,), (moved,))
-    for solution, parts in zip(wanted, found, strict=True):
+    tensors, moved = ({name: torch.from_numpy(each.copy()) for name, each in part.items()} for part in (inputs, tangents))
+    tangent = torch.func.jvp(values, (tensors,), (moved,))
+    for solution, parts in zip(wanted, tangent, strict=True):
         for part, name in (("final", 0), ("traces", 1)):
             assert all(np.array_equal(parts[name][key], value) for key, value in getattr(solution, part).items())
 
@@ -100,8 +100,8 @@ def test_a_tangent_is_that_of_the_simulation_bit_for_bit(problem: Problem) -> No
 def test_a_tangent_agrees_with_differences(problem: Problem) -> None:
     x, v = torch.from_numpy(problem.x.copy()), torch.from_numpy(problem.v.copy())
     f, h = loss_of(problem), 1e-4
-    (found,) = (torch.func.jvp(f, (x,), (v,))[1],)
-    assert abs(found / ((f(x + h * v) - f(x - h * v)) / (2 * h)) - 1) < 1e-6
+    (slope,) = (torch.func.jvp(f, (x,), (v,))[1],)
+    assert abs(slope / ((f(x + h * v) - f(x - h * v)) / (2 * h)) - 1) < 1e-6
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -141,9 +141,9 @@ def test_large_batches_are_computed_in_pieces(monkeypatch: pytest.MonkeyPatch) -
     rows = torch.from_numpy(np.stack([inputs["T"] * k for k in range(5)]))
     runs = calls_of(monkeypatch)
     monkeypatch.setattr(operation, "TOGETHER", 2 * inputs["q"].size)  # of the largest argument
-    found = torch.vmap(lambda T: bridge.run(simulation, {**inputs, "T": T}, STEPS).final["T"])(rows)
+    results = torch.vmap(lambda T: bridge.run(simulation, {**inputs, "T": T}, STEPS).final["T"])(rows)
     assert runs == [2, 2]  # and one run alone
-    assert torch.equal(found, torch.stack([bridge.run(simulation, {**inputs, "T": row}, STEPS).final["T"] for row in rows]))
+    assert torch.equal(results, torch.stack([bridge.run(simulation, {**inputs, "T": row}, STEPS).final["T"] for row in rows]))
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -171,8 +171,8 @@ def test_a_derivative_that_the_simulation_has_not_is_refused() -> None:
         with pytest.raises(ParameterError, match=r"input f requires a gradient, expected one of c"):
             transform(f if transform.__name__ != "wrapped" else f[None])
     wanted = simulation.jvp(inputs, {"f": inputs["f"]}, STEPS)[1].final["p"]  # a tangent needs no adjoint
-    found = torch.func.jvp(lambda f: bridge.run(simulation, {**inputs, "f": f}, STEPS).final["p"], (f,), (f,))[1]
-    assert np.array_equal(found, wanted)
+    tangent = torch.func.jvp(lambda f: bridge.run(simulation, {**inputs, "f": f}, STEPS).final["p"], (f,), (f,))[1]
+    assert np.array_equal(tangent, wanted)
 
 
 def test_batched_cotangents_of_autograd_are_refused() -> None:

@@ -12,7 +12,7 @@ import diffsim as ds
 from tests.bridges.tube import STEPS, inputs_of, rod, tube
 
 MADE: dict[str, tuple[Callable[[], ds.Simulation], str]] = {"one after another": (tube, "c"), "together": (rod, "kappa")}
-"""Whether the runs of a batch can be computed in one call -> a simulation and one of its inputs."""
+"""A flag for batches in one call -> a simulation and one of its inputs."""
 ROUNDOFF = 1e-12
 """Relative, f64."""
 

@@ -30,9 +30,9 @@ def rod(precision: str = "f64") -> ds.Simulation:
 def inputs_of(simulation: ds.Simulation, seed: int = 0) -> dict[str, np.ndarray]:
     """Random inputs whose gradients are of order 1."""
     rng = np.random.default_rng(seed)
-    found = {name: rng.standard_normal(simulation.input_shape(name, STEPS)) for name in simulation.inputs}
+    fields = {name: rng.standard_normal(simulation.input_shape(name, STEPS)) for name in simulation.inputs}
     scaled = {"c": lambda value: 2000 + 200 * value, "kappa": lambda value: 1000 + 100 * value}
-    return {name: scaled.get(name, lambda value: value)(value).astype(simulation.dtype) for name, value in found.items()}
+    return {name: scaled.get(name, lambda value: value)(value).astype(simulation.dtype) for name, value in fields.items()}
 
 
 def cotangents_of(solution: ds.Solution, seed: int = 1) -> ds.Solution:

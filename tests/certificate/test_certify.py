@@ -72,10 +72,10 @@ def test_a_wrong_transpose_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = reverse.vjp
 
     def swapped(*arguments: object) -> dict[str, dict[tuple[int, ...], object]]:
-        found = whole(*arguments)  # type: ignore[arg-type]
-        if "kappa" in found:  # what belongs to the neighbour above goes to the one below
-            found["kappa"] = {(-o[0], *o[1:]): n for o, n in found["kappa"].items()}
-        return found  # type: ignore[return-value]
+        links = whole(*arguments)  # type: ignore[arg-type]
+        if "kappa" in links:  # the weights of the neighbour above go to the one below
+            links["kappa"] = {(-o[0], *o[1:]): n for o, n in links["kappa"].items()}
+        return links  # type: ignore[return-value]
 
     monkeypatch.setattr(reverse, "vjp", swapped)
     failed = failures(heat)
@@ -123,9 +123,9 @@ def test_taylor_slopes(factor: float, right: bool) -> None:
     x, d = np.array([0.3, 0.7]), np.array([1.0, -0.4])
     gradient = np.array([np.cos(0.3) * 0.7, np.sin(0.3)])
     slope = factor * float(gradient @ d)
-    found = taylor(Path(lambda h: float(np.sin(x[0] + h * d[0]) * (x[1] + h * d[1])), float(np.sin(0.3) * 0.7), slope, abs(slope)))
-    assert abs(found.without - 1) < 0.1
-    assert (abs(found.with_gradient - 2) < 0.1) == right
+    expansion = taylor(Path(lambda h: float(np.sin(x[0] + h * d[0]) * (x[1] + h * d[1])), float(np.sin(0.3) * 0.7), slope, abs(slope)))
+    assert abs(expansion.without - 1) < 0.1
+    assert (abs(expansion.with_gradient - 2) < 0.1) == right
 
 
 def test_a_cell_at_the_edge_with_all_but_nothing_in_it_is_still_tested() -> None:
@@ -153,19 +153,19 @@ def test_a_loss_without_cotangents_gives_the_lines_of_one_with_them() -> None:
     def plain(solution: ds.Solution) -> Any:
         return sum((v**2 + 0.1 * v**3).sum() for v in (*solution.traces.values(), *solution.final.values()))
 
-    found, expected = (ds.certify(simulation, one, inputs, STEPS) for one in (plain, loss))
-    assert found.passed, str(found)
-    assert [line.name for line in found] == [line.name for line in expected]
-    slopes = [(a.value, b.value) for a, b in zip(found, expected, strict=True) if "Taylor" in a.name]
+    plain_lines, expected = (ds.certify(simulation, one, inputs, STEPS) for one in (plain, loss))
+    assert plain_lines.passed, str(plain_lines)
+    assert [line.name for line in plain_lines] == [line.name for line in expected]
+    slopes = [(a.value, b.value) for a, b in zip(plain_lines, expected, strict=True) if "Taylor" in a.name]
     assert len(slopes) > 5 and np.allclose(*np.transpose(slopes), rtol=1e-3)
 
 
 def test_a_minimum_cannot_be_judged() -> None:
     simulation, inputs = heat()
     data = simulation.run(inputs, STEPS).traces["T"]
-    found = ds.certify(simulation, lambda solution: 0.5 * ((solution.traces["T"] - data) ** 2).sum(), inputs, STEPS)
-    assert found.verdict == "cannot judge"
-    assert any("minimum" in line.note for line in found)
+    certificate = ds.certify(simulation, lambda solution: 0.5 * ((solution.traces["T"] - data) ** 2).sum(), inputs, STEPS)
+    assert certificate.verdict == "cannot judge"
+    assert any("minimum" in line.note for line in certificate)
 
 
 def _bars(solution: ds.Solution) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -193,8 +193,8 @@ def test_a_path_that_tangent_and_adjoint_both_lose_is_found() -> None:
             return {"x": x, "y": ds.host_stage(square, x, boundary="mirror")}
 
     simulation = ds.Simulation(Squared(), precision="f64", receivers={"y": [[3.3], [7.1]]}, wrt=["x"])
-    found = ds.certify(simulation, lambda solution: 0.5 * (solution.traces["y"] ** 2).sum(), {"x": np.linspace(1, 2, 12)}, steps=4)
-    assert found.verdict == "fail"
+    certificate = ds.certify(simulation, lambda solution: 0.5 * (solution.traces["y"] ** 2).sum(), {"x": np.linspace(1, 2, 12)}, steps=4)
+    assert certificate.verdict == "fail"
 
 
 @pytest.mark.parametrize("scale", [30.0, 1e-3, 1e-9])

@@ -67,18 +67,18 @@ smooth = pytest.fixture(lambda: simulation(lambda u, k: u + 0.1 * k * u * u))
 
 def test_directions_of_ones_own_take_the_place_of_others(smooth: ds.Simulation) -> None:
     bump = np.exp(-((np.indices(SHAPE) - 3.0) ** 2).sum(axis=0))
-    for given, names in (({"u": bump}, 1), ([{"u": bump}, {"u": -1e9 * bump, "k": 1e9 * bump}], 2)):
-        certificate = ds.certify(smooth, squares, fields(), 4, directions=given)  # type: ignore[arg-type]
+    for own, names in (({"u": bump}, 1), ([{"u": bump}, {"u": -1e9 * bump, "k": 1e9 * bump}], 2)):
+        certificate = ds.certify(smooth, squares, fields(), 4, directions=own)  # type: ignore[arg-type]
         assert certificate.passed, str(certificate)
         labels = [line.name.rpartition(", ")[2] for line in taylor_lines(certificate)]
         assert labels == [f"directions[{k}]" for k in range(names) for _ in range(2)]
 
 
-def test_a_direction_of_ones_own_sees_what_it_changes_alone(smooth: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_direction_of_ones_own_sees_only_its_own_changes(smooth: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong(1.001, "k", monkeypatch)
     ones = np.ones(SHAPE)
-    for given, passed in (({"u": ones}, True), ({"k": ones}, False), ({"u": ones, "k": ones}, False)):
-        lines = taylor_lines(ds.certify(smooth, squares, fields(), 4, directions=given))
+    for own, passed in (({"u": ones}, True), ({"k": ones}, False), ({"u": ones, "k": ones}, False)):
+        lines = taylor_lines(ds.certify(smooth, squares, fields(), 4, directions=own))
         assert all(line.passed is passed for line in lines) and lines, lines
 
 
@@ -100,7 +100,7 @@ def test_a_direction_of_ones_own_sees_what_it_changes_alone(smooth: ds.Simulatio
         ({"bounds": {"u": (1.0, None)}}, ParameterError, "bounds of u: expected inputs within them"),
     ],
 )
-def test_what_is_wrong_with_arguments(smooth: ds.Simulation, more: Any, error: type[Exception], message: str) -> None:
+def test_wrong_arguments_are_named(smooth: ds.Simulation, more: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ds.certify(smooth, squares, fields(), 4, **more)
 
@@ -130,7 +130,7 @@ def test_zeros_change_by_the_scale_and_not_otherwise(smooth: ds.Simulation) -> N
 
 @pytest.mark.parametrize("factor", [1.001, 0.999, 2.0, -1.0])
 def test_a_wrong_gradient_fails_beside_a_kink(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kink is in one cell, and what it leaves open is far less than the error."""
+    """The kink is in one cell, and the part that it leaves open is far less than the error."""
     wrong(factor, "u", monkeypatch)
     run = simulation(lambda u, k: k * u + maximum(u, 0.0))
     inputs = fields()
@@ -143,7 +143,7 @@ def test_a_wrong_gradient_fails_beside_a_kink(factor: float, monkeypatch: pytest
 
 
 def test_bounds_keep_changes_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A root of what is all but 0 in some cells: with bounds no direction leaves what has one."""
+    """A root of a value that is almost 0 in some cells: with bounds no direction leaves its domain."""
     seen: list[float] = []
     right = ds.Simulation.run
 

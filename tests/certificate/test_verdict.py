@@ -1,4 +1,4 @@
-"""What is said of gradients of functions whose slopes are known: right ones pass, wrong ones fail, kinks are named, at every scale."""
+"""Verdicts on gradients of functions whose slopes are known: right ones pass, wrong ones fail, kinks are named, at every scale."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def test_a_gradient_between_the_slopes_of_a_kink_is_not_judged_and_the_kink_is_n
 
 
 def numbers(text: str) -> list[float]:
-    found = []
+    values = []
     for word in text.replace(",", " ").split():
         try:
-            found.append(float(word))
+            values.append(float(word))
         except ValueError:
             continue
-    return found
+    return values
 
 
 @pytest.mark.parametrize("name", KINKS)
@@ -321,16 +321,16 @@ def test_a_gradient_that_is_wrong_at_the_point_alone_does_not_pass_by_those_besi
 
 @pytest.mark.parametrize("gradient", [lambda h: 0.0, lambda h: float(h > 0)])
 def test_gradients_of_0_beside_the_point_are_not_taken_for_right(gradient: Callable[[float], float]) -> None:
-    found = gradients_beside(Path(lambda h: h, 0.0, 1.0, 1.0, elsewhere=gradient))
-    assert found is not None and not found.right, found
+    comparison = gradients_beside(Path(lambda h: h, 0.0, 1.0, 1.0, elsewhere=gradient))
+    assert comparison is not None and not comparison.right, comparison
 
 
 def test_a_step_that_does_not_move_the_point_says_nothing_of_kinks_there() -> None:
     moved = finest_step(np.full(4, 4000.0), np.full(4, 0.1))
     assert 4000.0 + moved * 0.1 != 4000.0
     path = Path(lambda h: h, 0.0, 1.0, 1.0, elsewhere=lambda h: 1.0 if abs(h) >= moved else 5.0, finest=moved)
-    found = gradients_beside(path)
-    assert found is not None and found.smooth
+    comparison = gradients_beside(path)
+    assert comparison is not None and comparison.smooth
     path = Path(lambda h: h, 0.0, 1.0, 1.0, elsewhere=lambda h: 1.0, finest=1e-3)
-    found = gradients_beside(path)
-    assert found is not None and found.smooth is None
+    comparison = gradients_beside(path)
+    assert comparison is not None and comparison.smooth is None

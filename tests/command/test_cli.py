@@ -1,4 +1,4 @@
-"""The command: what it prints, its exit codes, and one clear message for each kind of bad input."""
+"""The command: its output, its exit codes, and one clear message for each kind of bad input."""
 
 import contextlib
 import json
@@ -61,12 +61,12 @@ def written(tmp_path):
 
 def test_run_prints_the_acceptance_and_exits_0(written, capsys, tmp_path):
     assert cli.main(["run", written(HEAT), "--set", "name=warm"]) == 0
-    found = capsys.readouterr()
-    assert "pass  loss reduction: " in found.out
-    assert "limit at least 5" in found.out
-    assert "results in runs/warm" in found.out
-    assert "\nit stopped: all 8 iterations were done" in found.out
-    assert "iteration   1 of 8" in found.err
+    output = capsys.readouterr()
+    assert "pass  loss reduction: " in output.out
+    assert "limit at least 5" in output.out
+    assert "results in runs/warm" in output.out
+    assert "\nit stopped: all 8 iterations were done" in output.out
+    assert "iteration   1 of 8" in output.err
     assert Outcome.load(tmp_path / "runs" / "warm").passed
 
 
@@ -85,9 +85,9 @@ def test_a_run_that_is_there_already_is_named(written, capsys, monkeypatch):
 
 def test_missed_acceptance_exits_1_with_its_results_written(written, capsys, tmp_path):
     assert cli.main(["run", written(HEAT, accept=[{"quantity": "loss_reduction", "at_least": 1e9}]), "--out", "there", "--certify"]) == 1
-    found = capsys.readouterr()
-    assert "FAIL  loss reduction" in found.out
-    assert "pass  dot product, T" in found.out
+    output = capsys.readouterr()
+    assert "FAIL  loss reduction" in output.out
+    assert "pass  dot product, T" in output.out
     outcome = Outcome.load(tmp_path / "there")
     assert not outcome.passed
     assert all(line.passed for line in outcome.certificate)
@@ -97,7 +97,7 @@ def test_missed_acceptance_exits_1_with_its_results_written(written, capsys, tmp
 def test_plan_predicts_and_draws(written, capsys, tmp_path):
     path = written(ACOUSTIC)
     assert cli.main(["plan", path, "--memory", "120 kB", "--draw", "plan.png"]) == 0
-    found = capsys.readouterr().out
+    output = capsys.readouterr().out
     for word in (
         "Gradient of 24 steps, at most 120 kB of memory",
         "what is kept",
@@ -107,7 +107,7 @@ def test_plan_predicts_and_draws(written, capsys, tmp_path):
         "\n> ",
         "one of 2 shots",
     ):
-        assert word in found
+        assert word in output
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     assert not (tmp_path / "runs").exists()
 
@@ -155,16 +155,16 @@ def test_a_certificate_that_cannot_judge_exits_3(written, capsys):
 
 def test_list_names_every_scene(capsys):
     assert cli.main(["list"]) == 0
-    found = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert {"tsunami", "acoustic_crosswell", "heat_mri"} <= set(scene_files())
-    assert all(name in found for name in scene_files())
+    assert all(name in output for name in scene_files())
 
 
 def test_info(capsys):
     assert cli.main(["info"]) == 0
-    found = capsys.readouterr().out
+    output = capsys.readouterr().out
     for word in ("arch", "engine", "lanes", "registers", "threads", "cores", "diffsim", engine.chosen(), "numpy"):
-        assert word in found
+        assert word in output
 
 
 def test_new_tells_a_command_that_can_be_pasted(capsys, tmp_path, monkeypatch):
@@ -192,7 +192,7 @@ def test_report_is_written_beside_the_results(written, tmp_path):
 
 
 def test_module_runs_as_the_command():
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "diffsim", "info", "--threads", "1", "--precision", "f64"],
         cwd=ROOT,
         capture_output=True,
@@ -200,12 +200,12 @@ def test_module_runs_as_the_command():
         timeout=60,
         check=False,
     )
-    assert (found.returncode, found.stderr) == (0, "")
-    assert "[Taichi]" not in found.stdout
-    assert "lanes" in found.stdout
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "[Taichi]" not in process.stdout
+    assert "lanes" in process.stdout
 
 
-# bad input: changes to a scene (or its text, or arguments), and what the message must hold: key, expected, found, remedy
+# bad input: changes to a scene (or its text, or arguments), and the parts of the message: key, expected, found, remedy
 
 BAD_SCENES = [
     (
@@ -301,12 +301,12 @@ def test_full_disk_is_no_traceback(written, capsys, monkeypatch, tmp_path):
 
 def refused(arguments, words, capsys):
     assert cli.main(arguments) == 2
-    found = capsys.readouterr()
-    message = found.err[found.err.index("diffsim: ") :]  # after the progress
+    output = capsys.readouterr()
+    message = output.err[output.err.index("diffsim: ") :]  # after the progress
     for word in words:
         assert word in message, message
-    assert "Traceback" not in found.err
-    assert found.out == ""
+    assert "Traceback" not in output.err
+    assert output.out == ""
     assert message.count("\n") == 1
 
 
@@ -338,7 +338,7 @@ def test_a_name_is_no_path(name, written, tmp_path, capsys):
     path = tmp_path / "own.toml"
     path.write_text(f"name = {json.dumps(name)}\n" + as_toml(tables(HEAT, name=None)))
     refused(["run", str(path)], ("name: expected ", "; "), capsys)
-    assert [found.name for found in tmp_path.iterdir()] == ["own.toml"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["own.toml"]
 
 
 def test_only_files_below_a_folder_are_read_where_that_is_asked(tmp_path, capsys):
@@ -424,15 +424,15 @@ def test_importing_diffsim_elsewhere_changes_no_signal():
     ],
 )
 def test_only_the_command_is_taken_for_it(arguments, seen, command, monkeypatch):
-    """What Python has in `sys` while a program of these arguments imports diffsim."""
+    """The state of Python's `sys` while a program of these arguments imports diffsim."""
     monkeypatch.setattr(sys, "orig_argv", [sys.executable, *arguments])
     monkeypatch.setattr(sys, "argv", seen)
     assert start.is_command() is command
-    found = []
-    thread = threading.Thread(target=lambda: found.append(start.is_command()))
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(start.is_command()))
     thread.start()
     thread.join()
-    assert found == [False]
+    assert answers == [False]
 
 
 @pytest.mark.parametrize("arguments", [["train.py", "-m", "diffsim"], ["-m", "mine", "-m", "diffsim"], ["diffsim.py", "run"]])
@@ -481,7 +481,7 @@ def test_room_is_asked_for_before_the_data_are_made(written, capsys, monkeypatch
     assert not (tmp_path / "out").exists()
 
 
-def test_what_the_run_has_on_disk_already_is_not_asked_for_again(tmp_path, monkeypatch):
+def test_disk_space_that_the_run_has_already_is_not_asked_for_again(tmp_path, monkeypatch):
     """Files that are used again or deleted: a disk that is full of them has the room for them."""
     files = {room.RESULT: 1000, "journal.bin": 500, "sweep": 300, "states": 4000}
     monkeypatch.setattr(room, "wanted", lambda _: files)

@@ -1,4 +1,4 @@
-"""The width of registers by measurement: what is kept, what goes before it, and what the command says."""
+"""The width of registers by measurement: its storage, its precedence, and the output of the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_what_was_measured_goes_before_the_rule_and_the_variable_before_both(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_measurement_goes_before_the_rule_and_the_variable_before_both(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiled_register_bytes("taichi") == usual_register_bytes("taichi")
     assert keep("taichi", Tuned(OTHER, "2026-01-02")) == file
     assert tuned("taichi") == Tuned(OTHER, "2026-01-02")
@@ -62,8 +62,8 @@ def test_without_a_file_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 @pytest.mark.parametrize(("speeds", "best"), [((1.0, 2.0, 3.0), 64), ((3.0, 2.0, 1.0), 16), ((1.0, 2.0, 2.09), 32), ((1.0, 2.0, 2.11), 64)])
 def test_another_width_must_be_clearly_faster(speeds: tuple[float, ...], best: int) -> None:
-    found = {width: {"one": speed, "two": 5 * speed} for width, speed in zip((16, 32, 64), speeds, strict=True)}
-    assert tune.best_width(found, 32) == best
+    measured = {width: {"one": speed, "two": 5 * speed} for width, speed in zip((16, 32, 64), speeds, strict=True)}
+    assert tune.best_width(measured, 32) == best
 
 
 def test_turns_count_by_the_fastest() -> None:
@@ -84,7 +84,7 @@ def test_a_process_that_fails_is_told() -> None:
         tune._in_process(32, "taichi", "f16", 1)
 
 
-def test_the_command_keeps_what_it_finds_and_forgets_it(
+def test_the_command_keeps_its_measurement_and_forgets_it(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cli, "init", lambda *_, **__: settings())

@@ -18,7 +18,7 @@ class Tried:
         high: largest one.
         second: least and largest second argument.
         rounding: the largest relative error of a kernel, in units of rounding.
-        limits: what the function is at minus and plus infinity, where it has limits.
+        limits: values of the function at minus and plus infinity, where it has limits.
         exact: a more accurate function of numbers than that of the table, to compare kernels with.
     """
 

@@ -22,7 +22,7 @@ from .table import FUNCTIONS, Tried
 
 COUNT = 1200
 DIFFERENCE = 1e-7
-"""Of a derivative from differences of values with steps of 1e-5, relative to the values."""
+"""Error of a derivative from differences of values with steps of 1e-5, relative to the values."""
 
 every = pytest.mark.parametrize("name", FUNCTIONS)
 precisions = pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -88,22 +88,22 @@ def test_the_tables_have_the_same_functions() -> None:
 @every
 @precisions
 def test_value_in_a_step(name: str, dtype: str) -> None:
-    given = arguments(FUNCTIONS[name], dtype)
-    run, inputs = in_step(name, given, {"f4": "f32", "f8": "f64"}[dtype])
-    require_near(run.run(inputs, steps=1).final["found"], name, given)
+    fields = arguments(FUNCTIONS[name], dtype)
+    run, inputs = in_step(name, fields, {"f4": "f32", "f8": "f64"}[dtype])
+    require_near(run.run(inputs, steps=1).final["found"], name, fields)
 
 
 @every
 @precisions
 def test_value_in_a_tile(name: str, dtype: str) -> None:
-    given = arguments(FUNCTIONS[name], dtype)
-    require_near(in_tiles(name, given), name, given)
+    fields = arguments(FUNCTIONS[name], dtype)
+    require_near(in_tiles(name, fields), name, fields)
 
 
 @every
 def test_value_in_an_array_program(name: str) -> None:
-    given = arguments(FUNCTIONS[name])
-    assert np.array_equal(ds.vjp(of_arrays(name), *given)[0], table.FUNCTIONS[name].reference(*given))
+    fields = arguments(FUNCTIONS[name])
+    assert np.array_equal(ds.vjp(of_arrays(name), *fields)[0], table.FUNCTIONS[name].reference(*fields))
 
 
 @every
@@ -123,49 +123,49 @@ def test_in_an_operator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @every
 def test_an_operator_of_a_scan_is_traced(name: str) -> None:
-    given = (0.3,) if table.FUNCTIONS[name].count == 1 else (0.3, 0.4)
+    places = (0.3,) if table.FUNCTIONS[name].count == 1 else (0.3, 0.4)
     own, x = of_arrays(name), np.array([1.5, 0.25, 0.5, 2.0])
     shift = 2.0 if name == "arccosh" else 0.0
-    weight = float(table.FUNCTIONS[name].reference(*(each + shift for each in given)))
+    weight = float(table.FUNCTIONS[name].reference(*(each + shift for each in places)))
 
     def weighted(a: Any, b: Any) -> Any:
-        return a + b * (own(*(0.0 * a + each + shift for each in given)) / weight)
+        return a + b * (own(*(0.0 * a + each + shift for each in places)) / weight)
 
-    found, pullback = ds.vjp(lambda x: ds.scan(weighted, x), x)
-    assert np.allclose(found, np.cumsum(x)) and np.allclose(pullback(np.ones(4))[0], [4, 3, 2, 1])
+    sums, pullback = ds.vjp(lambda x: ds.scan(weighted, x), x)
+    assert np.allclose(sums, np.cumsum(x)) and np.allclose(pullback(np.ones(4))[0], [4, 3, 2, 1])
 
 
 @every
 def test_derivatives(name: str) -> None:
-    """Of array programs against differences; those of steps and tiles against those of array programs, of first and second order."""
-    given = arguments(FUNCTIONS[name], inside=0.1)
+    """Those of array programs agree with differences; those of steps and tiles with those of array programs, to second order."""
+    fields = arguments(FUNCTIONS[name], inside=0.1)
     rng = np.random.default_rng(2)
-    bar, dots = rng.normal(size=COUNT), [rng.normal(size=COUNT) for _ in given]
+    bar, dots = rng.normal(size=COUNT), [rng.normal(size=COUNT) for _ in fields]
     own, step = of_arrays(name), 1e-5
-    high, low = (table.FUNCTIONS[name].reference(*(x + s * step * d for x, d in zip(given, dots, strict=True))) for s in (1, -1))
-    tangent = ds.jvp(own, tuple(given), tuple(dots))[1]
+    high, low = (table.FUNCTIONS[name].reference(*(x + s * step * d for x, d in zip(fields, dots, strict=True))) for s in (1, -1))
+    tangent = ds.jvp(own, tuple(fields), tuple(dots))[1]
     if name != "arctan2":  # which jumps where its second argument is negative
-        away = np.abs(given[0]) > (0.1 if table.FUNCTIONS[name].slope == "infinite" else 0.0)  # from 0, where it may be infinite
+        away = np.abs(fields[0]) > (0.1 if table.FUNCTIONS[name].slope == "infinite" else 0.0)  # from 0, where it may be infinite
         wanted = ((high - low) / (2 * step))[away]
         assert np.allclose(tangent[away], wanted, rtol=DIFFERENCE, atol=DIFFERENCE * np.abs(wanted).max())
-    bars = ds.vjp(own, *given)[1](bar)
+    bars = ds.vjp(own, *fields)[1](bar)
     assert np.allclose(sum(b * d for b, d in zip(bars, dots, strict=True)), tangent * bar, rtol=1e-12)
 
-    run, inputs = in_step(name, given, "f64")
+    run, inputs = in_step(name, fields, "f64")
     moved = dict(zip("xy", dots, strict=False)) | {"found": np.zeros(COUNT)}
     assert np.allclose(run.jvp(inputs, moved, 1)[1].final["found"], tangent, rtol=1e-12)
 
-    shaped = [each.reshape(-1, 10) for each in given]
+    shaped = [each.reshape(-1, 10) for each in fields]
     pullback = ds.vjp(ds.tile.map(own), *shaped)[1]
-    for found, wanted in zip(pullback(bar.reshape(-1, 10)), bars, strict=True):
-        assert np.allclose(found.reshape(-1), wanted, rtol=1e-12)
+    for pulled, wanted in zip(pullback(bar.reshape(-1, 10)), bars, strict=True):
+        assert np.allclose(pulled.reshape(-1), wanted, rtol=1e-12)
 
     def gradient(f: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *a: ds.vjp(f, *a)[1](bar.reshape(-1, 10))[0]
 
     along = tuple(each.reshape(-1, 10) for each in dots)
-    wanted, found = (ds.jvp(gradient(f), tuple(shaped), along)[1] for f in (own, ds.tile.map(own)))
-    assert np.allclose(found, wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
+    wanted, pulled = (ds.jvp(gradient(f), tuple(shaped), along)[1] for f in (own, ds.tile.map(own)))
+    assert np.allclose(pulled, wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("name", [name for name, tried in FUNCTIONS.items() if tried.limits != (None, None)])
@@ -179,16 +179,16 @@ def test_limits(name: str, dtype: str) -> None:
     ]
     x = np.array([*(x for x, _ in pairs), np.nan, 1.0], dtype)
     x, wanted = np.resize(x, (3, x.size)), np.array([limit for _, limit in pairs])
-    found = np.asarray(ds.tile.map(of_arrays(name))(x))[:, :-1]
-    assert np.array_equal(found[:, :-1], np.resize(wanted, found[:, :-1].shape)) and np.isnan(found[:, -1]).all()
+    values = np.asarray(ds.tile.map(of_arrays(name))(x))[:, :-1]
+    assert np.array_equal(values[:, :-1], np.resize(wanted, values[:, :-1].shape)) and np.isnan(values[:, -1]).all()
 
 
 def test_functions_of_scipy_lead_to_those_of_diffsim() -> None:
     import scipy.special
 
     x = np.linspace(-2.0, 2.0, 7)
-    found = ds.grad(lambda x: dn.sum(scipy.special.erf(x)))(x)
-    assert np.array_equal(found, ds.grad(lambda x: dn.sum(dn.special.erf(x)))(x))
+    gradient = ds.grad(lambda x: dn.sum(scipy.special.erf(x)))(x)
+    assert np.array_equal(gradient, ds.grad(lambda x: dn.sum(dn.special.erf(x)))(x))
     with pytest.raises(ds.DiffsimError, match=r"expected real numbers; take the real part"):
         ds.vjp(lambda x: dn.special.erf(x + 1j), x)
     with pytest.raises(ds.DiffsimError, match=r"erf of 2 arguments, expected 1"):
@@ -206,5 +206,5 @@ def test_whole_numbers_become_floating_point() -> None:
 )
 def test_kernels_keep_digits_near_the_ends(name: str, at: float) -> None:
     f = getattr(dn, name)
-    found = ds.tile.map(f)(np.full((3, 2), at))
-    np.testing.assert_allclose(found, getattr(np, name)(at), rtol=1e-15)
+    value = ds.tile.map(f)(np.full((3, 2), at))
+    np.testing.assert_allclose(value, getattr(np, name)(at), rtol=1e-15)

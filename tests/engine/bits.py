@@ -92,10 +92,10 @@ class _All:
 def main() -> None:
     precision, file, kind, *names = sys.argv[1:]
     ds.init(arch="cpu", precision=precision)
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for name, results in KINDS[kind](precision, names or _All()):
-        found |= {f"{name}: {number}": values for number, values in enumerate(results)}
-    np.savez(file, **found)
+        arrays |= {f"{name}: {number}": values for number, values in enumerate(results)}
+    np.savez(file, **arrays)
 
 
 if __name__ == "__main__":

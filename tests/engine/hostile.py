@@ -89,9 +89,9 @@ HOSTILE: list[Hostile] = [no_bytes_left, no_home, home_nowhere, home_below_a_fil
 
 def environment(changes: Surroundings, temporary: Path) -> dict[str, str]:
     """The environment of this process without folders of caches, and with changes."""
-    found = {name: value for name, value in os.environ.items() if name not in CACHES} | {"TMPDIR": str(temporary)}
+    variables = {name: value for name, value in os.environ.items() if name not in CACHES} | {"TMPDIR": str(temporary)}
     for name, value in changes.items():
-        found.pop(name, None)
+        variables.pop(name, None)
         if value is not None:
-            found[name] = value
-    return found
+            variables[name] = value
+    return variables

@@ -1,4 +1,4 @@
-"""Gives objects of every kind to forked workers of pools, and prints for each object and way what came back. Run as a script."""
+"""Gives objects of every kind to forked workers of pools, and prints for each object and way the result. Run as a script."""
 
 from __future__ import annotations
 
@@ -97,11 +97,13 @@ def executed(name: str, thing: Any) -> Any:
 
 def outcome(call: Callable[[], Any]) -> str:
     try:
-        found = call()
-    except Exception as error:  # which is what is asked for
+        result = call()
+    except Exception as error:  # its message is the result
         return f"{type(error).__name__}: {error}"
     return (
-        f"{type(found).__name__} in {len(run(found).traces['T']) - 1} steps" if isinstance(found, ds.Simulation) else type(found).__name__
+        f"{type(result).__name__} in {len(run(result).traces['T']) - 1} steps"
+        if isinstance(result, ds.Simulation)
+        else type(result).__name__
     )
 
 

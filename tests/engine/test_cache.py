@@ -51,14 +51,14 @@ def output(program: str, engine: str, changes: Surroundings, temporary: Path) ->
 @pytest.fixture(scope="module")
 def bits(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """The gradient where the folder works, by engine."""
-    found: dict[str, str] = {}
+    bits_of: dict[str, str] = {}
 
     def of(engine: str) -> str:
-        if engine not in found:
+        if engine not in bits_of:
             folder = tmp_path_factory.mktemp("works")
-            found[engine], said = output(GRADIENT, engine, {"HOME": str(folder)}, folder / "tmp")
+            bits_of[engine], said = output(GRADIENT, engine, {"HOME": str(folder)}, folder / "tmp")
             assert said == "" and list((folder / ".cache" / "diffsim" / engine).rglob("*.[tq][id]c")), "nothing is kept"
-        return found[engine]
+        return bits_of[engine]
 
     return of
 
@@ -72,15 +72,15 @@ def test_the_same_bits_wherever_the_process_runs(engine: str, hostile: Hostile, 
         first, said = output(GRADIENT, engine, changes, temporary)
         assert first == bits(engine) and said == ""
         if hostile in DISKS:
-            assert output(GRADIENT, engine, changes, temporary)[0] == first, "with what the first one left"
+            assert output(GRADIENT, engine, changes, temporary)[0] == first, "with the files of the first one"
     assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("engine", sampled(ENGINES))
 def test_an_engine_that_starts_again_keeps_its_temporary_folder(engine: str, bits: Callable[[str], str], tmp_path: Path) -> None:
     require(engine)
-    found, said = output(AGAIN, engine, {"HOME": None, "DIFFSIM_CACHE": ""} | {"XDG_CACHE_HOME": "/proc/none"}, tmp_path / "tmp")
-    assert found == 2 * bits(engine) and said == ""
+    twice, said = output(AGAIN, engine, {"HOME": None, "DIFFSIM_CACHE": ""} | {"XDG_CACHE_HOME": "/proc/none"}, tmp_path / "tmp")
+    assert twice == 2 * bits(engine) and said == ""
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
@@ -102,8 +102,8 @@ def test_spawned_processes_choose_for_themselves(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("variable", ["DIFFSIM_CACHE", "TI_OFFLINE_CACHE_FILE_PATH"])
 def test_a_named_folder_that_does_not_work_is_named(variable: str, bits: Callable[[str], str], tmp_path: Path) -> None:
-    found, said = output(GRADIENT, "taichi", {variable: "/proc/none/kept"}, tmp_path / "tmp")
-    assert found == bits("taichi")
+    digest, said = output(GRADIENT, "taichi", {variable: "/proc/none/kept"}, tmp_path / "tmp")
+    assert digest == bits("taichi")
     assert f"RuntimeWarning: {variable}: expected a folder that can be made and read, got '/proc/none/kept" in said
     assert said.count("Warning") == 1 and list((tmp_path / "tmp").iterdir()) == []
 
@@ -133,8 +133,8 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
 def test_the_first_that_is_set_is_taken(changes: dict[str, str], expected: str, bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in changes.items():
         bare.setenv(name, value.replace("/HERE", str(tmp_path)))
-    found = cache.kernel_folder("taichi", "TI_OFFLINE_CACHE_FILE_PATH")
-    assert found.path == tmp_path / expected and not found.temporary and found.path.is_dir()
+    folder = cache.kernel_folder("taichi", "TI_OFFLINE_CACHE_FILE_PATH")
+    assert folder.path == tmp_path / expected and not folder.temporary and folder.path.is_dir()
 
 
 def test_without_any_folder_the_remedy_is_named(bare: pytest.MonkeyPatch) -> None:

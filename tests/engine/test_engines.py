@@ -26,7 +26,7 @@ OF_EACH_KIND = {
     "blocks": ("f64", "linear algebra/products_of_stacks", "linear algebra/solve_a_vector", "positions/gather_with_repeats"),
     "users": ("f64", "struct_for", "atomics", "matrices", "carrying_loop_with_vectors", "function"),
 }
-"""Precision and names of what is compared. Cases and steps have forward, adjoint and tangent kernels, and
+"""Precision and names of the compared parts. Cases and steps have forward, adjoint and tangent kernels, and
 those that record; arrays have scans, reductions and histograms; blocks have tiles and products of matrices."""
 
 
@@ -36,8 +36,8 @@ def results(kind: str, chosen: str, folder: Path) -> dict[str, np.ndarray]:
     command = [sys.executable, "-m", "tests.engine.bits", precision, str(file), kind, *names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | {"DIFFSIM_ENGINE": chosen})
     assert not done.returncode, done.stderr[-3000:]
-    with np.load(file) as found:
-        return dict(found)
+    with np.load(file) as stored:
+        return dict(stored)
 
 
 @pytest.mark.parametrize(

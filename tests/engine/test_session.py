@@ -1,4 +1,4 @@
-"""What `init` changes and when, what a forked process gets, and where the threads of Taichi's pool run."""
+"""Effects of `init`, settings of a forked process, and the cores of the threads of Taichi's pool."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ print(json.dumps([sorted(os.sched_getaffinity(int(thread))) for thread in os.lis
 def pinned(threads: str) -> list[list[int]]:
     """The cores of threads that may use one core only."""
     done = subprocess.run([sys.executable, "-c", AFFINITIES, threads], capture_output=True, text=True, check=True)
-    return sorted(found for found in json.loads(done.stdout.splitlines()[-1]) if len(found) == 1)
+    return sorted(cores for cores in json.loads(done.stdout.splitlines()[-1]) if len(cores) == 1)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system tells nothing of threads")
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system has no list of threads")
 @pytest.mark.skipif(usable_cores() < 2, reason="one core only")
 def test_as_many_workers_as_cores_have_a_core_each() -> None:
     cores = sorted(os.sched_getaffinity(0))
@@ -99,8 +99,8 @@ def test_settings_in_force_and_wrong_ones_change_nothing() -> None:
     assert lines[5::2] == ["works"] * len(WRONG)
     refusals = lines[4::2]
     assert len(refusals) == len(WRONG)
-    for given, line in zip(WRONG, refusals, strict=True):
-        assert line.startswith("BackendError: "), (given, line)
+    for settings, line in zip(WRONG, refusals, strict=True):
+        assert line.startswith("BackendError: "), (settings, line)
 
 
 def test_a_device_that_is_not_there_changes_nothing() -> None:
@@ -183,8 +183,8 @@ def test_a_process_forked_after_use_is_refused_at_once() -> None:
     assert lines[-1] == "works"
     uses = lines[2:-1]
     assert len(uses) == 20
-    for told, ended in zip(uses[::2], uses[1::2], strict=True):
-        assert "BackendError: expected a process in which diffsim was started" in told and 'get_context("spawn")' in told
+    for first, ended in zip(uses[::2], uses[1::2], strict=True):
+        assert "BackendError: expected a process in which diffsim was started" in first and 'get_context("spawn")' in first
         assert ended == "ended 3"
 
 

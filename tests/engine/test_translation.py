@@ -29,7 +29,7 @@ PAIRS = [("taichi", NAMES[-1]), ("quadrants", NAMES[-1]), *(("taichi", name) for
 
 
 @pytest.mark.parametrize(("engine", "name"), sampled(PAIRS))
-def test_an_engine_is_given_what_its_own_visitor_makes_of_a_source(engine: str, name: str) -> None:
+def test_an_engine_gets_the_same_tree_as_from_its_own_visitor(engine: str, name: str) -> None:
     require(engine)
     lines, digest = _translated(engine, name)
     assert lines > 1000  # it did print its programs

@@ -14,7 +14,7 @@ from tests.steps import STEPS
 
 
 class Nothing(dict[str, Any]):
-    """Forgets what it is given, so that the engine reads and translates all sources itself."""
+    """Forgets its entries, so that the engine reads and translates all sources itself."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         pass

@@ -13,14 +13,14 @@ from diffsim.expr.graph import Graph, Node, Offset, ordered
 def _terms(graph: Graph, rng: np.random.Generator) -> list[tuple[float, Node]]:
     """Products of reads at a few cells, and of sums of those, with weights of which some are opposite."""
     reads = [graph.read(name, (int(a), int(b))) for name in "xyz" for a, b in rng.integers(-1, 2, (3, 2))]
-    found = []
+    terms = []
     for _ in range(rng.integers(1, 12)):
         node = graph.const(1.0)
         for _ in range(rng.integers(0, 4)):
             one, other = rng.choice(len(reads), 2)
             node = graph.mul(node, reads[one] if rng.uniform() < 0.7 else graph.add(reads[one], reads[other]))
-        found.append((float(rng.choice([-2.0, -1.0, 0.5, 1.0, 2.0])), node))
-    return found
+        terms.append((float(rng.choice([-2.0, -1.0, 0.5, 1.0, 2.0])), node))
+    return terms
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -31,8 +31,8 @@ def test_factored_sums_have_the_value_of_the_terms(seed: int) -> None:
     fields = {name: rng.normal(size=(5, 6)) for name in "xyz"}
     values = [evaluate([node], fields, (3, 4), (1, 1))[0] for _, node in terms]
     wanted = sum(weight * np.broadcast_to(value, (3, 4)) for (weight, _), value in zip(terms, values, strict=True))
-    for found in (factored(graph, terms), unfactored(graph, terms)):
-        np.testing.assert_allclose(np.broadcast_to(evaluate([found], fields, (3, 4), (1, 1))[0], (3, 4)), wanted, rtol=1e-12, atol=1e-12)
+    for root in (factored(graph, terms), unfactored(graph, terms)):
+        np.testing.assert_allclose(np.broadcast_to(evaluate([root], fields, (3, 4), (1, 1))[0], (3, 4)), wanted, rtol=1e-12, atol=1e-12)
 
 
 def _flux(graph: Graph, at: Offset) -> list[tuple[float, Node]]:

@@ -128,13 +128,13 @@ def test_values_tangents_and_cotangents(number: int) -> None:
     high, low = (value(result, x=a + s * step * da, y=b + s * step * db) for s in (1, -1))
     expected = (high - low) / (2 * step)
     (tangent,) = jvp(graph, [result.node], lambda read: graph.read(f"d{read.data[0]}", read.data[1]))
-    found = evaluate([tangent], {"x": a, "y": b, "dx": da, "dy": db}, (50,), (0,))[0]
-    assert found == pytest.approx(expected, rel=1e-7, abs=1e-7)
+    dot = evaluate([tangent], {"x": a, "y": b, "dx": da, "dy": db}, (50,), (0,))[0]
+    assert dot == pytest.approx(expected, rel=1e-7, abs=1e-7)
     bars = vjp(graph, {result.node: graph.read("bar", (0,))}, lambda name: name in "xy")
     weights = rng.normal(size=50)
     fields = {"x": a, "y": b, "bar": weights}
     total = sum(evaluate([bars[n][0,]], fields, (50,), (0,))[0] * d for n, d in (("x", da), ("y", db)) if n in bars)
-    assert total == pytest.approx(found * weights, rel=1e-12, abs=1e-12)
+    assert total == pytest.approx(dot * weights, rel=1e-12, abs=1e-12)
 
 
 def test_second_derivatives_close_over_themselves() -> None:
@@ -186,12 +186,12 @@ def test_a_remainder_has_the_sign_of_the_divisor_and_is_smaller(b: float) -> Non
     whole = b * np.arange(-200, 200)
     a = np.concatenate([np.random.default_rng(1).uniform(-100, 100, 500), whole, np.nextafter(whole, 1e9), np.nextafter(whole, -1e9)])
     graph = Graph()
-    for found in (value(symbol() % b, x=a), value(symbol("x", graph) % symbol("y", graph), x=a, y=np.full_like(a, b))):
-        assert ((found == 0) | (np.sign(found) == np.sign(b))).all()
-        assert (np.abs(found) < abs(b)).all()
-        apart = np.abs(found - np.remainder(a, b))  # 0 and b are next to one another
+    for remainder in (value(symbol() % b, x=a), value(symbol("x", graph) % symbol("y", graph), x=a, y=np.full_like(a, b))):
+        assert ((remainder == 0) | (np.sign(remainder) == np.sign(b))).all()
+        assert (np.abs(remainder) < abs(b)).all()
+        apart = np.abs(remainder - np.remainder(a, b))  # 0 and b are next to one another
         assert np.minimum(apart, np.abs(apart - abs(b))).max() <= 4 * np.finfo(float).eps * np.abs(a).max()
-        assert found[:500] == pytest.approx(np.remainder(a[:500], b), abs=1e-13)
+        assert remainder[:500] == pytest.approx(np.remainder(a[:500], b), abs=1e-13)
 
 
 def test_linear_terms() -> None:
@@ -222,7 +222,7 @@ def test_locations_do_not_mix() -> None:
         _ = centre + face
 
 
-def test_what_a_step_cannot_say_raises() -> None:
+def test_operations_that_a_step_does_not_have_raise() -> None:
     x = symbol()
     with pytest.raises(TraceError, match="use where"):
         _ = 1 if x > 0 else 2
@@ -259,8 +259,8 @@ def test_values_with_one_scale_are_added_first(op: str, scale: float, other: flo
     x, y = (graph.read(name, (0,)) for name in "xy")
     total = graph.apply(op, graph.mul(graph.const(scale), x), graph.mul(graph.const(other), y))
     assert operations([total]) == 2
-    found = evaluate([total], {"x": np.array([2.5]), "y": np.array([7.0])}, (1,), (0,))[0]
-    assert found == pytest.approx(scale * 2.5 + (other if op == "add" else -other) * 7.0, rel=1e-15)
+    result = evaluate([total], {"x": np.array([2.5]), "y": np.array([7.0])}, (1,), (0,))[0]
+    assert result == pytest.approx(scale * 2.5 + (other if op == "add" else -other) * 7.0, rel=1e-15)
 
 
 def test_values_with_other_scales_keep_them() -> None:

@@ -58,12 +58,12 @@ def test_derivatives_of_limiters(limiter: Callable[..., Symbol]) -> None:
     (a, b), (da, db) = slopes(), slopes(61)
     da, db = da[:60], db[:60]
     x, y = symbols()
-    found, graph, h = limiter(x, y), x.graph, 1e-7
-    sides = [value(found, a=a + s * h * da, b=b + s * h * db) for s in (1, -1)]
-    (tangent,) = jvp(graph, [found.node], lambda read: graph.read(f"d{read.data[0]}", read.data[1]))
+    limited, graph, h = limiter(x, y), x.graph, 1e-7
+    sides = [value(limited, a=a + s * h * da, b=b + s * h * db) for s in (1, -1)]
+    (tangent,) = jvp(graph, [limited.node], lambda read: graph.read(f"d{read.data[0]}", read.data[1]))
     moved = evaluate([tangent], {"a": a, "b": b, "da": da, "db": db}, (60,), (0,))[0]
     assert moved == pytest.approx((sides[0] - sides[1]) / (2 * h), abs=1e-6)
-    bars = vjp(graph, {found.node: graph.const(1)}, lambda name: True)
+    bars = vjp(graph, {limited.node: graph.const(1)}, lambda name: True)
     of_a, of_b = evaluate([bars["a"][0,], bars["b"][0,]], {"a": a, "b": b}, (60,), (0,))
     assert of_a * da + of_b * db == pytest.approx(moved, abs=1e-14)
     flat = evaluate([bars["a"][0,], bars["b"][0,]], {"a": np.zeros(1), "b": np.zeros(1)}, (1,), (0,))
@@ -113,10 +113,10 @@ def test_orders_from_cell_means(scheme: Callable[..., tuple[Symbol, Symbol]], or
         h = 2 * np.pi / cells
         middle = h * (np.arange(cells) + 0.5 * place)
         means = (np.cos(middle - h / 2) - np.cos(middle + h / 2)) / h  # of the sine
-        found = scheme(field((place,)), 0)[side]
-        assert found.location == (1 - place,)
+        face = scheme(field((place,)), 0)[side]
+        assert face.location == (1 - place,)
         wanted = np.sin(h * (np.arange(cells) + 0.5 * (1 - place)))
-        errors.append(np.abs(at_cells(found, means) - wanted).mean())
+        errors.append(np.abs(at_cells(face, means) - wanted).mean())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.3)
 
 

@@ -1,4 +1,4 @@
-"""What a condition cuts off does not count: derivatives of expressions against those of the same formula as an array program."""
+"""Values that a condition cuts off do not count: derivatives of expressions against those of the same formula as an array program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_derivatives_of_masked_expressions(seed: int) -> None:
     q, h = fields(rng, SHAPE)
     bar, q_dot, h_dot = rng.normal(size=(3, *SHAPE))
     graph = Graph()
-    given = {"q": q, "h": h, "bar": bar, "q dot": q_dot, "h dot": h_dot}
+    arguments = {"q": q, "h": h, "bar": bar, "q dot": q_dot, "h dot": h_dot}
 
     def read(name: str) -> Node:
         return graph.read(name, ZERO)
@@ -43,7 +43,7 @@ def test_derivatives_of_masked_expressions(seed: int) -> None:
     moved = jvp(graph, bars, lambda node: read(f"{node.data[0]} dot") if node.data[0] in "qh" else None)
     twice = vjp(graph, {bars[0]: read("q dot"), bars[1]: read("h dot")}, {"q", "h"}.__contains__)
     again = [twice.get(name, {}).get(ZERO, graph.const(0)) for name in "qh"]
-    found = evaluate([root, *bars, tangent, *moved, *again], given, SHAPE, ZERO)
+    values = evaluate([root, *bars, tangent, *moved, *again], arguments, SHAPE, ZERO)
 
     def loss(q: Any, h: Any) -> Any:
         return dn.sum(bar * f(dn, q, h))
@@ -51,10 +51,10 @@ def test_derivatives_of_masked_expressions(seed: int) -> None:
     value, pullback = ds.vjp(lambda q, h: f(dn, q, h), q, h)
     tangent_of_loss, curved = _forward_over_reverse(loss, q, h, q_dot, h_dot)
     wanted = [value, *pullback(bar)]
-    for x, y in zip(found[:3], wanted, strict=True):
+    for x, y in zip(values[:3], wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(np.sum(bar * found[3]), tangent_of_loss, rtol=1e-9)
-    for x, y in zip(found[4:], [*curved, *curved], strict=True):
+    np.testing.assert_allclose(np.sum(bar * values[3]), tangent_of_loss, rtol=1e-9)
+    for x, y in zip(values[4:], [*curved, *curved], strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-10)
 
 

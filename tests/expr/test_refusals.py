@@ -1,4 +1,4 @@
-"""NumPy's functions, conversions and loops on a symbolic field: refused, with what to write instead; NumPy's numbers take part."""
+"""NumPy's functions, conversions and loops on a symbolic field: refused, with a replacement; NumPy's numbers take part."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ def test_arrays_are_no_operands(field: Symbol) -> None:
         np.ones(3) * field
 
 
-def test_what_is_to_be_written_instead_can_be(field: Symbol) -> None:
+def test_replacements_can_be_written(field: Symbol) -> None:
     """Each remedy is an expression that gives a field, or a number."""
     names = {"diffsim": diffsim, "math": math, "f": field, "a": field, "b": 2.0 * field, "x": 1.0, "y": 2.0, "axis": 0, "cells": 1}
     names |= {"low": 0.0, "high": 1.0, "exponent": 2, "condition": field > 0}
     for name, remedy in INSTEAD.items():
         if remedy.startswith("the number"):
             continue
-        given = {**names, "a": field > 0, "b": field < 1} if name.startswith("logical") else names
-        assert isinstance(eval(remedy.partition(", for")[0].partition(", the other")[0], given), Symbol), name
+        place = {**names, "a": field > 0, "b": field < 1} if name.startswith("logical") else names
+        assert isinstance(eval(remedy.partition(", for")[0].partition(", the other")[0], place), Symbol), name
     assert set(ELEMENTARY) <= set(diffsim.expr.__all__)

@@ -28,9 +28,9 @@ NAMES = ("e", "e_field", "splice_1", "tile_exp", "first", "nest_0", "nest_0_kept
 
 
 def test_no_field_has_the_name_of_something_else_in_a_kernel() -> None:
-    found, wanted = outputs(Case("", lambda: Named(*NAMES), 2, {}, {}, {}), "f64")
+    result, wanted = outputs(Case("", lambda: Named(*NAMES), 2, {}, {}, {}), "f64")
     for name, values in wanted.items():
-        assert found[name] == pytest.approx(values, abs=1e-14), name
+        assert result[name] == pytest.approx(values, abs=1e-14), name
 
 
 def test_names_stay_different() -> None:

@@ -72,18 +72,18 @@ def slopes(simulation: ds.Simulation, state: np.ndarray, steps: int = 100, h: fl
 def test_the_gradient_at_a_flat_state_is_that_of_the_smooth_limiter_only(noise: float) -> None:
     flat = 1 + noise * np.random.default_rng(0).standard_normal(CELLS)
     for limiter in (None, van_albada(), van_albada(1e-2)):
-        found, expected = slopes(carried(limiter), flat)
-        assert found == pytest.approx(expected, rel=1e-3)
+        slope, expected = slopes(carried(limiter), flat)
+        assert slope == pytest.approx(expected, rel=1e-3)
     for kinked in KINKED:
-        found, expected = slopes(carried(kinked), flat)
-        assert abs(found / expected - 1) > 0.05, "if this fails, docs/limits.md is wrong"
+        slope, expected = slopes(carried(kinked), flat)
+        assert abs(slope / expected - 1) > 0.05, "if this fails, docs/limits.md is wrong"
 
 
 @pytest.mark.parametrize(("eps", "right"), [(1e-6, True), (1e-20, True), (1e-40, False)])
 def test_weights_of_weno_are_smooth_where_eps_is_above_round_off(eps: float, right: bool) -> None:
     simulation = ds.Simulation(Carried(ds.Grid((CELLS,), 1.0), 0.2, lambda c: weno5(c, 0, eps)[0]), wrt=["c"], precision="f64")
-    found, expected = slopes(simulation, 1 + ROUND_OFF * np.random.default_rng(0).standard_normal(CELLS), steps=10)
-    assert (abs(found / expected - 1) < 1e-3) is right
+    slope, expected = slopes(simulation, 1 + ROUND_OFF * np.random.default_rng(0).standard_normal(CELLS), steps=10)
+    assert (abs(slope / expected - 1) < 1e-3) is right
 
 
 def test_the_slope_is_the_mean_at_a_flat_state_and_limited_far_from_it() -> None:
@@ -93,8 +93,8 @@ def test_the_slope_is_the_mean_at_a_flat_state_and_limited_far_from_it() -> None
     bars = vjp(graph, {limited.node: graph.const(1)}, lambda name: True)
     nothing = {"a": np.zeros(1), "b": np.zeros(1)}
     assert [part.item() for part in evaluate([bars["a"][0,], bars["b"][0,]], nothing, (1,), (0,))] == [0.5, 0.5]
-    given = {"a": np.array([1.0, 1.0, 2.0, 1.0]), "b": np.array([1.0, -1.0, 1.0, 0.0])}
-    assert evaluate([limited.node], given, (4,), (0,))[0] == pytest.approx([1.0, 0.0, 1.2, 0.0], abs=1e-6)
+    fields = {"a": np.array([1.0, 1.0, 2.0, 1.0]), "b": np.array([1.0, -1.0, 1.0, 0.0])}
+    assert evaluate([limited.node], fields, (4,), (0,))[0] == pytest.approx([1.0, 0.0, 1.2, 0.0], abs=1e-6)
 
 
 def means(cells: int, moved: float) -> np.ndarray:
@@ -108,8 +108,8 @@ def test_it_is_of_second_order(eps: float) -> None:
     errors = []
     for cells in (50, 100, 200):
         steps = round(1.25 * cells)
-        found = carried(van_albada(eps), cells, 1 / cells, 0.4 / cells).run({"c": means(cells, 0.0)}, steps).final["c"]
-        errors.append(np.abs(found - means(cells, 0.4 * steps / cells)).mean())
+        moved = carried(van_albada(eps), cells, 1 / cells, 0.4 / cells).run({"c": means(cells, 0.0)}, steps).final["c"]
+        errors.append(np.abs(moved - means(cells, 0.4 * steps / cells)).mean())
     orders = np.log2(np.array(errors[:-1]) / errors[1:])
     assert (orders > 1.9).all(), orders
 
@@ -120,10 +120,10 @@ def test_oscillations_are_of_the_size_of_eps(eps: float) -> None:
     block = np.where(abs(np.arange(200) - 60) < 20, 1.0, 0.0)
     simulation = carried(van_albada(eps), 200)
     for steps in (1, 10, 50, 200, 800):
-        found = simulation.run({"c": block}, steps).final["c"]
-        assert max(found.max() - 1, -found.min()) < 2 * eps
-        assert np.abs(np.diff(found, append=found[0])).sum() < 2 + 10 * eps
-        assert found.sum() == pytest.approx(block.sum())
+        final = simulation.run({"c": block}, steps).final["c"]
+        assert max(final.max() - 1, -final.min()) < 2 * eps
+        assert np.abs(np.diff(final, append=final[0])).sum() < 2 + 10 * eps
+        assert final.sum() == pytest.approx(block.sum())
 
 
 @pytest.mark.parametrize(("limiter", "verdict"), [(van_albada(), "pass"), (None, "pass"), (van_leer, "fail"), (mc, "fail")])
@@ -132,7 +132,7 @@ def test_a_certificate_of_a_lake_at_rest(limiter: Any, verdict: str) -> None:
     rest = {"eta": np.full(60, 0.7), "q": np.zeros(60)}
     weights = np.sin(np.arange(60) / 5)
     assert np.abs(lake.run(rest, 20).final["q"]).max() < 1e-14
-    report = ds.certify(lake, lambda found: (found.final["eta"] * weights).sum(), rest, steps=20)
+    report = ds.certify(lake, lambda solution: (solution.final["eta"] * weights).sum(), rest, steps=20)
     assert report.verdict == verdict, report
     failing = [line.note for line in report if line.passed is False]
     assert all("a limiter has it at a flat state" in note and "van_albada(eps)" in note for note in failing)

@@ -1,4 +1,4 @@
-"""Gradient, divergence, curl and strain on the staggered grid: places, orders, signs, and what vanishes."""
+"""Gradient, divergence, curl and strain on the staggered grid: places, orders, signs, and identities."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ WAVES = ((0.7, -0.4, 0.9), (-0.3, 0.8, 0.5), (0.6, 0.2, -0.7))
 
 
 def derivative(component: int, axis: int | None, places: list[np.ndarray]) -> np.ndarray:
-    """Of the sine of a plane wave along an axis; None: the sine itself."""
+    """Derivative of the sine of a plane wave along an axis; None: the sine itself."""
     phase = sum(k * x for k, x in zip(WAVES[component], places, strict=False))
     return np.sin(phase) if axis is None else WAVES[component][axis] * np.cos(phase)
 
 
 def coordinates(location: tuple[int, ...], h: float) -> list[np.ndarray]:
-    """Of four cells along each axis, around the origin, and two halo cells beyond."""
+    """Coordinates of four cells along each axis, around the origin, and two halo cells beyond."""
     return list(np.meshgrid(*(h * (np.arange(-4, 4) + 0.5 * place) for place in location), indexing="ij"))
 
 
@@ -48,15 +48,15 @@ def error(found: Symbol, values: dict[str, np.ndarray], h: float, wanted: Callab
 
 
 Parts = list[tuple[Symbol, tuple[int, ...], Callable[[list[np.ndarray]], np.ndarray]]]
-"""Entries of what an operator gives, where each should lie, and its exact values."""
+"""Entries of the result of an operator, their places, and their exact values."""
 
 
 def strain_parts(u: tuple[Symbol, ...], order: int) -> Parts:
-    found, axes = strain(u, order), range(len(u))
-    assert all(found[a][b].node is found[b][a].node for a in axes for b in axes)
+    strains, axes = strain(u, order), range(len(u))
+    assert all(strains[a][b].node is strains[b][a].node for a in axes for b in axes)
     return [
         (
-            found[a][b],
+            strains[a][b],
             tuple(int(axis in (a, b)) if a != b else 0 for axis in axes),
             lambda x, a=a, b=b: (derivative(a, b, x) + derivative(b, a, x)) / 2,
         )
@@ -71,16 +71,16 @@ def div_parts(u: tuple[Symbol, ...], order: int) -> Parts:
 
 def curl_parts(u: tuple[Symbol, ...], order: int) -> Parts:
     """After the book: with coordinates x, y, z, which are the last axis, the one before, and the first of three."""
-    found = curl(u, order)
+    rotation = curl(u, order)
     x, y, z = len(u) - 1, len(u) - 2, len(u) - 3
-    if isinstance(found, Symbol):
-        return [(found, (1, 1), lambda p: derivative(y, x, p) - derivative(x, y, p))]
+    if isinstance(rotation, Symbol):
+        return [(rotation, (1, 1), lambda p: derivative(y, x, p) - derivative(x, y, p))]
     wanted = {
         x: lambda p: derivative(z, y, p) - derivative(y, z, p),
         y: lambda p: derivative(x, z, p) - derivative(z, x, p),
         z: lambda p: derivative(y, x, p) - derivative(x, y, p),
     }
-    return [(found[axis], others(u[axis].location), wanted[axis]) for axis in range(3)]
+    return [(rotation[axis], others(u[axis].location), wanted[axis]) for axis in range(3)]
 
 
 def faces(ndim: int) -> list[tuple[int, ...]]:
@@ -103,9 +103,9 @@ def test_operators_of_vectors_have_their_order_at_their_places(
     errors = []
     for h in (0.2, 0.1):
         u, values = wave_vector(locations, h)
-        found = parts(u, order)
-        assert [entry.location for entry, _, _ in found] == [place for _, place, _ in found]
-        errors.append(max(error(entry, values, h, wanted) for entry, _, wanted in found))
+        entries = parts(u, order)
+        assert [entry.location for entry, _, _ in entries] == [place for _, place, _ in entries]
+        errors.append(max(error(entry, values, h, wanted) for entry, _, wanted in entries))
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.5)
 
 
@@ -121,7 +121,7 @@ def test_curl_of_one_component_in_the_plane() -> None:
 
 
 @pytest.mark.parametrize("order", [2, 6])
-def test_what_vanishes_in_vector_calculus_vanishes_on_the_grid(order: int) -> None:
+def test_identities_of_vector_calculus_hold_on_the_grid(order: int) -> None:
     rng, halo = np.random.default_rng(0), (order,) * 3
     graph = Graph()
     f, *u = (

@@ -66,14 +66,14 @@ def everything(float_type: str, int_type: str) -> Iterable[tuple[str, Callable[[
 def main(arch: str, threads: str, precision: str, what: str) -> dict[str, str | float]:
     ds.init(arch=arch, threads=int(threads) or None, precision=precision)
     single = precision == "f32"
-    found = {name: flat(call()) for name, call in everything("f4" if single else "f8", "i4" if single else "i8")}
+    results = {name: flat(call()) for name, call in everything("f4" if single else "f8", "i4" if single else "i8")}
     if what == "digest":
-        return {name: hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest() for name, arrays in found.items()}
+        return {name: hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest() for name, arrays in results.items()}
     launch.SMALLEST = 1 << 40
     errors: dict[str, str | float] = {}
     for name, call in everything("f8", "i8"):
         errors[name] = 0.0
-        for got, wanted in zip(found[name], (a.astype("f8") for a in flat(call())), strict=True):
+        for got, wanted in zip(results[name], (a.astype("f8") for a in flat(call())), strict=True):
             errors[name] = max(float(errors[name]), float(np.abs(got - wanted).max() / max(np.abs(wanted).max(), 1e-30)))
     return errors
 

@@ -48,9 +48,9 @@ def test_histograms(implementation: str, kind: str, size: tuple[int, int, int], 
     for i, b in enumerate(index.tolist()):
         if 0 <= b < bins:
             wanted[b] = PLUS[kind](wanted[b], values[i])
-    found = kernels.histogram(kind, dst, index, values)
-    assert close([found], [wanted], 2e-5 if dtype == "f4" else ROUND_OFF)
-    assert not np.shares_memory(found, dst)
+    result = kernels.histogram(kind, dst, index, values)
+    assert close([result], [wanted], 2e-5 if dtype == "f4" else ROUND_OFF)
+    assert not np.shares_memory(result, dst)
 
 
 @by_size
@@ -65,8 +65,8 @@ def test_winners(implementation: str, kind: str, size: tuple[int, int, int]) -> 
         for col in range(cols) if 0 <= b < bins else ():
             if (values[i, col] < out[b, col]) if kind == "min" else (values[i, col] > out[b, col]):
                 out[b, col], winners[b, col] = values[i, col], i
-    found, places = kernels.histogram_winners(kind, dst, index, values)
-    assert (found == out).all() and (places == winners).all()
+    result, places = kernels.histogram_winners(kind, dst, index, values)
+    assert (result == out).all() and (places == winners).all()
 
 
 def test_nan_wins(implementation: str) -> None:
@@ -82,8 +82,8 @@ def test_any_operator(implementation: str, case: Case, size: tuple[int, int, int
     n, bins, cols = size
     index = indices(n, bins, 24)
     dsts, values = case.operands((bins, cols), 25), case.operands((n, cols), 26)
-    found = kernels.histogram_generic(case.operator, dsts, index, values)
-    assert close(found, loop(case, dsts, index, values), 0.0 if case.exact else ROUND_OFF)
+    result = kernels.histogram_generic(case.operator, dsts, index, values)
+    assert close(result, loop(case, dsts, index, values), 0.0 if case.exact else ROUND_OFF)
 
 
 @pytest.mark.parametrize("size", [(300, 7, 1), (100, 60, 2), (40, 5, 30), (0, 4, 2), (5, 0, 1)], ids=str)
@@ -111,9 +111,9 @@ def test_adjoint_of_any_operator(implementation: str, case: Case, size: tuple[in
             return loop(case, d, index, v)
 
         expected = (dot(bars, moved(1e-5)) - dot(bars, moved(-1e-5))) / 2e-5
-        found = dot(dst_bars, ways[0]) + dot(value_bars, ways[1])
+        slope = dot(dst_bars, ways[0]) + dot(value_bars, ways[1])
         scale = sum(float(np.abs(b * w).sum()) for b, w in zip([*dst_bars, *value_bars], ways[0] + ways[1], strict=True) if b is not None)
-        assert abs(found - expected) <= DIFFERENCE * max(scale, 1e-30)
+        assert abs(slope - expected) <= DIFFERENCE * max(scale, 1e-30)
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 2, 40])
@@ -132,8 +132,8 @@ def test_product_with_zeros(implementation: str, zeros: int) -> None:
         factors = np.concatenate([dst[b][None], values[rows]])
         for k in range(len(factors)):
             wanted = bar[b] * np.delete(factors, k, axis=0).prod(axis=0)
-            found = values_bar[rows[k - 1]] if k else dst_bar[b]
-            assert np.abs(found - wanted).max() <= ROUND_OFF * max(1.0, np.abs(wanted).max())
+            value_bar = values_bar[rows[k - 1]] if k else dst_bar[b]
+            assert np.abs(value_bar - wanted).max() <= ROUND_OFF * max(1.0, np.abs(wanted).max())
     assert (values_bar[(index < 0) | (index >= bins)] == 0).all()
 
 
@@ -165,7 +165,7 @@ def test_counting_sort(implementation: str, size: tuple[int, int, int], dtype: s
         assert permutation[starts[b] : starts[b + 1]].tolist() == np.flatnonzero(index == b).tolist()
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_arguments_that_do_not_fit_are_refused() -> None:
     dst, index, values = np.zeros((3, 1)), np.array([0, 1]), np.zeros((2, 1))
     with pytest.raises(ParameterError, match=r"kind = '-'"):
         kernels.histogram("-", dst, index, values)
@@ -183,12 +183,12 @@ def test_what_does_not_fit_is_refused() -> None:
 
 @by_size
 @by_case
-def test_what_the_histogram_leaves_for_its_adjoint_changes_no_bits(implementation: str, case: Case, size: tuple[int, int, int]) -> None:
+def test_the_records_of_the_histogram_for_its_adjoint_change_no_bits(implementation: str, case: Case, size: tuple[int, int, int]) -> None:
     n, bins, cols = size
     dsts, values, index = case.operands((bins, cols), 40), case.operands((n, cols), 41), indices(n, bins, 42)
     bars = [np.random.default_rng(43).standard_normal(d.shape) if d.dtype.kind == "f" else None for d in dsts]
-    found, totals = kernels.histogram_recorded(case.operator, dsts, index, values)
-    for one, other in zip(found, kernels.histogram_generic(case.operator, dsts, index, values), strict=True):
+    result, totals = kernels.histogram_recorded(case.operator, dsts, index, values)
+    for one, other in zip(result, kernels.histogram_generic(case.operator, dsts, index, values), strict=True):
         assert np.array_equal(one, other)
     again = kernels.histogram_generic_vjp(case.operator, dsts, index, values, bars, totals)
     for ones, others in zip(again, kernels.histogram_generic_vjp(case.operator, dsts, index, values, bars), strict=True):

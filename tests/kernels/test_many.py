@@ -17,7 +17,7 @@ STARTS = tuple(np.full(BINS, float(k % (SIZE + 1) == 0)) for k in range(SIZE**2)
 
 
 def product(a: Any, b: Any) -> Any:
-    """Of two matrices, entry by entry."""
+    """Product of two matrices, entry by entry."""
     return tuple(sum(a[i * SIZE + k] * b[k * SIZE + j] for k in range(SIZE)) for i in range(SIZE) for j in range(SIZE))
 
 
@@ -55,8 +55,8 @@ def test_products_of_matrices(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     xs, dots = near_one(1), near_one(2)
     ys, pullback = ds.vjp(f, xs)
     matrices = np.moveaxis(np.array(xs), 0, -1).reshape(ROWS, SIZE, SIZE)
-    found = np.moveaxis(np.array([np.asarray(y) for y in ys]), 0, -1)
-    np.testing.assert_allclose(found.reshape(-1, SIZE, SIZE), expected(matrices), rtol=1e-11, atol=1e-13)
+    products = np.moveaxis(np.array([np.asarray(y) for y in ys]), 0, -1)
+    np.testing.assert_allclose(products.reshape(-1, SIZE, SIZE), expected(matrices), rtol=1e-11, atol=1e-13)
     rng = np.random.default_rng(3)
     bars = tuple(rng.standard_normal(np.shape(y)) for y in ys)
     (pulled,) = pullback(bars)

@@ -42,8 +42,8 @@ def test_every_operation_compiled(name: str, monkeypatch: pytest.MonkeyPatch) ->
     x[:, 1, :50] = x[:, 0, :50]
     wanted = kernels.reduce(op, (x,))[0]
     monkeypatch.setattr(launch, "SMALLEST", 1)
-    found = kernels.reduce(op, (x,))[0]
-    assert np.abs(found - wanted).max() <= ROUND_OFF * max(1.0, np.abs(wanted).max())
+    result = kernels.reduce(op, (x,))[0]
+    assert np.abs(result - wanted).max() <= ROUND_OFF * max(1.0, np.abs(wanted).max())
     assert np.ptp(wanted) > 0.05
 
 
@@ -64,10 +64,10 @@ def test_integers_meet_floats(implementation: str) -> None:
     op = Operator(graph, (graph.add(a0, b0), graph.add(graph.mul(graph.const(0.1), graph.mul(a0, b1)), a1)))
     for dtype in ("f4", "f8"):
         count, x = np.array([3, 4], "i4").reshape(1, 2, 1), np.array([1, 2], dtype).reshape(1, 2, 1)
-        total, found = kernels.reduce(op, (count, x))
+        total, joined = kernels.reduce(op, (count, x))
         exact = np.dtype(dtype).type
         assert total.item() == 7 and total.dtype == np.int32
-        assert found.dtype == dtype and found.item() == exact(0.1) * (exact(3) * exact(2)) + exact(1)
+        assert joined.dtype == dtype and joined.item() == exact(0.1) * (exact(3) * exact(2)) + exact(1)
 
 
 def test_equal_structures_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

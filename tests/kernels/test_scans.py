@@ -12,7 +12,7 @@ from diffsim.errors import ParameterError, ShapeError
 from tests.kernels.operators import CASES, Case, close, dot, fold
 
 ROUND_OFF = 1e-12
-"""Of a thousand operations associated differently."""
+"""Rounding of a thousand operations associated differently."""
 DIFFERENCE = 2e-6
 """Truncation and cancellation of central differences with a step of 1e-5."""
 SHAPES = [(1, 1200, 1), (1, 7, 1), (3, 40, 5), (2, 600, 1), (1, 1, 1), (40, 3, 1), (1, 0, 2), (0, 4, 1), (1, 2, 1)]
@@ -60,14 +60,14 @@ def test_adjoints_along_random_directions(implementation: str, case: Case, shape
     op, xs = case.operator, distinct(case, shape, 2)
     ys = kernels.scan(op, xs, reverse)
     bars = cotangents(ys, 3)
-    found = kernels.scan_vjp(op, xs, ys, bars, reverse)
-    assert [b is None for b in found] == [x.dtype.kind != "f" for x in xs]
+    x_bars = kernels.scan_vjp(op, xs, ys, bars, reverse)
+    assert [b is None for b in x_bars] == [x.dtype.kind != "f" for x in xs]
     for seed in (4, 5):
         directions, step = noise(xs, seed), 1e-5
         high, low = (fold(case, perturbed(xs, directions, s * step), reverse) for s in (1, -1))
         expected = (dot(bars, high) - dot(bars, low)) / (2 * step)
-        scale = sum(float(np.abs(b * d).sum()) for b, d in zip(found, directions, strict=True) if b is not None)
-        assert abs(dot(found, directions) - expected) <= DIFFERENCE * max(scale, 1e-30)
+        scale = sum(float(np.abs(b * d).sum()) for b, d in zip(x_bars, directions, strict=True) if b is not None)
+        assert abs(dot(x_bars, directions) - expected) <= DIFFERENCE * max(scale, 1e-30)
 
 
 @by_case
@@ -92,12 +92,12 @@ def test_tuples_of_the_same_node_and_of_swapped_ones(implementation: str, revers
     ys = kernels.scan(case.operator, xs, reverse)
     assert close(ys, fold(case, xs, reverse), 0.0)
     bars = cotangents(ys, 9)
-    found = kernels.scan_vjp(case.operator, xs, ys, bars, reverse)
+    x_bars = kernels.scan_vjp(case.operator, xs, ys, bars, reverse)
     first = -1 if reverse else 0
-    assert found[0] is not None and bars[0] is not None and bars[1] is not None and found[1] is not None
+    assert x_bars[0] is not None and bars[0] is not None and bars[1] is not None and x_bars[1] is not None
     rest = bars[1].sum() - bars[1][0, first, 0]
-    assert found[0][0, first, 0] == pytest.approx(bars[0].sum() + rest, rel=ROUND_OFF, abs=1e-11)
-    assert found[1][0, first, 0] == bars[1][0, first, 0]
+    assert x_bars[0][0, first, 0] == pytest.approx(bars[0].sum() + rest, rel=ROUND_OFF, abs=1e-11)
+    assert x_bars[1][0, first, 0] == bars[1][0, first, 0]
 
 
 @both_ways
@@ -129,11 +129,11 @@ def test_products_with_zeros(implementation: str, zeros: int, reverse: bool) -> 
     x[:, rng.choice(n, zeros, replace=False)] = 0
     bar = rng.standard_normal(x.shape)
     turn = slice(None, None, -1 if reverse else 1)
-    found = kernels.cumprod_vjp(x, kernels.cumprod(x, reverse), bar, reverse)
+    x_bar = kernels.cumprod_vjp(x, kernels.cumprod(x, reverse), bar, reverse)
     for column in range(2):
         moved = x[0, turn, column] + 1e-200j * np.eye(n)
         wanted = (np.cumprod(moved, axis=1).imag * 1e200) @ bar[0, turn, column]
-        assert np.abs(found[0, turn, column] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
+        assert np.abs(x_bar[0, turn, column] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
 
 
 def test_results_in_range_of_totals_that_are_not(implementation: str) -> None:
@@ -211,14 +211,14 @@ def test_single_precision(implementation: str) -> None:
     assert close([y.astype("f8") for y in ys], fold(case, [x.astype("f8") for x in xs]), 1e-4)
     assert all(y.dtype == np.float32 for y in ys)
     bars = cotangents(ys, 14)
-    found = kernels.scan_vjp(case.operator, xs, ys, bars)
+    x_bars = kernels.scan_vjp(case.operator, xs, ys, bars)
     double = [x.astype("f8") for x in xs]
     wanted = kernels.scan_vjp(case.operator, double, kernels.scan(case.operator, double), [b.astype("f8") for b in bars if b is not None])
-    assert all(a is not None and a.dtype == np.float32 for a in found)
-    assert close([a.astype("f8") for a in found if a is not None], wanted, 1e-4)
+    assert all(a is not None and a.dtype == np.float32 for a in x_bars)
+    assert close([a.astype("f8") for a in x_bars if a is not None], wanted, 1e-4)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_arguments_that_do_not_fit_are_refused() -> None:
     op = CASES[0].operator
     with pytest.raises(ShapeError, match="1 components got 2 arrays"):
         kernels.scan(op, (np.ones((1, 2, 1)), np.ones((1, 2, 1))))

@@ -1,4 +1,4 @@
-"""Plane waves that run into an absorbing layer at an angle, and what comes back of them.
+"""Plane waves that run into an absorbing layer at an angle, and their reflections.
 
 A packet of pressure waves on axes (y, x) runs along x between two layers, with periodic sides along y: its lines of equal phase are
 inclined, and its envelope is a function of x alone. Lengths are in cells along x, and the wave speed is 1 cell in a unit of time.
@@ -63,7 +63,7 @@ class Packet:
         return np.exp(-(((x - kx / k * t) / self.width) ** 2)) * np.cos(ky * y + kx * x - k * t)
 
     def back(self, cells: int) -> float:
-        """When what is reflected at the end of the grid is in the middle."""
+        """The time at which the reflection from the end of the grid is in the middle."""
         return (self.inner + 2 * cells) / math.cos(math.radians(self.angle))
 
 
@@ -110,7 +110,7 @@ class Staged(FirstOrder):
 
 
 class LeapFrog(ds.Equation):
-    """What both equations of second order begin with."""
+    """The start of both equations of second order."""
 
     states = {name: ds.Variable(SIDES) for name in ("p", "p_prev")}  # noqa: RUF012
 
@@ -179,7 +179,7 @@ class Sponged(LeapFrog):
 
 
 def final_pressure(equation: Callable[..., ds.Equation], packet: Packet, cells: int, beyond: int = 0, **settings: float) -> Array:
-    """Pressure between the layers when what was reflected is back in the middle.
+    """Pressure between the layers when the reflection is back in the middle.
 
     Args:
         equation: one of those above.
@@ -191,9 +191,9 @@ def final_pressure(equation: Callable[..., ds.Equation], packet: Packet, cells: 
     grid = packet.grid(cells + beyond)
     dt = packet.dt(grid)
     y, x = grid.coordinates(0)[:, None], grid.coordinates(1)[None, :]
-    made = ds.Simulation(equation(grid, dt, cells, **settings), precision="f64")
+    simulation = ds.Simulation(equation(grid, dt, cells, **settings), precision="f64")
     inputs = equation.start(packet, y, x, grid, dt)  # type: ignore[attr-defined]
-    final = made.run(inputs, round(packet.back(cells) / dt)).final["p"]
+    final = simulation.run(inputs, round(packet.back(cells) / dt)).final["p"]
     return final[:, cells + beyond : grid.shape[1] - cells - beyond]
 
 

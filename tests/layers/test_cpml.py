@@ -28,13 +28,13 @@ def layer(cells=5, **settings) -> CPML:
 @pytest.mark.parametrize("settings", [{}, {"reflection": 1e-3, "grading": 2.0, "kappa": 5.0}], ids=["default", "other"])
 def test_figures_are_those_of_the_paper(settings: dict[str, float], axis: int, place: int) -> None:
     cells = ((5, 9), (12, 0))
-    found = layer(cells, **settings).profile(axis, place)
+    profile = layer(cells, **settings).profile(axis, place)
     wanted = figures(GRID.shape[axis], GRID.spacing[axis], DT, cells[axis], place, 3.0, 0.4, **settings)
-    np.testing.assert_allclose(found["a"], wanted["a"], rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(found["b"], wanted["b"], rtol=1e-12)
-    np.testing.assert_allclose(1 / found["per_kappa"], wanted["kappa"], rtol=1e-12)
-    np.testing.assert_allclose(1 - found["decay"] * DT, wanted["b"], rtol=1e-12)
-    np.testing.assert_allclose(found["gain"] * DT, wanted["a"], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(profile["a"], wanted["a"], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(profile["b"], wanted["b"], rtol=1e-12)
+    np.testing.assert_allclose(1 / profile["per_kappa"], wanted["kappa"], rtol=1e-12)
+    np.testing.assert_allclose(1 - profile["decay"] * DT, wanted["b"], rtol=1e-12)
+    np.testing.assert_allclose(profile["gain"] * DT, wanted["a"], rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("cells", [(5, 5), ((5, 5), 5), [[5, 5], [5, 5]], np.int64(5)], ids=str)
@@ -46,11 +46,13 @@ def test_cells_are_given_for_all_sides_axes_or_each_side(cells: object) -> None:
 def test_the_figures_of_a_stretched_axis_follow_its_coordinates(inside: float, cell: float, cells: int) -> None:
     """At the same depth of a layer of the same thickness they are those of an even axis."""
     faces = np.concatenate([np.arange(0.0, 15.0, inside), np.arange(15.0, 20.25, cell)])
-    even, found = (CPML(ds.Grid.from_faces((x,)), DT, ((0, n),), 3.0, 0.4, 1e-6, 3.0) for x, n in ((np.arange(21.0), 5), (faces, cells)))
+    even, stretched = (
+        CPML(ds.Grid.from_faces((x,)), DT, ((0, n),), 3.0, 0.4, 1e-6, 3.0) for x, n in ((np.arange(21.0), 5), (faces, cells))
+    )
     every = round(1 / cell)
     for name, values in even.profile(0, 1).items():
-        np.testing.assert_allclose(found.profile(0, 1)[name][-cells:][every - 1 :: every], values[-5:], rtol=1e-12)
-        assert (found.profile(0, 1)[name][:-cells] == OUTSIDE[name]).all()
+        np.testing.assert_allclose(stretched.profile(0, 1)[name][-cells:][every - 1 :: every], values[-5:], rtol=1e-12)
+        assert (stretched.profile(0, 1)[name][:-cells] == OUTSIDE[name]).all()
 
 
 class Waves(ds.Equation):
@@ -117,13 +119,13 @@ def test_steps_with_a_layer_are_computed_backwards() -> None:
     equation = AcousticCPML(grid, 0.3, CPML(grid, 0.3, ((5, 4), (7, 6)), 1.5, 0.1, kappa=3.0))
     run, rng = ds.Simulation(equation, precision="f64"), np.random.default_rng(1)
     inputs = {name: rng.uniform(0.8, 1.2, grid.shape) for name in ("K", "b", "p", "vy", "vx")}
-    found = []
+    gradients = []
     for schedule in (40, ds.checkpoint.Reversible(40)):
         solution, pullback = run.vjp(inputs, 40, schedule)
-        found.append(pullback(ds.Solution(final={"p": np.cos(np.arange(grid.size)).reshape(grid.shape)})))
+        gradients.append(pullback(ds.Solution(final={"p": np.cos(np.arange(grid.size)).reshape(grid.shape)})))
         assert solution.final["p"].any()
-    for name, values in found[0].items():
-        assert np.abs(found[1][name] - values).max() < 1e-12 * np.abs(values).max(), name
+    for name, values in gradients[0].items():
+        assert np.abs(gradients[1][name] - values).max() < 1e-12 * np.abs(values).max(), name
 
 
 WRONG = [

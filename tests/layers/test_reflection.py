@@ -1,4 +1,4 @@
-"""What comes back from layers of 20 cells. scripts/layers.py measures more of it."""
+"""Reflections of layers of 20 cells. scripts/layers.py measures more of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMES_BACK = {0: 1e-5, 30: 1e-5, 60: 2e-3}
 GRAZING = {10: 1e-3, 20: 1e-5}
 """Cells -> bound of the amplitude that comes back at 80°; measured 5.3e-4 and 2.0e-6."""
 OF_A_SPONGE = {0: 1e-3, 30: 2e-3, 60: 5e-2}
-"""Angle -> what comes back at least from a sponge of as many cells; measured 1.5e-3, 2.5e-3 and 7.2e-2."""
+"""Angle -> the least reflection of a sponge of as many cells; measured 1.5e-3, 2.5e-3 and 7.2e-2."""
 
 
 @pytest.mark.parametrize("equation", [FirstOrder, SecondOrder, Staged, Compact, CompactOfOrder8, Divergence])

@@ -17,10 +17,10 @@ DT = 0.01
 
 def test_rates_grow_with_the_square_of_the_depth_at_each_side() -> None:
     cells = ((4, 2), (0, 6))
-    found = Sponge(GRID, DT, cells, 300.0, reflection=1e-2).profiles
+    profiles = Sponge(GRID, DT, cells, 300.0, reflection=1e-2).profiles
     for axis, (low, high) in enumerate(cells):
         n, h = GRID.shape[axis], GRID.spacing[axis]
-        for i, value in enumerate(found[f"damp{axis}"].values):
+        for i, value in enumerate(profiles[f"damp{axis}"].values):
             width, depth = (low, low - i) if i < low else (high, i - (n - 1 - high))
             sigma = 3 * 300.0 * math.log(100.0) / (width * h) * (depth / width) ** 2 if width and depth > 0 else 0.0
             assert value == pytest.approx(0.5 * sigma * DT, rel=1e-12)

@@ -39,26 +39,26 @@ def symmetric(shape: tuple[int, ...], rules: Any) -> tuple[Stencil, list[np.ndar
 @pytest.mark.parametrize(("shape", "rules"), [(s, r) for s in SHAPES for r in itertools.product(RULES, repeat=len(s))], ids=str)
 def test_products_sums_and_steps_equal_those_of_a_sparse_matrix(shape: tuple[int, ...], rules: Any) -> None:
     stencil, weights = symmetric(shape, rules)
-    matrix, found = stencil.matrix(weights), neighbours(stencil, weights)
-    assert found is not None
+    matrix, near = stencil.matrix(weights), neighbours(stencil, weights)
+    assert near is not None
     x, b = np.random.default_rng(6).standard_normal((2, stencil.size))
     diagonal = matrix.diagonal()
     wanted = {"product": matrix @ x, "left": b - matrix @ x, "relaxed": x + 0.7 * (b - matrix @ x) / diagonal, "begun": 0.7 * b / diagonal}
-    field, out, left = found.field(), found.field(), np.empty(stencil.size)
-    found.cells(field)[:] = x
-    got = {"product": (found @ x).copy()}
-    found.residual(field, b, left)
+    field, out, left = near.field(), near.field(), np.empty(stencil.size)
+    near.cells(field)[:] = x
+    got = {"product": (near @ x).copy()}
+    near.residual(field, b, left)
     got["left"] = left
-    found.relax(field, b, 0.7, out)
-    got["relaxed"] = found.cells(out).copy()
-    found.begin(b, 0.7, out)
-    got["begun"] = found.cells(out)
+    near.relax(field, b, 0.7, out)
+    got["relaxed"] = near.cells(out).copy()
+    near.begin(b, 0.7, out)
+    got["begun"] = near.cells(out)
     for name, values in wanted.items():
         np.testing.assert_allclose(got[name], values, rtol=0, atol=ROUND_OFF * 10, err_msg=name)
-    np.testing.assert_allclose(found.row_sums().ravel(), np.asarray(matrix.sum(axis=1)).ravel(), rtol=0, atol=ROUND_OFF * 10)
-    np.testing.assert_allclose(found.diagonal(), diagonal, rtol=0, atol=ROUND_OFF)
+    np.testing.assert_allclose(near.row_sums().ravel(), np.asarray(matrix.sum(axis=1)).ravel(), rtol=0, atol=ROUND_OFF * 10)
+    np.testing.assert_allclose(near.diagonal(), diagonal, rtol=0, atol=ROUND_OFF)
     if min(shape) > 2:  # on two cells in a ring both neighbours are one, and magnitudes of a sum are not sums of magnitudes
-        np.testing.assert_allclose(found.magnitudes().ravel(), np.asarray(abs(matrix).sum(axis=1)).ravel(), rtol=0, atol=ROUND_OFF * 10)
+        np.testing.assert_allclose(near.magnitudes().ravel(), np.asarray(abs(matrix).sum(axis=1)).ravel(), rtol=0, atol=ROUND_OFF * 10)
 
 
 def test_pieces_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +92,9 @@ MEDIA = [
 
 def medium(shape: tuple[int, ...], rule: str, extra: float) -> Neighbours:
     weights = conducting(np.random.default_rng(0), shape, extra)
-    found = neighbours(Stencil(shape, cross(len(shape)), centred((rule,) * len(shape))), weights)
-    assert found is not None
-    return found
+    near = neighbours(Stencil(shape, cross(len(shape)), centred((rule,) * len(shape))), weights)
+    assert near is not None
+    return near
 
 
 @pytest.mark.parametrize("case", MEDIA, ids=str)
@@ -169,11 +169,11 @@ print(hashlib.sha256(found.tobytes()).hexdigest())
 
 
 def test_bits_do_not_depend_on_the_threads_of_other_libraries() -> None:
-    found = set()
+    digests = set()
     for threads in ("1", "2"):
         environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
-        found.add(subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True).stdout)
-    assert len(found) == 1 and len(found.pop().strip()) == 64
+        digests.add(subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True).stdout)
+    assert len(digests) == 1 and len(digests.pop().strip()) == 64
 
 
 def test_neighbours_of_the_sign_of_the_diagonal() -> None:
@@ -182,9 +182,9 @@ def test_neighbours_of_the_sign_of_the_diagonal() -> None:
     weights = [4.1, 1.0, 1.0, 1.0, 1.0]
     right_side = rng.standard_normal(shape)
     solver = system_of(cross(2), ("zero", "zero"), "cg", 1e-10)
-    found = solver.solve(weights, right_side)
+    solution = solver.solve(weights, right_side)
     matrix = Stencil(shape, cross(2), centred(("zero", "zero"))).matrix(weights)
-    assert np.linalg.norm(matrix @ found.ravel() - right_side.ravel()) <= 1e-10 * np.linalg.norm(right_side)
+    assert np.linalg.norm(matrix @ solution.ravel() - right_side.ravel()) <= 1e-10 * np.linalg.norm(right_side)
 
 
 def test_an_error_tells_the_smallest_residual_of_all_that_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:

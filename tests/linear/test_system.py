@@ -43,7 +43,7 @@ def cross(ndim: int, reach: int = 1) -> list[tuple[int, ...]]:
 
 
 def dense(shape: tuple[int, ...], offsets: Any, rules: Any, weights: Any) -> np.ndarray:
-    """The matrix, a column a cell: `extend` says what lies outside, and slices are the neighbours."""
+    """The matrix, a column a cell: `extend` gives the values outside, and slices are the neighbours."""
     size = int(np.prod(shape))
     halo = tuple(max(abs(o[axis]) for o in offsets) for axis in range(len(shape)))
     matrix = np.zeros((size, size))
@@ -63,8 +63,8 @@ def require_solved(system: System, weights: Any, shape: tuple[int, ...], rules: 
     right_side = np.random.default_rng(3).standard_normal(shape)
     for transposed in (False, True):
         wanted = np.linalg.solve(matrix.T if transposed else matrix, right_side.ravel()).reshape(shape)
-        found = system.solve(weights, right_side, transposed)
-        assert found.shape == shape and np.abs(found - wanted).max() <= most * np.abs(wanted).max(), transposed
+        solution = system.solve(weights, right_side, transposed)
+        assert solution.shape == shape and np.abs(solution - wanted).max() <= most * np.abs(wanted).max(), transposed
 
 
 @pytest.mark.parametrize(("shape", "rules"), BOXES, ids=str)
@@ -90,7 +90,7 @@ def test_lines_along_each_axis(shape: tuple[int, ...], rules: Any) -> None:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_many_lines_are_eliminated_side_by_side(rule: Any, axis: int) -> None:
-    """Where the diagonal dominates; otherwise by LAPACK. Both give what dense matrices of the lines do."""
+    """Where the diagonal dominates; otherwise by LAPACK. Both give the solutions by dense matrices of the lines."""
     rng = np.random.default_rng(4)
     shape, rules = ((6, 200), (200, 6))[axis], (*("zero", "zero")[:axis], rule, *("zero", "zero")[axis + 1 :])
     offsets = [tuple(s if a == axis else 0 for a in range(2)) for s in (-1, 0, 1)]
@@ -99,13 +99,13 @@ def test_many_lines_are_eliminated_side_by_side(rule: Any, axis: int) -> None:
         weights = [rng.uniform(-1, 1, shape), rng.uniform(least, 3, shape), rng.uniform(-1, 1, shape)]
         solver = system_of(offsets, rules, "tridiagonal", None)
         for transposed in (False, True):
-            found = solver.solve(weights, right_side, transposed)
+            solution = solver.solve(weights, right_side, transposed)
             assert isinstance(solver._prepared, tridiagonal.Tridiagonal) and type(solver._prepared._factors) is kind
             for line in (0, 57, 199):
                 mine = (slice(None), line) if axis == 0 else (line, slice(None))
                 matrix = dense((6,), [(-1,), (0,), (1,)], (rule,), [w[mine] for w in weights])
                 wanted = np.linalg.solve(matrix.T if transposed else matrix, right_side[mine])
-                assert np.abs(found[mine] - wanted).max() <= 1e-10 * np.abs(wanted).max()
+                assert np.abs(solution[mine] - wanted).max() <= 1e-10 * np.abs(wanted).max()
 
 
 def test_a_line_without_inverse_among_many_is_refused() -> None:
@@ -131,10 +131,10 @@ def test_wide_stencils_and_uneven_weights_by_transforms() -> None:
     require_solved(system_of(wide, ("mirror", "periodic"), "direct", None), weights, (8, 9), ("mirror", "periodic"))
     upwind = [5.0, -2.0, 0.3, -1.0, -0.5]
     require_solved(system_of(cross(2), ("periodic", "periodic"), "direct", None), upwind, (8, 9), ("periodic", "periodic"))
-    for offsets, given, rules in ((wide, weights, ("zero", "zero")), (cross(2), upwind, ("mirror", "mirror"))):
+    for offsets, weighted, rules in ((wide, weights, ("zero", "zero")), (cross(2), upwind, ("mirror", "mirror"))):
         with pytest.raises(ParameterError, match="that sine, cosine or Fourier transforms diagonalise"):
-            system_of(offsets, rules, "direct", None).solve(given, np.ones((8, 9)))
-        require_solved(system_of(offsets, rules, "auto", None), given, (8, 9), rules)
+            system_of(offsets, rules, "direct", None).solve(weighted, np.ones((8, 9)))
+        require_solved(system_of(offsets, rules, "auto", None), weighted, (8, 9), rules)
 
 
 @pytest.mark.parametrize("rules", [("periodic", "mirror"), ("mirror", "mirror"), ("periodic", "periodic")])
@@ -143,10 +143,10 @@ def test_a_poisson_equation_without_a_mean(rules: Any) -> None:
     right_side = np.random.default_rng(0).standard_normal(shape)
     right_side -= right_side.mean()
     system = system_of(cross(2), rules, "auto", None)
-    found = system.solve(weights, right_side)
+    solution = system.solve(weights, right_side)
     matrix = dense(shape, cross(2), rules, weights)
-    assert abs(found.mean()) < 1e-14
-    assert np.abs(matrix @ found.ravel() - right_side.ravel()).max() < 1e-12
+    assert abs(solution.mean()) < 1e-14
+    assert np.abs(matrix @ solution.ravel() - right_side.ravel()).max() < 1e-12
     with pytest.raises(SingularError, match="subtract its mean"):
         system.solve(weights, right_side + 0.01)
     bar = right_side + 0.7  # cotangents may have a mean, which nothing comes of
@@ -191,15 +191,15 @@ def test_conjugate_gradients_by_multigrid(shape: tuple[int, ...], extra: float, 
     right_side = rng.standard_normal(shape)
     right_side -= 0 if extra else right_side.mean()
     solver = system_of(cross(len(shape)), rules, "cg", 1e-10)
-    found = solver.solve(weights, right_side)
+    solution = solver.solve(weights, right_side)
     assert 5 < len(cycles) < 40
     matrix = stencil_of(shape, cross(len(shape)), rules).matrix(weights)
-    residual = matrix @ found.ravel() - right_side.ravel()
+    residual = matrix @ solution.ravel() - right_side.ravel()
     assert np.linalg.norm(residual) <= 1e-10 * np.linalg.norm(right_side)
     if not extra:
-        assert abs(found.mean()) < 1e-12 * np.abs(found).max()
+        assert abs(solution.mean()) < 1e-12 * np.abs(solution).max()
         moved = solver.solve(weights, right_side + 3.0, transposed=True)  # a cotangent may have a mean, which nothing comes of
-        assert np.abs(moved - found).max() <= 1e-8 * np.abs(found).max()
+        assert np.abs(moved - solution).max() <= 1e-8 * np.abs(solution).max()
         with pytest.raises(SingularError, match="subtract its mean"):
             solver.solve(weights, right_side + 0.1)
         assert isinstance(_prepared(cross(len(shape)), rules, weights, right_side), sparse.ConjugateGradients)
@@ -213,9 +213,9 @@ def test_incomplete_factors_take_over_where_the_diagonal_is_not_enough() -> None
     solver, right_side = sparse.BiConjugateGradients(matrix, 1e-10), rng.standard_normal(shape)
     solver._most = 25
     for transposed in (False, True):
-        found = solver.solve(right_side, transposed)
+        solution = solver.solve(right_side, transposed)
         wanted = np.linalg.solve(matrix.toarray().T if transposed else matrix.toarray(), right_side.ravel())
-        assert np.abs(found.ravel() - wanted).max() <= 1e-7 * np.abs(wanted).max()
+        assert np.abs(solution.ravel() - wanted).max() <= 1e-7 * np.abs(wanted).max()
     solver._inverses = lambda transposed: iter([(solver._by_diagonal, 25)])  # type: ignore[method-assign]
     with pytest.raises(ConvergenceError, match="bicgstab expected a residual"):
         solver.solve(right_side, False)
@@ -224,12 +224,12 @@ def test_incomplete_factors_take_over_where_the_diagonal_is_not_enough() -> None
 def test_an_iteration_without_a_next_direction_ends() -> None:
     """Here a residual is at right angles to the first, and the next step would divide by their product."""
     matrix = csr_array(np.array([[-2.0, -1.0, 0.0], [0.0, 0.0, -2.0], [-2.0, -2.0, -2.0]]))
-    found = biconjugate_gradients(matrix, np.array([1.0, 0.0, 0.0]), lambda values: values, End(1e-12, 0.0, 9))
-    assert np.isfinite(found).all()
+    solution = biconjugate_gradients(matrix, np.array([1.0, 0.0, 0.0]), lambda values: values, End(1e-12, 0.0, 9))
+    assert np.isfinite(solution).all()
 
 
 def _prepared(offsets: Any, rules: Any, weights: Any, right_side: np.ndarray) -> Any:
-    """What "auto" takes."""
+    """The choice of "auto"."""
     solver = system_of(offsets, rules, "auto", 1e-8)
     solver.solve(weights, right_side)
     return solver._prepared
@@ -242,7 +242,7 @@ def test_a_matrix_without_inverse_is_refused(method: Any, rule: Any) -> None:
         system_of(cross(1), (rule,), method, None).solve([-2.0, 1.0, 1.0], np.random.default_rng(0).standard_normal(30))
 
 
-def test_what_a_method_cannot_do_is_refused() -> None:
+def test_systems_that_a_method_cannot_solve_are_refused() -> None:
     rng = np.random.default_rng(0)
     shape, offsets = (6, 7), cross(2)
     uneven = [rng.uniform(5, 6, shape) for _ in offsets]
@@ -263,13 +263,13 @@ def test_an_iteration_that_does_not_end_says_so() -> None:
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m not in ("direct", "cg")])
-def test_what_was_kept_is_not_used_for_other_weights_or_shapes(method: Any) -> None:
+def test_kept_factors_are_not_used_for_other_weights_or_shapes(method: Any) -> None:
     rng, system = np.random.default_rng(0), system_of(cross(1), ("mirror",), method, None)
     for n in (9, 9, 12):
         weights = [rng.uniform(4, 5, n), rng.uniform(-1, 1, n), rng.uniform(-1, 1, n)]
         require_solved(system, weights, (n,), ("mirror",))
         before = system._prepared
-        weights[1][0] += 0.5  # in place: the copy that was kept is what is compared
+        weights[1][0] += 0.5  # in place: the kept copy is compared
         require_solved(system, weights, (n,), ("mirror",))
         assert system._prepared is not before
         after = system._prepared
@@ -283,7 +283,7 @@ WARM = (ds.Dirichlet(0.7), ds.Dirichlet(-0.4)), (ds.Robin(1.0, 0.5, 0.3), ds.Neu
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("method", ["auto", "lu", "bicgstab", "tridiagonal", "direct"])
 def test_sides_with_given_values(shape: tuple[int, ...], method: Any) -> None:
-    """The solution, with what is outside of it, gives the right side."""
+    """The solution, with the values outside of it, gives the right side."""
     if (method == "tridiagonal") != (len(shape) == 1) and method != "auto":
         return
     rng, ndim = np.random.default_rng(6), len(shape)
@@ -309,18 +309,18 @@ def test_sides_with_given_values(shape: tuple[int, ...], method: Any) -> None:
 @pytest.mark.parametrize(("scale", "cells"), [(1.0, 40), (1e-9, 40), (1e9, 40), (1.0, 3000)])
 def test_a_compatible_right_side_does_not_hide_that_a_matrix_has_no_inverse(scale: float, cells: int) -> None:
     """A pure Neumann problem, whose solution leaves a constant open: elimination gives any, though the solution does not grow."""
-    given = np.cos(2 * np.pi * (np.arange(cells) + 0.5) / cells)
+    right_side = np.cos(2 * np.pi * (np.arange(cells) + 0.5) / cells)
     weights = [2.0 * scale, -scale, -scale]
     with pytest.raises(SingularError, match="expected a matrix with an inverse"):
-        system_of(cross(1, 1), ("mirror",), "lu", None).solve(weights, given - given.mean())
-    regular = system_of(cross(1, 1), ("mirror",), "lu", None).solve([weights[0] * (1 + 1e-8), *weights[1:]], given - given.mean())
+        system_of(cross(1, 1), ("mirror",), "lu", None).solve(weights, right_side - right_side.mean())
+    regular = system_of(cross(1, 1), ("mirror",), "lu", None).solve([weights[0] * (1 + 1e-8), *weights[1:]], right_side - right_side.mean())
     assert np.isfinite(regular).all()
 
 
 def test_equations_in_other_units_are_regular() -> None:
     """Rows with a factor of 1e15 between them."""
     rows = np.where(np.arange(30) < 15, 1e15, 1.0)
-    given = np.random.default_rng(0).standard_normal(30)
-    plain = system_of(cross(1, 1), ("zero",), "lu", None).solve([3.0, -1.0, -1.0], given)
-    scaled = system_of(cross(1, 1), ("zero",), "lu", None).solve([3.0 * rows, -rows, -rows], rows * given)
+    right_side = np.random.default_rng(0).standard_normal(30)
+    plain = system_of(cross(1, 1), ("zero",), "lu", None).solve([3.0, -1.0, -1.0], right_side)
+    scaled = system_of(cross(1, 1), ("zero",), "lu", None).solve([3.0 * rows, -rows, -rows], rows * right_side)
     np.testing.assert_allclose(scaled, plain, rtol=1e-12)

@@ -120,13 +120,13 @@ def total_variation(x: np.ndarray, weight: float, spacing: tuple[float, ...], ep
 
 def _pairs(used: np.ndarray) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """Axis, lower and upper cell of all neighbours that both count."""
-    found = []
+    pairs = []
     for i in np.ndindex(used.shape):
         for axis in range(used.ndim):
             j = (*i[:axis], i[axis] + 1, *i[axis + 1 :])
             if j[axis] < used.shape[axis] and used[i] and used[j]:
-                found.append((axis, i, j))
-    return found
+                pairs.append((axis, i, j))
+    return pairs
 
 
 ByHand = Callable[[np.ndarray], Result]

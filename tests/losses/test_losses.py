@@ -177,18 +177,18 @@ def test_gradient_keeps_dtype_and_value_is_summed_in_f64(case: Case) -> None:
 
 
 def test_one_that_is_made_inside_of_a_derivative_is_no_other(case: Case) -> None:
-    """What it keeps must not belong to the derivative during which it was made or first used."""
+    """The arrays that it keeps must not belong to the derivative during which it was made or first used."""
     x = draw(4).normal(size=case.shape)
-    made: list[Misfit | Regulariser] = []
-    gradient = ds.grad(lambda x: (made.append(case.make()), made[-1](x))[1])(x)
+    built: list[Misfit | Regulariser] = []
+    gradient = ds.grad(lambda x: (built.append(case.make()), built[-1](x))[1])(x)
     expected = case.make()
     np.testing.assert_array_equal(gradient, ds.grad(expected)(x))
-    assert made[0](x) == expected(x)
-    np.testing.assert_array_equal(ds.grad(made[0])(x), gradient)
+    assert built[0](x) == expected(x)
+    np.testing.assert_array_equal(ds.grad(built[0])(x), gradient)
 
 
 @pytest.mark.parametrize("name", [name for name, case in LOSSES.items() if case.mask is not None])
-def test_what_the_mask_excludes_has_no_influence(name: str) -> None:
+def test_samples_that_the_mask_excludes_have_no_influence(name: str) -> None:
     case = LOSSES[name]
     assert case.mask is not None
     loss, x = case.make(), draw(4).normal(size=case.shape)

@@ -1,4 +1,4 @@
-"""What the misfits of traces ignore, how they see a shift, and traces of zeros."""
+"""Invariances of the misfits of traces, their response to a shift, and traces of zeros."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_traces_add_up_with_their_weights(kind: str) -> None:
     assert not gradient[:, 2].any() and gradient[:, :2].any(axis=0).all()
 
 
-def test_what_they_ignore() -> None:
+def test_invariances() -> None:
     data = packet(1.0) + packet(0.5, 0.3)
     predicted = packet(1.02) + packet(0.5, 0.4)
     misfit = CorrelationMisfit(data)

@@ -1,4 +1,4 @@
-"""Random compositions of functions that have an infinite or undefined derivative with others, smooth or not, and what is right for them.
+"""Random compositions of functions that have an infinite or undefined derivative with others, smooth or not, and their right results.
 
 A composition is a function of an array of two numbers, written with the functions of a namespace. At a point and along a direction, its
 first and second derivatives from each side are differences in long double. Where these have not converged, nothing is judged.
@@ -89,13 +89,13 @@ class Composition:
 def compositions(seed: int, count: int) -> list[Composition]:
     """Half of them are taken at the singular point, a quarter where one of two numbers is at it."""
     rng = np.random.default_rng(seed)
-    made = []
+    drawn = []
     for _ in range(count):
         outer = rng.choice(list(OUTER), rng.integers(1, 4))
         names = (str(rng.choice(list(BEFORE))), str(rng.choice(list(INNER))), *map(str, outer))
         at = rng.uniform(0.2, 0.8, 2) * rng.choice([[0, 0], [0, 0], [0, 1], [1, 1]])
-        made.append(Composition(names, at, rng.uniform(0.3, 1.0, 2)))
-    return made
+        drawn.append(Composition(names, at, rng.uniform(0.3, 1.0, 2)))
+    return drawn
 
 
 STEPS = np.longdouble(10.0) ** -np.arange(3, 7)
@@ -125,7 +125,7 @@ def limit(found: list[Any]) -> float | None:
 
 
 def agrees(found: float, sides: list[float | None], kink: bool) -> bool | None:
-    """Whether a finite derivative is that of a side, or between both where they differ (a subgradient); None if that is not clear."""
+    """True if a finite derivative is that of a side, or between both where they differ (a subgradient); None if that is not clear."""
     known = [s for s in sides if s is not None]
     if len(known) < len(sides):
         return None

@@ -105,7 +105,7 @@ class Entry:
     """One way to call one function.
 
     Attributes:
-        name: what it is called in the test's name.
+        name: its name in that of the test.
         covers: the public name that it tests: "sum", "linalg.solve", "operator.add", "method.sum".
         function: of a namespace (NumPy's or ours) and the arguments.
         arguments: recipes.

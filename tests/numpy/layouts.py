@@ -1,4 +1,4 @@
-"""Arrays of one content in all the ways that it can lie in memory, and whether two arrays lie alike."""
+"""Arrays of one content in all layouts in memory, and a test if two arrays lie alike."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 
 Arrays = list[Any]
 STEP = 5e-4
-"""Of central differences of order 4: for smooth functions of order 1 the error is 1e-13 by truncation, 1e-12 by rounding."""
+"""Step of central differences of order 4: for smooth functions of order 1 the error is 1e-13 by truncation, 1e-12 by rounding."""
 
 
 def leaves(x: Any) -> Arrays:
@@ -36,10 +36,10 @@ def direction(rng: np.random.Generator, x: Any) -> Any:
     x = np.asarray(x)
     if x.dtype.kind not in "fc":
         return None
-    found = rng.normal(size=x.shape)
+    values = rng.normal(size=x.shape)
     if x.dtype.kind == "c":
-        found = found + 1j * rng.normal(size=x.shape)
-    return found.astype(x.dtype)[()]
+        values = values + 1j * rng.normal(size=x.shape)
+    return values.astype(x.dtype)[()]
 
 
 def directions(rng: np.random.Generator, x: Any) -> Any:
@@ -61,7 +61,7 @@ def size(bars: Any, dots: Any) -> float:
 def differences(f: Callable[..., Any], values: Sequence[Any], dots: Sequence[Any]) -> Arrays:
     """Derivative of all results of `f` along a direction; None for those without."""
     runs = [leaves(f(*(x + k * STEP * d for x, d in zip(values, dots, strict=True)))) for k in (1, -1, 2, -2)]
-    found = []
+    slopes = []
     for a, b, c, d in zip(*runs, strict=True):
-        found.append((8.0 * (a - b) - (c - d)) / (12.0 * STEP) if is_floating(a) else None)
-    return found
+        slopes.append((8.0 * (a - b) - (c - d)) / (12.0 * STEP) if is_floating(a) else None)
+    return slopes

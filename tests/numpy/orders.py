@@ -73,11 +73,11 @@ def both(name: str, form: str, keys: dict[str, Any], x: np.ndarray) -> tuple[Any
             expected = theirs(*FORMS[form](x), **keys)
     except Exception:
         return None
-    found: list[Any] = []
+    seen: list[Any] = []
 
     def f(x: Any) -> Any:
         result = ours(*FORMS[form](x), **keys)
-        found[:] = [places(result)]
+        seen[:] = [places(result)]
         return 0.0 * dn.sum(x)
 
     try:
@@ -85,7 +85,7 @@ def both(name: str, form: str, keys: dict[str, Any], x: np.ndarray) -> tuple[Any
             ds.vjp(f, x)
     except (DiffsimError, ValueError, TypeError, IndexError, np.linalg.LinAlgError):
         return None
-    return places(expected), found[0]
+    return places(expected), seen[0]
 
 
 def places(result: Any) -> Any:

@@ -290,9 +290,9 @@ def _edit(name: str, *rest: Any, shape: tuple[int, ...] = (2, 3), values: Argume
     """A function that assigns to a copy of its first argument."""
 
     def function(np: Any, x: Any, *v: Any) -> Any:
-        made = np.copy(x)
-        getattr(np, name)(made, *rest, *v, **kwargs)
-        return made
+        copy = np.copy(x)
+        getattr(np, name)(copy, *rest, *v, **kwargs)
+        return copy
 
     add(name, function, (normal(*shape), normal(2) if values is None else values))
 
@@ -310,21 +310,21 @@ add("subtract", lambda np, x, y: _added_at(np.subtract, np, x, y), (normal(3), n
 
 
 def _copied(np: Any, x: Any, y: Any, where: Any) -> Any:
-    made = np.copy(x)
-    np.copyto(made, y, where=where)
-    return made
+    copy = np.copy(x)
+    np.copyto(copy, y, where=where)
+    return copy
 
 
 def _put_along(np: Any, x: Any, y: Any) -> Any:
-    made = np.copy(x)
-    np.put_along_axis(made, numpy.array([[2], [0]]), y, axis=1)
-    return made
+    copy = np.copy(x)
+    np.put_along_axis(copy, numpy.array([[2], [0]]), y, axis=1)
+    return copy
 
 
 def _added_at(function: Any, np: Any, x: Any, y: Any) -> Any:
-    made = np.copy(x)
-    function.at(made, [0, 2, 0, 1], y)
-    return made
+    copy = np.copy(x)
+    function.at(copy, [0, 2, 0, 1], y)
+    return copy
 
 
 add("ndenumerate", lambda np, x: np.stack([v * (i + 2 * j) for (i, j), v in np.ndenumerate(x)]), (normal(2, 2),), dispatch=False)
@@ -369,9 +369,9 @@ for _name in ("sum", "prod", "mean", "max", "min", "var", "std", "cumsum", "cump
 
 
 def _holed(np: Any, x: Any) -> Any:
-    made = np.copy(x)
-    made[0, 1] = made[2, 0] = numpy.nan
-    return made
+    copy = np.copy(x)
+    copy[0, 1] = copy[2, 0] = numpy.nan
+    return copy
 
 
 def _logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -662,9 +662,9 @@ for _note, _index in {
 
 
 def _assigned(np: Any, x: Any, y: Any, index: Any) -> Any:
-    made = np.copy(x)
-    made[index] = y * x[index]
-    return made
+    copy = np.copy(x)
+    copy[index] = y * x[index]
+    return copy
 
 
 # methods
@@ -691,21 +691,21 @@ add("method.choose", lambda np, x, y: np.array([1, 0]).choose([x, y]), (normal(2
 
 
 def _sorted_in_place(np: Any, x: Any) -> Any:
-    made = np.copy(x)
-    made.sort(0)
-    return made
+    copy = np.copy(x)
+    copy.sort(0)
+    return copy
 
 
 def _put_in_place(np: Any, x: Any, y: Any) -> Any:
-    made = np.copy(x)
-    made.put([0, -1], y)
-    return made
+    copy = np.copy(x)
+    copy.put([0, -1], y)
+    return copy
 
 
 def _filled_in_place(np: Any, x: Any, y: Any) -> Any:
-    made = np.copy(x)
-    made[0].fill(y)
-    return made
+    copy = np.copy(x)
+    copy[0].fill(y)
+    return copy
 
 
 # zero derivative, or none

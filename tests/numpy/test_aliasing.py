@@ -21,7 +21,7 @@ from .measures import differences, directions, leaves, pairing
 from .table import ENTRIES
 
 ROUNDING = 1e-11
-"""Values are of order 1 and what is added to them up to 2000; some functions compute in another order than NumPy's."""
+"""Values are of order 1 and the numbers added to them up to 2000; some functions compute in another order than NumPy's."""
 DEGENERATE = ("of no axes", "empty", "broadcast rows", "broadcast columns")
 """Layouts of arrays, 0-d, empty or of rank one, for which some functions raise an error where NumPy has an answer."""
 REFUSED_WHERE_DEGENERATE = (ValueError, IndexError, TypeError, ZeroDivisionError, np.linalg.LinAlgError, DerivativeError)
@@ -132,7 +132,7 @@ add("operator.getitem", lambda np, x: x[x > 0], (apart(2, 3),), "mask")
 EVERY = [*ENTRIES, *FURTHER.entries]
 
 
-# What is done with an array next: each gives views or copies.
+# The next operation on an array: each gives views or copies.
 SECOND: tuple[Callable[[Any, Any], list[Any]], ...] = (
     lambda np, a: [np.ravel(a)],
     lambda np, a: [np.reshape(a, -1)],
@@ -141,7 +141,7 @@ SECOND: tuple[Callable[[Any, Any], list[Any]], ...] = (
     lambda np, a: [a.T.ravel()],
     lambda np, a: [a.ravel("K")],
     lambda np, a: [a.copy(), a.copy().ravel()],
-    lambda np, a: [made := a * 1.0, made.ravel()],
+    lambda np, a: [product := a * 1.0, product.ravel()],
 )
 LARGEST = 3
 """Results of a function that are followed further."""
@@ -152,7 +152,7 @@ def is_array(a: Any) -> bool:
 
 
 def run(np_: Any, entry: Entry, values: tuple[Any, ...], left_out: frozenset[int] = frozenset()) -> tuple[list[Any], frozenset[int]]:
-    """What an entry's function was given and gave, and what was made of that, after each of them was edited in turn.
+    """The arguments and results of an entry's function, and results of these, after each of them was edited in turn.
 
     Args:
         np_: the namespace.
@@ -173,7 +173,7 @@ def run(np_: Any, entry: Entry, values: tuple[Any, ...], left_out: frozenset[int
         if k not in left_out and is_array(a) and a.size and np.dtype(a.dtype).kind in "iufc":
             try:
                 a[(0,) * a.ndim] += np.dtype(a.dtype).type(amounts[k])
-            except (ValueError, DeprecationWarning):  # NumPy is about to refuse edits of what broadcast_arrays gives
+            except (ValueError, DeprecationWarning):  # NumPy is about to refuse edits of results of broadcast_arrays
                 refused.add(k)
     return everything, frozenset(refused)
 
@@ -183,29 +183,29 @@ def cases(entry: Entry) -> Iterator[tuple[str, tuple[Any, ...]]]:
     values = entry.values()
     arrays = any(isinstance(v, np.ndarray) and v.ndim for v in values)
     for layout in LAYOUTS if arrays else ("rows",):
-        given = tuple(laid(v, layout) for v in values)
+        laid_out = tuple(laid(v, layout) for v in values)
         try:
             with np.errstate(all="ignore"):
-                entry.of_numpy(*given)
+                entry.of_numpy(*laid_out)
         except (ValueError, IndexError, TypeError, RuntimeError, RuntimeWarning, ZeroDivisionError, np.linalg.LinAlgError):
             continue
-        yield layout, given
+        yield layout, laid_out
 
 
 def has_an_answer(entry: Entry, given: tuple[Any, ...]) -> bool:
-    """Whether a function gives the same as NumPy's, or anything at all, for arguments out of its domain."""
+    """True if a function gives the same as NumPy's, or anything at all, for arguments out of its domain."""
     try:
-        found, _ = ds.vjp(lambda *values: entry.function(dn, *values), *given)
+        results, _ = ds.vjp(lambda *values: entry.function(dn, *values), *given)
     except REFUSED_WHERE_DEGENERATE:
         return False
     return all(
         np.shape(a) == np.shape(b) and np.allclose(a, b, ROUNDING, ROUNDING, equal_nan=True)
-        for a, b in zip(leaves(found), leaves(entry.of_numpy(*given)), strict=True)
+        for a, b in zip(leaves(results), leaves(entry.of_numpy(*given)), strict=True)
     )
 
 
 def strides(a: Any) -> tuple[int, ...]:
-    """Of the axes that are longer than 1; those of others mean nothing."""
+    """Strides of the axes that are longer than 1; those of others mean nothing."""
     layout = a._layout() if isinstance(a, Array) else a
     return tuple(s for s, n in zip(layout.strides, layout.shape, strict=True) if n > 1) if layout.size else ()
 
@@ -215,22 +215,22 @@ every_entry = pytest.mark.parametrize("entry", EVERY, ids=lambda e: e.name)
 
 @every_entry
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_edits_reach_what_they_reach_in_numpy(entry: Entry) -> None:
-    for layout, given in cases(entry):
+def test_edits_reach_the_same_arrays_as_in_numpy(entry: Entry) -> None:
+    for layout, arguments in cases(entry):
         expected, refused = run(np, entry, tuple(laid(v, layout) for v in entry.values()))
         left_out = refused if "broadcast" in layout else frozenset()  # of such an argument the function has a copy, which it may edit
-        found: list[Any] = []
+        kept: list[Any] = []
 
-        def f(*values: Any, skip: frozenset[int] = left_out, into: list[Any] = found) -> Any:
+        def f(*values: Any, skip: frozenset[int] = left_out, into: list[Any] = kept) -> Any:
             everything, mine = run(dn, entry, values, skip)
             into[:] = [mine | skip, [strides(a) if is_array(a) else None for a in everything]]
             return everything
 
-        if layout in DEGENERATE and not has_an_answer(entry, given):
+        if layout in DEGENERATE and not has_an_answer(entry, arguments):
             continue
-        arrays, _ = ds.vjp(f, *given)
-        assert found[0] == refused, layout
-        assert found[1] == [strides(a) if is_array(a) else None for a in expected], layout
+        arrays, _ = ds.vjp(f, *arguments)
+        assert kept[0] == refused, layout
+        assert kept[1] == [strides(a) if is_array(a) else None for a in expected], layout
         for k, (a, b) in enumerate(zip(arrays, expected, strict=True)):
             np.testing.assert_allclose(a, b, rtol=ROUNDING, atol=ROUNDING, err_msg=f"{layout}, array {k}")
 
@@ -248,9 +248,9 @@ def test_gradients_through_edits(entry: Entry) -> None:
         def by_numpy(*moved: Any, layout: str = layout) -> list[Any]:
             return run(np, entry, tuple(laid(v, layout) for v in moved))[0]
 
-        given = tuple(laid(v, layout) for v in values)
-        found, pullback = ds.vjp(lambda *v: run(dn, entry, v)[0], *given)
-        along, cts = directions(rng, given), directions(rng, found)
+        arguments = tuple(laid(v, layout) for v in values)
+        results, pullback = ds.vjp(lambda *v: run(dn, entry, v)[0], *arguments)
+        along, cts = directions(rng, arguments), directions(rng, results)
         expected = pairing(cts, differences(by_numpy, values, along))
         assert pairing(along, pullback(cts)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
@@ -260,16 +260,16 @@ PLAIN_LAYOUTS = [name for name in LAYOUTS if "broadcast" not in name]
 
 @pytest.mark.parametrize("layout", PLAIN_LAYOUTS)
 def test_arrays_from_around_are_laid_out_as_they_are(layout: str) -> None:
-    """What is made of a NumPy array from around cannot be edited where NumPy has a view of it, and is read anew when it was edited."""
+    """A result from an outside NumPy array cannot be edited where NumPy has a view of it, and is read anew after an edit."""
     start = np.arange(1.0, 7.0).reshape(2, 3)
     c, theirs = laid(start, layout), laid(start, layout)
 
-    def made(np_: Any, c: np.ndarray) -> list[Any]:
+    def views(np_: Any, c: np.ndarray) -> list[Any]:
         a = np_.asarray(c)
         return [a, *(b for second in SECOND for b in second(np_, a))]
 
     def edited(x: Any) -> list[Any]:
-        arrays = made(dn, c)
+        arrays = views(dn, c)
         for k, (a, b) in enumerate(zip(arrays, expected, strict=True)):
             if np.shares_memory(b, theirs) and b.size:
                 with pytest.raises(ReadOnlyError, match=r"copy, diffsim.numpy.array\(a\)"):
@@ -279,13 +279,13 @@ def test_arrays_from_around_are_laid_out_as_they_are(layout: str) -> None:
         c[...] += 100.0
         return arrays
 
-    expected = made(np, theirs)
-    found, _ = ds.vjp(edited, 1.0)
+    expected = views(np, theirs)
+    results, _ = ds.vjp(edited, 1.0)
     for k, b in enumerate(expected):
         if is_array(b) and not np.shares_memory(b, theirs) and b.size:
             b[(0,) * b.ndim] += 2.0**k
     theirs[...] += 100.0
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(results, expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -352,7 +352,7 @@ def test_every_view_of_an_array_from_around_reads_it_and_refuses_edits(name: str
 
 
 def test_values_of_an_array_that_another_function_shares_are_views_of_it() -> None:
-    """Functions without rules work on values; what they give shares memory in NumPy, so it is a view that cannot be assigned to."""
+    """Functions without rules work on values; their result shares memory in NumPy, so it is a view that cannot be assigned to."""
 
     def f(x: Any) -> Any:
         a = dn.zeros(4) + 1.0
@@ -370,7 +370,7 @@ def test_values_of_an_array_that_another_function_shares_are_views_of_it() -> No
     assert ds.grad(f)(1.0) == 8.0 + 12.0 + 2.0
 
 
-def test_what_was_read_before_an_edit_of_an_array_from_around_keeps_its_derivative() -> None:
+def test_values_read_before_an_edit_of_an_outside_array_keep_their_derivative() -> None:
     c = np.array([1.0, 2.0, 3.0])
 
     def f(x: Any) -> Any:
@@ -382,7 +382,7 @@ def test_what_was_read_before_an_edit_of_an_array_from_around_keeps_its_derivati
     assert ds.grad(f)(1.0) == 6.0 + 1500.0
 
 
-def test_in_a_body_that_is_run_again_an_edit_of_what_it_read_raises() -> None:
+def test_in_a_body_that_is_run_again_an_edit_of_an_array_that_it_read_raises() -> None:
     c = np.array([1.0, 2.0, 3.0])
     outer: list[Any] = []
 

@@ -25,7 +25,7 @@ TYPES = ("f2", "f4", "f8", "c8", "c16", "i2", "i8", "u1", "?")
 SHAPES = ((3, 4), (0, 3), (2, 0), (3,), (), (1, 2, 2))
 
 
-def made(shape: tuple[int, ...], dtype: str, special: bool, rng: np.random.Generator) -> np.ndarray:
+def values_of(shape: tuple[int, ...], dtype: str, special: bool, rng: np.random.Generator) -> np.ndarray:
     x = np.asarray(rng.integers(0, 5, shape) / (2.0 if dtype[0] in "fc" else 1.0))
     if special and dtype[0] in "fc" and x.size:
         x.flat[0], x.flat[-1] = np.nan, np.inf
@@ -43,7 +43,7 @@ def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def inside(function: Callable[..., Any]) -> Callable[..., Any]:
     """The value that a function has in a differentiated function."""
-    return lambda *args, **kwargs: ds.vjp(lambda *given: function(*given, **kwargs), *args)[0]
+    return lambda *args, **kwargs: ds.vjp(lambda *args_: function(*args_, **kwargs), *args)[0]
 
 
 def require_same(found: Any, wanted: Any) -> None:
@@ -70,7 +70,7 @@ def cases(name: str) -> Iterator[tuple[Any, dict[str, Any]]]:
             if keepdims and name in (*ALONG, "ptp" if len(shape) > 2 else "", "argmax", "argmin"):
                 continue
             options = {"kind": "stable"} if name == "argsort" else {"keepdims": True} if keepdims else {}
-            yield made(shape, dtype, special, rng), {"axis": axis} | options
+            yield values_of(shape, dtype, special, rng), {"axis": axis} | options
 
 
 @pytest.mark.parametrize("name", [*REDUCTIONS, *ALONG])
@@ -80,9 +80,9 @@ def test_along_axes(name: str) -> None:
             continue  # NumPy fails to reshape
         if name == "diff" and (options["axis"] is None or isinstance(options["axis"], tuple)):
             continue
-        wanted, found = outcome(getattr(np, name), x, **options), outcome(inside(getattr(dn, name)), x, **options)
+        wanted, result = outcome(getattr(np, name), x, **options), outcome(inside(getattr(dn, name)), x, **options)
         try:
-            require_same(found, wanted)
+            require_same(result, wanted)
         except Exception as error:
             raise AssertionError(f"{name} of {x!r} with {options}") from error
 
@@ -158,8 +158,8 @@ def test_single_calls(number: int) -> None:
 def test_a_padded_number_is_an_array_of_its_own() -> None:
     def edited(x: Any) -> Any:
         y = dn.asarray(x)
-        made = dn.pad(y, 0)
-        made[...] = 7.0
+        padded = dn.pad(y, 0)
+        padded[...] = 7.0
         return y + 0.0
 
     assert ds.vjp(edited, np.array(2.0))[0] == 2.0

@@ -19,7 +19,7 @@ COVERED = {entry.covers for entry in ENTRIES}
 PASSED_ON = {name for name in dn.__all__ if isinstance(getattr(dn, name), type) or not callable(getattr(dn, name))}
 PASSED_ON |= {"errstate", "printoptions", "set_printoptions", "ndarray", "ufunc"}
 LINALG_TYPES = {"LinAlgError", "EighResult", "LstsqResult", "QRResult", "SVDResult", "SlogdetResult"}
-# Conversions to Python's own types and what copying, pickling and printing need: see the tests of arrays.
+# Conversions to Python's own types and methods for copying, pickling and printing: see the tests of arrays.
 NOT_OPERATIONS = {
     "array", "array_function", "array_namespace", "array_ufunc", "bool", "ceil", "class", "complex", "copy", "deepcopy", "delattr",
     "dir", "dlpack", "dlpack_device", "doc", "float", "floor", "format", "getattribute", "getstate", "hash", "index", "init",
@@ -62,7 +62,7 @@ def functions() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("ours", "theirs"), list(functions()))
 def test_parameters_have_the_names_and_places_of_numpy(ours: Any, theirs: Any) -> None:
-    """What is given by position means the same, and every keyword exists there (but for those of the array API)."""
+    """Positional arguments mean the same, and every keyword exists there (but for those of the array API)."""
     try:
         model = list(inspect.signature(theirs).parameters.values())
     except ValueError:

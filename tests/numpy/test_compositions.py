@@ -23,8 +23,8 @@ from .compositions import Composition, compositions, judged
 def outcome(made: Callable[[], Any]) -> float | None:
     """A derivative; None if it is refused, infinite or NaN."""
     with contextlib.suppress(DerivativeError):
-        found = float(made())
-        return found if np.isfinite(found) else None
+        value = float(made())
+        return value if np.isfinite(value) else None
     with pytest.raises(DerivativeError, match=r"is not defined.*expected arguments at which it is"):
         made()
     return None
@@ -35,7 +35,7 @@ def judge(c: Composition, count: dict[str, int]) -> list[str]:
     if not np.isfinite(f(c.at)):
         count["no value"] += 1
         return []
-    given = {
+    calls = {
         "grad": lambda: ds.grad(f)(c.at) @ v,
         "jvp": lambda: ds.jvp(f, (c.at,), (v,))[1],
         "hvp": lambda: ds.hvp(f, c.at, v) @ v,
@@ -43,7 +43,7 @@ def judge(c: Composition, count: dict[str, int]) -> list[str]:
         "reverse over reverse": lambda: ds.vjp(ds.grad(f), c.at)[1](v)[0] @ v,
         "forward over forward": lambda: ds.jvp(lambda x: ds.jvp(f, (x,), (v,))[1], (c.at,), (v,))[1],
     }
-    return judged(c, f, {name: outcome(made) for name, made in given.items()}, count)
+    return judged(c, f, {name: outcome(call) for name, call in calls.items()}, count)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

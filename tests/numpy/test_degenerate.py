@@ -82,13 +82,13 @@ def test_second_derivatives_of_unlike_eigenvalues(name: str) -> None:
     np.testing.assert_allclose(ds.vjp(ds.grad(f), a)[1](x)[0], expected, rtol=EXACT, atol=EXACT)
 
 
-def test_what_equal_eigenvalues_vectors_span_has_a_derivative() -> None:
+def test_the_span_of_eigenvectors_of_equal_eigenvalues_has_a_derivative() -> None:
     """The projector on a pair of vectors, f = tr(m p): along x the sum of 2 x_ij m_ij / (w_i - w_j) over the pair and the rest."""
     a, m = EQUAL["two of three"], even(normal(7, 3, 3))
     w, v = np.linalg.eigh(a)
     inner = (v.T @ m @ v) * np.array([[0, 0, 1], [0, 0, 1], [1, 1, 0]]) / (w[0] - w[2])
-    found = ds.grad(lambda a: dn.sum(m * (lambda p: p @ p.T)(dn.linalg.eigh(a)[1][:, :2])))(a)
-    np.testing.assert_allclose(found, v @ inner @ v.T, rtol=1e-10, atol=1e-10)
+    gradient = ds.grad(lambda a: dn.sum(m * (lambda p: p @ p.T)(dn.linalg.eigh(a)[1][:, :2])))(a)
+    np.testing.assert_allclose(gradient, v @ inner @ v.T, rtol=1e-10, atol=1e-10)
 
 
 def test_vectors_of_equal_eigenvalues_are_refused() -> None:
@@ -103,9 +103,9 @@ def test_vectors_of_equal_eigenvalues_are_refused() -> None:
 
 def test_of_many_matrices_only_those_that_are_asked_for_count() -> None:
     a = np.stack([np.eye(3), turned([1.0, 2.0, 4.0])])
-    found = ds.grad(lambda a: dn.linalg.eigh(a)[1][1, 0, 2] ** 2)(a)
+    gradient = ds.grad(lambda a: dn.linalg.eigh(a)[1][1, 0, 2] ** 2)(a)
     alone = ds.grad(lambda a: dn.linalg.eigh(a)[1][0, 2] ** 2)(a[1])
-    np.testing.assert_allclose(found, [np.zeros((3, 3)), alone], rtol=EXACT, atol=EXACT)
+    np.testing.assert_allclose(gradient, [np.zeros((3, 3)), alone], rtol=EXACT, atol=EXACT)
 
 
 # singular matrices
@@ -183,5 +183,5 @@ def test_the_pseudo_inverse_of_a_matrix_whose_rank_rounding_hides_is_refused() -
 def test_logarithms_of_singular_determinants_behind_a_mask() -> None:
     a = np.stack([SINGULAR, turned([1.0, 2.0, 3.0, 4.0])])
     with np.errstate(divide="ignore"):
-        found = ds.grad(lambda a: dn.sum(dn.where(np.array([False, True]), dn.linalg.slogdet(a)[1], 0.0)))(a)
-    np.testing.assert_allclose(found, [np.zeros((4, 4)), np.linalg.inv(a[1]).T], rtol=EXACT, atol=EXACT)
+        gradient = ds.grad(lambda a: dn.sum(dn.where(np.array([False, True]), dn.linalg.slogdet(a)[1], 0.0)))(a)
+    np.testing.assert_allclose(gradient, [np.zeros((4, 4)), np.linalg.inv(a[1]).T], rtol=EXACT, atol=EXACT)

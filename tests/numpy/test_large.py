@@ -11,21 +11,21 @@ from diffsim import kernels
 from diffsim.numpy.running import LARGE
 
 ROUND_OFF = {"f4": 2e-3, "f8": 1e-11}
-"""Of a million factors near 1 or terms around 1, relative."""
+"""Rounding of a million factors near 1 or terms around 1, relative."""
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that were called."""
-    found: list[str] = []
-    compiled = kernels.scans.compiled.scan
+    operators: list[str] = []
+    scan = kernels.scans.large.scan
 
     def counted(op, *args):
-        found.append(op.value([x.dtype for x in args[0]]).single)
-        return compiled(op, *args)
+        operators.append(op.value([x.dtype for x in args[0]]).single)
+        return scan(op, *args)
 
-    monkeypatch.setattr(kernels.scans.compiled, "scan", counted)
-    return found
+    monkeypatch.setattr(kernels.scans.large, "scan", counted)
+    return operators
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
@@ -35,10 +35,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_large_arrays_are_those_of_numpy_but_for_round_off(name: str, shape, axis, dtype: str, calls: list[str]) -> None:
     x = np.random.default_rng(0).uniform(0.999, 1.001, shape).astype(dtype)
-    found, wanted = getattr(dnp, name)(x, axis), getattr(np, name)(x, axis)
+    result, wanted = getattr(dnp, name)(x, axis), getattr(np, name)(x, axis)
     assert calls == ["add" if name == "cumsum" else "mul"]
-    assert type(found) is np.ndarray and (found.shape, found.dtype) == (wanted.shape, wanted.dtype) and found.flags.writeable
-    assert np.allclose(found, wanted, rtol=ROUND_OFF[dtype], atol=0)
+    assert type(result) is np.ndarray and (result.shape, result.dtype) == (wanted.shape, wanted.dtype) and result.flags.writeable
+    assert np.allclose(result, wanted, rtol=ROUND_OFF[dtype], atol=0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a mask leaves out does not count, however singular: value and derivatives are those of the same program without it."""
+"""Entries that a mask leaves out do not count, however singular: value and derivatives are those of the same program without it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.numpy.ufunc import ufunc
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -2.0, 0.5 * np.pi, 1e300, -1e300, 800.0, 1e-310]
-"""Singular points of some function: zeros, poles, branch points, ends of domains, and what overflows."""
+"""Singular points of some function: zeros, poles, branch points, ends of domains, and overflows."""
 FUNCTIONS = [
     name
     for name, f in vars(dn).items()
@@ -25,7 +25,7 @@ DIRECTION = np.array([1.0, -2.0, 0.5])
 
 
 def chain(name: str, x: Any) -> Any:
-    """The function, and what may follow it: products and functions of infinite values."""
+    """The function, and operations that may follow it: products and functions of infinite values."""
     f = getattr(dn, name)
     y = f(x) if f.nin == 1 else f(x, 3 if name == "ldexp" else 0.7 * x)
     return y * x + dn.sin(y) + y * y
@@ -83,8 +83,8 @@ def test_masked_entries_do_not_count(name: str, mask: Any) -> None:
             (ds.vjp(ds.grad(whole), x)[1](v)[0], ds.hvp(part, points, DIRECTION)),
         ]
         np.testing.assert_allclose(ds.jvp(whole, (x,), (v,))[1], ds.jvp(part, (points,), (DIRECTION,))[1], rtol=1e-12)
-    for found, wanted in derivatives:
-        np.testing.assert_allclose(found, np.concatenate([wanted, np.zeros(len(SPECIAL))]), rtol=1e-12, atol=1e-14)
+    for gradient, wanted in derivatives:
+        np.testing.assert_allclose(gradient, np.concatenate([wanted, np.zeros(len(SPECIAL))]), rtol=1e-12, atol=1e-14)
 
 
 ROWS = np.array([True, False, True])
@@ -112,8 +112,8 @@ def test_masked_rows_of_products_do_not_count(product: Any, bad: float) -> None:
         return dn.sum(dn.exp(0.1 * product(dn.where(ROWS[:, None], a, 1.0), b))[ROWS])
 
     with np.errstate(all="ignore"):
-        found, wanted = ds.grad(whole, (0, 1))(a, b), ds.grad(part, (0, 1))(a, b)
-    for x, y in zip(found, wanted, strict=True):
+        gradients, wanted = ds.grad(whole, (0, 1))(a, b), ds.grad(part, (0, 1))(a, b)
+    for x, y in zip(gradients, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-15)
 
 
@@ -123,8 +123,8 @@ def test_entries_that_count_keep_their_infinity_and_nan() -> None:
         assert ds.grad(lambda x: dn.sum(dn.where(x >= 0, dn.sqrt(x), 0.0)))(np.array([0.0, -1.0])).tolist() == [np.inf, 0.0]
         assert np.isnan(ds.vjp(dn.exp, np.array([0.0, 1.0]))[1](np.array([np.nan, 1.0]))[0][0])
         a = np.array([[np.inf, 1.0], [np.nan, 2.0]])
-        found = ds.vjp(lambda x: dn.matmul(a, x), np.ones((2, 2)))[1](np.array([[2.0, 0.0], [0.0, 3.0]]))[0]
-    np.testing.assert_array_equal(found, [[np.inf, np.nan], [2.0, 6.0]])
+        x_bar = ds.vjp(lambda x: dn.matmul(a, x), np.ones((2, 2)))[1](np.array([[2.0, 0.0], [0.0, 3.0]]))[0]
+    np.testing.assert_array_equal(x_bar, [[np.inf, np.nan], [2.0, 6.0]])
 
 
 def test_an_infinite_cotangent_ends_where_another_entry_was_chosen() -> None:
@@ -135,19 +135,19 @@ def test_an_infinite_cotangent_ends_where_another_entry_was_chosen() -> None:
 
 def test_no_pullback_is_given_nan_that_a_mask_cuts_off() -> None:
     """Neither by `custom_vjp`, nor by a loop, nor with the state of floating-point errors that a sweep uses for itself."""
-    given = []
+    cotangents = []
 
     @ds.custom_vjp
     def twice(x: Any) -> Any:
         return 2.0 * x
 
     def backward(_: Any, ct: Any) -> Any:
-        given.append((ct.copy(), np.geterr()["over"]))
+        cotangents.append((ct.copy(), np.geterr()["over"]))
         return (2.0 * ct,)
 
     twice.defvjp(lambda x: (2.0 * x, None), backward)
     x = np.array([0.0, 1.0])
     with np.errstate(all="ignore", over="raise"):
-        found = ds.grad(lambda x: dn.sum(dn.where(x > 0, x * dn.log(twice(x)), 0.0)))(x)
-    np.testing.assert_allclose(found, [0.0, 1.0 + np.log(2.0)])
-    assert all(np.isfinite(ct).all() and over == "raise" for ct, over in given)
+        gradient = ds.grad(lambda x: dn.sum(dn.where(x > 0, x * dn.log(twice(x)), 0.0)))(x)
+    np.testing.assert_allclose(gradient, [0.0, 1.0 + np.log(2.0)])
+    assert all(np.isfinite(ct).all() and over == "raise" for ct, over in cotangents)

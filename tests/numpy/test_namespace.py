@@ -117,7 +117,7 @@ WRONG: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize("case", range(len(WRONG)))
-def test_errors_tell_what_is_wrong(case: int) -> None:
+def test_errors_name_the_mistake(case: int) -> None:
     call, kind, text = WRONG[case]
     with pytest.raises(kind, match=text):
         inside(call, np.arange(6.0).reshape(2, 3))

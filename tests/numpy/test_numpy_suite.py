@@ -1,4 +1,4 @@
-"""What the test data of NumPy's own functions showed: `scripts/fuzz/numpy_suite.py` runs all of it."""
+"""Defects that the test data of NumPy's own functions showed: `scripts/fuzz/numpy_suite.py` runs all of it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def inside(function: Callable[[Any], Any], x: Any = X) -> Any:
         return dn.sum(dn.abs(v))
 
     ds.grad(run)(x)
-    found = kept[0]
-    return [np.array(part) for part in found] if isinstance(found, tuple) else np.array(found)
+    result = kept[0]
+    return [np.array(part) for part in result] if isinstance(result, tuple) else np.array(result)
 
 
 def put(namespace: Any, x: Any, places: Any, values: Any, axis: Any) -> Any:
@@ -65,9 +65,9 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
 def test_values_and_gradients(name: str) -> None:
     function, x = CASES[name]
     wanted = function(np, x.copy())
-    found = inside(lambda v: function(dn, v), x)
-    assert found.shape == wanted.shape and found.dtype == wanted.dtype
-    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    result = inside(lambda v: function(dn, v), x)
+    assert result.shape == wanted.shape and result.dtype == wanted.dtype
+    np.testing.assert_allclose(result, wanted, rtol=1e-13)
     rng = np.random.default_rng(0)
     w, direction, h = rng.standard_normal(wanted.shape), rng.standard_normal(x.shape), 1e-6
     slope = np.sum(ds.grad(lambda v: dn.sum(w * function(dn, v)))(x) * direction)
@@ -105,12 +105,12 @@ VALUES: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", VALUES)
 def test_values(name: str) -> None:
     function = VALUES[name]
-    wanted, found = np.asarray(function(np, X)), inside(lambda v: function(dn, v))
-    assert found.shape == wanted.shape and found.dtype == wanted.dtype
+    wanted, result = np.asarray(function(np, X)), inside(lambda v: function(dn, v))
+    assert result.shape == wanted.shape and result.dtype == wanted.dtype
     if wanted.dtype.kind == "V":
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(result, wanted)
     else:
-        np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(result, wanted, rtol=1e-13, atol=1e-13)
 
 
 def test_direction_of_differentiated_infinity() -> None:
@@ -142,7 +142,7 @@ def test_a_product_without_axes_is_a_number() -> None:
     assert type(kept[0]) is np.int8 and kept[0] == 2
 
 
-def test_what_numpy_gives_in_another_type_is_refused_each_time() -> None:
+def test_a_result_of_numpy_in_another_type_is_refused_each_time() -> None:
     """The first call of a form is compared with NumPy's; those that follow must not slip through."""
     for _ in range(3):
         with pytest.raises(DerivativeError, match="and int64"):

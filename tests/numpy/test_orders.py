@@ -1,4 +1,4 @@
-"""Results lie in memory as NumPy's do, so that edits through views of them reach what they reach there."""
+"""Results lie in memory as NumPy's do, so that edits through views of them reach the same entries as there."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def compared(calls: Any) -> collections.Counter[str]:
     for name, form, keys in calls:
         for shape in SHAPES:
             for order, x in orders(shape):
-                found = both(name, form, keys, x)
-                count[name] += found is not None
-                if found is not None and found[0] != found[1]:
-                    wrong.append(f"{name}({form}, {keys}), shape {shape}, {order}: strides {found[1]}, in NumPy {found[0]}")
+                strides = both(name, form, keys, x)
+                count[name] += strides is not None
+                if strides is not None and strides[0] != strides[1]:
+                    wrong.append(f"{name}({form}, {keys}), shape {shape}, {order}: strides {strides[1]}, in NumPy {strides[0]}")
     assert not wrong, "\n".join(wrong)
     return count
 
@@ -65,6 +65,6 @@ def test_an_edit_through_a_flat_view_of_a_result_reaches_it(name: str, form: str
 
     theirs, ours = functions(name)
     for _, x in orders((2, 3, 4)):
-        found = ds.vjp(lambda x: edited(dn, ours, x), x)[0]
-        np.testing.assert_allclose(found, edited(np, theirs, np.array(x, order="K", copy=None)), rtol=1e-12)
-        assert places(found) is not None
+        after = ds.vjp(lambda x: edited(dn, ours, x), x)[0]
+        np.testing.assert_allclose(after, edited(np, theirs, np.array(x, order="K", copy=None)), rtol=1e-12)
+        assert places(after) is not None

@@ -42,33 +42,33 @@ def forms(x: Any) -> tuple[Any, Any]:
 
 
 def check(ours: Callable[..., Any], theirs: Callable[..., Any], a: Any, b: Any) -> None:
-    """The type of the result, and of the gradients with respect to what is an array or number of NumPy's."""
+    """The type of the result, and of the gradients with respect to arrays and numbers of NumPy's."""
     try:
         with np.errstate(all="ignore"):
             expected = theirs(a, b)
     except TypeError:
         return  # NumPy does not do it either
-    given = [k for k, x in enumerate((a, b)) if isinstance(x, (np.ndarray, np.generic))]
+    floating = [k for k, x in enumerate((a, b)) if isinstance(x, (np.ndarray, np.generic))]
 
     def f(*chosen: Any) -> Any:
         full = [a, b]
-        for k, x in zip(given, chosen, strict=True):
+        for k, x in zip(floating, chosen, strict=True):
             full[k] = x
         return ours(*full)
 
     with np.errstate(all="ignore"):
-        value, pullback = ds.vjp(f, *(((a, b)[k]) for k in given))
+        value, pullback = ds.vjp(f, *(((a, b)[k]) for k in floating))
         assert forms(value) == forms(expected)
         np.testing.assert_array_equal(value, expected)
         if np.asarray(value).dtype.kind != "f":
             return
-        for k, bar in zip(given, pullback(np.ones_like(value)), strict=True):
+        for k, bar in zip(floating, pullback(np.ones_like(value)), strict=True):
             x = (a, b)[k]
             assert forms(bar) == forms(x) if x.dtype.kind == "f" else bar is None
-        floats = [k for k in given if (a, b)[k].dtype.kind == "f"]
+        floats = [k for k in floating if (a, b)[k].dtype.kind == "f"]
         if floats:
-            dots = tuple(np.ones_like((a, b)[k]) if k in floats else None for k in given)
-            assert forms(ds.jvp(f, tuple((a, b)[k] for k in given), dots)[1]) == forms(expected)
+            dots = tuple(np.ones_like((a, b)[k]) if k in floats else None for k in floating)
+            assert forms(ds.jvp(f, tuple((a, b)[k] for k in floating), dots)[1]) == forms(expected)
 
 
 @pytest.mark.parametrize("function", OPERATORS, ids=lambda f: f.__name__)
@@ -98,11 +98,11 @@ def test_in_place_keeps_the_type_of_the_array() -> None:
     x, y = np.ones(2, np.float32), np.array([2.0, 3.0])
 
     def f(a: Any, b: Any) -> Any:
-        made = dn.copy(a)
-        made += b
-        made[0] = b[1]
-        dn.add.at(made, [1, 1], b)
-        return made
+        copy = dn.copy(a)
+        copy += b
+        copy[0] = b[1]
+        dn.add.at(copy, [1, 1], b)
+        return copy
 
     value, pullback = ds.vjp(f, x, y)
     assert value.dtype == np.float32
@@ -131,7 +131,7 @@ def test_integers_inside_a_derivative(entry: Any) -> None:
         expected = entry.of_numpy(*values)
     except (TypeError, ValueError, ArithmeticError, RuntimeWarning, np.linalg.LinAlgError):
         pytest.skip("NumPy does not do it with these integers")
-    found, _ = ds.vjp(lambda *x: entry.function(dn, *x), *values)
-    assert [forms(p) for p in leaves(found)] == [forms(m) for m in leaves(expected)]
-    for p, m in zip(leaves(found), leaves(expected), strict=True):
+    results, _ = ds.vjp(lambda *x: entry.function(dn, *x), *values)
+    assert [forms(p) for p in leaves(results)] == [forms(m) for m in leaves(expected)]
+    for p, m in zip(leaves(results), leaves(expected), strict=True):
         np.testing.assert_allclose(p, m, rtol=1e-12, atol=1e-12)

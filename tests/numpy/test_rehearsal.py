@@ -1,4 +1,4 @@
-"""What NumPy is asked about a call leaves no trace: no array is written to, and neither time nor memory grows with the arrays."""
+"""Questions to NumPy about a call leave no trace: no array is written to, and neither time nor memory grows with the arrays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _first_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("size", [3, LARGE])
 @pytest.mark.parametrize("name", OURS)
-def test_what_the_record_refers_to_is_kept(name: str, size: int) -> None:
+def test_arrays_that_the_record_refers_to_are_kept(name: str, size: int) -> None:
     x = np.linspace(0.3, 1.1, size)
 
     def f(x: Any) -> Any:
@@ -58,7 +58,7 @@ def test_what_the_record_refers_to_is_kept(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("size", [3, LARGE])
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_has_not_been_done(name: str, size: int) -> None:
+def test_a_refused_edit_changes_nothing(name: str, size: int) -> None:
     around = np.full(size, 0.5)
     with pytest.raises(DerivativeError):
         ds.grad(lambda x: dn.sum(REFUSED[name](x, around)))(np.linspace(0.3, 1.1, size))
@@ -103,7 +103,7 @@ def test_long_lists_are_one_form() -> None:
     assert len(rehearsal._known) < 20
 
 
-def test_what_holds_memory_is_not_remembered() -> None:
+def test_arguments_that_hold_memory_are_not_remembered() -> None:
     class Key:
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
             return np.ones(3)

@@ -42,8 +42,8 @@ def exact(q: np.ndarray, w: np.ndarray, c: np.ndarray) -> np.ndarray:
     gaps[1:] = 1 / (w[0] - w[1:])
     bar = 2 * c * q[..., :, 0]
     along = np.einsum("bij,bi->bj", q, bar) * gaps
-    found = np.einsum("bij,bj,bk->bik", q, along, q[..., :, 0])
-    return (found + np.swapaxes(found, -1, -2)) / 2
+    product = np.einsum("bij,bj,bk->bik", q, along, q[..., :, 0])
+    return (product + np.swapaxes(product, -1, -2)) / 2
 
 
 def of_first_vector(a: Any, c: np.ndarray) -> Any:
@@ -59,7 +59,7 @@ def test_vectors_of_close_eigenvalues_are_right_or_refused(n: int, dtype: np.dty
         for units in (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 3000):
             a, q, w = close_pair(seed, n, units, dtype)
             try:
-                found = ds.grad(of_first_vector)(a, c)
+                gradient = ds.grad(of_first_vector)(a, c)
             except DerivativeError:
                 with pytest.raises(DerivativeError, match=r"eigenvalues 0 and 1 .* are equal within rounding"):
                     ds.grad(of_first_vector)(a, c)
@@ -68,7 +68,7 @@ def test_vectors_of_close_eigenvalues_are_right_or_refused(n: int, dtype: np.dty
             else:
                 assert units >= (rounding.EQUAL - BACKWARD) * np.sqrt(n)
                 wanted = exact(q, w, c)
-                assert np.abs(found - wanted).max() <= BACKWARD * np.sqrt(n) / units * np.abs(wanted).max()
+                assert np.abs(gradient - wanted).max() <= BACKWARD * np.sqrt(n) / units * np.abs(wanted).max()
                 met["right"] += 1
     assert min(met.values()) > 12
 
@@ -83,7 +83,7 @@ def test_forward_mode_gives_nan_for_vectors_of_eigenvalues_that_are_equal_but_fo
 
 @pytest.mark.parametrize("matrix", ["unit", "diagonal", "turned"])
 def test_no_entry_of_an_undetermined_vector_has_a_derivative_by_chance(matrix: str) -> None:
-    """Of a unit matrix a library gives unit vectors, at which the derivative of an entry along a turn is 0."""
+    """For a unit matrix a library gives unit vectors, at which the derivative of an entry along a turn is 0."""
     n = 4
     a = {"unit": np.eye(n), "diagonal": np.diag([2.0, 2.0, 2.0, 5.0]), "turned": close_pair(1, n, 0, float)[0][0]}[matrix]
     equal = 2 if matrix == "turned" else n if matrix == "unit" else 3
@@ -113,8 +113,8 @@ def test_values_and_spans_of_equal_eigenvalues_have_derivatives(dtype: np.dtype[
         z = rng.standard_normal((3, 3)) + 1j * rng.standard_normal((3, 3))
         h = z + np.conj(z.T)
         a = np.block([[h.real, -h.imag], [h.imag, h.real]]).astype(dtype)
-        found = ds.grad(lambda a: dn.sum(dn.linalg.eigvalsh(a) ** 2))(a)
-        assert np.abs(found - 2 * a).max() < tolerance * np.abs(a).max()
+        gradient = ds.grad(lambda a: dn.sum(dn.linalg.eigvalsh(a) ** 2))(a)
+        assert np.abs(gradient - 2 * a).max() < tolerance * np.abs(a).max()
         m = rng.standard_normal((6, 6)).astype(dtype)
         m += m.T
 
@@ -194,14 +194,14 @@ def test_almost_singular_matrices_are_right_or_refused(name: str, dtype: np.dtyp
             n = int(np.random.default_rng(seed).integers(3, 9))
             a = with_condition(seed, n, units, dtype)
             try:
-                found = ds.grad(f)(a)
+                gradient = ds.grad(f)(a)
             except SingularError:
                 assert units < 1000
                 met["refused"] += 1
             else:
                 assert units > 5
                 wanted = ds.grad(f)(a.astype(float)) if dtype == "f4" else by_fractions(name, a)
-                assert np.abs(found - wanted).max() <= 50 * n / units * np.abs(wanted).max()
+                assert np.abs(gradient - wanted).max() <= 50 * n / units * np.abs(wanted).max()
                 met["right"] += 1
     assert min(met.values()) > 12
 
@@ -241,8 +241,8 @@ def test_units_do_not_make_a_matrix_singular(name: str) -> None:
 def test_of_many_matrices_only_those_that_are_asked_for_must_be_regular() -> None:
     a = np.stack([of_rank(3, 4, 4, 3, float), np.eye(4) * 2])
     for f in (lambda a: dn.sum(dn.linalg.inv(a)[1]), lambda a: dn.sum(dn.linalg.solve(a, np.ones((4, 1)))[1])):
-        found = ds.grad(f)(a)
-        assert not found[0].any() and np.abs(found[1]).max() > 0
+        gradient = ds.grad(f)(a)
+        assert not gradient[0].any() and np.abs(gradient[1]).max() > 0
     with pytest.raises(SingularError, match=r"a derivative of inv of a matrix that is singular within rounding \(shape \(2, 4, 4\)"):
         ds.grad(lambda a: dn.sum(dn.linalg.inv(a)))(a)
 
@@ -271,7 +271,7 @@ def test_a_pseudo_inverse_of_condition_1e9_has_digits() -> None:
     u, v = rotations(7, 6, 3), rotations(8, 3, 3)
     s = np.array([1.0, 0.5, 1e-9])
     a, x = (u * s) @ v.T, 1e-9 * np.random.default_rng(9).standard_normal((6, 3))
-    found = ds.jvp(dn.linalg.pinv, (a,), (x,))[1]
+    tangent = ds.jvp(dn.linalg.pinv, (a,), (x,))[1]
     p = (v / s) @ u.T
     wanted = -p @ x @ p + p @ p.T @ x.T @ (np.eye(6) - u @ u.T)
-    assert np.abs(found - wanted).max() < 1e-5 * np.abs(wanted).max()
+    assert np.abs(tangent - wanted).max() < 1e-5 * np.abs(wanted).max()

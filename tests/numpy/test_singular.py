@@ -110,7 +110,7 @@ def test_forward_mode_behind_a_mask_agrees_with_reverse_mode(name: str) -> None:
 
 @pytest.mark.parametrize("function", ["sqrt", "log", "reciprocal", "cbrt", "log2", "log10", "arcsin", "arccosh", "arctanh", "log1p"])
 def test_masked_by_where_the_other_branch_does_not_count(function: str) -> None:
-    """The branch that is not taken has an infinite derivative; its cotangent is zero, and so is what it gives."""
+    """The branch that is not taken has an infinite derivative; its cotangent is zero, and so is its contribution."""
     bad = {"arcsin": 1.0, "arctanh": 1.0, "arccosh": 1.0, "log1p": -1.0}.get(function, 0.0)
 
     def f(x: Any) -> Any:

@@ -28,7 +28,7 @@ def normal(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def made(seed: int, shape: tuple[int, int], s: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def matrix_of(seed: int, shape: tuple[int, int], s: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A matrix of these singular values, with its left and right vectors as columns."""
     u, v = (rotations(seed + k, n, len(s)) for k, n in enumerate(shape))
     return (u * s) @ v.T, u, v
@@ -39,7 +39,7 @@ def made(seed: int, shape: tuple[int, int], s: Any) -> tuple[np.ndarray, np.ndar
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_function_that_does_not_change_with_signs_has_the_derivative_of_one_without_vectors(shape: tuple[int, ...]) -> None:
-    """Of a polar factor by an inverse root, and of projectors by eigenvectors of a aᵀ."""
+    """Derivatives of a polar factor by an inverse root, and of projectors by eigenvectors of a aᵀ."""
     a, x, k = normal(1, *shape), normal(2, *shape), min(shape[-2:])
     weights = normal(3, *shape)
     left = normal(4, shape[-2], shape[-2])
@@ -97,7 +97,7 @@ VALUES: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], np.ndarray]
 @pytest.mark.parametrize("s", [(1, 1, 1), (0, 0, 0), (2, 1, 1), (2, 1, 0), (1, 0, 0), (2, 2, 0)], ids=str)
 @pytest.mark.parametrize("shape", [(3, 3), (5, 3), (3, 4)], ids=str)
 def test_functions_of_equal_and_zero_singular_values(shape: tuple[int, int], s: tuple[float, ...], name: str) -> None:
-    (f, gradient), (a, _, _) = VALUES[name], made(10, shape, np.array(s, float))
+    (f, gradient), (a, _, _) = VALUES[name], matrix_of(10, shape, np.array(s, float))
     x = normal(11, *shape)
     for of in (lambda a: f(dn.linalg.svd(a, compute_uv=False)), lambda a: f(dn.linalg.svd(a, full_matrices=False)[1])):
         np.testing.assert_allclose(ds.grad(of)(a), gradient(a), rtol=EXACT, atol=EXACT)
@@ -115,9 +115,9 @@ def test_a_nuclear_norm_at_a_matrix_of_lower_rank_has_a_subgradient_that_no_roun
     for seed in SEEDS:
         a = of_rank(seed, *shape, 2, dtype)
         u, _, vh = np.linalg.svd(a.astype(float), full_matrices=False)
-        found = ds.grad(lambda a: dn.linalg.norm(a, "nuc"))(a)
-        assert found.dtype == dtype
-        np.testing.assert_allclose(found, u[:, :2] @ vh[:2], atol=1000 * rounding.unit(dtype))
+        gradient = ds.grad(lambda a: dn.linalg.norm(a, "nuc"))(a)
+        assert gradient.dtype == dtype
+        np.testing.assert_allclose(gradient, u[:, :2] @ vh[:2], atol=1000 * rounding.unit(dtype))
         assert not ds.grad(lambda a: dn.linalg.norm(a, -2))(a).any()
 
 
@@ -160,10 +160,10 @@ def test_vectors_of_close_or_small_singular_values_are_right_or_refused(kind: st
         for units in UNITS:
             small = [1 + 3 * units * unit, 1.0] if kind == "equal" else [1.0, 3 * units * unit]
             s = np.concatenate([np.linspace(3.0, 2.0, n - 2), small])
-            a, u, v = made(seed, shape, s)
+            a, u, v = matrix_of(seed, shape, s)
             a = a.astype(dtype)
             try:
-                found = ds.grad(of_last_vector)(a, c)
+                gradient = ds.grad(of_last_vector)(a, c)
             except DerivativeError:
                 with pytest.raises(DerivativeError, match=r"equal within rounding" if kind == "equal" else "0 within rounding"):
                     ds.grad(of_last_vector)(a, c)
@@ -173,14 +173,14 @@ def test_vectors_of_close_or_small_singular_values_are_right_or_refused(kind: st
                 assert units >= bound - slack
                 wanted = first_derivative(u, v, s, c)
                 steepest = np.linalg.norm(c * u[:, -1]) / (s[-2] - s[-1])  # in a direction that happens to matter little, it is less
-                assert np.abs(found - wanted).max() <= 4 * slack / units * max(np.abs(wanted).max(), 0.3 * steepest)
+                assert np.abs(gradient - wanted).max() <= 4 * slack / units * max(np.abs(wanted).max(), 0.3 * steepest)
                 met["right"] += 1
     assert min(met.values()) > 12
 
 
 def test_vectors_without_a_derivative_are_refused_by_name_and_nan_in_forward_mode() -> None:
-    equal, _, _ = made(12, (5, 3), np.array([2.0, 1.0, 1.0]))
-    low, _, _ = made(13, (5, 3), np.array([2.0, 1.0, 0.0]))
+    equal, _, _ = matrix_of(12, (5, 3), np.array([2.0, 1.0, 1.0]))
+    low, _, _ = matrix_of(13, (5, 3), np.array([2.0, 1.0, 0.0]))
     x = normal(14, 5, 3)
     for a, lost, text in ((equal, [1, 2], "singular values 1 and 2 .* equal within rounding"), (low, [2], "vectors of index 2")):
         for k in range(3):
@@ -197,8 +197,8 @@ def test_vectors_without_a_derivative_are_refused_by_name_and_nan_in_forward_mod
             ds.grad(lambda a: dn.linalg.svd(a)[0][2, 2] ** 2 + dn.linalg.svd(a)[0][0, 1])(a)
 
 
-def test_what_vectors_of_equal_singular_values_span_has_a_derivative() -> None:
-    a, _, _ = made(15, (5, 4), np.array([3.0, 3.0, 1.0, 1.0]))
+def test_the_span_of_vectors_of_equal_singular_values_has_a_derivative() -> None:
+    a, _, _ = matrix_of(15, (5, 4), np.array([3.0, 3.0, 1.0, 1.0]))
     m, polar = normal(16, 5, 5), normal(17, 5, 4)
 
     def f(a: Any) -> Any:
@@ -214,9 +214,9 @@ def test_of_many_matrices_only_those_that_are_asked_for_count() -> None:
     good = normal(19, 4, 3)
     a = np.stack([np.eye(4, 3), np.zeros((4, 3)), good])
     for f in (lambda a: dn.sum(dn.linalg.svd(a, False)[0][-1] ** 3), lambda a: dn.sum(dn.linalg.qr(a)[0][-1] ** 3)):
-        found = ds.grad(f)(a)
-        assert not found[:2].any()
-        np.testing.assert_allclose(found[2], ds.grad(lambda a, f=f: f(a[None]))(good), rtol=EXACT)
+        gradient = ds.grad(f)(a)
+        assert not gradient[:2].any()
+        np.testing.assert_allclose(gradient[2], ds.grad(lambda a, f=f: f(a[None]))(good), rtol=EXACT)
 
 
 # Q R
@@ -225,7 +225,7 @@ def test_of_many_matrices_only_those_that_are_asked_for_count() -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("n", [3, 5, 8, 24])
 def test_factors_of_columns_that_nearly_depend_on_one_another_are_right_or_refused(n: int, dtype: Any) -> None:
-    """Of q_n, which is the normal on the other columns, the gradient is -q_n bar^T R^-T and more."""
+    """The gradient of q_n, which is the normal on the other columns, is -q_n bar^T R^-T and more."""
     met = {"refused": 0, "right": 0}
     for seed in SEEDS:
         c = normal(200 + seed, n)
@@ -237,7 +237,7 @@ def test_factors_of_columns_that_nearly_depend_on_one_another_are_right_or_refus
             a = (q @ r).astype(dtype)
             f = lambda a: dn.sum(c.astype(a.dtype) * dn.linalg.qr(a)[0][:-1, -1] ** 2)  # noqa: B023, E731
             try:
-                found = ds.grad(f)(a)
+                gradient = ds.grad(f)(a)
             except SingularError:
                 with pytest.raises(SingularError, match=r"a derivative of qr of a matrix whose first .* columns have rank"):
                     ds.jvp(f, (a,), (a,))
@@ -248,7 +248,7 @@ def test_factors_of_columns_that_nearly_depend_on_one_another_are_right_or_refus
                 bar = np.append(2 * c * q[:-1, -1], 0.0)
                 bar -= q @ (q.T @ bar)
                 outside = np.outer(bar, np.linalg.inv(r)[:, -1])  # the part that is divided by the last pivot
-                assert np.abs(found - outside).max() <= (200 * n / units) * np.abs(outside).max() + 50 * np.abs(c).max()
+                assert np.abs(gradient - outside).max() <= (200 * n / units) * np.abs(outside).max() + 50 * np.abs(c).max()
                 met["right"] += 1
     assert min(met.values()) > 12
 

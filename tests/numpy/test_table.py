@@ -16,7 +16,7 @@ from .measures import differences, directions, is_floating, leaves, like, pairin
 from .table import ENTRIES
 
 ROUNDING = 1e-12
-"""What is computed in another order than NumPy's, or by two modes, differs by a few roundings."""
+"""A result computed in another order than NumPy's, or by two modes, differs by a few roundings."""
 SECOND = 3e-8
 """Differences of first derivatives, which have larger derivatives themselves."""
 SINGLE = 2e-4
@@ -50,9 +50,9 @@ def assert_paired(found: float, expected: float, scale: float, tolerance: float)
 
 @every_entry
 def test_outside_of_a_derivative_it_is_numpy(entry: Entry) -> None:
-    found, expected = entry.function(dn, *entry.values()), entry.of_numpy(*entry.values())
-    assert [type(v) for v in leaves(found)] == [type(v) for v in leaves(expected)]
-    assert_same(found, expected)
+    result, expected = entry.function(dn, *entry.values()), entry.of_numpy(*entry.values())
+    assert [type(v) for v in leaves(result)] == [type(v) for v in leaves(expected)]
+    assert_same(result, expected)
 
 
 @every_entry
@@ -78,11 +78,11 @@ def test_vjp_against_differences(entry: Entry) -> None:
     value, pullback = ds.vjp(of_ours(entry), *values)
     for _ in range(2):
         bars, dots = directions(rng, value), directions(rng, values)
-        found = pullback(bars)
-        assert forms(found) == forms(values)
+        gradients = pullback(bars)
+        assert forms(gradients) == forms(values)
         change = differences(entry.of_numpy, values, dots)
-        scale = max(size(found, dots), size(bars, change))
-        assert_paired(pairing(found, dots), pairing(bars, change), scale, entry.tolerance)
+        scale = max(size(gradients, dots), size(bars, change))
+        assert_paired(pairing(gradients, dots), pairing(bars, change), scale, entry.tolerance)
 
 
 @smooth
@@ -93,11 +93,11 @@ def test_jvp_against_vjp(entry: Entry) -> None:
     bars, dots = directions(rng, value), directions(rng, values)
     same, change = ds.jvp(of_ours(entry), values, dots)
     assert_same(same, value)
-    found = pullback(bars)
+    gradients = pullback(bars)
     for v, d in zip(leaves(value), leaves(change), strict=True):
         assert d is None or (np.shape(d) == np.shape(v) and d.dtype == v.dtype)
-    scale = max(size(found, dots), size(bars, change))
-    assert_paired(pairing(found, dots), pairing(bars, change), scale, 1e-5 if "f32" in entry.name else ROUNDING)
+    scale = max(size(gradients, dots), size(bars, change))
+    assert_paired(pairing(gradients, dots), pairing(bars, change), scale, 1e-5 if "f32" in entry.name else ROUNDING)
 
 
 @twice
@@ -128,12 +128,12 @@ def test_single_precision(entry: Entry) -> None:
     value, pullback = ds.vjp(of_ours(entry), *values)
     assert [np.asarray(v).dtype for v in leaves(value)] == [np.asarray(v).dtype for v in leaves(entry.of_numpy(*values))]
     bars = directions(rng, value)
-    found = pullback(bars)
-    assert all(bar.dtype == np.float32 for bar in found)
+    gradients = pullback(bars)
+    assert all(bar.dtype == np.float32 for bar in gradients)
     doubles = tuple(np.asarray(v, float)[()] for v in values)
     exact_value, exact = ds.vjp(of_ours(entry), *doubles)
     bars = [None if b is None else b.astype(np.asarray(v).dtype) for b, v in zip(leaves(bars), leaves(exact_value), strict=True)]
-    for bar, model in zip(found, exact(like(exact_value, bars)), strict=True):
+    for bar, model in zip(gradients, exact(like(exact_value, bars)), strict=True):
         np.testing.assert_allclose(bar, model, rtol=SINGLE, atol=SINGLE * (1.0 + np.max(np.abs(model), initial=0.0)))
 
 
@@ -149,7 +149,7 @@ def test_numpy_own_function_leads_to_ours(entry: Entry) -> None:
 
 
 @every_entry
-def test_what_does_not_matter_has_exactly_no_derivative(entry: Entry) -> None:
+def test_arguments_without_effect_have_exactly_no_derivative(entry: Entry) -> None:
     """A number that can be moved without a change of any result has the cotangent 0, not a rounding."""
     rng = np.random.default_rng(6)
     values = entry.values()

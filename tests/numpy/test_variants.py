@@ -37,7 +37,7 @@ KNOWN: dict[str, set[str]] = {
     # Which of the entries below the place comes first is open.
     "partition": {"a = inf: value"},
 }
-"""What differs, and is known to: argument = value: how."""
+"""Known differences: argument = value: how."""
 
 
 def test_every_function_is_exchanged() -> None:
@@ -49,21 +49,21 @@ def test_every_function_is_exchanged() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("call", sampled(CALLS, ids=lambda call: call.name))
 def test_variants(call: Call) -> None:
-    found = {(f"{what}: {kind}", text) for what, kind, text in departures(call) if kind != "refused"}
-    assert {what for what, _ in found} <= KNOWN.get(call.name, set()), found
+    seen = {(f"{what}: {kind}", text) for what, kind, text in departures(call) if kind != "refused"}
+    assert {what for what, _ in seen} <= KNOWN.get(call.name, set()), seen
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_known_departures_are_there() -> None:
     for call in CALLS:
         if call.name in KNOWN:
-            found = {f"{what}: {kind}" for what, kind, _ in departures(call) if kind != "refused"}
-            assert KNOWN[call.name] <= found, call.name
+            seen = {f"{what}: {kind}" for what, kind, _ in departures(call) if kind != "refused"}
+            assert KNOWN[call.name] <= seen, call.name
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_not_supported_is_said() -> None:
-    """A refusal that NumPy does not share names what it refuses, and what to do."""
+def test_unsupported_arguments_are_named() -> None:
+    """A refusal that NumPy does not share names the refused argument, and a remedy."""
     for call in CALLS[:: len(CALLS) // 40]:
         for what, kind, text in departures(call):
             assert kind != "refused" or "; " in text or "expected" in text, (call.name, what, text)

@@ -51,14 +51,14 @@ class Recorder:
         self._name, self._calls, self._module, self._prefix = name, calls, module, prefix
 
     def __getattr__(self, name: str) -> Any:
-        found, full = getattr(self._module, name, None), self._prefix + name
-        if found is None:  # one of the names that NumPy lacks
-            found = getattr(dn, name)
+        member, full = getattr(self._module, name, None), self._prefix + name
+        if member is None:  # one of the names that NumPy lacks
+            member = getattr(dn, name)
         if self._name.startswith(f"{full}."):
-            return Recorder(self._name, self._calls, found, f"{full}.")
-        if full != self._name and not (isinstance(found, np.ufunc) and not self._prefix and name == self._name.split(".")[0]):
-            return found
-        return _Noted(full, found, self._calls)
+            return Recorder(self._name, self._calls, member, f"{full}.")
+        if full != self._name and not (isinstance(member, np.ufunc) and not self._prefix and name == self._name.split(".")[0]):
+            return member
+        return _Noted(full, member, self._calls)
 
 
 class _Noted:
@@ -77,14 +77,14 @@ class _Noted:
 
 def calls_of(entries: list[Entry]) -> list[Call]:
     """The calls that entries make of the functions that they cover."""
-    found: list[Call] = []
+    calls: list[Call] = []
     for entry in entries:
         if entry.covers.split(".")[0] in ("operator", "method"):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            entry.function(Recorder(entry.covers, found), *entry.values())
-    return found
+            entry.function(Recorder(entry.covers, calls), *entry.values())
+    return calls
 
 
 class Odd:
@@ -161,7 +161,7 @@ KNOWN: dict[str, tuple[Any, ...]] = {
 
 
 def arrays_like(x: Any) -> Iterator[tuple[str, Any]]:
-    """What an array is exchanged for."""
+    """Replacements of an array."""
     a = np.asarray(x)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -224,7 +224,7 @@ def _is_array(x: Any) -> bool:
 
 
 def variants(call: Call) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
-    """What is exchanged, and the arguments: each one given in turn, then each keyword that is not."""
+    """The exchange, and the arguments: each one given in turn, then each keyword that is not."""
     yield "as it is", call.args, call.kwargs
     names = _parameters(call.name)
     for place, value in enumerate(call.args):
@@ -254,10 +254,10 @@ def _parameters(name: str) -> list[str]:
     if isinstance(target, np.ufunc):
         return [f"x{k + 1}" for k in range(target.nin)] + ["out", "where", "dtype", "casting", "order", "subok"]
     try:
-        found = inspect.signature(target).parameters.values()
+        parameters = inspect.signature(target).parameters.values()
     except ValueError:
         return []
-    return [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and not p.name.startswith("_")]
+    return [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and not p.name.startswith("_")]
 
 
 # outcomes
@@ -270,7 +270,7 @@ class _Reference:
         return getattr(np, name)
 
     def cummax(self, a: Any, axis: Any = None) -> Any:
-        np.cumsum(a, axis)  # refuses what is wrong
+        np.cumsum(a, axis)  # refuses wrong arguments
         return np.maximum.accumulate(np.ravel(a) if axis is None else np.atleast_1d(a), 0 if axis is None else axis)
 
     def cummin(self, a: Any, axis: Any = None) -> Any:
@@ -280,7 +280,7 @@ class _Reference:
     def logsumexp(self, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         a = np.asarray(a)
         a = a.astype(float) if a.dtype.kind in "iub" else a
-        np.sum(np.log(np.exp(a)), axis, keepdims=keepdims)  # refuses what is wrong
+        np.sum(np.log(np.exp(a)), axis, keepdims=keepdims)  # refuses wrong arguments
         top = np.max(a.real, axis=axis, keepdims=True, initial=-np.inf)
         top = np.where(np.isfinite(top), top, 0.0).astype(a.real.dtype)
         return np.log(np.sum(np.exp(a - top), axis, keepdims=keepdims)) + (top if keepdims else np.sum(top, axis))
@@ -291,14 +291,14 @@ REFERENCE = _Reference()
 
 @dataclass
 class Outcome:
-    """What a call gave: values, or what it raised, and its arguments afterwards."""
+    """The outcome of a call: values, or its error, and its arguments afterwards."""
 
     values: Any = None
     error: BaseException | None = None
 
 
 READABLE = (TypeError, ValueError, IndexError, DiffsimError)
-"""What a wrong argument may raise, besides what NumPy raises."""
+"""Errors that a wrong argument may raise, besides those of NumPy."""
 
 
 def of_numpy(call: Call, args: Any, kwargs: Any, traced: bool) -> Outcome:
@@ -323,11 +323,11 @@ def inside(call: Call, args: Any, kwargs: Any, traced: bool) -> Outcome:
     kept: list[Any] = []
 
     def function(anchor: Any, *values: Any) -> Any:
-        given = iter(values)
-        a, k = _replaced((args, kwargs), given, traced)
-        made = _with_arguments(call, dn, a, k)
-        kept.append(_frozen(made))
-        return list(_floats(made)) if traced else anchor
+        anchors = iter(values)
+        a, k = _replaced((args, kwargs), anchors, traced)
+        result = _with_arguments(call, dn, a, k)
+        kept.append(_frozen(result))
+        return list(_floats(result)) if traced else anchor
 
     def run() -> Any:
         value, pullback = ds.vjp(function, 1.0, *places)
@@ -344,9 +344,9 @@ def _with_arguments(call: Call, namespace: Any, args: Any, kwargs: Any) -> Any:
     if namespace is REFERENCE and call.name in ("empty", "empty_like"):  # diffsim's hold zeros
         call = Call(call.name.replace("empty", "zeros"), args, kwargs)
         kwargs = {("a" if k == "prototype" else k): v for k, v in kwargs.items()}
-    found = call.run(namespace, args, kwargs)
-    found = list(found) if inspect.isgenerator(found) or type(found).__name__ in ("ndenumerate", "ndindex", "map") else found
-    return (found, args, kwargs) if call.name.split(".")[-1] in IN_PLACE else found
+    result = call.run(namespace, args, kwargs)
+    result = list(result) if inspect.isgenerator(result) or type(result).__name__ in ("ndenumerate", "ndindex", "map") else result
+    return (result, args, kwargs) if call.name.split(".")[-1] in IN_PLACE else result
 
 
 IN_PLACE = ("put", "place", "putmask", "fill_diagonal", "copyto", "put_along_axis", "at")
@@ -381,7 +381,7 @@ def _replaced(x: Any, given: Iterator[Any], traced: bool) -> Any:
 
 
 def _frozen(x: Any) -> Any:
-    """Values without derivative, each with whether it is an array."""
+    """Values without derivative, each with a flag for arrays."""
     if isinstance(x, Array):
         value = np.array(bottom(x.core()))
         return value[()] if x._scalar else value
@@ -417,11 +417,11 @@ def _quietly(function: Callable[[], Any]) -> Outcome:
 
 EXACT = 1e-11
 TOLERANCE = {"e": 4e-3, "f": 2e-5, "F": 2e-5}
-"""Of values of single and half precision, relative and absolute; NumPy and diffsim may round in another order."""
+"""Tolerances of values of single and half precision, relative and absolute; NumPy and diffsim may round in another order."""
 
 
 def coarsest(x: Any) -> float:
-    """The tolerance for what is computed from arguments."""
+    """The tolerance for results from arguments."""
     if isinstance(x, dict):
         x = list(x.values())
     if isinstance(x, (list, tuple)):
@@ -430,7 +430,7 @@ def coarsest(x: Any) -> float:
 
 
 def difference(found: Outcome, wanted: Outcome, tolerance: float = EXACT) -> str:
-    """How an outcome departs from NumPy's: "" (not at all), or a kind of departure and what it is."""
+    """How an outcome departs from NumPy's: "" (not at all), or a kind of departure and its description."""
     error = found.error
     if error is not None:
         first = str(error)
@@ -477,7 +477,7 @@ def _equal(a: Any, b: Any, tolerance: float) -> bool:
 
 def chosen(calls: list[Call], most: int) -> list[Call]:
     """Calls of distinct forms, so many of each function at most."""
-    found: list[Call] = []
+    selected: list[Call] = []
     seen: set[Any] = set()
     counts: dict[str, int] = {}
     for call in calls:
@@ -485,8 +485,8 @@ def chosen(calls: list[Call], most: int) -> list[Call]:
         if form not in seen and counts.get(call.name, 0) < most:
             seen.add(form)
             counts[call.name] = counts.get(call.name, 0) + 1
-            found.append(call)
-    return found
+            selected.append(call)
+    return selected
 
 
 def _kind_of(x: Any) -> Any:
@@ -498,7 +498,7 @@ def _kind_of(x: Any) -> Any:
 
 
 def departures(call: Call) -> Iterator[tuple[str, str, str]]:
-    """What is exchanged, how the outcome differs from NumPy's, and the words; of each exchange that differs."""
+    """The exchange, the way the outcome differs from NumPy's, and the words; of each exchange that differs."""
     for what, args, kwargs in variants(call):
         for traced in (True, False):
             text = difference(inside(call, args, kwargs, traced), of_numpy(call, args, kwargs, traced), coarsest((args, kwargs)))

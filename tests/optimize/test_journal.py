@@ -118,7 +118,7 @@ def test_resumes_from_a_file_cut_anywhere(complete: Path, uninterrupted: Result,
         result, calls = resume(complete)
         assert_same_bits(result, uninterrupted)
         assert calls == evaluations(uninterrupted) - (size - HEADER) // RECORD
-        assert len(complete.read_bytes()) == len(whole)  # the torn tail is gone, and what was lost is there again
+        assert len(complete.read_bytes()) == len(whole)  # the torn tail is gone, and the lost records are there again
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 20, 39])
@@ -166,7 +166,7 @@ def test_a_finished_run_goes_on_for_more_iterations(path: Path, uninterrupted: R
 
 
 def test_every_record_is_on_disk_before_the_next_is_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole, not in a buffer: what a power failure leaves is what the system was told to write."""
+    """Whole, not in a buffer: a power failure leaves the bytes that the system was asked to write."""
     synced: list[int] = []
     sync = os.fsync
 
@@ -244,7 +244,7 @@ def test_appending_before_all_is_recalled_is_refused(complete: Path) -> None:
         journal.record(rosenbrock_run.X0, Evaluation(*rosenbrock(rosenbrock_run.X0), seconds=0.0))
 
 
-def test_what_follows_the_last_whole_record_goes_when_the_next_is_written(complete: Path) -> None:
+def test_bytes_after_the_last_whole_record_go_when_the_next_is_written(complete: Path) -> None:
     data = bytearray(complete.read_bytes())
     data[HEADER + 60] ^= 4
     complete.write_bytes(data)
@@ -262,7 +262,7 @@ def test_a_gradient_that_does_not_fit_is_refused(path: Path) -> None:
             journal.record(rosenbrock_run.X0, Evaluation(0.0, np.zeros(2), 0.0))
 
 
-def test_what_a_journal_holds_is_told_without_opening_it(complete: Path, uninterrupted: Result, tmp_path: Path) -> None:
+def test_the_contents_of_a_journal_are_read_without_opening_it(complete: Path, uninterrupted: Result, tmp_path: Path) -> None:
     content = complete.read_bytes()
     count, seconds = recorded(complete)
     assert count == evaluations(uninterrupted)

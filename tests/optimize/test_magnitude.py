@@ -21,11 +21,11 @@ STIFF = np.array([1.0, 10.0, 0.1, 3.0])
 def objective(factor: float) -> Callable[[Array], tuple[float, Array]]:
     """A quartic, whose Hessian changes, times a factor."""
 
-    def found(x: Array) -> tuple[float, Array]:
+    def evaluate(x: Array) -> tuple[float, Array]:
         apart = x - MIDDLE
         return factor * float((STIFF * apart**2 + 0.01 * apart**4).sum()), factor * (2 * STIFF * apart + 0.04 * apart**3)
 
-    return found
+    return evaluate
 
 
 class Hessian:

@@ -70,10 +70,10 @@ def test_bounds_that_many_entries_end_at() -> None:
     problem.matrix = np.random.default_rng(5).standard_normal((30, 8)) @ (np.eye(8) + 0.9)  # columns that lean on each other
     bounds = (np.full(8, -0.03), np.full(8, 0.02))
     expected = lsq_linear(problem.matrix, problem.data, bounds, tol=1e-15)
-    found = minimise(problem, np.zeros(8), GaussNewton(problem.hessian), list(zip(*bounds, strict=True)), iterations=200, tolerance=0.0)
-    np.testing.assert_allclose(found.x, expected.x, atol=1e-6)
-    assert found.history[-1].iteration <= 20  # the conjugate gradients leave entries alone that a bound holds
-    assert np.count_nonzero((found.x == -0.03) | (found.x == 0.02)) >= 3
+    result = minimise(problem, np.zeros(8), GaussNewton(problem.hessian), list(zip(*bounds, strict=True)), iterations=200, tolerance=0.0)
+    np.testing.assert_allclose(result.x, expected.x, atol=1e-6)
+    assert result.history[-1].iteration <= 20  # the conjugate gradients leave entries alone that a bound holds
+    assert np.count_nonzero((result.x == -0.03) | (result.x == 0.02)) >= 3
 
 
 def test_it_is_lower_after_as_many_evaluations_where_influences_differ_by_decades() -> None:

@@ -1,4 +1,4 @@
-"""The minimiser: minima, stopping, history, and what it does with objectives that misbehave."""
+"""The minimiser: minima, stopping, history, and objectives that misbehave."""
 
 from __future__ import annotations
 

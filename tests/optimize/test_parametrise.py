@@ -83,7 +83,7 @@ def by_hand(unknown: Unknown, theta: np.ndarray, bar: np.ndarray) -> np.ndarray:
     shape = unknown.shape
     free = np.ones(shape, bool) if unknown.mask is None else unknown.mask
     low, high, scale = (
-        np.broadcast_to(np.nan if given is None else given, shape) for given in (unknown.lower, unknown.upper, unknown.scale)
+        np.broadcast_to(np.nan if bound is None else bound, shape) for bound in (unknown.lower, unknown.upper, unknown.scale)
     )
     neutral = {"identity": np.zeros(shape), "log": np.ones(shape), "logit": (low + high) / 2}[unknown.transform]
     reference = neutral if unknown.reference is None else np.broadcast_to(unknown.reference, shape)
@@ -143,7 +143,7 @@ def test_forward_and_reverse_mode_agree(case: Case) -> None:
 
 
 def test_hessian_vector_products(case: Case) -> None:
-    """Of ½ |field|², against differences of gradients by hand."""
+    """Hessian of ½ |field|², against differences of gradients by hand."""
     unknown, h = case.make(), 1e-5
     theta = 0.5 * draw(4).normal(size=unknown.size)
     for v in directions(unknown.size):
@@ -154,19 +154,19 @@ def test_hessian_vector_products(case: Case) -> None:
 
 
 def test_one_that_is_made_inside_of_a_derivative_is_no_other(case: Case) -> None:
-    """What it keeps must not belong to the derivative during which it was made or first used."""
-    made: list[Unknown] = []
+    """The arrays that it keeps must not belong to the derivative during which it was made or first used."""
+    built: list[Unknown] = []
     expected = case.make()
     theta = 0.5 * draw(4).normal(size=expected.size)
 
     def energy(theta: Any) -> Any:
-        made.append(case.make())
-        return (made[-1].to_field(theta) ** 2).sum()
+        built.append(case.make())
+        return (built[-1].to_field(theta) ** 2).sum()
 
     gradient = ds.grad(energy)(theta)
     np.testing.assert_array_equal(gradient, pullback(expected, theta, 2 * expected.to_field(theta)))
-    np.testing.assert_array_equal(made[0].to_field(theta), expected.to_field(theta))
-    np.testing.assert_array_equal(made[0].bounds().ub, expected.bounds().ub)
+    np.testing.assert_array_equal(built[0].to_field(theta), expected.to_field(theta))
+    np.testing.assert_array_equal(built[0].bounds().ub, expected.bounds().ub)
 
 
 @pytest.mark.parametrize("transform", ["identity", "log"])
@@ -180,7 +180,7 @@ def test_a_bound_does_not_stop_the_gradient(transform: str, dtype: type) -> None
 
 
 def test_the_slope_of_logit_keeps_its_digits_far_out() -> None:
-    """σ'(z) → e^-|z|: as a difference of 1 and a number near it, nothing of it would be left."""
+    """σ'(z) → e^-|z|: as a difference of 1 and a number near it, no digit of it would be left."""
     unknown = Parametrisation((4,), lower=0.0, upper=3.0, transform="logit")
     slope = pullback(unknown, np.array([-40.0, -700.0, 40.0, 700.0]), np.ones(4))
     np.testing.assert_allclose(slope, 3 * np.exp([-40.0, -700.0, -40.0, -700.0]), rtol=ROUND_OFF)
@@ -210,7 +210,7 @@ def test_hessian_vector_product_through_a_misfit_a_penalty_and_a_parametrisation
 
 
 def test_taylor_remainder_has_slope_2_with_the_pullback(case: Case) -> None:
-    """Of ½ |field|², which is curved even where the parametrisation is linear."""
+    """Hessian of ½ |field|², which is curved even where the parametrisation is linear."""
     unknown = case.make()
     theta = 0.5 * draw(4).normal(size=unknown.size)
     field = unknown.to_field(theta)
@@ -248,7 +248,7 @@ def test_smoothing_is_its_own_transpose(deviation: float | tuple[float, float], 
     np.testing.assert_allclose(transpose, matrix.T, rtol=0, atol=1e-15)
     assert np.linalg.norm(matrix - np.eye(unknown.size)) > 1
     if mask is None:
-        np.testing.assert_allclose(matrix.sum(axis=1), 1.0, rtol=ROUND_OFF)  # a constant stays what it is
+        np.testing.assert_allclose(matrix.sum(axis=1), 1.0, rtol=ROUND_OFF)  # a constant stays the same
 
 
 def test_field_and_theta_go_there_and_back(case: Case) -> None:

@@ -60,36 +60,36 @@ def test_a_correlation_falls_as_a_gaussian_of_its_length() -> None:
 def test_at_full_rank_it_is_the_inverse_of_the_dense_hessian(prior: Prior) -> None:
     """(H + C⁻¹)⁻¹ = C - C (C + H⁻¹)⁻¹ C, where C may be singular in round-off."""
     h, covariance = hessian(prior.size, 0.7), dense(prior)
-    found = posterior(h, prior, rank=prior.inner)
+    estimate = posterior(h, prior, rank=prior.inner)
     expected = covariance - covariance @ h @ np.linalg.solve(np.eye(prior.size) + covariance @ h, covariance)
-    np.testing.assert_allclose(found.deviation, np.sqrt(np.diag(expected)), rtol=1e-8)
+    np.testing.assert_allclose(estimate.deviation, np.sqrt(np.diag(expected)), rtol=1e-8)
     v = np.random.default_rng(1).standard_normal(prior.size)
-    np.testing.assert_allclose(found.covariance(v), expected @ v, atol=1e-8 * np.abs(expected).max())
-    np.testing.assert_allclose(found.prior_deviation, np.sqrt(np.diag(covariance)), rtol=1e-10)
+    np.testing.assert_allclose(estimate.covariance(v), expected @ v, atol=1e-8 * np.abs(expected).max())
+    np.testing.assert_allclose(estimate.prior_deviation, np.sqrt(np.diag(covariance)), rtol=1e-10)
 
 
 @pytest.mark.parametrize("rank", [3, 6, 12])
-def test_truncated_it_lacks_what_the_other_eigenpairs_take_off(rank: int) -> None:
+def test_truncated_it_lacks_the_reductions_by_the_other_eigenpairs(rank: int) -> None:
     prior = PRIORS["precision"]
     covariance = dense(prior)
     h = hessian(prior.size)
-    found, exact = posterior(h, prior, rank), posterior(h, prior, prior.inner)
+    estimate, exact = posterior(h, prior, rank), posterior(h, prior, prior.inner)
     roots = np.linalg.eigh(covariance)
     half = roots[1] * np.sqrt(roots[0])
     values, vectors = np.linalg.eigh(half.T @ h @ half)
-    np.testing.assert_allclose(found.eigenvalues, values[::-1][:rank], rtol=1e-5)
+    np.testing.assert_allclose(estimate.eigenvalues, values[::-1][:rank], rtol=1e-5)
     rest = values[::-1][rank:]
     lacking = (half @ vectors[:, ::-1][:, rank:]) ** 2 @ (rest / (1 + rest))
-    np.testing.assert_allclose(found.deviation**2 - exact.deviation**2, lacking, atol=1e-4 * np.max(exact.deviation**2))
-    assert np.all(found.deviation >= exact.deviation * (1 - 1e-6))
+    np.testing.assert_allclose(estimate.deviation**2 - exact.deviation**2, lacking, atol=1e-4 * np.max(exact.deviation**2))
+    assert np.all(estimate.deviation >= exact.deviation * (1 - 1e-6))
 
 
 def test_samples_have_its_covariance() -> None:
     prior = CorrelatedPrior((6,), 1.0, 1.0)
-    found = posterior(hessian(6, 0.3), prior, 6)
+    estimate = posterior(hessian(6, 0.3), prior, 6)
     rng = np.random.default_rng(5)
-    samples = np.array([found.sample(rng) for _ in range(20000)])
-    expected = np.column_stack([found.covariance(e) for e in np.eye(6)])
+    samples = np.array([estimate.sample(rng) for _ in range(20000)])
+    expected = np.column_stack([estimate.covariance(e) for e in np.eye(6)])
     np.testing.assert_allclose(np.cov(samples.T), expected, atol=0.03 * expected.max())
 
 

@@ -30,7 +30,7 @@ from diffsim.solvers import Maxwell
 from tests.photonics.mie import scattering
 
 LEAK = 1e-12
-"""Of a plane wave of amplitude 1; measured 3e-15."""
+"""Leak of a plane wave of amplitude 1; measured 3e-15."""
 
 BOXES: dict[str, tuple[tuple[int, ...], str, str | None, dict[str, Any]]] = {
     "TM +x": ((18, 22), "+x", None, {}),
@@ -64,7 +64,7 @@ def test_a_plane_wave_stays_in_its_box(name: str) -> None:
     assert strongest > 0.5
 
 
-def test_a_slab_in_the_box_scatters_what_it_should() -> None:
+def test_a_slab_in_the_box_scatters_as_the_closed_form() -> None:
     """Between periodic sides a plane wave hits a quarter-wave slab: the power before the box is R, that behind the box is 1 - T of it."""
     cells = 40
     h = 1 / cells
@@ -77,10 +77,10 @@ def test_a_slab_in_the_box_scatters_what_it_should() -> None:
     run = ds.Simulation(light, sources=wave.places, receivers=watch.receivers, precision="f64")
     sent = watch.flux(run.run({"eps": eps, **wave.amplitudes}, steps), "behind")[0]
     eps[:, 120:125] = 4.0
-    found = run.run({"eps": eps, **wave.amplitudes}, steps)
-    assert watch.flux(found, "behind")[0] / sent == pytest.approx(0.64, rel=2e-2)
-    assert -watch.flux(found, "before")[0] / sent == pytest.approx(0.36, rel=4e-2)
-    assert watch.flux(found, "behind")[0] - watch.flux(found, "before")[0] == pytest.approx(sent, rel=1e-3)
+    solution = run.run({"eps": eps, **wave.amplitudes}, steps)
+    assert watch.flux(solution, "behind")[0] / sent == pytest.approx(0.64, rel=2e-2)
+    assert -watch.flux(solution, "before")[0] / sent == pytest.approx(0.36, rel=4e-2)
+    assert watch.flux(solution, "behind")[0] - watch.flux(solution, "before")[0] == pytest.approx(sent, rel=1e-3)
 
 
 def test_sources_add_up() -> None:
@@ -120,7 +120,7 @@ def test_modes_have_the_index_of_a_slab_to_second_order(polarisation: str) -> No
 
 
 def source_spectrum(light: Maxwell, width: float, steps: int) -> float:
-    """Of the real part of a pulse, at its frequency of 1."""
+    """Spectrum of the real part of a pulse, at its frequency of 1."""
     t = light.dt * (np.arange(steps) + 0.5)
     return float(abs(light.dt * (gaussian_pulse(1.0, width, light.dt, steps).real @ np.exp(2j * np.pi * t))))
 
@@ -134,17 +134,17 @@ def test_a_mode_keeps_its_shape(polarisation: str) -> None:
     mode = slab_mode(light, "x", eps[:, 0], 1.0)
     source = mode_source(light, "x", 1.0, mode, gaussian_pulse(1.0, 2.0, light.dt, 800))
     watch = Monitors(light, [1.0], near=Plane("x", 1.8), far=Plane("x", 3.3))
-    found = ds.Simulation(light, sources=source.places, receivers=watch.receivers, precision="f64").run(
+    solution = ds.Simulation(light, sources=source.places, receivers=watch.receivers, precision="f64").run(
         {"eps": eps, **source.amplitudes}, 800
     )
-    near, far = watch.flux(found, "near")[0], watch.flux(found, "far")[0]
+    near, far = watch.flux(solution, "near")[0], watch.flux(solution, "far")[0]
     assert near == pytest.approx(far, rel=2e-4) and far > 0
-    forward, backward = watch.amplitudes(found, "far", mode)
+    forward, backward = watch.amplitudes(solution, "far", mode)
     assert abs(forward) ** 2 == pytest.approx(far, rel=1e-3) and abs(backward) < 1e-3 * abs(forward)
     assert abs(forward) == pytest.approx(0.5 * source_spectrum(light, 2.0, 800), rel=1e-3)
-    ((e, _),) = watch.spectrum(found, "far").values()
+    ((e, _),) = watch.spectrum(solution, "far").values()
     assert np.abs(e[0] / forward - mode.electric).max() < 5e-3 * np.abs(mode.electric).max()
-    phase = watch.amplitudes(found, "far", mode)[0] / watch.amplitudes(found, "near", mode)[0]
+    phase = watch.amplitudes(solution, "far", mode)[0] / watch.amplitudes(solution, "near", mode)[0]
     assert np.angle(phase * np.exp(-1j * mode.wave_number * 1.5)) == pytest.approx(0.0, abs=1e-3)
 
 
@@ -158,8 +158,8 @@ def test_power_of_a_dipole() -> None:
     sides = {name: Plane(axis, at, low, high) for axis in "xy" for name, at in ((f"{axis}low", low), (f"{axis}high", high))}
     watch = Monitors(light, [frequency], **sides)
     run = ds.Simulation(light, sources={"Jz": [[middle, middle]]}, receivers=watch.receivers, precision="f64")
-    found = run.run({"eps": np.ones(grid.shape), "Jz": pulse.real[:, None]}, 500)
-    power = sum((1 if name.endswith("high") else -1) * watch.flux(found, name)[0] for name in sides)
+    solution = run.run({"eps": np.ones(grid.shape), "Jz": pulse.real[:, None]}, 500)
+    power = sum((1 if name.endswith("high") else -1) * watch.flux(solution, name)[0] for name in sides)
     assert power == pytest.approx(2 * np.pi * frequency * source_spectrum(light, 1.5, 500) ** 2 / 4, rel=1.5e-2)
 
 
@@ -183,7 +183,7 @@ def test_flux_has_a_gradient() -> None:
 
 
 def test_the_absorption_of_a_metal_has_a_gradient() -> None:
-    """What a film of a Drude metal absorbs, 1 - R - T, by its plasma frequency and collision rate."""
+    """The absorption of a film of a Drude metal, 1 - R - T, by its plasma frequency and collision rate."""
     grid = ds.Grid((120,), 0.025)
     metal = (np.arange(120) >= 60) & (np.arange(120) < 64)
     light = Maxwell(grid, 0.02, layer=12, layer_frequency=1.0, poles=("drude",), regions=(metal,))
@@ -192,8 +192,8 @@ def test_the_absorption_of_a_metal_has_a_gradient() -> None:
     pulse = gaussian_pulse(1.0, 0.8, light.dt, 600).real[:, None]
 
     def absorbed(wp: Any, gamma: Any) -> Any:
-        found = run.run({"eps": np.ones(120), "wp1": dnp.array(metal * 1.0) * wp, "gamma1": gamma, "Jz": pulse}, 600)
-        return (watch.flux(found, "before") - watch.flux(found, "behind"))[0]
+        solution = run.run({"eps": np.ones(120), "wp1": dnp.array(metal * 1.0) * wp, "gamma1": gamma, "Jz": pulse}, 600)
+        return (watch.flux(solution, "before") - watch.flux(solution, "behind"))[0]
 
     by_wp, by_gamma = ds.grad(absorbed, (0, 1))(9.0, 2.0)
     assert absorbed(9.0, 2.0) > 0
@@ -206,9 +206,9 @@ def test_a_border_across_a_field_is_averaged_by_its_inverse() -> None:
     """Across a border 1 / <1/ε>, along it <ε>, and between both where it is inclined: around each place of its own."""
     grid = ds.Grid((6, 6), 1.0)
     light = Maxwell(grid, 0.5, "TE", anisotropic=True)
-    found = permittivity(light, lambda y, x: np.where(y < 2.25, 1.0, 9.0) + 0 * x)
-    assert np.allclose(found["eps_y"][2], 1 / (0.75 + 0.25 / 9)) and np.allclose(found["eps_x"][2], 0.25 + 0.75 * 9)  # at y = 2 and 2.5
-    assert np.allclose(found["eps_x"][1], 1.0) and np.allclose(found["eps_y"][[1, 3]], [[1.0], [9.0]])
+    eps = permittivity(light, lambda y, x: np.where(y < 2.25, 1.0, 9.0) + 0 * x)
+    assert np.allclose(eps["eps_y"][2], 1 / (0.75 + 0.25 / 9)) and np.allclose(eps["eps_x"][2], 0.25 + 0.75 * 9)  # at y = 2 and 2.5
+    assert np.allclose(eps["eps_x"][1], 1.0) and np.allclose(eps["eps_y"][[1, 3]], [[1.0], [9.0]])
     inclined = permittivity(light, lambda y, x: np.where(x + y < 4.0, 1.0, 9.0), samples=32)["eps_x"][2, 2]  # at y = 2.5, x = 2
     mean, inverse = 9 - 8 * 0.125, 1 / 9 + 8 / 9 * 0.125
     assert inclined == pytest.approx(1 / (0.5 * inverse + 0.5 / mean), rel=0.03)
@@ -232,7 +232,7 @@ GUIDE = np.where(np.arange(14)[:, None] // 3 == 2, 4.0, 1.0) * np.ones((14, 16))
 DENSITY = Density((14, 16), np.float64, FREE, GUIDE, 1.0, 4.0, radius=1.2, steepness=6.0)
 
 
-def test_a_density_joins_what_is_there() -> None:
+def test_a_density_joins_the_structures_there() -> None:
     """It is the projected density of all cells; those that are not free keep their values, and act through the filter."""
     rho = np.random.default_rng(4).random(DENSITY.size)
     whole = (GUIDE - 1) / 3
@@ -291,8 +291,8 @@ def efficiency(cells: int) -> float:
     vacuum = permittivity(light, lambda y, x: 1.0 + 0 * (x + y), 1)
     intensity = watch.flux(run.run(vacuum | dict(wave.amplitudes), steps), "middle")[0] / 0.02
     cylinder = permittivity(light, lambda y, x: np.where(y**2 + x**2 < radius**2, 4.0, 1.0), 16)
-    found = run.run(cylinder | dict(wave.amplitudes), steps)
-    return sum((1 if name.endswith("high") else -1) * watch.flux(found, name)[0] for name in sides) / intensity / (2 * radius)
+    solution = run.run(cylinder | dict(wave.amplitudes), steps)
+    return sum((1 if name.endswith("high") else -1) * watch.flux(solution, name)[0] for name in sides) / intensity / (2 * radius)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Figures show the numbers they are given, at the places where these belong, and refuse what does not fit."""
+"""Figures show their numbers at the right places, and refuse arguments that do not fit."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ def test_a_gather_has_each_receiver_at_its_coordinate(turned: bool) -> None:
 def test_a_sine_has_its_amplitude() -> None:
     t = 0.01 * np.arange(200)[:, None]
     tone = 3.0 * np.sin(2 * np.pi * 10 * t) + 0.5
-    found = amplitudes(np.hstack([tone, -tone, np.full_like(tone, np.nan)]))
-    assert np.isclose(found[20], 3.0) and np.isclose(found[0], 0.5)
-    assert np.isclose((found**2)[1:-1].sum() / 2 + found[0] ** 2 + found[-1] ** 2, np.mean(tone**2))  # Parseval
+    spectrum = amplitudes(np.hstack([tone, -tone, np.full_like(tone, np.nan)]))
+    assert np.isclose(spectrum[20], 3.0) and np.isclose(spectrum[0], 0.5)
+    assert np.isclose((spectrum**2)[1:-1].sum() / 2 + spectrum[0] ** 2 + spectrum[-1] ** 2, np.mean(tone**2))  # Parseval
 
 
 def test_residuals_by_receiver() -> None:
@@ -172,7 +172,7 @@ FIELD, GRID = np.zeros((6, 9)), PLANE
         (lambda: plot.loss([]), "no entries"),
     ],
 )
-def test_what_does_not_fit_is_refused(call: Any, text: str) -> None:
+def test_arguments_that_do_not_fit_are_refused(call: Any, text: str) -> None:
     with pytest.raises(ds.DiffsimError) as caught:
         call()
     assert text in str(caught.value)
@@ -181,13 +181,13 @@ def test_what_does_not_fit_is_refused(call: Any, text: str) -> None:
 @pytest.fixture(scope="module")
 def rod() -> tuple[ds.Simulation, dict[str, Array]]:
     grid = ds.Grid((12,), spacing=0.1)
-    made = ds.Simulation(ds.solvers.Heat(grid, dt=0.1), receivers={"T": [[0.5]]}, wrt=["kappa"])
-    return made, {"kappa": np.full(12, 5e-3), "T": np.linspace(0.0, 1.0, 12)}
+    simulation = ds.Simulation(ds.solvers.Heat(grid, dt=0.1), receivers={"T": [[0.5]]}, wrt=["kappa"])
+    return simulation, {"kappa": np.full(12, 5e-3), "T": np.linspace(0.0, 1.0, 12)}
 
 
 def test_a_film_has_its_frames(rod: tuple[ds.Simulation, dict[str, Array]], tmp_path: Path) -> None:
     simulation, inputs = rod
-    path = plot.animate(simulation, inputs, 20, tmp_path / "rod.gif", loss=lambda found: (found.traces["T"] ** 2).sum(), frames=5)
+    path = plot.animate(simulation, inputs, 20, tmp_path / "rod.gif", loss=lambda solution: (solution.traces["T"] ** 2).sum(), frames=5)
     with Image.open(path) as film:
         assert film.n_frames == 5
         first = np.asarray(film.convert("L"), float)
@@ -199,8 +199,8 @@ def test_the_first_frame_is_the_state_that_the_inputs_give() -> None:
     """Its initial field has another name than the state."""
     sea = ds.Simulation(ds.solvers.LongWave(ds.Grid((20,), 1000.0), dt=0.5), wrt=["eta0"])
     hump = np.exp(-((np.arange(20.0) - 8) ** 2))
-    found = animation._fields(sea, {"H": np.full(20, 100.0), "eta0": hump}, 4, "eta", 2)
-    assert list(found) == [0, 2, 4] and np.allclose(found[0], hump)
+    frames = animation._fields(sea, {"H": np.full(20, 100.0), "eta0": hump}, 4, "eta", 2)
+    assert list(frames) == [0, 2, 4] and np.allclose(frames[0], hump)
 
 
 def test_films_that_cannot_be_written(rod: tuple[ds.Simulation, dict[str, Array]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

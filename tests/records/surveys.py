@@ -39,15 +39,15 @@ def hdf5(path: Path, unit: str = "cm", **change: Any) -> Path:
 
 
 def netcdf(path: Path, unit: str = "cm", clock: str = "seconds since 2011-03-11", turned: bool = False, **change: Any) -> Path:
-    made = whole() | change
+    arrays = whole() | change
     dims: dict[str, tuple[str, ...]] = {
         "values": ("time", "gauge"),
         "times": ("time",),
         "coordinates": ("gauge", "axis"),
         "sigma": ("gauge",),
     }
-    found = {name: (dims.get(name, tuple(f"{name}{k}" for k in range(np.ndim(v)))), v) for name, v in made.items() if v is not None}
-    dataset = xarray.Dataset(found)
+    variables = {name: (dims.get(name, tuple(f"{name}{k}" for k in range(np.ndim(v)))), v) for name, v in arrays.items() if v is not None}
+    dataset = xarray.Dataset(variables)
     for name, text in (("values", unit), ("times", clock)):
         if name in dataset:
             dataset[name].attrs["units"] = text

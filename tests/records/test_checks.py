@@ -52,24 +52,24 @@ CASES: dict[str, tuple[Records, str]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_mismatch_is_one_line(name: str) -> None:
-    given, message = CASES[name]
-    lines = list(problems(given, end=10.0))
+    sample, message = CASES[name]
+    lines = list(problems(sample, end=10.0))
     assert message in lines[0]
     assert len(lines) == (3 if name in ("deviation", "weight") else 1)
     with pytest.raises(DataError) as caught:
-        require_sound(given, end=10.0)
+        require_sound(sample, end=10.0)
     assert str(caught.value).splitlines()[0] == lines[0]
 
 
 def test_sound_records_have_no_problem() -> None:
     """A trace that rests at zero, at a constant level, or at its greatest value for a moment, is sound."""
-    given = records((slice(0, 6), 0, 0.0), (EVERY, 1, 3.0), (slice(4, 7), 2, 2.0), weight=0 * ONES, deviation=ONES)
-    assert list(problems(given, end=10.0)) == []
+    sound = records((slice(0, 6), 0, 0.0), (EVERY, 1, 3.0), (slice(4, 7), 2, 2.0), weight=0 * ONES, deviation=ONES)
+    assert list(problems(sound, end=10.0)) == []
     assert list(problems(records(), end=11.9)) == []
 
 
 @pytest.mark.parametrize("name", ["zero", "clipped", "short"])
-def test_what_is_allowed(name: str) -> None:
+def test_allowed_problems(name: str) -> None:
     assert list(problems(CASES[name][0], 10.0, allow=[name])) == []
 
 

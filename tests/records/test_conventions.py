@@ -101,10 +101,10 @@ def write_field(path: Path, member: tuple[Any, ...]) -> None:
 def check_field(path: Path, member: tuple[Any, ...]) -> None:
     words, _, place_unit, _, way, mask = member
     write_field(path, member)
-    found = field_on_grid(path, GRID, "m", method="linear")
+    field = field_on_grid(path, GRID, "m", method="linear")
     expected = truth(GRID.coordinates(0), GRID.coordinates(1))
     close = 2e-2 if mask == "packed" else 1e-8
-    np.testing.assert_allclose(found, expected, rtol=0, atol=close, err_msg=str(member))
+    np.testing.assert_allclose(field, expected, rtol=0, atol=close, err_msg=str(member))
     read = ds.records.read_field(path, axes=("y", "x"))
     with netCDF4.Dataset(path) as file:  # the library's own masks
         own = file["depth"][:]
@@ -135,7 +135,7 @@ OTHER_FIELDS = list(
 
 
 def write_other(path: Path, kind: str, turned: bool, unit: str) -> tuple[Path, dict[str, Any], float]:
-    """Write a field; returns the file, the keys that say what it leaves open, and its precision."""
+    """Write a field; returns the file, the keys for facts that it does not state, and its precision."""
     values = truth(Y, X) / LENGTHS[unit]
     stored, axes = (values.T, ["x", "y"]) if turned else (values, ["y", "x"])
     if kind.startswith("h5"):
@@ -186,8 +186,8 @@ def write_other(path: Path, kind: str, turned: bool, unit: str) -> tuple[Path, d
 @pytest.mark.parametrize(("kind", "turned", "unit"), OTHER_FIELDS)
 def test_fields_of_other_formats(kind: str, turned: bool, unit: str, tmp_path: Path) -> None:
     path, keys, close = write_other(tmp_path, kind, turned, unit)
-    found = field_on_grid(path, GRID, "m", method="linear", **keys)
-    np.testing.assert_allclose(found, truth(GRID.coordinates(0), GRID.coordinates(1)), rtol=2 * close)
+    field = field_on_grid(path, GRID, "m", method="linear", **keys)
+    np.testing.assert_allclose(field, truth(GRID.coordinates(0), GRID.coordinates(1)), rtol=2 * close)
 
 
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "hours": 3600.0, "": 1.0}
@@ -224,7 +224,7 @@ def traces(path: Path, values: np.ndarray, head: dict[int, np.ndarray] | None, e
 
 
 def write_records(folder: Path, member: tuple[Any, ...]) -> tuple[Path, Layout, dict[str, Any]]:
-    """Write records. Returns the file, the layout that says what it leaves open, and what is expected beside the usual."""
+    """Write records. Returns the file, the layout with the facts that it does not state, and the unusual part of the expected result."""
     kind, time_unit, unit, order, sigma_unit, clock, place_unit = member
     size, spread = LENGTHS[unit], None if sigma_unit is None else SIGMA / LENGTHS[sigma_unit]
     stored = VALUES / size
@@ -304,17 +304,17 @@ def write_records(folder: Path, member: tuple[Any, ...]) -> tuple[Path, Layout, 
 
 def check_records(folder: Path, member: tuple[Any, ...]) -> None:
     path, layout, expected = write_records(folder, member)
-    (found,) = read_records(path, layout)
+    (records,) = read_records(path, layout)
     message = str(member)
-    np.testing.assert_allclose(found.times, TIMES, rtol=1e-9, atol=1e-6, err_msg=message)
-    metres = found.in_unit("m")
+    np.testing.assert_allclose(records.times, TIMES, rtol=1e-9, atol=1e-6, err_msg=message)
+    metres = records.in_unit("m")
     np.testing.assert_allclose(metres.values, VALUES, rtol=1e-6, err_msg=message)
     if member[4] is not None and expected.get("sigma", True):
         same = LENGTHS[member[2]] / LENGTHS[member[4]] if expected.get("sigma in the unit of the values") else 1.0
         np.testing.assert_allclose(metres.deviation, SIGMA * same, rtol=1e-9, err_msg=message)
     if expected.get("places", True):
-        np.testing.assert_allclose(found.coordinates, PLACES, rtol=0, atol=expected.get("close", 1e-6), err_msg=message)
-    assert found.epoch == expected["epoch"], message
+        np.testing.assert_allclose(records.coordinates, PLACES, rtol=0, atol=expected.get("close", 1e-6), err_msg=message)
+    assert records.epoch == expected["epoch"], message
 
 
 def test_records_of_all_formats(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_more_records_of_all_formats(tmp_path: Path) -> None:
 
 
 def refusals(folder: Path) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
-    """Files that two readings fit, or whose parts contradict each other: what is read, and the words of the message."""
+    """Files that two readings fit, or whose parts contradict each other: the values, and the words of the message."""
     square = np.arange(36.0).reshape(6, 6)
     grid = ds.Grid((6, 6), 10.0, axes=("z", "x"))
     for name in ("npy", "npz", "h5", "bin"):
@@ -468,8 +468,8 @@ def test_attributes_count_in_any_case(tmp_path: Path) -> None:
 def test_a_column_of_a_wide_file_by_its_name(tmp_path: Path) -> None:
     """The column is a quantity, so its receiver has the name of the file: files of one program can be joined."""
     (tmp_path / "north.csv").write_text("time,height,quality\n0,1.5,9\n1,2.5,9\n")
-    (found,) = read_records(tmp_path / "north.csv", Layout("height"))
-    assert found.names == ("north",) and found.values.tolist() == [[1.5], [2.5]]
+    (records,) = read_records(tmp_path / "north.csv", Layout("height"))
+    assert records.names == ("north",) and records.values.tolist() == [[1.5], [2.5]]
     with pytest.raises(DataError, match=r"north\.csv: expected one of the columns time, height, quality, found no depth"):
         read_records(tmp_path / "north.csv", Layout("depth"))
 
@@ -493,9 +493,9 @@ def test_longitudes_wrap(west: float, low: float, tmp_path: Path) -> None:
     wave = np.cos(np.radians(lon))[None, :] * (1 + 0.01 * lat[:, None])
     xarray.DataArray(wave, dims=("lat", "lon"), coords={"lat": lat, "lon": lon}, name="z").to_netcdf(tmp_path / "a.nc")
     grid = ds.Grid((5, 31), 1.0, (0.0, low), ("lat", "lon"))
-    found = field_on_grid(tmp_path / "a.nc", grid)
+    field = field_on_grid(tmp_path / "a.nc", grid)
     exact = np.cos(np.radians(grid.coordinates(1)))[None, :] * (1 + 0.01 * grid.coordinates(0)[:, None])
-    np.testing.assert_allclose(found, exact, atol=2e-4)
+    np.testing.assert_allclose(field, exact, atol=2e-4)
 
 
 def test_means_across_the_seam(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ CURVED = {
     "projected": ("n", "e", {"standard_name": "projection_y_coordinate"}, {"axis": "X"}),
     "names": ("lat", "lon", {}, {}),
 }
-"""Names of coordinates over two dimensions, and what their attributes say."""
+"""Names of coordinates over two dimensions, and their attributes."""
 BENT = (0.0, 1e-9, 0.3)
 """By how many steps a coordinate changes along the other dimension."""
 
@@ -66,8 +66,8 @@ def test_coordinates_over_two_dimensions(words: str, bent: float, tmp_path: Path
         write_curved(tmp_path / "a.nc", words, bent, turned, stated, single, numbered)
         keys: dict[str, Any] = {"key": "depth"} | ({"coordinates": list(CURVED[words][:2])} if asked else {})
         if bent < 0.1:
-            found = field_on_grid(tmp_path / "a.nc", grid, "m", **keys)
-            np.testing.assert_allclose(found, truth(GRID.coordinates(0), GRID.coordinates(1)), rtol=1e-6)
+            field = field_on_grid(tmp_path / "a.nc", grid, "m", **keys)
+            np.testing.assert_allclose(field, truth(GRID.coordinates(0), GRID.coordinates(1)), rtol=1e-6)
             continue
         with pytest.raises(
             SceneError, match=rf"a\.nc, depth: .* found {CURVED[words][0]} and|and {CURVED[words][0]}.* curvilinear .*xESMF"
@@ -76,8 +76,8 @@ def test_coordinates_over_two_dimensions(words: str, bent: float, tmp_path: Path
         if not asked:
             spaced = {"spacing": [250.0, 300.0], "origin": [0.0, 1000.0], "axes": ["lon", "lat"] if turned else ["lat", "lon"]}
             spaced |= {} if degrees else {"axes": ["x", "y"] if turned else ["y", "x"]}
-            found = field_on_grid(tmp_path / "a.nc", grid, "m", **keys, **spaced)
-            np.testing.assert_allclose(found, truth(GRID.coordinates(0), GRID.coordinates(1)), rtol=1e-12)
+            field = field_on_grid(tmp_path / "a.nc", grid, "m", **keys, **spaced)
+            np.testing.assert_allclose(field, truth(GRID.coordinates(0), GRID.coordinates(1)), rtol=1e-12)
             bare = ds.records.read_field(tmp_path / "a.nc", "depth", curvilinear="leave out")
             assert bare.coordinates is None
             with pytest.raises(DataError, match="curvilinear"):
@@ -148,8 +148,8 @@ def test_depths_of_receivers(tmp_path: Path) -> None:
         places = {axis: ("station", PLACES[:, k], {"positive": positive} if axis == "z" else {}) for k, axis in enumerate(("z", "x"))}
         data = xarray.Dataset({"values": (("time", "station"), VALUES), "time": ("time", TIMES)}, places)
         data.to_netcdf(tmp_path / "a.nc")
-        (found,) = read_records(tmp_path / "a.nc", Layout(axes=("z", "x")))
-        np.testing.assert_allclose(found.coordinates, PLACES * [sign, 1.0])
+        (records,) = read_records(tmp_path / "a.nc", Layout(axes=("z", "x")))
+        np.testing.assert_allclose(records.coordinates, PLACES * [sign, 1.0])
 
 
 @pytest.mark.parametrize(("unit", "size", "usual"), [("km", 1e3, "m"), ("feet", FT, "m"), ("", 1.0, ""), ("degrees_north", 1.0, "degree"),
@@ -158,12 +158,12 @@ def test_depths_of_receivers(tmp_path: Path) -> None:
 def test_the_unit_of_coordinates_where_no_grid_is_given(unit: str, size: float, usual: str, tmp_path: Path) -> None:
     """The numbers are those that a grid would get, and the field says their unit."""
     write_unit(tmp_path / "a.nc", "m", unit)
-    found = ds.records.read_field(tmp_path / "a.nc")
-    assert found.coordinates is not None and found.coordinate_units == (usual, usual)
-    np.testing.assert_allclose(found.coordinates[0], Y * size)
+    field = ds.records.read_field(tmp_path / "a.nc")
+    assert field.coordinates is not None and field.coordinate_units == (usual, usual)
+    np.testing.assert_allclose(field.coordinates[0], Y * size)
     if usual == "m":
         asked = ds.records.read_field(tmp_path / "a.nc", axes=("x", "y"))
-        np.testing.assert_array_equal(asked.coordinates[1], found.coordinates[0])
+        np.testing.assert_array_equal(asked.coordinates[1], field.coordinates[0])
         assert asked.coordinate_units == ("m", "m") and asked.axes == ("x", "y")
 
 
@@ -185,5 +185,5 @@ def test_a_rotated_grid_of_large_coordinates_is_not_taken_for_regular(degrees: f
         with pytest.raises(SceneError, match="expected coordinates that change along one dimension each"):
             field_on_grid(tmp_path / "t.nc", grid, key="depth")
     else:
-        found = field_on_grid(tmp_path / "t.nc", grid, key="depth")
-        np.testing.assert_allclose(found, 1.0 + 0.01 * j[20:70, 20:70] + 0.02 * i[20:70, 20:70], rtol=1e-9)
+        read = field_on_grid(tmp_path / "t.nc", grid, key="depth")
+        np.testing.assert_allclose(read, 1.0 + 0.01 * j[20:70, 20:70] + 0.02 * i[20:70, 20:70], rtol=1e-9)

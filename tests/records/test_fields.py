@@ -1,4 +1,4 @@
-"""Fields out of files that other libraries wrote, onto the grid of a scene, and messages for what does not fit."""
+"""Fields out of files that other libraries wrote, onto the grid of a scene, and messages for misfits."""
 
 from __future__ import annotations
 
@@ -83,30 +83,30 @@ WRITERS: dict[str, tuple[Callable[[Path], Path], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", WRITERS)
 def test_values_and_coordinates(name: str, tmp_path: Path) -> None:
     write, more = WRITERS[name]
-    found = read_field(write(tmp_path / name), axes=AXES, **more)
-    np.testing.assert_array_equal(found.values, DEPTH)
-    assert found.coordinates is not None
-    np.testing.assert_allclose(found.coordinates[0], Y)
-    np.testing.assert_allclose(found.coordinates[1], X)
-    assert found.unit == ("m" if name.endswith("nc") else "")
+    field = read_field(write(tmp_path / name), axes=AXES, **more)
+    np.testing.assert_array_equal(field.values, DEPTH)
+    assert field.coordinates is not None
+    np.testing.assert_allclose(field.coordinates[0], Y)
+    np.testing.assert_allclose(field.coordinates[1], X)
+    assert field.unit == ("m" if name.endswith("nc") else "")
 
 
 @pytest.mark.parametrize("corner", [True, False])
 def test_an_ascii_grid(corner: bool, tmp_path: Path) -> None:
-    found = read_field(asc(tmp_path / "a.asc", lambda text: text.replace(f"{DEPTH[0, 0]:.17g}", "-1"), corner))
+    field = read_field(asc(tmp_path / "a.asc", lambda text: text.replace(f"{DEPTH[0, 0]:.17g}", "-1"), corner))
     expected = DEPTH[:, :3].copy()
     expected[0, 0] = np.nan
-    np.testing.assert_array_equal(found.values, expected)
-    assert found.coordinates is not None
-    np.testing.assert_allclose(found.coordinates[0], [40.0, 42.0, 44.0])
-    np.testing.assert_allclose(found.coordinates[1], [5.5, 7.5, 9.5] if corner else [5.0, 7.0, 9.0])
+    np.testing.assert_array_equal(field.values, expected)
+    assert field.coordinates is not None
+    np.testing.assert_allclose(field.coordinates[0], [40.0, 42.0, 44.0])
+    np.testing.assert_allclose(field.coordinates[1], [5.5, 7.5, 9.5] if corner else [5.0, 7.0, 9.0])
 
 
 def test_axes_in_another_order_and_one_of_one_entry(tmp_path: Path) -> None:
     data = xarray.DataArray(DEPTH.T[:, None], dims=("x", "time", "y"), coords={"x": X, "y": Y, "time": [0.0]})
     xarray.Dataset({"depth": data}).to_netcdf(tmp_path / "a.nc", engine="netcdf4")
-    found = read_field(tmp_path / "a.nc", axes=AXES)
-    np.testing.assert_array_equal(found.values, DEPTH)
+    field = read_field(tmp_path / "a.nc", axes=AXES)
+    np.testing.assert_array_equal(field.values, DEPTH)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations((0, 1, 2))))
@@ -121,10 +121,10 @@ def test_values_follow_their_coordinates(
     whole = xarray.DataArray(expected[..., None], dims=(*names, "time"), coords=dict(zip((*names, "time"), (*places, [99.0]), strict=True)))
     data = whole.transpose(*(whole.dims[k] for k in order))
     xarray.Dataset({"depth": data}).to_netcdf(tmp_path / "a.nc", engine="netcdf4")
-    found = read_field(tmp_path / "a.nc", "depth", coordinates=coordinates, axes=AXES)
-    np.testing.assert_array_equal(found.values, expected)
-    assert found.coordinates is not None
-    for one, other in zip(found.coordinates, places, strict=True):
+    field = read_field(tmp_path / "a.nc", "depth", coordinates=coordinates, axes=AXES)
+    np.testing.assert_array_equal(field.values, expected)
+    assert field.coordinates is not None
+    for one, other in zip(field.coordinates, places, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -154,14 +154,14 @@ def test_a_file_is_brought_to_the_grid(name: str, tmp_path: Path) -> None:
 
 
 def test_means_keep_the_integral(tmp_path: Path) -> None:
-    """A cell of the grid gets the mean of what lies in it: on a grid of the same region the sum of values times area is the same."""
+    """A cell of the grid gets the mean of the samples in it: on a grid of the same region the sum of values times area is the same."""
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "a.npz", depth=rng.random((12, 30)))
     region = Grid((4, 7), (3.0, 30 / 7), (1.0, 0.5 * 30 / 7 - 0.5), AXES)
     part = {"path": str(tmp_path / "a.npz"), "key": "depth", "spacing": 1.0, "method": "mean"}
     fine = np.load(tmp_path / "a.npz")["depth"]
-    found = built(part, region)
-    assert found.sum() * 3.0 * 30 / 7 == pytest.approx(fine.sum(), rel=1e-12)
+    means = built(part, region)
+    assert means.sum() * 3.0 * 30 / 7 == pytest.approx(fine.sum(), rel=1e-12)
     assert built(part, Grid((4, 10), 3.0, 1.0, AXES)) == pytest.approx(fine.reshape(4, 3, 10, 3).mean(axis=(1, 3)), rel=1e-12)
 
 
@@ -259,7 +259,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], Any], dict[str, Any], str]] = {
     "html": ("a.tif", lambda p: p.write_text("<html>"), {}, r"expected a GeoTIFF file, found .*unreadable"),
     "cut": ("a.tif", lambda p: p.write_bytes(tif(p).read_bytes()[:-20]), {}, r"a\.tif"),
 }
-"""Name -> file, what writes it, what the scene says, the message."""
+"""Name -> file, its writer, the keys of the scene, the message."""
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -44,27 +44,27 @@ def test_headers_of_dead_traces_say_nothing(name: str, head: dict[int, Any], tmp
     usual = {WORD.GroupX: 100 + np.arange(STATIONS), WORD.SourceX: 40 * live, WORD.DelayRecordingTime: 500 * live}
     usual |= {WORD.TraceValueMeasurementUnit: 5 * live, WORD.TraceIdentificationCode: np.where(live, 1, 2)}
     traces(tmp_path / "a.sgy", VALUES, {**usual, **{word: usual.get(word, 0) * live + values * ~live for word, values in head.items()}})
-    (found,) = read_records(tmp_path / "a.sgy", Layout(axes=("x",)))
-    assert found.unit == "m" and found.dead == (str(dead),)
-    np.testing.assert_allclose(found.times, 0.5 + 0.03 * np.arange(SAMPLES))
-    np.testing.assert_array_equal(found.source, [40.0])
-    np.testing.assert_array_equal(np.isnan(found.values).any(axis=0), ~live)
+    (records,) = read_records(tmp_path / "a.sgy", Layout(axes=("x",)))
+    assert records.unit == "m" and records.dead == (str(dead),)
+    np.testing.assert_allclose(records.times, 0.5 + 0.03 * np.arange(SAMPLES))
+    np.testing.assert_array_equal(records.source, [40.0])
+    np.testing.assert_array_equal(np.isnan(records.values).any(axis=0), ~live)
 
 
 def test_a_shot_of_dead_traces_alone(tmp_path: Path) -> None:
     traces(
         tmp_path / "a.sgy", VALUES, {WORD.TraceIdentificationCode: np.full(STATIONS, 2), WORD.DelayRecordingTime: np.full(STATIONS, 500)}
     )
-    (found,) = read_records(tmp_path / "a.sgy", Layout(axes=("x",)))
-    assert np.isnan(found.values).all() and found.coordinates is None and found.source is None and found.times[0] == 0.5
+    (records,) = read_records(tmp_path / "a.sgy", Layout(axes=("x",)))
+    assert np.isnan(records.values).all() and records.coordinates is None and records.source is None and records.times[0] == 0.5
 
 
 def test_a_time_between_samples_beside_that_of_headers_is_noted(tmp_path: Path) -> None:
     traces(tmp_path / "a.sgy", VALUES, {WORD.TRACE_SAMPLE_INTERVAL: np.full(STATIONS, 30000)})
     for dt, notes in ((None, 0), (0.03, 0), (0.03 * (1 + 1e-9), 0), (0.004, 1)):
-        (found,) = read_records(tmp_path / "a.sgy", Layout(dt=dt))
-        assert len(found.notes) == notes and found.times[1] == (dt or 0.03)
-    (note,) = found.notes
+        (records,) = read_records(tmp_path / "a.sgy", Layout(dt=dt))
+        assert len(records.notes) == notes and records.times[1] == (dt or 0.03)
+    (note,) = records.notes
     assert note.endswith("a.sgy: dt = 4 ms is taken, where the headers have 30 ms between samples")
     traces(tmp_path / "b.sgy", VALUES, {WORD.TRACE_SAMPLE_INTERVAL: np.full(STATIONS, 2000)})
     (note,) = read_records(tmp_path / "b.sgy", Layout(dt=0.03))[0].notes  # the headers contradict each other
@@ -75,9 +75,9 @@ def test_heights_of_receivers_in_segy(tmp_path: Path) -> None:
     head = {WORD.ReceiverGroupElevation: 10 + np.arange(STATIONS), WORD.SourceSurfaceElevation: np.full(STATIONS, 7)}
     traces(tmp_path / "a.sgy", VALUES, head)
     for axis, sign in (("z", -1), ("depth", -1), ("height", 1)):
-        (found,) = read_records(tmp_path / "a.sgy", Layout(axes=(axis,)))
-        np.testing.assert_array_equal(found.coordinates[:, 0], sign * (10 + np.arange(STATIONS)))
-        np.testing.assert_array_equal(found.source, [sign * 7])
+        (records,) = read_records(tmp_path / "a.sgy", Layout(axes=(axis,)))
+        np.testing.assert_array_equal(records.coordinates[:, 0], sign * (10 + np.arange(STATIONS)))
+        np.testing.assert_array_equal(records.source, [sign * 7])
 
 
 UNUSED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -123,13 +123,13 @@ def test_parts_of_a_layout_that_mean_nothing_are_refused(name: str, key: str, tm
 def test_keys_of_a_field_that_mean_nothing_are_refused(kind: str, key: str, value: Any, tmp_path: Path) -> None:
     path, keys, _ = write_other(tmp_path, kind, False, "m")
     field_on_grid(path, GRID, "m", **keys)
-    keys = {name: given for name, given in keys.items() if key != "coordinates" or name not in ("spacing", "origin")}
+    keys = {name: more for name, more in keys.items() if key != "coordinates" or name not in ("spacing", "origin")}
     with pytest.raises(SceneError, match=rf"{key}: expected none|expected no {key} .*; drop|variables values, found no vp; name one"):
         field_on_grid(path, GRID, "m", **keys | {key: value})
 
 
 def test_the_order_of_a_file_without_names(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", truth(Y, X).T)
-    found = ds.records.read_field(tmp_path / "a.npy", order=("x", "y"))
-    assert found.axes == ("x", "y") and found.values.shape == (len(X), len(Y))
+    field = ds.records.read_field(tmp_path / "a.npy", order=("x", "y"))
+    assert field.axes == ("x", "y") and field.values.shape == (len(X), len(Y))
     assert ds.records.read_field(tmp_path / "a.npy", order=("x", "y"), axes=("y", "x")).values.shape == (len(Y), len(X))

@@ -1,4 +1,4 @@
-"""Names in files: of stations, of variables in groups, and of what is no field."""
+"""Names in files: of stations, of variables in groups, and of variables that are no field."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ def test_receivers_have_the_names_of_stations(kind: str, tmp_path: Path) -> None
     """In messages, for `drop`, and in a file of stations. Texts of which two are alike name nothing."""
     path = write_named(tmp_path, kind)
     layout = Layout("gauges/values") if kind == "nc group" else Layout()
-    (found,) = read_records(path, layout)
-    np.testing.assert_array_equal(found.values, VALUES)
-    assert found.names == STATION_NAMES
-    assert found.trace(2).endswith("trace Cádiz") and found.without(["Brest"]).values.shape == (SAMPLES, 4)
+    (records,) = read_records(path, layout)
+    np.testing.assert_array_equal(records.values, VALUES)
+    assert records.names == STATION_NAMES
+    assert records.trace(2).endswith("trace Cádiz") and records.without(["Brest"]).values.shape == (SAMPLES, 4)
 
 
 def test_names_of_receivers_that_are_asked_for(tmp_path: Path) -> None:
     np.savez(
         tmp_path / "a.npz", values=VALUES, times=TIMES, gauge=np.array(["a", "b", "c", "d", "a"]), code=np.array(list("vwxyz")), n=SIGMA
     )
-    (found,) = read_records(tmp_path / "a.npz", Layout(receiver="code"))
-    assert found.names == tuple("vwxyz")
+    (records,) = read_records(tmp_path / "a.npz", Layout(receiver="code"))
+    assert records.names == tuple("vwxyz")
     assert read_records(tmp_path / "a.npz")[0].names == tuple("vwxyz")
     for receiver in ("gauge", "n", "none"):
         with pytest.raises(
@@ -82,7 +82,7 @@ def test_a_variable_in_a_group_is_proposed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["scalar", "characters", "text", "number", "group", "h5"])
-def test_what_describes_a_projection_is_no_field(kind: str, tmp_path: Path) -> None:
+def test_a_description_of_a_projection_is_no_field(kind: str, tmp_path: Path) -> None:
     """A file with one field needs no key, whatever stands beside it."""
     path = tmp_path / ("a.h5" if kind == "h5" else "a.nc")
     with netCDF4.Dataset(path, "w") as file:
@@ -111,5 +111,5 @@ def test_a_file_of_stations_for_arrays(tmp_path: Path) -> None:
     write_named(tmp_path, "npz")
     rows = [f"{name},{y},{x}" for name, (y, x) in zip(STATION_NAMES, PLACES.tolist(), strict=True)]
     (tmp_path / "s.csv").write_text("\n".join(["receiver,y [km],x", *rows[::-1]]))
-    (found,) = read_records(tmp_path / "a.npz", Layout(stations=tmp_path / "s.csv", axes=("y", "x")))
-    np.testing.assert_allclose(found.coordinates, PLACES * [1000.0, 1.0])
+    (records,) = read_records(tmp_path / "a.npz", Layout(stations=tmp_path / "s.csv", axes=("y", "x")))
+    np.testing.assert_allclose(records.coordinates, PLACES * [1000.0, 1.0])

@@ -29,28 +29,28 @@ WRITERS: dict[str, tuple[Callable[[Path], Path], Layout]] = {
 }
 
 
-def require_same(found: Records) -> None:
-    np.testing.assert_array_equal(found.values, VALUES)
-    np.testing.assert_allclose(found.times, TIMES, rtol=1e-15)
+def require_same(records: Records) -> None:
+    np.testing.assert_array_equal(records.values, VALUES)
+    np.testing.assert_allclose(records.times, TIMES, rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_everything_is_read(name: str, tmp_path: Path) -> None:
     write, layout = WRITERS[name]
-    (found,) = read_records(write(tmp_path / name), layout)
-    require_same(found)
-    np.testing.assert_array_equal(found.coordinates, PLACES)
-    assert found.deviation is not None
-    np.testing.assert_array_equal(found.deviation[2], SIGMA)
-    assert found.unit == ("cm" if name.endswith(("h5", "nc")) else "")
-    assert found.names == (("north", "south") if name == "long.csv" else ("0", "1"))
+    (records,) = read_records(write(tmp_path / name), layout)
+    require_same(records)
+    np.testing.assert_array_equal(records.coordinates, PLACES)
+    assert records.deviation is not None
+    np.testing.assert_array_equal(records.deviation[2], SIGMA)
+    assert records.unit == ("cm" if name.endswith(("h5", "nc")) else "")
+    assert records.names == (("north", "south") if name == "long.csv" else ("0", "1"))
 
 
 def test_an_array_alone(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", VALUES)
-    (found,) = read_records(tmp_path / "a.npy", Layout(dt=0.5, unit="mm"))
-    require_same(found)
-    assert found.unit == "mm" and found.coordinates is None
+    (records,) = read_records(tmp_path / "a.npy", Layout(dt=0.5, unit="mm"))
+    require_same(records)
+    assert records.unit == "mm" and records.coordinates is None
     np.save(tmp_path / "shots.npy", [VALUES, 2 * VALUES, 3 * VALUES])
     shots = read_records(tmp_path / "shots.npy", Layout(dt=0.5))
     assert len(shots) == 3
@@ -64,11 +64,11 @@ def test_a_wide_table_with_its_stations(split: str, tmp_path: Path) -> None:
     stations = surveys.wide(
         tmp_path / "stations.csv", ("receiver", "y", "x"), [["south", 45.5, 30.0], ["other", 0, 0], ["north", 25.0, 10.0]]
     )
-    (found,) = read_records(path, Layout(axes=AXES, stations=stations, time_unit="min"))
-    np.testing.assert_array_equal(found.times, 60 * TIMES)
-    np.testing.assert_array_equal(found.values, VALUES)
-    np.testing.assert_array_equal(found.coordinates, PLACES)
-    assert found.names == ("north", "south")
+    (records,) = read_records(path, Layout(axes=AXES, stations=stations, time_unit="min"))
+    np.testing.assert_array_equal(records.times, 60 * TIMES)
+    np.testing.assert_array_equal(records.values, VALUES)
+    np.testing.assert_array_equal(records.coordinates, PLACES)
+    assert records.names == ("north", "south")
 
 
 def test_a_long_table_with_unequal_sampling_and_shots(tmp_path: Path) -> None:
@@ -95,13 +95,13 @@ def test_packed_numbers_and_those_that_are_missing(tmp_path: Path) -> None:
     dataset = xarray.Dataset({"values": (("time", "gauge"), VALUES), "time": ("time", TIMES)})
     packed = {"values": {"dtype": "int16", "scale_factor": 0.125, "_FillValue": -999}}
     dataset.to_netcdf(tmp_path / "a.nc", engine="netcdf4", encoding=packed)
-    (found,) = read_records(tmp_path / "a.nc", Layout())
-    require_same(found)
+    (records,) = read_records(tmp_path / "a.nc", Layout())
+    require_same(records)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["shot/eta"] = np.nan_to_num(VALUES, nan=-999.0)
         file["shot/eta"].attrs["_FillValue"] = -999.0
-    (found,) = read_records(tmp_path / "a.h5", Layout(values="shot/eta", dt=0.5))
-    require_same(found)
+    (records,) = read_records(tmp_path / "a.h5", Layout(values="shot/eta", dt=0.5))
+    require_same(records)
 
 
 STORED = np.array([[100, -999], [-32768, 7], [0, 32767]], "i2")
@@ -119,10 +119,10 @@ def with_netcdf4(path: Path, values: np.ndarray, **attributes: Any) -> Path:
     with netCDF4.Dataset(path, "w") as file:
         for name, length in zip(("time", "gauge"), values.shape, strict=True):
             file.createDimension(name, length)
-        made = file.createVariable("values", values.dtype, ("time", "gauge"), fill_value=attributes.pop("_FillValue", None))
-        made.set_auto_maskandscale(False)
-        made.setncatts(attributes)
-        made[:] = values
+        variable = file.createVariable("values", values.dtype, ("time", "gauge"), fill_value=attributes.pop("_FillValue", None))
+        variable.set_auto_maskandscale(False)
+        variable.setncatts(attributes)
+        variable[:] = values
     return path
 
 
@@ -132,30 +132,30 @@ PACKERS = {"a.h5": with_h5py, "a.nc": with_netcdf4}
 @pytest.mark.parametrize("name", PACKERS)
 def test_numbers_packed_by_the_cf_conventions(name: str, tmp_path: Path) -> None:
     expected = np.array([[1.2, np.nan], [-327.48, np.nan], [0.2, 327.87]])
-    given = {"_FillValue": np.int16(-999), "missing_value": np.array([7, 8], "i2"), "scale_factor": 0.01, "add_offset": 0.2}
-    (found,) = read_records(PACKERS[name](tmp_path / name, STORED, **given), Layout(dt=1.0))
-    np.testing.assert_allclose(found.values, expected, rtol=1e-14)
+    attributes = {"_FillValue": np.int16(-999), "missing_value": np.array([7, 8], "i2"), "scale_factor": 0.01, "add_offset": 0.2}
+    (records,) = read_records(PACKERS[name](tmp_path / name, STORED, **attributes), Layout(dt=1.0))
+    np.testing.assert_allclose(records.values, expected, rtol=1e-14)
     field = read_field(tmp_path / name, "values")
     np.testing.assert_allclose(field.values, expected, rtol=1e-14)
 
 
 ORDER = ("time", "receiver")
-"""Of arrays of two rows and two columns, whose dimensions nothing names."""
+"""Orders of arrays of two rows and two columns, whose dimensions nothing names."""
 
 
 @pytest.mark.parametrize("name", PACKERS)
 def test_a_mark_counts_in_the_type_of_the_values(name: str, tmp_path: Path) -> None:
     values = np.array([[1.5, -9999.9], [2.5, 3.5]], "f4")
-    given = {"missing_value": -9999.9} if name == "a.h5" else {"_FillValue": np.float32(-9999.9)}
-    (found,) = read_records(PACKERS[name](tmp_path / name, values, **given), Layout(dt=1.0, order=ORDER))
-    np.testing.assert_array_equal(found.values, [[1.5, np.nan], [2.5, 3.5]])
+    attributes = {"missing_value": -9999.9} if name == "a.h5" else {"_FillValue": np.float32(-9999.9)}
+    (records,) = read_records(PACKERS[name](tmp_path / name, values, **attributes), Layout(dt=1.0, order=ORDER))
+    np.testing.assert_array_equal(records.values, [[1.5, np.nan], [2.5, 3.5]])
 
 
 @pytest.mark.parametrize("name", PACKERS)
 def test_unsigned_numbers(name: str, tmp_path: Path) -> None:
     values = np.array([[-1, -2], [0, 127]], "i1")
-    (found,) = read_records(PACKERS[name](tmp_path / name, values, _Unsigned="true", _FillValue=np.int8(-1)), Layout(dt=1.0, order=ORDER))
-    np.testing.assert_array_equal(found.values, [[np.nan, 254.0], [0.0, 127.0]])
+    (records,) = read_records(PACKERS[name](tmp_path / name, values, _Unsigned="true", _FillValue=np.int8(-1)), Layout(dt=1.0, order=ORDER))
+    np.testing.assert_array_equal(records.values, [[np.nan, 254.0], [0.0, 127.0]])
 
 
 @pytest.mark.parametrize("name", PACKERS)
@@ -175,13 +175,13 @@ def test_attributes_that_are_no_numbers(name: str, attributes: dict[str, Any], m
 def test_a_product_of_units_is_no_prefix(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.nc, times: expected a unit that converts to s, found 'm s'; correct it"):
         read_records(surveys.netcdf(tmp_path / "a.nc", clock="m s"), Layout())
-    (found,) = read_records(tmp_path / "a.nc", Layout(time_unit="ms"))
-    np.testing.assert_allclose(found.times, 1e-3 * TIMES)
+    (records,) = read_records(tmp_path / "a.nc", Layout(time_unit="ms"))
+    np.testing.assert_allclose(records.times, 1e-3 * TIMES)
 
 
 def test_minutes_of_a_file(tmp_path: Path) -> None:
-    (found,) = read_records(surveys.netcdf(tmp_path / "a.nc", clock="minutes since 2011-03-11 05:46"), Layout())
-    np.testing.assert_array_equal(found.times, 60 * TIMES)
+    (records,) = read_records(surveys.netcdf(tmp_path / "a.nc", clock="minutes since 2011-03-11 05:46"), Layout())
+    np.testing.assert_array_equal(records.times, 60 * TIMES)
 
 
 @pytest.mark.parametrize(("name", "needs"), [("a.h5", "h5py"), ("a.nc", "netCDF4"), ("a.sgy", "segyio")])
@@ -206,7 +206,7 @@ ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     "sigma of others": ({"sigma": np.ones(3)}, r"expected one number for each receiver or sample"),
     "no numbers": ({"values": np.array([[b"a", b"b"]] * 6)}, r"expected numbers"),
 }
-"""Files of named arrays -> what is wrong with them."""
+"""Files of named arrays -> their defect."""
 
 
 @pytest.mark.parametrize("problem", ARRAYS)
@@ -226,9 +226,9 @@ def test_broken_arrays(kind: str, problem: str, tmp_path: Path) -> None:
 
 
 def _netcdf_of_others(path: Path, **change: Any) -> Path:
-    made = {"values": (("time", "gauge"), VALUES), "times": ("time", TIMES), "coordinates": (("gauge", "axis"), PLACES)}
-    made |= {"sigma": ("gauge", SIGMA), **change}
-    xarray.Dataset({name: values for name, values in made.items() if values is not None}).to_netcdf(path, engine="netcdf4")
+    variables = {"values": (("time", "gauge"), VALUES), "times": ("time", TIMES), "coordinates": (("gauge", "axis"), PLACES)}
+    variables |= {"sigma": ("gauge", SIGMA), **change}
+    xarray.Dataset({name: values for name, values in variables.items() if values is not None}).to_netcdf(path, engine="netcdf4")
     return path
 
 
@@ -309,8 +309,8 @@ def test_segy_without_a_time_between_samples(tmp_path: Path) -> None:
         file.bin.update({segyio.BinField.Interval: 0})
     with pytest.raises(DataError, match=r"a\.sgy: expected the time between samples in its header, found 0 s; give dt"):
         read_records(path)
-    (found,) = read_records(path, Layout(dt=0.25))
-    np.testing.assert_allclose(found.times, 0.25 * np.arange(6))
+    (records,) = read_records(path, Layout(dt=0.25))
+    np.testing.assert_allclose(records.times, 0.25 * np.arange(6))
 
 
 def test_an_extension_that_is_not_known(tmp_path: Path) -> None:
@@ -340,13 +340,13 @@ def test_a_data_set_in_another_file_is_not_read(tmp_path: Path) -> None:
 def test_rows_of_csv_may_stand_in_any_order(tmp_path: Path) -> None:
     rows = surveys.long_rows()
     mixed = [rows[number] for number in np.random.default_rng(3).permutation(len(rows))]
-    (sorted_,), (found,) = (
+    (sorted_,), (records,) = (
         read_records(surveys.long(tmp_path / "l.csv", rows=each), Layout(deviations="sigma", axes=AXES)) for each in (rows, mixed)
     )
-    number = [found.names.index(name) for name in sorted_.names]
+    number = [records.names.index(name) for name in sorted_.names]
     for name in ("values", "deviation"):
-        np.testing.assert_array_equal(getattr(found, name)[:, number], getattr(sorted_, name))
+        np.testing.assert_array_equal(getattr(records, name)[:, number], getattr(sorted_, name))
     rows = [[t, *row] for t, row in zip(TIMES, np.nan_to_num(VALUES), strict=True)]
-    (found,) = read_records(surveys.wide(tmp_path / "w.csv", rows=rows[::-1]))
-    np.testing.assert_array_equal(found.times, TIMES)
-    np.testing.assert_array_equal(found.values, np.nan_to_num(VALUES))
+    (records,) = read_records(surveys.wide(tmp_path / "w.csv", rows=rows[::-1]))
+    np.testing.assert_array_equal(records.times, TIMES)
+    np.testing.assert_array_equal(records.values, np.nan_to_num(VALUES))

@@ -50,16 +50,16 @@ def test_the_polynomial_through_six_samples_and_its_transpose(times: np.ndarray,
     rng = np.random.default_rng(3)
     traces = rng.standard_normal((STEPS + 1, 5)).astype(dtype)
     at = Resampling(DT, STEPS, times)
-    found, pullback = ds.vjp(at, traces)
+    samples, pullback = ds.vjp(at, traces)
     expected = np.stack([through_six(times, DT, trace) for trace in traces.T.astype(float)], axis=1)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)  # a time is snapped to a sample
+    np.testing.assert_allclose(samples, expected, rtol=0, atol=1e-9)  # a time is snapped to a sample
     moved = ds.jvp(at, (traces,), (rng.standard_normal(traces.shape).astype(dtype),))[1]
-    bars = rng.standard_normal(found.shape)
+    bars = rng.standard_normal(samples.shape)
     (back,) = pullback(bars)
     assert back.dtype == dtype
     matrix = np.stack([at(row.reshape(-1, 1))[:, 0] for row in np.eye(STEPS + 1)], axis=1)
     np.testing.assert_allclose(back, matrix.T @ bars, rtol=0, atol=1e-13 if dtype == "float64" else 1e-5)
-    assert moved.shape == found.shape
+    assert moved.shape == samples.shape
 
 
 def test_the_dot_product_in_f64() -> None:

@@ -22,15 +22,15 @@ def test_decimal_commas(split: str, tmp_path: Path) -> None:
     head = ["time [min]", "receiver", "value [cm]", "y [km]", "x", "sigma"]
     rows = [["0,5", "a", "1,5E-2", "-0,25", "1", "1,250"], ["1", "a", "", "-0,25", "1", ",5"], ["1,5", "a", "-2,125", "-0,25", "1", "2"]]
     (tmp_path / "a.csv").write_text("\n".join(split.join(row) for row in [head, *rows]))
-    (found,) = read_records(tmp_path / "a.csv", Layout(deviations="sigma", axes=("y", "x")))
-    np.testing.assert_allclose(found.times, [30.0, 60.0, 90.0])
-    np.testing.assert_allclose(found.values[:, 0], [0.015, np.nan, -2.125])
-    np.testing.assert_allclose(found.deviation[:, 0], [1.25, 0.5, 2.0])
-    np.testing.assert_allclose(found.coordinates, [[-250.0, 1.0]])
+    (records,) = read_records(tmp_path / "a.csv", Layout(deviations="sigma", axes=("y", "x")))
+    np.testing.assert_allclose(records.times, [30.0, 60.0, 90.0])
+    np.testing.assert_allclose(records.values[:, 0], [0.015, np.nan, -2.125])
+    np.testing.assert_allclose(records.deviation[:, 0], [1.25, 0.5, 2.0])
+    np.testing.assert_allclose(records.coordinates, [[-250.0, 1.0]])
     dated = [["time", "a"], ["2011-03-11T05:46", "1,5"], ["2011-03-11T05:46:01", "2"]]
     (tmp_path / "w.csv").write_text("\n".join(split.join(row) for row in dated))
-    (found,) = read_records(tmp_path / "w.csv")
-    assert found.times.tolist() == [0.0, 1.0] and found.values.tolist() == [[1.5], [2.0]]
+    (records,) = read_records(tmp_path / "w.csv")
+    assert records.times.tolist() == [0.0, 1.0] and records.values.tolist() == [[1.5], [2.0]]
 
 
 def test_dates_of_two_readings_in_other_formats(tmp_path: Path) -> None:
@@ -49,11 +49,11 @@ def test_dates_of_two_readings_in_other_formats(tmp_path: Path) -> None:
 
 def test_a_fill_value_in_a_wavelet(tmp_path: Path) -> None:
     values = np.sin(0.3 * np.arange(40.0))
-    for fill, told in ((0.5, False), (-999.25, True)):
+    for fill, refused in ((0.5, False), (-999.25, True)):
         values[17] = fill
         np.save(tmp_path / "w.npy", values[:, None])
         part = Sampled(type="file", path=str(tmp_path / "w.npy"), dt=1.0)
-        if told:
+        if refused:
             with pytest.raises(
                 SceneError, match=r"s\.path: expected amplitudes in .*w\.npy, found -999\.25, which looks like a fill value"
             ):

@@ -1,4 +1,4 @@
-"""The filter of traces: against SciPy's, its transpose, and what it refuses."""
+"""The filter of traces: against SciPy's, its transpose, and refused arguments."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_it_is_scipys_filter_forward_and_backward_over_traces_with_zeros_around(
     around = 40 * SAMPLES
     padded = np.pad(traces, [(around, around), (0, 0)])
     expected = signal.sosfiltfilt(sections, padded, axis=0, padlen=0)[around:-around]
-    found = ZeroPhaseFilter(DT, SAMPLES, **corners)(traces)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    filtered = ZeroPhaseFilter(DT, SAMPLES, **corners)(traces)
+    np.testing.assert_allclose(filtered, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("corners", BANDS.values(), ids=BANDS)
@@ -47,8 +47,8 @@ def test_nothing_comes_round_from_the_other_end() -> None:
 def test_the_gain_is_a_half_at_the_corner() -> None:
     t = DT * np.arange(4000)
     wave = np.sin(2 * np.pi * 12.0 * t)
-    found = ZeroPhaseFilter(DT, 4000, lowpass=12.0)(wave)
-    np.testing.assert_allclose(found[1000:-1000], 0.5 * wave[1000:-1000], atol=1e-6)
+    filtered = ZeroPhaseFilter(DT, 4000, lowpass=12.0)(wave)
+    np.testing.assert_allclose(filtered[1000:-1000], 0.5 * wave[1000:-1000], atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from diffsim.scene.disk.outcome import Outcome
 from .outcomes import KINDS
 
 COARSE = 60
-"""Dots an inch: enough to see whether a figure is blank."""
+"""Dots an inch: enough to tell a blank figure."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def bump(shape: tuple[int, ...], at: float = 0.5, width: float = 0.15) -> np.nda
     return np.exp(-sum((x - at) ** 2 for x in places) / width**2)
 
 
-def found(shape: tuple[int, ...], base: float, height: float, unit: str, mask: np.ndarray | None = None) -> UnknownField:
+def unknown_of(shape: tuple[int, ...], base: float, height: float, unit: str, mask: np.ndarray | None = None) -> UnknownField:
     start = np.full(shape, base)
     noise = rng(*shape).standard_normal(shape)
     return UnknownField(
@@ -52,7 +52,7 @@ def seen(shape: tuple[int, ...], times: np.ndarray, unit: str, block: int = 1, p
 
 
 def outcome(axes: tuple[Axis, ...], unknowns: dict[str, UnknownField], times: np.ndarray, **more: Any) -> Outcome:
-    given: dict[str, Any] = {
+    parts: dict[str, Any] = {
         "name": "small",
         "title": TITLE,
         "summary": "What was it?",
@@ -80,7 +80,7 @@ def outcome(axes: tuple[Axis, ...], unknowns: dict[str, UnknownField], times: np
         "seconds": {"data": 1.5, "optimise": 75.0},
         "settings": {"grid": {"shape": [24, 30]}, "misfit": [{"of": "traces", "weight": 1.5}], "note": "<b>bold</b>"},
     }
-    return Outcome(**{**given, **more})
+    return Outcome(**{**parts, **more})
 
 
 def coast() -> Outcome:
@@ -95,7 +95,7 @@ def coast() -> Outcome:
     times = np.arange(241) * 30.0
     return outcome(
         axes,
-        {"eta0": found(shape, 0.0, 1.5, "m", mask)},
+        {"eta0": unknown_of(shape, 0.0, 1.5, "m", mask)},
         times,
         background={"H": depth},
         background_units={"H": "m"},
@@ -112,7 +112,7 @@ def crosswell() -> Outcome:
     times = np.arange(201) * 1e-3
     return outcome(
         axes,
-        {"c": found(shape, 2000.0, -300.0, "m/s")},
+        {"c": unknown_of(shape, 2000.0, -300.0, "m/s")},
         times,
         equation="acoustic",
         sources={"f": np.array([[100.0, 20.0], [300.0, 20.0], [500.0, 20.0]])},
@@ -131,7 +131,7 @@ def image() -> Outcome:
     late = 8 * bump(shape, width=0.3)
     pair = Compared((late + 0.1 * rng(3).standard_normal(shape))[None], 0 * late[None], 0.97 * late[None], 0.1, "K")
     mask = bump(shape, width=0.5) > 0.2
-    unknowns = {"T": found(shape, 0.0, 12.0, "K", mask), "kappa": found(shape, 1e-7, 5e-8, "m²/s", mask)}
+    unknowns = {"T": unknown_of(shape, 0.0, 12.0, "K", mask), "kappa": unknown_of(shape, 1e-7, 5e-8, "m²/s", mask)}
     return outcome(axes, unknowns, np.arange(101) * 0.5, equation="heat", finals={"T": pair}, settings={})
 
 
@@ -142,7 +142,7 @@ def line() -> Outcome:
     final = Compared(bump((400,))[None], 0 * bump((400,))[None], 0.9 * bump((400,))[None], 0.0, "m")
     return outcome(
         axes,
-        {"eta0": found((400,), 0.0, 1.0, "m", np.arange(400) > 50)},
+        {"eta0": unknown_of((400,), 0.0, 1.0, "m", np.arange(400) > 50)},
         times,
         background={"H": np.full(400, 100.0)},
         background_units={"H": "m"},
@@ -164,7 +164,7 @@ def block() -> Outcome:
     times = np.arange(51) * 1e-4
     return outcome(
         axes,
-        {"c": found(shape, 1500.0, 200.0, "m/s")},
+        {"c": unknown_of(shape, 1500.0, 200.0, "m/s")},
         times,
         equation="acoustic",
         sources={"f": np.array([[30.0, 20.0, 20.0]])},
@@ -182,10 +182,12 @@ def driven() -> Outcome:
     late = np.ones(40, bool)
     late[:5] = False
     unknowns = {
-        "lamp": replace(found((40,), 1.0, 3.0, "K/m", late), axes=(time,)),
-        "air": replace(found((40, 6), 0.0, 2.0, "K", None), axes=(time, side)),
-        "edge": replace(found((6,), 0.0, 2.0, "K", None), axes=(side,)),
-        "held": replace(found((1,), 0.0, 2.0, ""), answer=np.array([1.9]), truth=np.array([2.0]), axes=(Axis("number", "", np.zeros(1)),)),
+        "lamp": replace(unknown_of((40,), 1.0, 3.0, "K/m", late), axes=(time,)),
+        "air": replace(unknown_of((40, 6), 0.0, 2.0, "K", None), axes=(time, side)),
+        "edge": replace(unknown_of((6,), 0.0, 2.0, "K", None), axes=(side,)),
+        "held": replace(
+            unknown_of((1,), 0.0, 2.0, ""), answer=np.array([1.9]), truth=np.array([2.0]), axes=(Axis("number", "", np.zeros(1)),)
+        ),
     }
     return outcome(
         axes, unknowns, times, equation="own", receivers={"T": np.array([[0.2, 0.3]])}, traces={"T": recorded(1, times, 1, 2.0, "K")}
@@ -202,7 +204,7 @@ def design() -> Outcome:
     binary = np.where(bump(shape) > 0.5, 4.0, 1.0)
     return outcome(
         axes,
-        {"eps": replace(found(shape, 1.0, 3.0, "1", mask), answer=binary, truth=None)},
+        {"eps": replace(unknown_of(shape, 1.0, 3.0, "1", mask), answer=binary, truth=None)},
         times,
         equation="maxwell",
         lines={"mode of Jz": np.array([[0.0, 0.2], [1.3, 0.2]]), "monitor out": np.array([[1.2, 0.0], [1.2, 1.5]])},

@@ -33,7 +33,7 @@ def test_tables_have_both_columns() -> None:
     assert dict(compare(one, same))["Settings that differ"] == []
 
 
-def test_what_one_run_has_not_is_a_dash() -> None:
+def test_a_value_that_one_run_lacks_is_a_dash() -> None:
     runs = replace(outcomes.coast(), loss_parts={"traces of eta": (1.0, 0.1)}), outcomes.image()
     tables = {heading: {what: (one, other) for what, one, other in rows} for heading, rows in compare(*runs)}
     parts = [set(outcome.loss_parts) for outcome in runs]

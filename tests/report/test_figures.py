@@ -1,4 +1,4 @@
-"""What the figures show: scales, limits, what is grey, where things lie, in which units."""
+"""Contents of the figures: scales, limits, grey cells, places, and units."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from . import outcomes
 
 
 def unknown(outcome: Outcome) -> Figure:
-    (name, found), *_ = outcome.unknowns.items()
-    return maps.unknown(name, found, chart_of(outcome)).figure
+    (name, field), *_ = outcome.unknowns.items()
+    return maps.unknown(name, field, chart_of(outcome)).figure
 
 
 def titled(figure: Figure) -> dict[str, Axes]:
@@ -45,10 +45,10 @@ def test_truth_start_and_answer_share_their_axis_in_1d() -> None:
 def test_values_are_drawn_where_they_lie() -> None:
     outcome = outcomes.coast()
     ax = titled(unknown(outcome))["truth"]
-    found, land = outcome.unknowns["eta0"], outcome.background["H"] <= 0
+    field, land = outcome.unknowns["eta0"], outcome.background["H"] <= 0
     drawn = ax.images[0].get_array()
     np.testing.assert_array_equal(drawn.mask, land)
-    np.testing.assert_array_equal(drawn.data[~land], found.truth[~land])
+    np.testing.assert_array_equal(drawn.data[~land], field.truth[~land])
     half = (4 / 29) / 2
     assert ax.images[0].get_extent()[:2] == pytest.approx([234 - half, 238 + half])
     assert ax.images[0].origin == "lower"
@@ -56,17 +56,17 @@ def test_values_are_drawn_where_they_lie() -> None:
 
 def test_histories_are_lines_beside_their_truth() -> None:
     """In seconds or milliseconds, where values may not change on grey."""
-    found = outcomes.driven().unknowns["lamp"]
-    (ax,) = report_values.unknown("lamp", found).figure.axes
+    field = outcomes.driven().unknowns["lamp"]
+    (ax,) = report_values.unknown("lamp", field).figure.axes
     drawn = {line.get_label(): line.get_xydata() for line in ax.lines}
     for name in ("truth", "start", "answer"):
-        np.testing.assert_allclose(drawn[name], np.column_stack([1e3 * found.axes[0].coordinates, getattr(found, name)]))
+        np.testing.assert_allclose(drawn[name], np.column_stack([1e3 * field.axes[0].coordinates, getattr(field, name)]))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (ms)", "lamp (K/m)")
     (grey,) = ax.collections
     assert grey.get_paths()[0].get_extents().xmax == pytest.approx(0.5 * (200 + 250))
-    first, last = report_values.gradient("lamp", found, 7).figure.axes
-    factor = float(found.gradient_first[20]) / first.lines[0].get_ydata()[20]
-    np.testing.assert_allclose(first.lines[0].get_ydata() * factor, found.gradient_first)
+    first, last = report_values.gradient("lamp", field, 7).figure.axes
+    factor = float(field.gradient_first[20]) / first.lines[0].get_ydata()[20]
+    np.testing.assert_allclose(first.lines[0].get_ydata() * factor, field.gradient_first)
     assert np.abs(last.lines[0].get_ydata()).max() > 0.1
 
 
@@ -86,16 +86,16 @@ def test_numbers_are_points_and_values_over_two_axes_are_maps() -> None:
 @pytest.mark.parametrize("make", [outcomes.coast, outcomes.image])
 def test_gradients_are_grey_where_nothing_may_change_and_white_at_zero(make) -> None:
     outcome = make()
-    (name, found), *_ = outcome.unknowns.items()
-    land = outcome.background["H"] <= 0 if "H" in outcome.background else np.zeros(found.mask.shape, bool)
-    figure = maps.gradient(name, found, chart_of(outcome), 7).figure
+    (name, field), *_ = outcome.unknowns.items()
+    land = outcome.background["H"] <= 0 if "H" in outcome.background else np.zeros(field.mask.shape, bool)
+    figure = maps.gradient(name, field, chart_of(outcome), 7).figure
     shown = titled(figure)
-    for title, values in (("at the start (iteration 0)", found.gradient_first), ("at the answer (iteration 7)", found.gradient_last)):
+    for title, values in (("at the start (iteration 0)", field.gradient_first), ("at the answer (iteration 7)", field.gradient_last)):
         image = shown[title].images[0]
-        np.testing.assert_array_equal(image.get_array().mask, ~found.mask | land)
+        np.testing.assert_array_equal(image.get_array().mask, ~field.mask | land)
         low, high = image.get_clim()
         assert low == -high
-        free = np.abs(values[found.mask & ~land])
+        free = np.abs(values[field.mask & ~land])
         factor = high / np.quantile(free, maps.ROBUST)
         assert math.log10(factor) == pytest.approx(round(math.log10(factor)))  # a power of ten: the unit's
         assert image.cmap.get_bad() == pytest.approx(to_rgba(style.HIDDEN))
@@ -104,18 +104,18 @@ def test_gradients_are_grey_where_nothing_may_change_and_white_at_zero(make) -> 
 
 def test_one_huge_cell_does_not_blind_a_gradient() -> None:
     outcome = outcomes.crosswell()
-    found = outcome.unknowns["c"]
-    spiked = found.gradient_first.copy()
+    field = outcome.unknowns["c"]
+    spiked = field.gradient_first.copy()
     spiked[0, 0] = 1e6
-    figure = maps.gradient("c", replace(found, gradient_first=spiked), chart_of(outcome), 7).figure
+    figure = maps.gradient("c", replace(field, gradient_first=spiked), chart_of(outcome), 7).figure
     image = titled(figure)["at the start (iteration 0)"].images[0]
     assert np.mean(np.abs(image.get_array()) > 0.1 * image.get_clim()[1]) > 0.1
 
 
 def test_a_gradient_of_zero_is_drawn() -> None:
     outcome = outcomes.crosswell()
-    found = outcome.unknowns["c"]
-    picture = maps.gradient("c", replace(found, gradient_last=0 * found.start), chart_of(outcome), 7)
+    field = outcome.unknowns["c"]
+    picture = maps.gradient("c", replace(field, gradient_last=0 * field.start), chart_of(outcome), 7)
     assert picture.png()
     assert "did not shrink" in picture.caption
 
@@ -212,10 +212,10 @@ def test_middle_planes_of_a_block() -> None:
 
 def test_planes_go_through_the_largest_change() -> None:
     outcome = outcomes.block()
-    found = outcome.unknowns["c"]
-    truth = np.full_like(found.truth, 1500.0)
+    field = outcome.unknowns["c"]
+    truth = np.full_like(field.truth, 1500.0)
     truth[2, 7, 3] = 1300.0
-    picture = maps.unknown("c", replace(found, truth=truth), chart_of(outcome))
+    picture = maps.unknown("c", replace(field, truth=truth), chart_of(outcome))
     shown = [ax.get_title(loc="left") for ax in picture.figure.axes if ax.get_title(loc="left")]
     assert [title.splitlines()[-1] for title in shown[:3]] == ["z = 20 m", "y = 70 m", "x = 30 m"]
     assert "planes go through the largest change of the truth" in picture.caption
@@ -223,7 +223,7 @@ def test_planes_go_through_the_largest_change() -> None:
 
 
 def test_crosstalk_is_a_matrix_of_cosines() -> None:
-    """Of what was found (rows) with the truths (columns): with its own, 2 / √5, of both signs, and with the other one's."""
+    """Cosines of the answers (rows) with the truths (columns): with its own, 2 / √5, of both signs, and with the other one's."""
     picture = crosstalk.crosstalk(outcomes.bodies())
     assert picture is not None
     (image,) = picture.figure.axes[0].images
@@ -235,7 +235,7 @@ def test_crosstalk_is_a_matrix_of_cosines() -> None:
 
 def test_truths_that_look_alike_have_no_crosstalk() -> None:
     outcome = outcomes.bodies()
-    same = {name: replace(found, truth=outcome.unknowns["vp"].truth) for name, found in outcome.unknowns.items()}
+    same = {name: replace(field, truth=outcome.unknowns["vp"].truth) for name, field in outcome.unknowns.items()}
     assert crosstalk.crosstalk(replace(outcome, unknowns=same)) is None
     assert crosstalk.crosstalk(replace(outcome, unknowns={"vp": outcome.unknowns["vp"]})) is None
 
@@ -246,8 +246,8 @@ def test_monitors_of_a_design_are_lines() -> None:
     drawn = {line.get_label(): line.get_xydata() for line in picture.figure.axes[0].lines}
     np.testing.assert_allclose(drawn["monitor out"], [[0.0, 1.2], [1.5, 1.2]])
     assert "Lines: mode of Jz, monitor out." in picture.caption and "no receivers" not in picture.caption
-    found = maps.unknown("eps", outcome.unknowns["eps"], chart_of(outcome), design=True)
-    assert "the design that it found" in found.caption and "records" not in found.caption
+    drawing = maps.unknown("eps", outcome.unknowns["eps"], chart_of(outcome), design=True)
+    assert "the design that it found" in drawing.caption and "records" not in drawing.caption
 
 
 def test_traces_are_those_of_the_middle_shot_in_good_units() -> None:
@@ -318,7 +318,7 @@ def test_signed_fields_are_centred(values, rest, centred) -> None:
     assert style.common("m", np.array(values), zero_is_rest=rest).centred == centred
 
 
-def test_limits_leave_out_what_is_not_finite() -> None:
+def test_limits_leave_out_values_that_are_not_finite() -> None:
     assert style.diverging(np.array([np.nan, 0.0, -3.0, np.inf])).high == 3
     assert style.sequential(2.0, 2.0).low < 2 < style.sequential(2.0, 2.0).high
 
@@ -354,7 +354,7 @@ def test_durations_and_sizes() -> None:
 
 def without_truth(outcome: Outcome) -> Outcome:
     """As of records: nobody knows the truth."""
-    return replace(outcome, unknowns={name: replace(found, truth=None) for name, found in outcome.unknowns.items()})
+    return replace(outcome, unknowns={name: replace(field, truth=None) for name, field in outcome.unknowns.items()})
 
 
 @pytest.mark.parametrize("make", [outcomes.coast, outcomes.line])
@@ -362,14 +362,14 @@ def test_without_a_truth_the_answer_is_shown_beside_the_start(make) -> None:
     outcome = without_truth(make())
     axes = titled(unknown(outcome))
     assert [*axes] == ["start", "answer", "answer - start"]
-    (name, found), *_ = outcome.unknowns.items()
-    picture = maps.unknown(name, found, chart_of(outcome))
+    (name, field), *_ = outcome.unknowns.items()
+    picture = maps.unknown(name, field, chart_of(outcome))
     assert "truth" not in picture.title and "nobody knows the truth" in picture.caption
 
 
 def test_without_a_truth_there_is_no_curve_of_it() -> None:
-    found = without_truth(outcomes.driven()).unknowns["lamp"]
-    picture = report_values.unknown("lamp", found)
+    field = without_truth(outcomes.driven()).unknowns["lamp"]
+    picture = report_values.unknown("lamp", field)
     labels = {text.get_text() for legend in picture.figure.legends for text in legend.get_texts()}
     assert labels and "truth" not in labels and "nobody knows the truth" in picture.caption
 

@@ -122,8 +122,8 @@ def test_sections_come_in_the_order_of_a_reader(written: Written) -> None:
     wanted += ["Snapshots"] * bool(written.outcome.snapshots)
     wanted += ["Records"] * bool(written.outcome.traces) + ["Final"] * bool(written.outcome.finals)
     wanted += ["The search", "Acceptance", "Certificate", "Checkpoints and memory", "Parts of the loss", "Circumstances"]
-    found = [next(k for k, heading in enumerate(headings) if heading.startswith(start)) for start in wanted]
-    assert found == sorted(found)
+    places = [next(k for k, heading in enumerate(headings) if heading.startswith(start)) for start in wanted]
+    assert places == sorted(places)
     assert ("Settings" in headings) == bool(written.outcome.settings)
 
 
@@ -142,8 +142,8 @@ def test_no_certificate_is_said(written: Written) -> None:
 
 
 def test_settings_are_written_as_set_takes_them() -> None:
-    found = list(tables.settings({"a": {"b": [1, 2], "c": []}, "m": [{"w": 1.5}, {"w": "x"}], "e": {}}))
-    assert found == ["a.b=[1, 2]", "a.c=[]", "m.0.w=1.5", 'm.1.w="x"', "e={}"]
+    settings = list(tables.settings({"a": {"b": [1, 2], "c": []}, "m": [{"w": 1.5}, {"w": "x"}], "e": {}}))
+    assert settings == ["a.b=[1, 2]", "a.c=[]", "m.0.w=1.5", 'm.1.w="x"', "e={}"]
 
 
 def test_a_figure_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

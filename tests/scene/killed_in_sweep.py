@@ -27,7 +27,7 @@ def main() -> None:
     ds.init(arch="cpu", precision="f64")
     execute, begin, count = Sweep._execute, Objective.__init__, -1
 
-    def begun(self: Objective, *arguments: object) -> None:  # what is planned and measured before does not count
+    def begun(self: Objective, *arguments: object) -> None:  # plans and measurements before do not count
         nonlocal count
         begin(self, *arguments)  # type: ignore[arg-type]
         count = 0

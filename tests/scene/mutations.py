@@ -1,6 +1,6 @@
-"""Scenes that are mangled at random, and what must be true of each: it is accepted, or refused with one message of diffsim's.
+"""Scenes that are mangled at random, and the truth about each: it is accepted, or refused with one message of diffsim's.
 
-As a program: python -m tests.scene.mutations COUNT SEED FOLDER: puts so many through, under a limit on memory, and prints what broke.
+As a program: python -m tests.scene.mutations COUNT SEED FOLDER: checks COUNT scenes under a limit on memory, and prints the broken ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE
 
 BASES = (ACOUSTIC, HEAT, WAVE, DRIVEN)
 ROOM = 3 << 30
-"""Bytes beyond what the process has, that nothing may take."""
+"""Bytes beyond the size of the process, which nothing may take."""
 SECONDS = 10.0
 """That a scene may take."""
 FOREIGN = ("Input should", "validation error", "pydantic", "valid dictionary", "Tuple should", "Traceback", "object has no attribute")
@@ -123,7 +123,7 @@ def toml(value: Any) -> str:
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in nested tables and lists."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for key, inner in items for found in ((*path, key), *places(inner, (*path, key)))]
+    return [place for key, inner in items for place in ((*path, key), *places(inner, (*path, key)))]
 
 
 def at(value: Any, path: tuple[Any, ...]) -> Any:
@@ -134,16 +134,16 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 
 def full(base: dict[str, Any]) -> dict[str, Any]:
     """A scene in which keys that are left out at other times have a value, so that they are mangled too."""
-    found = copy.deepcopy(base)
-    found["checkpoint"] = {"schedule": "auto", "verify": True, "resume": 1.0}
-    found["certificate"] = {"steps": 4, "directions": 3}
-    found["optimise"] = {"method": "L-BFGS-B", "iterations": 3, "tolerance": 1e-9}
-    found["truth"]["dt_factor"] = 0.4
-    if "eta" in found.get("receivers", {}):
-        found["data"] = {"eta": {"path": ["gauges.csv"], "unit": "cm", "time_unit": "s", "start": 0.0, "deviation": 1.0, "allow": ["zero"]}}
-    name = next(iter(found["unknowns"]))
-    found["unknowns"][name] |= {"smooth": 0.0, "scale": 1.0, "mask": {"margin": 0}}
-    return found
+    whole = copy.deepcopy(base)
+    whole["checkpoint"] = {"schedule": "auto", "verify": True, "resume": 1.0}
+    whole["certificate"] = {"steps": 4, "directions": 3}
+    whole["optimise"] = {"method": "L-BFGS-B", "iterations": 3, "tolerance": 1e-9}
+    whole["truth"]["dt_factor"] = 0.4
+    if "eta" in whole.get("receivers", {}):
+        whole["data"] = {"eta": {"path": ["gauges.csv"], "unit": "cm", "time_unit": "s", "start": 0.0, "deviation": 1.0, "allow": ["zero"]}}
+    name = next(iter(whole["unknowns"]))
+    whole["unknowns"][name] |= {"smooth": 0.0, "scale": 1.0, "mask": {"margin": 0}}
+    return whole
 
 
 def hostile_files(folder: Path) -> list[str]:

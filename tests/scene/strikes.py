@@ -39,7 +39,7 @@ class Struck:
         self.touches = int(done.stdout.split()[-1])
 
     def run(self, name: str, number: int, how: str) -> subprocess.CompletedProcess[str]:
-        """Run, or go on with what is there, and strike at that touch of the disk; at 0: never."""
+        """Run, or go on with the files there, and strike at that touch of the disk; at 0: never."""
         out = self.folder / name / "run"
         out.parent.mkdir(exist_ok=True)
         more = ["--resume"] if (out / "run.json").exists() else []
@@ -57,9 +57,9 @@ class Struck:
                 self._require_end(how, done, what)
         done = self.run(name, 0, "SIGKILL")
         assert done.returncode == 0, done.stderr
-        found, expected = self.folder / name / "run", self.folder / "whole" / "run"
-        assert {path.name for path in found.iterdir()} == {path.name for path in expected.iterdir()}
-        with np.load(found / "result.npz") as a, np.load(expected / "result.npz") as b:
+        run, expected = self.folder / name / "run", self.folder / "whole" / "run"
+        assert {path.name for path in run.iterdir()} == {path.name for path in expected.iterdir()}
+        with np.load(run / "result.npz") as a, np.load(expected / "result.npz") as b:
             assert set(a.files) == set(b.files)
             for array in b.files:
                 np.testing.assert_array_equal(a[array], b[array], err_msg=array)

@@ -1,4 +1,4 @@
-"""Numbers of a scene beyond any use: each is refused by name, noted, or gives what a search should give."""
+"""Numbers of a scene beyond any use: each is refused by name, noted, or gives a proper result of a search."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ HARMLESS = {"seed", "tolerance", "resume", "steps", "epsilon", "at_least", "at_m
 
 
 def base(name: str) -> dict[str, Any]:
-    found = full(BASES[name])
-    found.pop("data", None)
-    found["optimise"]["iterations"] = 2
-    return found
+    table = full(BASES[name])
+    table.pop("data", None)
+    table["optimise"]["iterations"] = 2
+    return table
 
 
 def is_number(value: Any) -> bool:
@@ -32,14 +32,14 @@ def is_number(value: Any) -> bool:
 
 
 def cases() -> list[tuple[str, tuple[Any, ...], float]]:
-    found = []
+    every = []
     for name in BASES:
         tables = base(name)
         for path in places(tables):
             number = at(tables, path)
             if is_number(number):
-                found += [(name, path, value) for value in VALUES if isinstance(number, float) or abs(value) >= 1]
-    return random.Random(5).sample(found, len(found))
+                every += [(name, path, value) for value in VALUES if isinstance(number, float) or abs(value) >= 1]
+    return random.Random(5).sample(every, len(every))
 
 
 def changed(name: str, path: tuple[Any, ...], value: float) -> dict[str, Any]:
@@ -49,22 +49,22 @@ def changed(name: str, path: tuple[Any, ...], value: float) -> dict[str, Any]:
 
 
 def outcome(name: str, path: tuple[Any, ...], value: float) -> str:
-    """The end of a scene: "refused", "noted", "works", or what is wrong."""
+    """The end of a scene: "refused", "noted", "works", or the defect."""
     key = next(each for each in reversed(path) if isinstance(each, str))
     try:
-        found = ds.Scene(**changed(name, path, value)).run()
+        result = ds.Scene(**changed(name, path, value)).run()
     except (DiffsimError, MemoryError) as error:
         said = str(error)
         return "refused" if "; " in said or "\n" in said else f"no remedy: {said}"
     except Warning as error:
         return f"warns: {error}"
     usual = set(usual_notes(name))
-    if key in HARMLESS or any(note not in usual for note in found.notes):
+    if key in HARMLESS or any(note not in usual for note in result.notes):
         return "noted"
-    begin, end = found.losses
-    if end < 0.999 * begin or found.stopped.startswith("no lower loss") or "the whole search gained nothing" in found.stopped:
+    begin, end = result.losses
+    if end < 0.999 * begin or result.stopped.startswith("no lower loss") or "the whole search gained nothing" in result.stopped:
         return "works"  # or says by how much it did not
-    return f"silent: {begin} -> {end}, {found.stopped}"
+    return f"silent: {begin} -> {end}, {result.stopped}"
 
 
 _usual: dict[str, tuple[str, ...]] = {}
@@ -79,10 +79,10 @@ def usual_notes(name: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("most", [40, pytest.param(None, marks=pytest.mark.slow)])
 def test_no_extreme_passes_in_silence(most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = {case: outcome(*case) for case in cases()[:most]}
-    wrong = {case: what for case, what in found.items() if what not in ("refused", "noted", "works")}
+    outcomes = {case: outcome(*case) for case in cases()[:most]}
+    wrong = {case: what for case, what in outcomes.items() if what not in ("refused", "noted", "works")}
     assert not wrong, "\n".join(f"{'.'.join(map(str, path))} = {value} of {name}: {what}" for (name, path, value), what in wrong.items())
-    assert len(found) >= 40
+    assert len(outcomes) >= 40
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ class Small(NamedTuple):
     """A packaged scene in small.
 
     Attributes:
-        changes: of the scene, as `--set` takes them. What is physics stays as it is.
+        changes: of the scene, as `--set` takes them. The physics stays as it is.
         loss, slope: value and largest entry of the gradient at the start. Where that predicts nothing, the loss is 1 by its normalisation.
         later: each part of the loss at the answer, which for a density is binary.
     """

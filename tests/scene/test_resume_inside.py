@@ -43,21 +43,21 @@ def test_it_goes_on_inside_the_gradient(whole: tuple[Path, int], tmp_path: Path,
     assert done.returncode == 0, done.stderr
     again = int(done.stdout.split()[-1]) - (total - killed_at)
     assert again <= SLOTS + 1  # the run of steps whose end was not yet on disk
-    with np.load(folder / "result.npz") as found, np.load(complete / "result.npz") as expected:
+    with np.load(folder / "result.npz") as result, np.load(complete / "result.npz") as expected:
         for name in expected.files:
-            np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+            np.testing.assert_array_equal(result[name], expected[name], err_msg=name)
     assert not any(path.name.startswith(("sweep-", "shots", "states-")) for path in folder.iterdir())
 
 
 def test_histories_go_on_inside_the_gradient(tmp_path: Path) -> None:
-    """What is unknown varies with time: its gradient is gathered step by step."""
+    """The unknown varies with time: its gradient is gathered step by step."""
     complete, folder = tmp_path / "whole", tmp_path / "run"
     assert run(complete, -1, "driven").returncode == 0
     assert run(folder, 14 + 9, "driven").returncode == -signal.SIGKILL
     assert any(path.name.startswith("sweep-") for path in folder.iterdir())
     done = run(folder, -1, "resume", "driven")
     assert done.returncode == 0, done.stderr
-    with np.load(folder / "result.npz") as found, np.load(complete / "result.npz") as expected:
+    with np.load(folder / "result.npz") as result, np.load(complete / "result.npz") as expected:
         assert "unknowns.lamp.answer" in expected.files
         for name in expected.files:
-            np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+            np.testing.assert_array_equal(result[name], expected[name], err_msg=name)

@@ -41,7 +41,7 @@ def another(value: Any) -> list[Any]:
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Places of all that is no table and no list."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else None
-    return [path] if items is None else [found for key, inner in items for found in leaves(inner, (*path, key))]
+    return [path] if items is None else [end for key, inner in items for end in leaves(inner, (*path, key))]
 
 
 def changed(base: Scene, path: tuple[Any, ...]) -> Scene | None:
@@ -53,17 +53,17 @@ def changed(base: Scene, path: tuple[Any, ...]) -> Scene | None:
     for value in another(holder[path[-1]]):
         holder[path[-1]] = value
         try:
-            found = type(base)(**data)
+            other = type(base)(**data)
         except ValueError:
             continue
-        if found != base:
-            return found
+        if other != base:
+            return other
     return None
 
 
 @pytest.mark.parametrize("name", BASES)
 def test_every_key_that_decides_the_numbers_is_part_of_the_key(name: str) -> None:
-    """Of every key of the schema that these scenes have a value, or a default, for."""
+    """Changes of every key of the schema for which these scenes have a value or a default."""
     base = scene(BASES[name])
     known, tried = identify(base, "f64").search, 0
     for path in leaves(base.model_dump(mode="json")):
@@ -76,12 +76,12 @@ def test_every_key_that_decides_the_numbers_is_part_of_the_key(name: str) -> Non
     assert identify(base, "f32").search != known
 
 
-def test_what_is_in_a_data_file_is_part_of_the_key(tmp_path: Path) -> None:
-    made = scene(ACOUSTIC, unknowns__c__start={"file": {"path": str(tmp_path / "c.npy")}})
+def test_the_content_of_a_data_file_is_part_of_the_key(tmp_path: Path) -> None:
+    case = scene(ACOUSTIC, unknowns__c__start={"file": {"path": str(tmp_path / "c.npy")}})
     np.save(tmp_path / "c.npy", np.full((16, 15), 2000.0))
-    before = identify(made, "f64").search
+    before = identify(case, "f64").search
     np.save(tmp_path / "c.npy", np.full((16, 15), 2001.0))
-    assert identify(made, "f64").search != before
+    assert identify(case, "f64").search != before
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -102,10 +102,10 @@ def test_a_killed_evaluation_is_not_gone_on_with_by_another_scene(change: str, t
     """Both in one folder, at the same unknowns; and by the same scene it is."""
 
     def objective(**changes: Any) -> Objective:
-        made = scene(ACOUSTIC, **changes)
-        problem = made.problem("f64")
+        case = scene(ACOUSTIC, **changes)
+        problem = case.problem("f64")
         policy = dataclasses.replace(problem.checkpoint, folder=tmp_path, resume=1e-9)
-        return Objective(dataclasses.replace(problem, checkpoint=policy), observe(made, problem.setup))
+        return Objective(dataclasses.replace(problem, checkpoint=policy), observe(case, problem.setup))
 
     first, other = objective(), objective(**CHANGES[change])
     keep = ShotFile.keep
@@ -123,11 +123,11 @@ def test_a_killed_evaluation_is_not_gone_on_with_by_another_scene(change: str, t
     runs: list[int] = []
     vjp = type(other.problem.setup.simulation).vjp
     monkeypatch.setattr(type(other.problem.setup.simulation), "vjp", lambda self, *a, **k: runs.append(0) or vjp(self, *a, **k))
-    found = other.evaluate(theta)
+    evaluation = other.evaluate(theta)
     assert len(runs) == 2  # both shots
     expected = scene(ACOUSTIC, **CHANGES[change]).objective("f64").evaluate(theta)
-    assert found.value == expected.value
-    np.testing.assert_array_equal(found.gradient, expected.gradient)
+    assert evaluation.value == expected.value
+    np.testing.assert_array_equal(evaluation.gradient, expected.gradient)
     runs.clear()
     first.evaluate(theta)
     assert len(runs) == 1  # the second
@@ -148,9 +148,9 @@ def test_a_killed_evaluation_is_not_gone_on_with_at_other_unknowns(tmp_path: Pat
         with pytest.raises(KeyboardInterrupt):
             objective.evaluate(theta)
     assert list(tmp_path.glob("shots-*"))
-    found, expected = objective.evaluate(theta + 0.1), scene(ACOUSTIC).objective("f64").evaluate(theta + 0.1)
-    assert found.value == expected.value
-    np.testing.assert_array_equal(found.gradient, expected.gradient)
+    evaluation, expected = objective.evaluate(theta + 0.1), scene(ACOUSTIC).objective("f64").evaluate(theta + 0.1)
+    assert evaluation.value == expected.value
+    np.testing.assert_array_equal(evaluation.gradient, expected.gradient)
 
 
 def test_a_scene_without_a_folder_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

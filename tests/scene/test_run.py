@@ -35,7 +35,7 @@ def finished(tmp_path_factory):
     return folder, scene(ACOUSTIC).run(folder, certificate=True)
 
 
-def test_outcome_holds_what_a_report_needs(finished):
+def test_an_outcome_holds_the_parts_of_a_report(finished):
     _, outcome = finished
     assert outcome.name == "tiny"
     assert outcome.equation == "acoustic"
@@ -179,20 +179,20 @@ def test_acceptance_measures():
     start, truth = np.full((4, 4), 2.0), 2.0 + np.arange(16.0).reshape(4, 4)
     counts = np.ones((4, 4), bool)
 
-    def found(answer):
+    def unknown(answer):
         return UnknownField(start, answer, start, start, truth)
 
-    assert correlation(found(truth), counts) == pytest.approx(1)
-    assert correlation(found(truth - 20.0), counts) == pytest.approx(1)  # a constant does not count
-    assert correlation(found(start - (truth - start)), counts) == pytest.approx(-1)
-    assert correlation(found(start), counts) == 0
-    assert relative_error(found(truth), counts) == 0
-    assert relative_error(found(start), counts) == pytest.approx(1)
-    assert relative_error(found(0.5 * (start + truth)), counts) == pytest.approx(0.5)
+    assert correlation(unknown(truth), counts) == pytest.approx(1)
+    assert correlation(unknown(truth - 20.0), counts) == pytest.approx(1)  # a constant does not count
+    assert correlation(unknown(start - (truth - start)), counts) == pytest.approx(-1)
+    assert correlation(unknown(start), counts) == 0
+    assert relative_error(unknown(truth), counts) == 0
+    assert relative_error(unknown(start), counts) == pytest.approx(1)
+    assert relative_error(unknown(0.5 * (start + truth)), counts) == pytest.approx(0.5)
     half = np.arange(16).reshape(4, 4) < 8
-    assert relative_error(found(np.where(half, truth, 99.0)), half) == 0
-    assert total(found(0.5 * (start + truth)), counts) == pytest.approx(0.5)
-    assert total(found(2 * truth - start), counts) == pytest.approx(2)
+    assert relative_error(unknown(np.where(half, truth, 99.0)), half) == 0
+    assert total(unknown(0.5 * (start + truth)), counts) == pytest.approx(0.5)
+    assert total(unknown(2 * truth - start), counts) == pytest.approx(2)
 
 
 def test_distances_are_those_of_centres() -> None:
@@ -204,13 +204,13 @@ def test_distances_are_those_of_centres() -> None:
         values[row, column] += size
         return values
 
-    def found(answer: np.ndarray) -> UnknownField:
+    def unknown(answer: np.ndarray) -> UnknownField:
         return UnknownField(start, answer, start, start, bump(3, 4, 1.0))
 
     counts = np.ones(start.shape, bool)
-    assert distance(found(bump(3, 4, -0.2)), counts, grid) == 0
-    assert distance(found(bump(5, 5, 7.0)), counts, grid) == pytest.approx(5.0)  # 2 cells of 2 m and one of 3 m
-    assert distance(found(start), counts, grid) == np.inf
+    assert distance(unknown(bump(3, 4, -0.2)), counts, grid) == 0
+    assert distance(unknown(bump(5, 5, 7.0)), counts, grid) == pytest.approx(5.0)  # 2 cells of 2 m and one of 3 m
+    assert distance(unknown(start), counts, grid) == np.inf
 
 
 ACCEPTED = [
@@ -316,10 +316,10 @@ def test_resumed_run_ends_with_the_same_bits(uninterrupted, how):
         assert process.returncode == -signal.SIGKILL
 
     subprocess.run(command(scene_file, out, "--resume"), cwd=ROOT, check=True, capture_output=True, timeout=120)
-    with np.load(out / "result.npz") as found, np.load(uninterrupted / "whole" / "result.npz") as expected:
-        assert set(found.files) == set(expected.files)
+    with np.load(out / "result.npz") as result, np.load(uninterrupted / "whole" / "result.npz") as expected:
+        assert set(result.files) == set(expected.files)
         for name in expected.files:
-            np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+            np.testing.assert_array_equal(result[name], expected[name], err_msg=name)
     losses = [
         [row["loss"] for row in json.loads((folder / "outcome.json").read_text())["history"]] for folder in (out, uninterrupted / "whole")
     ]
@@ -328,7 +328,7 @@ def test_resumed_run_ends_with_the_same_bits(uninterrupted, how):
 
 
 class Notes(Silent):
-    """What a run tells that must not be written over, and what its folder held then."""
+    """The notes of a run whose results must not be written over, and the contents of its folder then."""
 
     def __init__(self, folder):
         self.folder, self.told = folder, []
@@ -357,21 +357,21 @@ def test_a_run_that_was_interrupted_is_not_begun_anew_without_a_word(tmp_path, m
         return notes.told
 
     assert stop_in(Objective, "__call__", 2) == []  # the folder was empty
-    ((told, held),) = stop_in(run, "plan_of", 0)
+    ((line, held),) = stop_in(run, "plan_of", 0)
     assert held == 2 and recorded(out / "journal.bin")[0] == 2  # nothing is lost before the search
-    assert str(out) in told and "interrupted after 2 evaluations (" in told and "starting anew" in told and "--resume" in told
-    assert "\n" not in told
-    ((told, held),) = stop_in(Objective, "__call__", 1)
-    assert held == 2 and "interrupted after 2 evaluations" in told
+    assert str(out) in line and "interrupted after 2 evaluations (" in line and "starting anew" in line and "--resume" in line
+    assert "\n" not in line
+    ((line, held),) = stop_in(Objective, "__call__", 1)
+    assert held == 2 and "interrupted after 2 evaluations" in line
     assert recorded(out / "journal.bin")[0] == 1
 
     long.run(out, resume=True, watcher=(notes := Notes(out)))
     assert notes.told == []
     whole = recorded(out / "journal.bin")[0]
-    ((told, held),) = stop_in(Objective, "__call__", 3)
-    assert held == whole and "finished; running it again" in told
-    ((told, held),) = stop_in(Objective, "__call__", 0)
-    assert held == 3 and "interrupted after 3 evaluations" in told  # its results are there still, and older
+    ((line, held),) = stop_in(Objective, "__call__", 3)
+    assert held == whole and "finished; running it again" in line
+    ((line, held),) = stop_in(Objective, "__call__", 0)
+    assert held == 3 and "interrupted after 3 evaluations" in line  # its results are there still, and older
     assert (out / "result.npz").is_file()
 
 

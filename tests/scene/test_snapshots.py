@@ -32,8 +32,8 @@ def test_snapshots_are_the_states_of_a_run(acoustic, monkeypatch, block):
     problem, setup = acoustic.problem, acoustic.problem.setup
     monkeypatch.setattr(snapshots, "VALUES", VALUES if block == 1 else 2 * INSTANTS * 16)
     answer = {"c": problem.start["c"] + np.linspace(-50, 150, 240).reshape(16, 15)}
-    (state,) = found = snapshots_of(problem, answer)
-    seen = found[state]
+    (state,) = shots = snapshots_of(problem, answer)
+    seen = shots[state]
     assert (state, seen.unit, seen.plane, seen.block) == ("p", "Pa", None, block)
     np.testing.assert_allclose(seen.times, 2e-3 * np.array([6, 12, 18, 24]))
     for film, fields in ((seen.start, problem.start), (seen.answer, answer)):

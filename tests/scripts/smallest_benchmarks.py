@@ -73,7 +73,7 @@ def of_peers() -> None:
 def of_report() -> None:
     """Two peers, of which one cannot do the work."""
     entry = {"row": "r", "threads": 2, "error": 1e-6, "cannot": None, "seconds": [3.0, 2.0, 8.0], "ours": [1.0, 1.0, 2.0]}
-    found = {
+    results = {
         "machine": {"processor": "P", "software": "S"},
         "quick": False,
         "peers": [{"name": name, "title": name.upper(), "versions": "", "notes": "N"} for name in ("diffsim", "a", "b")],
@@ -81,10 +81,10 @@ def of_report() -> None:
         "rows": [{"name": "r", "title": "row"}],
         "entries": [entry | {"peer": "a"}, entry | {"peer": "b", "cannot": "no means"}],
     }
-    page = peer_report.page(found)
+    page = peer_report.page(results)
     assert "| row | 1.00 s | 3.00 s (3.00) | - | 1e-06 |" in page
     assert "no entry (no means): row" in page and "has no wheel" in page
-    peer_report.plotted(found)
+    peer_report.plotted(results)
 
 
 def of_gradient() -> None:

@@ -1,4 +1,4 @@
-"""The benchmarks run: no other test calls them, and they use more than what diffsim exports."""
+"""The benchmarks run: no other test calls them, and they use more than the exports of diffsim."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def test_that_of_the_gpu_runs_at_a_tiny_size(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "scripts" / "bench" / "gpu.py"), "--arch", "vulkan", "--quick", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    found = {figure["name"]: figure["value"] for figure in json.loads(out.read_text())["figures"]}
-    assert found["dispatches of a step, acoustic"] == 2.25  # cells with the receivers of the step before; sources; the last receivers, by 4
-    assert all(value > 0 for value in found.values())
+    figures = {figure["name"]: figure["value"] for figure in json.loads(out.read_text())["figures"]}
+    assert (
+        figures["dispatches of a step, acoustic"] == 2.25
+    )  # cells with the receivers of the step before; sources; the last receivers, by 4
+    assert all(value > 0 for value in figures.values())

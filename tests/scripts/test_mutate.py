@@ -95,7 +95,7 @@ def test_a_place_that_is_none() -> None:
 def test_a_fault_that_is_not_found_survives(
     least: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of four faults, every second one is found."""
+    """Every second one of four faults is found."""
     chosen = mutate.drawn(mutate.faults_of("diffsim/base/kinds.py"), 4, 0)
     monkeypatch.setattr(mutate, "drawn", lambda *_: chosen)
     planted: list[str] = []

@@ -49,6 +49,6 @@ def test_the_recipe_takes_files_of_all_kinds(name: str, tmp_path: Path) -> None:
 @needs_compiler
 @pytest.mark.slow
 def test_the_recipe_finds_the_rock_of_a_survey_that_it_has_not_seen(tmp_path: Path) -> None:
-    found = foreign.search(foreign.MODELS["deltas"], tmp_path)
-    assert found["final"] < found["first"] / 10
-    assert found["after"] < 0.8 * found["before"]
+    figures = foreign.search(foreign.MODELS["deltas"], tmp_path)
+    assert figures["final"] < figures["first"] / 10
+    assert figures["after"] < 0.8 * figures["before"]

@@ -86,9 +86,9 @@ def visco_acoustic(
             values = np.moveaxis(np.pad(p, wide, **OUTSIDE[boundary]), axis, 0)
             density = np.moveaxis(np.pad(rho, wide, **OUTSIDE[medium]), axis, 0)
             flux = half_way(values, spacing) / (0.5 * (density[1:] + density[:-1]))[order // 2 - 1 : len(density) - order // 2]
-            found = half_way(flux, spacing)
-            cut = (len(found) - p.shape[axis]) // 2
-            total += np.moveaxis(found[cut : cut + p.shape[axis]], 0, axis)
+            slopes = half_way(flux, spacing)
+            cut = (len(slopes) - p.shape[axis]) // 2
+            total += np.moveaxis(slopes[cut : cut + p.shape[axis]], 0, axis)
         s_next = 0.0 * s if Q is None else ((2 * tau - dt) * s + 2 * dt * (1 - x**2) * total) / (2 * tau + dt)
         p, p_prev, s = 2 * p - p_prev + dt**2 * modulus * (total - (s_next + s) / 2), p, s_next
     return p

@@ -50,11 +50,11 @@ class Plain:
                     f[f"P{k}{c}"] = f[f"P{k}{c}"] + dt * f[f"J{k}{c}"]
                 current = current + f[f"J{k}{c}"]
             half = sigma.get(c, 0.0) / 2
-            found = ((eps[c] / dt - half) * f[f"E{c}"] + self.curl("H", c) - current) / (eps[c] / dt + half)
+            field = ((eps[c] / dt - half) * f[f"E{c}"] + self.curl("H", c) - current) / (eps[c] / dt + half)
             for axis, name in enumerate(self.axes):
                 if name != c and not self.periodic[axis]:
-                    found[(slice(None),) * axis + (-1,)] = 0.0
-            f[f"E{c}"] = found
+                    field[(slice(None),) * axis + (-1,)] = 0.0
+            f[f"E{c}"] = field
 
     def curl(self, kind: str, c: str) -> Any:
         total: Any = 0.0
@@ -68,15 +68,15 @@ class Plain:
         values, to_centres = self.fields[name], name[0] == "E"
         first, last = np.take(values, [0], axis), np.take(values, [-1], axis)
         around = (last if to_centres else first) if self.periodic[axis] else 0 * first
-        found = np.diff(np.concatenate([around, values] if to_centres else [values, around], axis), axis=axis) / self.h[axis]
+        slope = np.diff(np.concatenate([around, values] if to_centres else [values, around], axis), axis=axis) / self.h[axis]
         psi = f"psi_{name}_{self.axes[axis]}"
         if psi not in self.fields:
-            return found
+            return slope
         n, place = values.shape[axis], int(not to_centres)
         got = figures(n, self.h[axis], self.dt, self.layer[axis], place, 1.0, self.frequency)
         a, b = (got[key].reshape([-1 if k == axis else 1 for k in range(values.ndim)]) for key in "ab")
-        self.fields[psi] = (b * self.fields[psi] + a * found) * (b < 1)
-        return found + self.fields[psi]
+        self.fields[psi] = (b * self.fields[psi] + a * slope) * (b < 1)
+        return slope + self.fields[psi]
 
 
 def at_edges(values: np.ndarray, axes: str, component: str, periodic: Sequence[bool]) -> np.ndarray:

@@ -16,7 +16,7 @@ EXACT = 1e-10  # a discrete mode obeys the discrete dispersion relation; round-o
 
 
 def discrete_eigenvalue(k: float, h: float, order: int) -> float:
-    """Of -d²/dx² for exp(ikx), by evaluating the stencil on the mode itself."""
+    """Eigenvalue of -d²/dx² for exp(ikx), by evaluating the stencil on the mode itself."""
     from diffsim.expr.weights import centred
 
     reach = order // 2
@@ -90,7 +90,7 @@ def test_reciprocity() -> None:
 
 
 def test_the_sponge_absorbs() -> None:
-    """A pulse leaves: what is left of its energy after it had time to cross the grid twice, against the same without a sponge."""
+    """A pulse leaves: the rest of its energy after it had time to cross the grid twice, against the same without a sponge."""
     grid, c, dt = ds.Grid((96, 96), 10.0), 2000.0, 2e-3
     y, x = np.meshgrid(grid.coordinates(0), grid.coordinates(1), indexing="ij")
     pulse = np.exp(-((x - 475) ** 2 + (y - 475) ** 2) / 60**2)
@@ -109,7 +109,7 @@ def ricker(time: np.ndarray, peak: float, delay: float) -> np.ndarray:
 
 
 def left_by_the_layer(order: int) -> float:
-    """What 15 cells of a layer leave of a shot: the difference to a grid so large that nothing comes back, relative to the arrival."""
+    """The rest of a shot after 15 cells of a layer: the difference to a grid so large that nothing comes back, relative to the arrival."""
     c, dt, steps, wide = 2000.0, 2e-3, 190, 34
     traces = []
     for extra in (0, wide):
@@ -133,12 +133,12 @@ def test_inside_the_layer_of_every_side_the_step_is_that_without() -> None:
     noise = np.zeros(grid.shape)
     noise[18:22, 19:24] = rng.normal(size=(4, 5))
     inputs = {"c": rng.uniform(1500, 2500, grid.shape), "p": noise}
-    found = [
+    states = [
         ds.Simulation(Acoustic(grid, 2e-3, 4, layer=layer, layer_speed=2500.0, layer_frequency=20.0)).run(inputs, 3).final["p"]
         for layer in (0, ((8, 0), (5, 8)))
     ]
-    assert np.abs(found[0]).max() > 0.1
-    np.testing.assert_array_equal(*found)
+    assert np.abs(states[0]).max() > 0.1
+    np.testing.assert_array_equal(*states)
 
 
 @pytest.mark.parametrize("order", [4, 8])
@@ -223,8 +223,8 @@ def test_errors_of_a_wave_fall_with_the_order_in_space(order: int) -> None:
     for n in (12, 18):
         grid = ds.Grid((n,), 1 / n)
         wave = [np.sin(2 * np.pi * grid.coordinates(0) - omega * t) for t in (0.0, -dt, steps * dt)]
-        found = ds.Simulation(Acoustic(grid, dt, order, "periodic")).run({"c": np.full(n, c), "p": wave[0], "p_prev": wave[1]}, steps)
-        errors.append(np.abs(found.final["p"] - wave[2]).max())
+        solution = ds.Simulation(Acoustic(grid, dt, order, "periodic")).run({"c": np.full(n, c), "p": wave[0], "p_prev": wave[1]}, steps)
+        errors.append(np.abs(solution.final["p"] - wave[2]).max())
     assert np.log(errors[0] / errors[1]) / np.log(1.5) == pytest.approx(order, abs=0.2)
 
 
@@ -235,8 +235,8 @@ def test_errors_of_a_wave_fall_with_the_square_of_the_time_step() -> None:
     for steps in (40, 80):
         dt = 0.5 / steps
         wave = [np.sin(2 * np.pi * (x - t)) for t in (0.0, -dt, 0.5)]
-        found = ds.Simulation(Acoustic(grid, dt, 12, "periodic")).run({"c": np.ones(n), "p": wave[0], "p_prev": wave[1]}, steps)
-        errors.append(np.abs(found.final["p"] - wave[2]).max())
+        solution = ds.Simulation(Acoustic(grid, dt, 12, "periodic")).run({"c": np.ones(n), "p": wave[0], "p_prev": wave[1]}, steps)
+        errors.append(np.abs(solution.final["p"] - wave[2]).max())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.1)
 
 
@@ -259,11 +259,11 @@ def hill(n: int, order: int) -> float:
     ground = normal[0] * (z - depth) + normal[1] * x > 0.5 * h * normal[0]  # so the centres next to it, where p = 0, lie on the surface
     steps = round(0.09 / dt)
     start = {"c": np.full(grid.shape, c), "p": np.where(ground, pulse(0.0), 0.0), "p_prev": np.where(ground, pulse(-dt), 0.0)}
-    found = ds.Simulation(Acoustic(grid, dt, order, ground=ground)).run(start, steps).final["p"]
+    pressure = ds.Simulation(Acoustic(grid, dt, order, ground=ground)).run(start, steps).final["p"]
     inside = ground & (x > 220) & (x < 380) & (z < 400)  # where nothing has come from the sides of the grid
     exact = pulse(steps * dt)
-    assert np.abs(exact[inside]).max() > 0.5 and not found[~ground].any()
-    return float(np.sqrt(((found - exact)[inside] ** 2).mean()))
+    assert np.abs(exact[inside]).max() > 0.5 and not pressure[~ground].any()
+    return float(np.sqrt(((pressure - exact)[inside] ** 2).mean()))
 
 
 @pytest.mark.parametrize("order", [2, 4])
@@ -284,7 +284,7 @@ def test_the_gradient_with_layer_surface_and_topography_is_certified() -> None:
     simulation = ds.Simulation(equation, sources={"f": [[45.0, 104.0]]}, receivers={"p": [[35.0, 55.0], [120.0, 150.0]]}, precision="f64")
     rng = np.random.default_rng(0)
     inputs = {"c": rng.uniform(1800, 2200, grid.shape), "f": ricker(1.5e-3 * np.arange(60), 25.0, 0.04)[:, None]}
-    assert ds.certify(simulation, lambda found: (found.traces["p"] ** 2).sum(), inputs, steps=60, seed=1, directions=2).passed
+    assert ds.certify(simulation, lambda solution: (solution.traces["p"] ** 2).sum(), inputs, steps=60, seed=1, directions=2).passed
 
 
 def test_a_layer_needs_its_speed_and_frequency() -> None:

@@ -1,4 +1,4 @@
-"""What a user names as a boundary is looked at where it is given, by every solver and for every field."""
+"""The boundary of a user is checked where it is given, by every solver and for every field."""
 
 from __future__ import annotations
 

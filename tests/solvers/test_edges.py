@@ -28,11 +28,11 @@ def test_one_number_leaves_them_out_and_an_entry_of_their_own_is_refused(name: s
     kind, options, cells = MADE[name]
     assert kind(GRID, 1e-3, layer=5, **options).layer.cells == cells
     assert kind(GRID, 1e-3, layer=cells, **options).layer.cells == cells
-    told = r"axis \d (is periodic|has a free surface) and a layer of 5 cells .*give that side 0"
-    with pytest.raises(ds.errors.ParameterError, match=told):
+    message = r"axis \d (is periodic|has a free surface) and a layer of 5 cells .*give that side 0"
+    with pytest.raises(ds.errors.ParameterError, match=message):
         kind(GRID, 1e-3, layer=(5, 5), **options)
 
 
 def test_a_sponge_takes_the_place_of_a_layer() -> None:
-    with pytest.raises(ds.errors.ParameterError, match=r"a sponge of 8 cells and a layer, expected one of both; leave the sponge out"):
+    with pytest.raises(ds.errors.ParameterError, match=r"a sponge of 8 cells and a layer, expected one of the two; leave the sponge out"):
         Acoustic(GRID, 1e-3, sponge=8, layer=5, **KEYS)

@@ -32,15 +32,15 @@ def uniform(shape: tuple[int, ...], vp: float, vs: float, rho: float, **thomsen:
 
 def random_medium(rng: np.random.Generator, equation: Elastic) -> Fields:
     shape = equation.grid.shape
-    given = {name: rng.uniform(*(SIZES | THOMSEN)[name], shape) for name in equation.parameters}
+    medium = {name: rng.uniform(*(SIZES | THOMSEN)[name], shape) for name in equation.parameters}
     lakes = rng.uniform(size=shape) < 0.1
-    given["vs"][lakes] = 0.0
-    if "delta" in given:
-        given["delta"][lakes] = given["epsilon"][lakes]
+    medium["vs"][lakes] = 0.0
+    if "delta" in medium:
+        medium["delta"][lakes] = medium["epsilon"][lakes]
     if equation.surface:
-        given["rho"][rng.uniform(size=shape) < 0.03] = 0.0  # caves
-        given["rho"][:3, -4:] = 0.0
-    return given
+        medium["rho"][rng.uniform(size=shape) < 0.03] = 0.0  # caves
+        medium["rho"][:3, -4:] = 0.0
+    return medium
 
 
 def random_states(rng: np.random.Generator, equation: Elastic) -> Fields:
@@ -102,7 +102,7 @@ def test_a_run_equals_numpy(kind: Kind) -> None:
         places[name] = [[grid.coordinates(i, int(axis in on))[cell[i]] for i, axis in enumerate(equation.axes)]]
         amplitudes[name] = rng.uniform(0.5, 1.0, (steps, 1)) * (1e9 if name[0] == "f" else 1e12)
     medium["rho"][tuple(slice(c - 1, c + 2) for c in cell)] = 2000.0
-    found = ds.Simulation(equation, sources=places, precision="f64").run(medium | now | amplitudes, steps).final
+    final = ds.Simulation(equation, sources=places, precision="f64").run(medium | now | amplitudes, steps).final
     options = {key: value for key, value in kind.options.items() if key == "surface"}
     scheme = Scheme(equation.axes, grid.spacing, 1e-3, kind.options["order"], kind.cells, periodic=kind.periodic, **options)
     built = scheme.medium(medium)
@@ -111,9 +111,9 @@ def test_a_run_equals_numpy(kind: Kind) -> None:
         for name, field in density.items():
             field[cell] = amplitudes[name][n, 0] / math.prod(grid.spacing)
         now = scheme.advance(now, built, density)
-    assert found.keys() == now.keys()
+    assert final.keys() == now.keys()
     for name, expected in now.items():
-        assert np.abs(found[name] - expected).max() < ROUND_OFF * np.abs(expected).max(), name
+        assert np.abs(final[name] - expected).max() < ROUND_OFF * np.abs(expected).max(), name
 
 
 def thomsen_speeds(medium: dict[str, float], angle: float) -> tuple[float, float]:
@@ -169,13 +169,13 @@ def test_a_plane_wave_obeys_the_discrete_dispersion_relation(order: int, medium:
         return out | {f"s{pair}": -value / rate * phase((1, 1) if pair == "xy" else (0, 0), time) for pair, value in pulls.items()}
 
     equation = Elastic(grid, dt, order, anisotropy="epsilon" in medium, boundary="periodic")
-    found = ds.Simulation(equation, precision="f64").run(fields(0.0) | uniform(shape, **medium), steps).final
+    final = ds.Simulation(equation, precision="f64").run(fields(0.0) | uniform(shape, **medium), steps).final
     for name, expected in fields(steps * dt).items():
-        assert np.abs(found[name] - expected).max() < EXACT * np.abs(expected).max(), name
+        assert np.abs(final[name] - expected).max() < EXACT * np.abs(expected).max(), name
 
 
 def energy(scheme: Scheme, medium: Fields, before: Fields, now: Fields) -> float:
-    """Of stresses at t and the product of the velocities half a step before and after."""
+    """Energy of stresses at t and the product of the velocities half a step before and after."""
     built = scheme.medium(medium)
     total = sum(np.sum(before[v] * now[v] / np.where(built[b] > 0, built[b], np.inf)) for v, b in (("vy", "by"), ("vx", "bx")))
     c33, c11, c13 = (np.where(built["cyy"] > 0, built[name], 1.0) for name in ("cyy", "cxx", "cyx"))
@@ -214,12 +214,12 @@ def test_a_fluid_is_acoustic() -> None:
     wet = ds.Simulation(StaggeredAcoustic(grid, dt, 4, "zero"), sources={"f": place}, precision="f64")
     expected = wet.run({"c": c, "p": p, "f": amplitude / (c[3, 4]) ** 2}, steps).final
     equation = Elastic(grid, dt, 4, pressure=True)
-    found = ds.Simulation(equation, sources={"myy": place, "mxx": place}, precision="f64").run(
+    solution = ds.Simulation(equation, sources={"myy": place, "mxx": place}, precision="f64").run(
         uniform(grid.shape, 1.0, 0.0, 1.0) | {"vp": c, "syy": -p, "sxx": -p, "myy": amplitude, "mxx": amplitude}, steps
     )
     for name, other, sign in (("syy", "p", -1), ("sxx", "p", -1), ("p", "p", 1), ("vy", "u0", 1), ("vx", "u1", 1)):
-        assert np.abs(found.final[name] - sign * expected[other]).max() < ROUND_OFF * np.abs(expected[other]).max(), name
-    assert not found.final["sxy"].any()
+        assert np.abs(solution.final[name] - sign * expected[other]).max() < ROUND_OFF * np.abs(expected[other]).max(), name
+    assert not solution.final["sxy"].any()
 
 
 def test_reciprocity() -> None:
@@ -234,7 +234,7 @@ def test_reciprocity() -> None:
     one = first.run(medium | {"fx": amplitude}, steps).traces["vy"]
     other = second.run(medium | {"fy": amplitude}, steps).traces["vx"]
     assert np.abs(one).max() > 0
-    # a receiver at the place of a force has what the next step will have; here both are moved in the same way
+    # a receiver at the place of a force has the value of the next step; here both are moved in the same way
     assert np.abs(one - other).max() < ROUND_OFF * np.abs(one).max()
 
 
@@ -270,7 +270,7 @@ def test_a_force_in_the_plane(offset: tuple[float, float]) -> None:
     aside = np.array([2.5, 2.5])  # to a face of x
     run = ds.Simulation(equation, sources={"fy": [place]}, receivers={"vy": [there], "vx": [there + aside]}, precision="f64")
     wavelet = ricker(dt, steps, frequency)
-    found = run.run(uniform(grid.shape, **ROCK) | {"fy": wavelet[:, None]}, steps).traces
+    traces = run.run(uniform(grid.shape, **ROCK) | {"fy": wavelet[:, None]}, steps).traces
     long = 8 * steps
     omega = 2 * np.pi * np.fft.rfftfreq(long, dt)
     green = np.zeros((2, len(omega)), complex)
@@ -282,7 +282,7 @@ def test_a_force_in_the_plane(offset: tuple[float, float]) -> None:
     exact -= exact[:, :1]
     scale = np.abs(exact).max()
     for i, name in enumerate(("vy", "vx")):
-        assert np.abs(found[name][:, 0] - exact[i]).max() < 2e-2 * scale, name
+        assert np.abs(traces[name][:, 0] - exact[i]).max() < 2e-2 * scale, name
 
 
 def garvin(times: np.ndarray, rate: Any, depth: float, offset: float, vp: float, vs: float, rho: float) -> np.ndarray:
@@ -320,7 +320,7 @@ def test_garvins_problem() -> None:
     run = ds.Simulation(equation, sources={"myy": place, "mxx": place}, receivers={"vy": there}, precision="f64")
     moment_rate = 1e9 * ricker(dt, steps, frequency, delay - dt / 2)[:, None]  # row n acts at (n + 1/2) dt
     inputs = uniform(grid.shape, **medium) | {"myy": moment_rate, "mxx": moment_rate}
-    found = run.run(inputs, steps).traces["vy"][:, 0]
+    trace = run.run(inputs, steps).traces["vy"][:, 0]
 
     def rate(t: np.ndarray) -> np.ndarray:
         a = (np.pi * frequency * (t - delay)) ** 2
@@ -329,7 +329,7 @@ def test_garvins_problem() -> None:
     rows = np.arange(0, steps + 1, 7)
     exact = garvin(dt * (rows - 0.5), rate, depth, offset, **medium)
     assert np.abs(exact).max() > 0
-    assert np.abs(found[rows] - exact).max() < 0.04 * np.abs(exact).max()
+    assert np.abs(trace[rows] - exact).max() < 0.04 * np.abs(exact).max()
 
 
 @pytest.mark.slow
@@ -342,8 +342,8 @@ def test_the_rayleigh_wave_has_its_speed() -> None:
     places = [[0.5, 130.0], [0.5, 290.0]]
     run = ds.Simulation(equation, sources={"fy": [[0.5, 25.0]]}, receivers={"vy": places}, precision="f64")
     medium = uniform(grid.shape, math.sqrt(3) * vs, vs, 2000.0)
-    found = run.run(medium | {"fy": ricker(dt, steps, frequency)[:, None]}, steps).traces["vy"]
-    spectra = np.fft.rfft(found, 16 * steps, axis=0)
+    traces = run.run(medium | {"fy": ricker(dt, steps, frequency)[:, None]}, steps).traces["vy"]
+    spectra = np.fft.rfft(traces, 16 * steps, axis=0)
     omega = 2 * np.pi * np.fft.rfftfreq(16 * steps, dt)
     here = np.searchsorted(omega, 2 * np.pi * frequency)
     turns = np.unwrap(np.angle(spectra[:, 1] / spectra[:, 0]))
@@ -354,7 +354,7 @@ def test_the_rayleigh_wave_has_its_speed() -> None:
 
 
 def leaves(frequency: float, place: list[float], there: list[float], surface: bool) -> float:
-    """What a layer of 20 cells changes of the records on a grid so large that nothing comes back, relative to their largest value."""
+    """The change of the records by a layer of 20 cells, against a grid where nothing comes back, relative to their largest value."""
     shape, h, dt, steps, far = (70, 90), 5.0, 9e-4, 420, 110
     wavelet = ricker(dt, steps, frequency)[:, None]
     records = []
@@ -482,7 +482,7 @@ def test_the_gradient_is_certified_in_the_layer_at_the_surface_and_at_the_source
         ({"vs": 0.0, "epsilon": 0.05, "delta": 0.1}, "no elastic medium"),
     ],
 )
-def test_what_is_not_elastic_is_refused(change: dict[str, float], match: str) -> None:
+def test_media_that_are_not_elastic_are_refused(change: dict[str, float], match: str) -> None:
     grid = ds.Grid((8, 9), 10.0)
     medium = uniform(grid.shape, **SHALE)
     for name, value in change.items():

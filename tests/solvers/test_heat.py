@@ -29,7 +29,7 @@ def test_insulated_walls_keep_the_heat() -> None:
     assert start.min() < solution.final["T"].min() and solution.final["T"].max() < start.max()  # a maximum principle
 
 
-def test_a_source_adds_what_it_says() -> None:
+def test_a_source_adds_its_amplitude() -> None:
     grid = ds.Grid((15, 15), 0.5)
     amplitude = np.random.default_rng(2).uniform(size=(50, 1))
     simulation = ds.Simulation(Heat(grid, 0.1), sources={"q": [[2.2, 3.1]]})

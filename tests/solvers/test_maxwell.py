@@ -25,62 +25,62 @@ SETTINGS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-def made(shape: tuple[int, ...], options: dict[str, Any], h: float = 0.1) -> Maxwell:
+def equation_of(shape: tuple[int, ...], options: dict[str, Any], h: float = 0.1) -> Maxwell:
     """An equation at 0.8 of the stable step of the vacuum; media in these tests have eps of at least 1.3."""
     return Maxwell(ds.Grid(shape, h), 0.8 * h / math.sqrt(len(shape)), layer_frequency=0.7, **options)
 
 
 def random_inputs(rng: np.random.Generator, equation: Maxwell) -> dict[str, Any]:
     """Media, and initial fields where they exist."""
-    shape, found = equation.grid.shape, {}
+    shape, inputs = equation.grid.shape, {}
     for name, state in equation.states.items():
-        found[name] = rng.standard_normal(shape) * (1.0 if state.region is None else state.region)
+        inputs[name] = rng.standard_normal(shape) * (1.0 if state.region is None else state.region)
         for axis, (low, _) in enumerate(zip(state.boundary, state.location, strict=True) if name[0] == "E" else ()):
             if not low.joins and equation.axes[axis] != name[1]:
-                found[name][(slice(None),) * axis + (-1,)] = 0.0  # on a conductor
+                inputs[name][(slice(None),) * axis + (-1,)] = 0.0  # on a conductor
     for name, parameter in equation.parameters.items():
         if parameter.axes == ():
-            found[name] = rng.uniform(0.2, 0.5)
+            inputs[name] = rng.uniform(0.2, 0.5)
         else:
-            found[name] = rng.uniform(1.3, 2.0, shape) if name.startswith("eps") else rng.uniform(0.3, 0.6, shape)
+            inputs[name] = rng.uniform(1.3, 2.0, shape) if name.startswith("eps") else rng.uniform(0.3, 0.6, shape)
     for pole in equation.poles:
-        found[pole.wp] = found[pole.wp] * (1.0 if pole.region is None else pole.region)
-    return found
+        inputs[pole.wp] = inputs[pole.wp] * (1.0 if pole.region is None else pole.region)
+    return inputs
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_run_equals_numpy(name: str) -> None:
     shape, options = SETTINGS[name]
-    equation, steps = made(shape, options), 7
-    given = random_inputs(np.random.default_rng(3), equation)
-    found = ds.Simulation(equation, precision="f64").run(given, steps).final
+    equation, steps = equation_of(shape, options), 7
+    inputs = random_inputs(np.random.default_rng(3), equation)
+    final = ds.Simulation(equation, precision="f64").run(inputs, steps).final
     axes, periodic = equation.axes, [wall == "periodic" for wall in equation.walls]
-    fields = {name: given[name] for name in equation.states}
+    fields = {name: inputs[name] for name in equation.states}
     plain = Plain(axes, equation.grid.spacing, equation.dt, periodic, equation.layer.cells, 0.7, fields)
 
     def there(name: str) -> dict[str, np.ndarray]:
-        return {c: at_edges(given[name], axes, c, periodic) for c in equation.electric}
+        return {c: at_edges(inputs[name], axes, c, periodic) for c in equation.electric}
 
-    eps = {c: given[f"eps_{c}"] for c in equation.electric} if "eps" not in given else there("eps")
+    eps = {c: inputs[f"eps_{c}"] for c in equation.electric} if "eps" not in inputs else there("eps")
     poles = []
     for k, kind in enumerate(options.get("poles", ()), 1):
-        wp2 = {c: at_edges(given[f"wp{k}"] ** 2, axes, c, periodic) for c in equation.electric}
-        poles.append({"wp2": wp2, "gamma": given[f"gamma{k}"], "w": given[f"w{k}"] if kind == "lorentz" else 0.0})
+        wp2 = {c: at_edges(inputs[f"wp{k}"] ** 2, axes, c, periodic) for c in equation.electric}
+        poles.append({"wp2": wp2, "gamma": inputs[f"gamma{k}"], "w": inputs[f"w{k}"] if kind == "lorentz" else 0.0})
     for _ in range(steps):
-        plain.advance(eps, there("sigma") if "sigma" in given else {}, poles)
-    assert set(found) == set(plain.fields)
-    for state, values in found.items():
+        plain.advance(eps, there("sigma") if "sigma" in inputs else {}, poles)
+    assert set(final) == set(plain.fields)
+    for state, values in final.items():
         assert np.abs(values - plain.fields[state]).max() < ROUND_OFF * max(1.0, np.abs(values).max()), state
 
 
 def test_a_source_is_a_current_density() -> None:
     """One step from rest: E = -dt/eps a / (cell volume), next to a conductor as well."""
-    equation = made((6, 7), {})
+    equation = equation_of((6, 7), {})
     at = [equation.grid.coordinates(0, 1)[2], equation.grid.coordinates(1, 1)[4]]
-    found = ds.Simulation(equation, sources={"Jz": [at]}, precision="f64").run({"eps": np.full((6, 7), 2.0), "Jz": [[3.0]]}, 1)
+    solution = ds.Simulation(equation, sources={"Jz": [at]}, precision="f64").run({"eps": np.full((6, 7), 2.0), "Jz": [[3.0]]}, 1)
     expected = np.zeros((6, 7))
     expected[2, 4] = -equation.dt / 2.0 * 3.0 / 0.01
-    assert np.allclose(found.final["Ez"], expected, rtol=ROUND_OFF)
+    assert np.allclose(solution.final["Ez"], expected, rtol=ROUND_OFF)
 
 
 BOXES = {"TM": ("Ez", (8, 12), (2, 3)), "TE": ("Ex", (8, 12), (2, 0)), "3-D": ("Ey", (6, 5, 8), (1, 0, 3))}
@@ -119,10 +119,10 @@ def energy(equation: Maxwell, given: dict[str, Any], before: dict[str, Any], aft
 
 def test_energy_stays_without_losses() -> None:
     """With conductors, a period, a medium that varies, and a Lorentz pole without damping."""
-    equation = made((9, 12), {"polarisation": "TE", "boundary": ("periodic", "pec"), "poles": ("lorentz",)})
-    given = random_inputs(np.random.default_rng(4), equation) | {"gamma1": 0.0, "w1": 3.0}
+    equation = equation_of((9, 12), {"polarisation": "TE", "boundary": ("periodic", "pec"), "poles": ("lorentz",)})
+    inputs = random_inputs(np.random.default_rng(4), equation) | {"gamma1": 0.0, "w1": 3.0}
     light = ds.Simulation(equation, precision="f64")
-    early, late = (energy(equation, given, light.run(given, n).final, light.run(given, n + 1).final) for n in (1, 1000))
+    early, late = (energy(equation, inputs, light.run(inputs, n).final, light.run(inputs, n + 1).final) for n in (1, 1000))
     assert early > 0 and late == pytest.approx(early, rel=1e-12)
 
 
@@ -143,13 +143,13 @@ def test_the_stable_step(name: str) -> None:
     curl, s = 4 / h**2 / eps, wp**2 / eps
     coupled = 0.5 * (curl + s + w**2) + math.sqrt(0.25 * (curl + s - w**2) ** 2 + s * w**2)
     limit = 2 / math.sqrt({"vacuum": curl, "metal": curl + s, "dye": coupled}[name])
-    given: dict[str, Any] = {"eps": np.full(shape, eps), "Ez": np.random.default_rng(5).standard_normal(shape)}
-    given |= {"wp1": np.full(shape, wp), "gamma1": 0.0} if name != "vacuum" else {}
-    given |= {"w1": w} if name == "dye" else {}
+    inputs: dict[str, Any] = {"eps": np.full(shape, eps), "Ez": np.random.default_rng(5).standard_normal(shape)}
+    inputs |= {"wp1": np.full(shape, wp), "gamma1": 0.0} if name != "vacuum" else {}
+    inputs |= {"w1": w} if name == "dye" else {}
 
     def largest(kind: type[Maxwell], share: float) -> float:
         equation = kind(ds.Grid(shape, h), share * limit, boundary="periodic", poles=MEDIA[name])
-        return float(np.abs(ds.Simulation(equation, precision="f64").run(given, 400).final["Ez"]).max())
+        return float(np.abs(ds.Simulation(equation, precision="f64").run(inputs, 400).final["Ez"]).max())
 
     assert largest(Maxwell, 0.99) < 100
     with pytest.raises(StabilityError, match=f"{limit:.4g}".replace(".", r"\.")):
@@ -225,7 +225,7 @@ def test_a_metal_reflects_as_drude_says() -> None:
 
 
 COMES_BACK = {0: 1e-5, 60: 1e-3}
-"""Angle -> bound of what is left between 20 cells of layer, at ten cells a wavelength; measured 6.3e-6, and 6.1e-4 still on its way."""
+"""Angle -> bound of the wave between 20 cells of layer, at ten cells a wavelength; measured 6.3e-6, and 6.1e-4 still on its way."""
 
 
 @pytest.mark.parametrize("angle", COMES_BACK)
@@ -270,22 +270,22 @@ def test_gradients_are_certified() -> None:
     metal = np.zeros((12, 17), bool)
     metal[4:8, 9:12] = True
     options = {"layer": 3, "conductivity": True, "poles": ("drude",), "regions": (metal,)}
-    equation = made((12, 17), options)
+    equation = equation_of((12, 17), options)
     rng = np.random.default_rng(6)
-    given = random_inputs(rng, equation)
-    given["wp1"] = given["wp1"] * metal
-    given["Jz"] = rng.standard_normal((14, 1))
+    inputs = random_inputs(rng, equation)
+    inputs["wp1"] = inputs["wp1"] * metal
+    inputs["Jz"] = rng.standard_normal((14, 1))
     places = {"eps": (1, 8), "sigma": (6, 9), "wp1": (5, 10), "Jz": (3, 0)}
-    certified(equation, given, {"Jz": [[0.52, 0.61]]}, 14, places)
+    certified(equation, inputs, {"Jz": [[0.52, 0.61]]}, 14, places)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["TE", "3-D"])
 def test_gradients_are_certified_for_other_components(name: str) -> None:
     shape, options = SETTINGS[name]
-    equation = made(shape, options)
-    given = random_inputs(np.random.default_rng(7), equation)
-    certified(equation, given, None, 12, {"eps": tuple(n // 2 for n in shape)})
+    equation = equation_of(shape, options)
+    inputs = random_inputs(np.random.default_rng(7), equation)
+    certified(equation, inputs, None, 12, {"eps": tuple(n // 2 for n in shape)})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every solver against the plain NumPy version of what its docstring says, and physics against literals."""
+"""Every solver against the plain NumPy version of its docstring, and physics against literals."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_acoustic(order: int, boundary: str, sponge: int) -> None:
     rng = np.random.default_rng(order)
     grid = ds.Grid((15, 18), (8.0, 10.0))
     c, p, p_prev = rng.uniform(1500, 3000, grid.shape), rng.standard_normal(grid.shape), rng.standard_normal(grid.shape)
-    found = ds.Simulation(Acoustic(grid, 1e-3, order, boundary, sponge), precision="f64").run({"c": c, "p": p, "p_prev": p_prev}, STEPS)
-    agree(found.final["p"], plain.acoustic(c, p, p_prev, STEPS, 1e-3, (8.0, 10.0), order, boundary, sponge))
+    solution = ds.Simulation(Acoustic(grid, 1e-3, order, boundary, sponge), precision="f64").run({"c": c, "p": p, "p_prev": p_prev}, STEPS)
+    agree(solution.final["p"], plain.acoustic(c, p, p_prev, STEPS, 1e-3, (8.0, 10.0), order, boundary, sponge))
 
 
 @pytest.mark.parametrize("boundary", ["zero", "mirror", "periodic"])
@@ -39,9 +39,9 @@ def test_visco_acoustic(order: int, Q: str | float, boundary: str) -> None:
     c, rho, p, p_prev = rng.uniform(1500, 3000, grid.shape), rng.uniform(1000, 3000, grid.shape), *rng.standard_normal((2, *grid.shape))
     factors = {"none": None, "given": rng.uniform(5.0, 200.0, grid.shape)}.get(Q, np.full(grid.shape, Q))
     equation = ViscoAcoustic(grid, 7e-4, order, boundary, Q, None if Q == "none" else 25.0)
-    given = {"c": c, "rho": rho, "p": p, "p_prev": p_prev} | ({"Q": factors} if Q == "given" else {})
-    found = ds.Simulation(equation, precision="f64").run(given, STEPS)
-    agree(found.final["p"], plain.visco_acoustic(c, rho, factors, p, p_prev, STEPS, 7e-4, (8.0, 10.0), order, boundary, 25.0))
+    inputs = {"c": c, "rho": rho, "p": p, "p_prev": p_prev} | ({"Q": factors} if Q == "given" else {})
+    solution = ds.Simulation(equation, precision="f64").run(inputs, STEPS)
+    agree(solution.final["p"], plain.visco_acoustic(c, rho, factors, p, p_prev, STEPS, 7e-4, (8.0, 10.0), order, boundary, 25.0))
 
 
 @pytest.mark.parametrize("sponge", [0, 3])
@@ -54,9 +54,9 @@ def test_long_wave(latitude: float | None, sponge: int) -> None:
     depth = np.where(rng.random(shape) < 0.2, 0.0, rng.uniform(100, 2000, shape))
     eta0 = rng.standard_normal(shape)
     equation = LongWave(grid, 3.0, "sphere" if sphere else "plane", sponge)
-    found = ds.Simulation(equation, precision="f64").run({"H": depth, "eta0": eta0}, STEPS).final["eta"]
+    eta = ds.Simulation(equation, precision="f64").run({"H": depth, "eta0": eta0}, STEPS).final["eta"]
     rows = latitude + 0.02 * np.arange(11) if sphere else None
-    agree(found, plain.long_wave(depth, eta0, STEPS, 3.0, (0.02, 0.03) if sphere else (900.0, 1000.0), rows, sponge))
+    agree(eta, plain.long_wave(depth, eta0, STEPS, 3.0, (0.02, 0.03) if sphere else (900.0, 1000.0), rows, sponge))
 
 
 @pytest.mark.parametrize("boundary", ["zero", "mirror", "periodic"])
@@ -64,8 +64,8 @@ def test_heat(boundary: str) -> None:
     rng = np.random.default_rng(2)
     grid = ds.Grid((9, 12), (0.5, 0.4))
     kappa, t = rng.uniform(0.1, 0.5, grid.shape), rng.standard_normal(grid.shape)
-    found = ds.Simulation(Heat(grid, 0.05, boundary), precision="f64").run({"kappa": kappa, "T": t}, STEPS).final["T"]
-    agree(found, plain.heat(kappa, t, STEPS, 0.05, (0.5, 0.4), boundary))
+    temperature = ds.Simulation(Heat(grid, 0.05, boundary), precision="f64").run({"kappa": kappa, "T": t}, STEPS).final["T"]
+    agree(temperature, plain.heat(kappa, t, STEPS, 0.05, (0.5, 0.4), boundary))
 
 
 @pytest.mark.parametrize(("latitude", "degrees_an_hour"), [(0.0, 3.2066), (60.0, 6.4132)])
@@ -87,8 +87,8 @@ def test_a_damped_cell_forgets_at_the_rate_of_the_sponge() -> None:
     grid = ds.Grid((n,), 10.0)
     p = np.zeros(n)
     p[0] = 1.0
-    found = ds.Simulation(Acoustic(grid, dt, 2, "zero", width), precision="f64").run({"c": np.full(n, 1e-3), "p": p}, 2).final["p"]
+    pressure = ds.Simulation(Acoustic(grid, dt, 2, "zero", width), precision="f64").run({"c": np.full(n, 1e-3), "p": p}, 2).final["p"]
     d = dt / 2 * 3 * 2000.0 * math.log(1000.0) / 40.0  # sigma dt / 2 at the rim
     first = 2 / (1 + d)  # from p = 1 and 0 before; the wave speed is next to nothing
-    assert found[0] == pytest.approx((2 * first - (1 - d)) / (1 + d), rel=1e-9)
-    assert np.abs(found[1:]).max() < 1e-9
+    assert pressure[0] == pytest.approx((2 * first - (1 - d)) / (1 + d), rel=1e-9)
+    assert np.abs(pressure[1:]).max() < 1e-9

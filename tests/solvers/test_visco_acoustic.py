@@ -87,8 +87,8 @@ def test_a_mode_obeys_the_discrete_dispersion_relation(order: int, shape: tuple[
     omega = 2 / dt * np.arcsin(0.5 * C * dt * np.sqrt(eigenvalue))
     simulation = ds.Simulation(ViscoAcoustic(grid, dt, order, "periodic"))
     inputs = {"c": np.full(shape, C), "rho": np.full(shape, RHO), "p": np.cos(phase), "p_prev": np.cos(phase) * np.cos(omega * dt)}
-    found = simulation.run(inputs, steps).final["p"]
-    assert np.abs(found - np.cos(phase) * np.cos(omega * dt * steps)).max() < 1e-10
+    pressure = simulation.run(inputs, steps).final["p"]
+    assert np.abs(pressure - np.cos(phase) * np.cos(omega * dt * steps)).max() < 1e-10
 
 
 def test_with_one_density_and_no_attenuation_it_is_acoustic() -> None:
@@ -108,8 +108,8 @@ def test_with_one_density_and_no_attenuation_it_is_acoustic() -> None:
         p = np.exp(np.sin(2 * np.pi * line.coordinates(0)))
         start = {"c": np.ones(n), "p": p, "p_prev": p}
         same = ds.Simulation(Acoustic(line, 5e-4, 4, "periodic")).run(start, 400).final["p"]
-        found = ds.Simulation(ViscoAcoustic(line, 5e-4, 4, "periodic")).run(start | {"rho": np.ones(n)}, 400).final["p"]
-        differences.append(np.abs(found - same).max())
+        pressure = ds.Simulation(ViscoAcoustic(line, 5e-4, 4, "periodic")).run(start | {"rho": np.ones(n)}, 400).final["p"]
+        differences.append(np.abs(pressure - same).max())
     assert np.log(differences[0] / differences[1]) / np.log(1.5) == pytest.approx(4, abs=0.25)
 
 
@@ -139,8 +139,8 @@ def test_energy_is_kept_without_attenuation_and_falls_with_it() -> None:
     for Q in ("none", 20.0):
         equation = ViscoAcoustic(grid, 1e-3, 4, Q=Q, frequency=F0)
         simulation = ds.Simulation(equation)
-        given = {name: value for name, value in start.items() if name in simulation.inputs} | {"p_prev": start["p"]}
-        states = [given["p"], *(simulation.run(given, k).final["p"] for k in (1, 2, 3, steps, steps + 1, steps + 2))]
+        inputs = {name: value for name, value in start.items() if name in simulation.inputs} | {"p_prev": start["p"]}
+        states = [inputs["p"], *(simulation.run(inputs, k).final["p"] for k in (1, 2, 3, steps, steps + 1, steps + 2))]
         kept = start["rho"] * start["c"] ** 2
 
         def energy(before: np.ndarray, now: np.ndarray, after: np.ndarray, kept: np.ndarray = kept) -> float:
@@ -168,9 +168,9 @@ def test_the_stable_step_is_sharp(Q: str) -> None:
             equation.check = lambda parameters: None  # type: ignore[method-assign]
         return float(np.abs(ds.Simulation(equation).run(inputs | noise, steps).final["p"]).max())
 
-    with pytest.raises(ds.errors.StabilityError, match="lower dt or coarsen the grid") as told:
+    with pytest.raises(ds.errors.StabilityError, match="lower dt or coarsen the grid") as raised:
         largest(1.0, 2)
-    limit = float(str(told.value).split("stable ")[1].split(" s")[0])
+    limit = float(str(raised.value).split("stable ")[1].split(" s")[0])
     assert largest(0.99 * limit, 1500) < 200
     assert largest(1.05 * limit, 200, check=False) > 1e6
     if Q == "none":
@@ -186,9 +186,9 @@ def test_contrasts_of_density_are_stable_up_to_the_limit(boundary: str) -> None:
     c = np.where(light, rng.uniform(2500, 3000, grid.shape), 500.0)
     inputs = {"c": c, "rho": np.where(light, rng.uniform(1, 4, grid.shape), 4000.0)}
     for order in (2, 8):
-        with pytest.raises(ds.errors.StabilityError) as told:
+        with pytest.raises(ds.errors.StabilityError) as raised:
             ds.Simulation(ViscoAcoustic(grid, 1.0, order, boundary)).run(inputs, 1)
-        dt = 0.999 * float(str(told.value).split("stable ")[1].split(" s")[0])
+        dt = 0.999 * float(str(raised.value).split("stable ")[1].split(" s")[0])
         noise = rng.normal(size=grid.shape)
         assert (
             np.abs(
@@ -221,9 +221,9 @@ def test_the_layer_stays_calm(Q: str) -> None:
         return ViscoAcoustic(grid, dt, 8, Q=Q, frequency=F0, **edges)
 
     inputs = {name: value for name, value in medium(grid).items() if name != "Q" or Q == "given"}
-    with pytest.raises(ds.errors.StabilityError) as told:
+    with pytest.raises(ds.errors.StabilityError) as raised:
         ds.Simulation(equation(1.0)).run(inputs, 1)
-    dt = 0.99 * float(str(told.value).split("stable ")[1].split(" s")[0])
+    dt = 0.99 * float(str(raised.value).split("stable ")[1].split(" s")[0])
     noise = dict.fromkeys(("p", "p_prev"), np.random.default_rng(1).normal(size=grid.shape))
     assert np.abs(ds.Simulation(equation(dt)).run(inputs | noise, 4000).final["p"]).max() < 3.0
 
@@ -240,7 +240,7 @@ def test_the_gradient_is_certified(Q: str | float) -> None:
         "rho": inputs["rho"] / 1000,
         "q": ricker(1e-3 * np.arange(40), F0, 0.02)[:, None],
     }  # memories of 1 are not large beside waves
-    report = ds.certify(simulation, lambda found: (found.traces["p"] ** 2).sum(), inputs, steps=40, seed=1, directions=2)
+    report = ds.certify(simulation, lambda solution: (solution.traces["p"] ** 2).sum(), inputs, steps=40, seed=1, directions=2)
     assert report.passed, report
 
 

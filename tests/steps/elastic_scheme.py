@@ -19,7 +19,7 @@ Fields = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Scheme:
-    """What the constructor of the equation is given; axes by letters, such as "yx", the first down."""
+    """A scheme in NumPy with the arguments of the constructor of the equation; axes by letters, such as "yx", the first down."""
 
     axes: str
     h: tuple[float, ...]
@@ -96,8 +96,8 @@ class Scheme:
         if not any(self.cells[axis]):
             return slope
         n = slope.shape[axis]
-        found = figures(n, self.h[axis], self.dt, self.cells[axis], int(at_face), self.speed, self.frequency)
-        a, b = (found[key].reshape([-1 if each == axis else 1 for each in range(slope.ndim)]) for key in "ab")
+        profiles = figures(n, self.h[axis], self.dt, self.cells[axis], int(at_face), self.speed, self.frequency)
+        a, b = (profiles[key].reshape([-1 if each == axis else 1 for each in range(slope.ndim)]) for key in "ab")
         new[name] = b * now[name] + a * slope
         return slope + new[name]
 

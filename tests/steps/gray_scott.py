@@ -42,10 +42,10 @@ def inputs(rng: np.random.Generator, shape: Shape) -> Fields:
 
 
 def advance(u: np.ndarray, v: np.ndarray, F: np.ndarray, k: np.ndarray) -> Fields:
-    made = u * v**2
+    reaction = u * v**2
     return {
-        "u": u + DT * (DU * five_points(u) - made + F - F * u),
-        "v": v + DT * (DV * five_points(v) + made - F * v - k * v),
+        "u": u + DT * (DU * five_points(u) - reaction + F - F * u),
+        "v": v + DT * (DV * five_points(v) + reaction - F * v - k * v),
     }
 
 

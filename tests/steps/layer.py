@@ -48,7 +48,7 @@ class Layer:
     def stretch(self, derivative: np.ndarray, axis: int, place: int, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The stretched derivative and the next memory variable."""
         n, cells = derivative.shape[axis], self.cells[axis]
-        found = figures(n, self.h, self.dt, cells, place, self.speed, self.frequency, kappa=self.kappa)
-        a, b, kappa = (values[:, None] if axis == 0 else values[None, :] for values in found.values())
+        profiles = figures(n, self.h, self.dt, cells, place, self.speed, self.frequency, kappa=self.kappa)
+        a, b, kappa = (values[:, None] if axis == 0 else values[None, :] for values in profiles.values())
         memory = b * memory + a * derivative
         return derivative / kappa + memory, memory

@@ -91,7 +91,7 @@ def around(u: np.ndarray, v: np.ndarray, p: np.ndarray, inflow: np.ndarray) -> l
 
 
 def second_differences(n: int, ends: tuple[float, float]) -> sparse.csr_matrix:
-    """Of a line of cells. `ends`: how much of the cell at each end flows out there: none (0), or to φ = 0 half a cell away (2)."""
+    """Second differences of a line of cells. `ends`: outflow at each end: none (0), or to φ = 0 half a cell away (2)."""
     ones = np.ones(n - 1)
     through = -(np.append(0.0, ones) + np.append(ones, 0.0))
     through[[0, -1]] -= ends
@@ -134,7 +134,7 @@ def advance(u: np.ndarray, v: np.ndarray, p: np.ndarray, sigma: np.ndarray, infl
 
 
 def divergence(u: np.ndarray, v: np.ndarray, inflow: np.ndarray, dx: float = DX) -> np.ndarray:
-    """What leaves each cell, over its size."""
+    """Flow out of each cell, over its size."""
     return (np.diff(u, axis=1, prepend=inflow[:, None]) + np.diff(v, axis=0, prepend=0.0)) / dx
 
 

@@ -25,11 +25,11 @@ def numbers(step: Step, precision: str = "f64", checkpoint: object = "auto") -> 
 def main() -> None:
     arch, threads, precision, file, *names = sys.argv[1:]
     ds.init(arch=arch, threads=int(threads) if threads != "-" else None, precision=precision)
-    found: Fields = {}
+    arrays: Fields = {}
     for step in STEPS:
         if step.name in names:
-            found |= numbers(step, precision)
-    np.savez(file, **found)
+            arrays |= numbers(step, precision)
+    np.savez(file, **arrays)
 
 
 if __name__ == "__main__":

@@ -63,15 +63,15 @@ class ShallowWater(ds.Equation):
         return flux(h_l, h_r, q_l, q_r), momentum - p_l, momentum - p_r, flux(h_l * v_l, h_r * v_r, q_l * v_l, q_r * v_r)
 
     def step(self, h: Symbol, q: Symbol, r: Symbol, z: Symbol) -> dict[str, Symbol]:
-        found = {"h": h, "q": q, "r": r}
+        new = {"h": h, "q": q, "r": r}
         for axis, along, across in ((1, "q", "r"), (0, "r", "q")):
             momenta = {"q": q, "r": r}
             water, below, above, sideways = self.fluxes(h, momenta[along], momenta[across], z, axis)
             ratio = self.dt / self.grid.spacing[axis]
-            found["h"] = found["h"] - ratio * (water - water.shifted(axis, -1))
-            found[along] = found[along] - ratio * (below - above.shifted(axis, -1))
-            found[across] = found[across] - ratio * (sideways - sideways.shifted(axis, -1))
-        return found
+            new["h"] = new["h"] - ratio * (water - water.shifted(axis, -1))
+            new[along] = new[along] - ratio * (below - above.shifted(axis, -1))
+            new[across] = new[across] - ratio * (sideways - sideways.shifted(axis, -1))
+        return new
 
 
 def inputs(rng: np.random.Generator, shape: Shape) -> Fields:
@@ -84,7 +84,7 @@ def inputs(rng: np.random.Generator, shape: Shape) -> Fields:
 
 
 def rates(h: np.ndarray, along: np.ndarray, across: np.ndarray, z: np.ndarray, axis: int) -> list[np.ndarray]:
-    """What the fluxes along an axis take from h, the momentum along it and that across, by a time step on cells of size 1."""
+    """Losses by the fluxes along an axis of h, the momentum along it and that across, by a time step on cells of size 1."""
     h, along, across, z = padded(1, "mirror", h, along, across, z)
     top = np.maximum(z, ahead(z, axis))
     sides = []

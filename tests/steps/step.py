@@ -1,4 +1,4 @@
-"""What a time step brings along to be tested: its equation, inputs that exercise it, and the same step in NumPy."""
+"""A time step with all that a test needs: its equation, inputs that exercise it, and the same step in NumPy."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Step:
         """The run that `Simulation.run` makes."""
         now = {name: inputs[name] for name in equation.states}
         changing = {*equation.states, *equation.series, *self.sources}
-        given = {name: value for name, value in inputs.items() if name not in changing}
+        constants = {name: value for name, value in inputs.items() if name not in changing}
         records = {name: [now[name][cell]] for name, cell in self.receivers.items()}
         shape = next(iter(now.values())).shape
         for n in range(self.steps):
@@ -65,7 +65,7 @@ class Step:
                 densities[name] = np.zeros(shape)
                 densities[name][cell] = inputs[name][n, 0] / self.spacing ** len(self.shape)
             series = {name: inputs[name][n] for name in equation.series}
-            now = self.advance(**now, **given, **densities, **series)
+            now = self.advance(**now, **constants, **densities, **series)
             for name, cell in self.receivers.items():
                 records[name].append(now[name][cell])
         return ds.Solution(now, {name: np.array(values)[:, None] for name, values in records.items()})

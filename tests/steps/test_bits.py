@@ -40,8 +40,8 @@ def run_steps(file: Path, arch: str, threads: str, precision: str, names: list[s
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise RuntimeError((done.stdout + done.stderr)[-2000:])
-    with np.load(file) as found:
-        return dict(found)
+    with np.load(file) as stored:
+        return dict(stored)
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def test_other_lane_counts_agree(step: Step, lanes: int, monkeypatch: pytest.Mon
 
 def test_gpu_kernels_on_vulkan(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     require_vulkan()
-    found = run_steps(tmp_path / "vulkan.npz", "vulkan", "-", "f32", NAMES)
-    assert wrong(found, request.getfixturevalue("with_one_thread"), SINGLE) == {}
+    results = run_steps(tmp_path / "vulkan.npz", "vulkan", "-", "f32", NAMES)
+    assert wrong(results, request.getfixturevalue("with_one_thread"), SINGLE) == {}
 
 
 def wrong(found: Fields, wanted: Fields, most: float) -> dict[str, float]:

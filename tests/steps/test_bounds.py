@@ -1,4 +1,4 @@
-"""What the generated adjoint may cost beside the forward step."""
+"""Bounds of the cost of the generated adjoint beside the forward step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.steps.test_gradient import simulation
 LINES = 4.0
 NONLINEAR = ("shallow water", "WENO", "Gray-Scott", "Kuramoto", "advection", "Swift", "Navier-Stokes", "Burgers")
 OPERATIONS = {"linear": 4.0, "nonlinear": 6.0}
-"""Of a gradient for which everything is stored, beside those of a run: forward 1, reverse 2 to 3, and computing anew what is not linear."""
+"""Operations of a stored gradient over those of a run: forward 1, reverse 2 to 3, and nonlinear parts computed anew."""
 LINE_SOLUTION = 44
 """Cost of a tridiagonal system at a cell: two divisions, three products and three differences."""
 

@@ -15,9 +15,9 @@ ROUND_OFF = 1e-12  # relative to the largest value, after some steps
 @pytest.mark.parametrize("step", MARKED, ids=lambda step: step.name)
 def test_a_run_equals_numpy(step: Step) -> None:
     run, inputs = simulation(step), step.all_inputs()
-    found, wanted = run.run(inputs, step.steps), step.by_numpy(inputs, run.equation)
+    solution, wanted = run.run(inputs, step.steps), step.by_numpy(inputs, run.equation)
     for name, values in wanted.final.items():
         assert np.abs(values - inputs[name]).max() > 1e-3 * np.abs(values).max(), f"{name} hardly moves"
-        assert np.abs(found.final[name] - values).max() <= ROUND_OFF * np.abs(values).max(), name
+        assert np.abs(solution.final[name] - values).max() <= ROUND_OFF * np.abs(values).max(), name
     for name, values in wanted.traces.items():
-        assert np.abs(found.traces[name] - values).max() <= ROUND_OFF * np.abs(wanted.final[name]).max(), name
+        assert np.abs(solution.traces[name] - values).max() <= ROUND_OFF * np.abs(wanted.final[name]).max(), name

@@ -1,4 +1,4 @@
-"""What the steps conserve, and dry cells."""
+"""Conservation by the steps, and dry cells."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_metal_takes_energy_and_vacuum_keeps_it() -> None:
     ones, waves = np.ones(step.shape), {name: step.all_inputs()[name] for name in ("E", "Hx", "Hy")}
 
     def energy(gamma: float, wp: float, steps: int) -> float:
-        """Of E at t and the product of the magnetic fields half a step before and after."""
+        """Energy of E at t and the product of the magnetic fields half a step before and after."""
         inputs = waves | {"eps": ones, "wp": wp * ones, "gamma": gamma * ones}
         before, now = (simulation.run(inputs | {"f": np.zeros((n, 1))}, n).final for n in (steps - 1, steps))
         return float(np.sum(before["E"] ** 2 + before["Hx"] * now["Hx"] + before["Hy"] * now["Hy"]))
@@ -109,16 +109,16 @@ def test_adaptive_runs_end_by_themselves() -> None:
         asked.append(done)
         return bool(states["time"] >= inputs["end"] * (1 - 1e-12))
 
-    found = []
+    gradients = []
     for options in ({"steps": 500, "checkpoint": Online(2), "until": over}, {"steps": None}):
         options["steps"] = options["steps"] or max(asked)
         solution, pullback = simulation.vjp(inputs, **options)
-        found.append((solution.final["u"], pullback(ds.Solution({"u": np.cos(solution.final["u"]), "time": np.array(0.7)}))))
+        gradients.append((solution.final["u"], pullback(ds.Solution({"u": np.cos(solution.final["u"]), "time": np.array(0.7)}))))
     assert 3 < max(asked) <= step.steps
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    for name, value in found[1][1].items():
-        np.testing.assert_array_equal(found[0][1][name], value)
-    assert found[0][1]["time"].shape == () and abs(found[0][1]["end"]) > 0
+    np.testing.assert_array_equal(gradients[0][0], gradients[1][0])
+    for name, value in gradients[1][1].items():
+        np.testing.assert_array_equal(gradients[0][1][name], value)
+    assert gradients[0][1]["time"].shape == () and abs(gradients[0][1]["end"]) > 0
 
 
 def test_adaptive_steps_follow_the_fastest_wave() -> None:

@@ -26,14 +26,14 @@ def stacked(trees: Sequence[Any]) -> Any:
 
 
 def tile(tree: Any, number: int) -> Any:
-    """What belongs to one tile."""
-    found, built = flatten(tree)
-    return unflatten(built, [None if leaf is None else numpy.asarray(leaf)[number][()] for leaf in found])
+    """The part of one tile."""
+    flat, built = flatten(tree)
+    return unflatten(built, [None if leaf is None else numpy.asarray(leaf)[number][()] for leaf in flat])
 
 
 def random_like(tree: Any, generator: numpy.random.Generator) -> Any:
     """Random numbers for the floating-point leaves, None for others."""
-    found, built = flatten(tree)
+    flat, built = flatten(tree)
 
     def entries(leaf: Any) -> Any:
         if leaf is None or not is_float(leaf):
@@ -42,7 +42,7 @@ def random_like(tree: Any, generator: numpy.random.Generator) -> Any:
             [-1, 1], numpy.shape(leaf)
         ).astype(numpy.asarray(leaf).dtype)
 
-    return unflatten(built, [entries(leaf) for leaf in found])
+    return unflatten(built, [entries(leaf) for leaf in flat])
 
 
 def of_some(function: Callable[..., Any], args: Sequence[Any], wanted: Sequence[int]) -> Callable[..., Any]:

@@ -17,12 +17,12 @@ import diffsim.numpy as np
 N = 4
 Arrays = list[Any]
 Statement = Callable[[Arrays, Arrays, Any], None]
-"""(vectors, matrices, positions of the tile) -> nothing; it adds to the lists, or assigns to what they hold."""
+"""(vectors, matrices, positions of the tile) -> nothing; it adds to the lists, or assigns to their arrays."""
 KINDS: list[Callable[[numpy.random.Generator], Statement]] = []
 
 
 def kind(make: Callable[[numpy.random.Generator], Statement]) -> Callable[[numpy.random.Generator], Statement]:
-    """Enter a kind of statement: it draws what differs from statement to statement when the program is made."""
+    """Enter a kind of statement: it draws the variable parts of the statement when the program is made."""
     KINDS.append(make)
     return make
 
@@ -224,7 +224,7 @@ def loop(generator: numpy.random.Generator) -> Statement:
     pick, which, places = Pick(generator), int(generator.integers(4)), generator.permutation(N)
 
     def run(vectors: Arrays, matrices: Arrays, k: Any) -> None:
-        v, w, m = pick(vectors), pick(vectors, 1).copy(), pick(matrices, 2).copy()  # what a loop reads stays
+        v, w, m = pick(vectors), pick(vectors, 1).copy(), pick(matrices, 2).copy()  # the arrays that a loop reads stay
 
         def body(number: Any, state: Any) -> Any:
             a = state.copy()
@@ -298,11 +298,11 @@ def random_program(seed: int, statements: int) -> tuple[Callable[..., Any], list
     """A program of (vector, matrix, positions) -> (vector, matrix), and the kinds of its statements."""
     generator = numpy.random.default_rng(seed)
     makers = [KINDS[int(n)] for n in generator.integers(0, len(KINDS), statements)]
-    made = [maker(generator) for maker in makers]
+    chosen = [maker(generator) for maker in makers]
 
     def program(x: Any, m: Any, k: Any) -> Any:
         vectors, matrices = [np.sin(x), x.copy()], [m.copy()]
-        for statement in made:
+        for statement in chosen:
             statement(vectors, matrices, k)
         return sum(vectors[-3:]), sum(matrices[-2:])
 

@@ -1,4 +1,4 @@
-"""Programs of the array collection that no tile program can do, and what the error says."""
+"""Programs of the array collection that no tile program can do, and the words of the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of wrong types or sizes: one message with what was expected, what was given, and a remedy."""
+"""Arguments of wrong types or sizes: one message with the expected value, the given one, and a remedy."""
 
 from __future__ import annotations
 

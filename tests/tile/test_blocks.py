@@ -102,8 +102,8 @@ def test_positions_are_whole_numbers(name: str) -> None:
 @pytest.mark.parametrize("far", [2**31, 2**32, 2**32 + 2, 2**40, -(2**31) - 1, -(2**32), 2**62])
 def test_far_beyond_the_edges_are_zeros(far: int) -> None:
     """Kernels count in 32 bits, in which 2**32 is 0."""
-    found = ds.tile.kernel(tiles=2)(lambda i, x: ds.tile.store((2 * i, 0), ds.tile.load(x, (2, 5), at=(i + far, 0)) + x[i]))(X)
-    numpy.testing.assert_array_equal(found, X[[0, 0, 1, 1]])
+    stored = ds.tile.kernel(tiles=2)(lambda i, x: ds.tile.store((2 * i, 0), ds.tile.load(x, (2, 5), at=(i + far, 0)) + x[i]))(X)
+    numpy.testing.assert_array_equal(stored, X[[0, 0, 1, 1]])
     with pytest.raises(ArrayIndexError, match="out of bounds for axis 0"):
         ds.tile.kernel(tiles=2)(lambda i, x: ds.tile.store((i, 0), x[i + far].reshape(1, 5)))(X)
 
@@ -157,7 +157,7 @@ def test_an_array_belongs_to_one_program() -> None:
 
 def test_threads_have_programs_of_their_own() -> None:
     """All threads are in the midst of their functions at the same time."""
-    meeting, found = threading.Barrier(3, timeout=20), {}
+    meeting, results = threading.Barrier(3, timeout=20), {}
 
     def work(number: int) -> None:
         @ds.tile.kernel(tiles=4)
@@ -168,7 +168,7 @@ def test_threads_have_programs_of_their_own() -> None:
             meeting.wait()
             return ds.tile.add((i, 0), a + b, shape=X.shape)
 
-        found[number] = numpy.asarray(program(number * X))
+        results[number] = numpy.asarray(program(number * X))
 
     threads = [threading.Thread(target=work, args=(k,)) for k in (1, 2, 3)]
     for thread in threads:
@@ -177,4 +177,4 @@ def test_threads_have_programs_of_their_own() -> None:
         thread.join()
     for k in (1, 2, 3):
         shifted = numpy.pad(X, ((0, 0), (0, k)))[:, k:]
-        numpy.testing.assert_allclose(found[k], k * (X + shifted), rtol=1e-14)
+        numpy.testing.assert_allclose(results[k], k * (X + shifted), rtol=1e-14)

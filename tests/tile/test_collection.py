@@ -27,16 +27,16 @@ SPREAD = 14
 """Each so manieth program of a group runs by default: compiling four kernels takes about a second of CPU time."""
 AGREE = [case for case in RUN if str(case) not in REFUSED]
 TOLERANCE, SINGLE, MIXED = 1e-8, 1e-4, 2e-4
-"""Of f64; of f32; and of programs that compute in both, which array programs may do in another order."""
+"""Tolerances of f64; of f32; and of programs that compute in both, which array programs may do in another order."""
 
 
 def _numbered() -> list[Any]:
     counts: dict[str, int] = {}
-    found = []
+    params = []
     for case in AGREE:
         number = counts[case.group] = counts.get(case.group, -1) + 1
-        found.append(pytest.param(case, id=str(case), marks=[pytest.mark.slow] if number % SPREAD else []))
-    return found
+        params.append(pytest.param(case, id=str(case), marks=[pytest.mark.slow] if number % SPREAD else []))
+    return params
 
 
 def _arrays(arg: Any) -> bool:
@@ -66,7 +66,7 @@ def tiles_of(case: Case) -> list[tuple[Any, ...]]:
 
 
 def mapped(case: Case, parts: list[tuple[Any, ...]]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The program for all tiles, and its arguments; what holds no array is shared by the tiles."""
+    """The program for all tiles, and its arguments; an argument without an array is shared by the tiles."""
     over = [_arrays(arg) for arg in parts[0]]
     batch = tuple(stacked([part[k] for part in parts]) if m else parts[0][k] for k, m in enumerate(over))
     return ds.tile.map(case.bind(np, ds), axes=tuple(0 if m else None for m in over)), batch
@@ -79,7 +79,7 @@ def tolerance_of(case: Case) -> float:
     return SINGLE if single else TOLERANCE
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy's, where a program takes a root of what it does not choose
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy's, where a program takes a root of an entry that it does not choose
 @pytest.mark.parametrize("case", _numbered())
 def test_agrees_with_the_array_program(case: Case) -> None:
     parts = tiles_of(case)
@@ -99,9 +99,9 @@ def test_agrees_with_the_array_program(case: Case) -> None:
         moved = [ds.jvp(f, tuple(args), tuple(tile(dot, k) for dot in dots))[1] for k, (f, args) in enumerate(alone)]
         require_equal(ds.jvp(call, tuple(wanted), dots)[1], stacked(moved), tolerance, "jvp")
     if case.transposable and any(leaf is not None for leaf in flatten(bar)[0]):
-        found = second_order(call, wanted, bar, dots)
+        result = second_order(call, wanted, bar, dots)
         expected = [second_order(f, args, tile(bar, k), [tile(dot, k) for dot in dots]) for k, (f, args) in enumerate(alone)]
-        require_equal(found, stacked(expected), 10 * tolerance, "second order")
+        require_equal(result, stacked(expected), 10 * tolerance, "second order")
 
 
 @pytest.mark.parametrize("name", REFUSED)

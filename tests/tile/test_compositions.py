@@ -19,8 +19,8 @@ from tests.numpy.compositions import Composition, compositions, judged
 def outcome(made: Callable[[], Any]) -> float | None:
     """A derivative; None if it is refused, infinite or NaN."""
     with contextlib.suppress(DerivativeError):
-        found = float(made())
-        return found if np.isfinite(found) else None
+        value = float(made())
+        return value if np.isfinite(value) else None
     with pytest.raises(DerivativeError, match=r"is not defined.*expected arguments at which it is"):
         made()
     return None
@@ -36,19 +36,19 @@ def judge(c: Composition, count: dict[str, int]) -> list[str]:
     mapped = ds.tile.map(f)
     x, v = c.at[None], c.along[None]
     total = lambda x: dn.sum(mapped(x))  # noqa: E731
-    given = {
+    calls = {
         "grad": lambda: np.sum(ds.grad(total)(x) * v),
         "jvp": lambda: ds.jvp(total, (x,), (v,))[1],
         "hvp": lambda: np.sum(ds.hvp(total, x, v) * v),
     }
     if c.names[1] == "abs of a complex number":  # some derivatives have no rule
         with contextlib.suppress(TileError):
-            return judged(c, f, {name: outcome(made) for name, made in given.items()}, count)
+            return judged(c, f, {name: outcome(call) for name, call in calls.items()}, count)
         with pytest.raises(TileError, match="a kink of complex numbers has no rule in tile programs"):
-            given["hvp"]()
+            calls["hvp"]()
         return []
-    found = {name: outcome(made) for name, made in given.items()}
-    return judged(c, f, found, count)
+    outcomes = {name: outcome(call) for name, call in calls.items()}
+    return judged(c, f, outcomes, count)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -79,8 +79,8 @@ def test_a_cotangent_that_is_0_by_its_value_does_not_make_an_infinite_derivative
     x, u = np.array([[0.0, 0.5], [0.3, 0.5]]), np.zeros((2, 2))
     for f in BY_VALUE.values():
         mapped = ds.tile.map(f)
-        found = ds.grad(lambda x, m=mapped: dn.sum(m(x)))(x)
-        assert np.isnan(found[0, 0]) and np.isfinite(found[0, 1]) and np.isfinite(found[1]).all()
+        gradient = ds.grad(lambda x, m=mapped: dn.sum(m(x)))(x)
+        assert np.isnan(gradient[0, 0]) and np.isfinite(gradient[0, 1]) and np.isfinite(gradient[1]).all()
         assert ds.grad(lambda x, m=mapped: m(x)[1])(x)[0].tolist() == [0.0, 0.0]  # a tile that is left out
     for f, wanted in LEFT_OUT.values():
         mapped = ds.tile.map(f)

@@ -32,8 +32,8 @@ large = numpy.array([[1e160, -1e200, 3.0, numpy.inf, 2.0**52 + 1, 0.499999999999
 )
 def test_a_tile_program_agrees_with_its_array_program(function: Any, x: numpy.ndarray) -> None:
     with numpy.errstate(all="ignore"):
-        found, expected = ds.tile.map(function)(x), stacked([function(tile) for tile in x])
-    for one, other in zip(found, expected, strict=True):
+        result, expected = ds.tile.map(function)(x), stacked([function(tile) for tile in x])
+    for one, other in zip(result, expected, strict=True):
         numpy.testing.assert_allclose(one, other, rtol=1e-13)
 
 
@@ -113,9 +113,9 @@ def test_the_functions_of_a_cond_give_one_shape(one: tuple[int, ...]) -> None:
 )
 def test_the_kind_of_an_error_does_not_depend_on_the_name_of_the_file(name: str, source: str, error: type[Exception]) -> None:
     function = eval(compile(source, name, "eval"), {"np": np, "ds": ds})
-    with pytest.raises(error, match=rf"{name}:1: .*\(tile 1\)") as found:
+    with pytest.raises(error, match=rf"{name}:1: .*\(tile 1\)") as raised:
         ds.tile.map(function)(numpy.array([[0.0, 0.0], [3.0, 3.0]]) if error is not SingularError else numpy.array([[1.0, 2.0]] * 2))
-    assert type(found.value) is error
+    assert type(raised.value) is error
 
 
 def test_masks_are_compared_in_as_many_steps_as_they_have_operations(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a tile program cannot do is refused with the line of the program, and with what to write instead."""
+"""Operations that a tile program cannot do are refused with the line of the program, and with a replacement."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ CASES: dict[Callable[..., Any], tuple[type[Exception], str, tuple[Any, ...]]] = 
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
-def test_says_where_and_what_to_write(function: Callable[..., Any]) -> None:
+def test_the_error_names_the_line_and_a_replacement(function: Callable[..., Any]) -> None:
     kind, message, args = CASES[function]
     lines, first = inspect.getsourcelines(function)
     (line,) = [first + k for k, text in enumerate(lines) if text.rstrip().endswith(("# here", "# here\n"))]

@@ -66,8 +66,8 @@ PAIRS = {"halo": (smoothed, smoothed_by_loops), "overlap": (overlapping, overlap
 @pytest.mark.parametrize("name", PAIRS)
 def test_it_is_the_loop_over_tiles(name: str) -> None:
     program, loops = PAIRS[name]
-    for found, expected in zip(program(X, K), loops(X, K), strict=True):
-        numpy.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    for result, expected in zip(program(X, K), loops(X, K), strict=True):
+        numpy.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -81,11 +81,11 @@ def test_its_derivatives_are_those_of_the_loop(name: str) -> None:
         lambda f: ds.jvp(f, (X, K), dots)[1],
         lambda f: ds.jvp(lambda x, k: ds.vjp(lambda *a: sum(np.sum(v**3) for v in f(*a)), x, k)[1](1.0), (X, K), dots)[1],
     ):
-        for found, expected in zip(of(program), of(loops), strict=True):
-            numpy.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+        for gradient, expected in zip(of(program), of(loops), strict=True):
+            numpy.testing.assert_allclose(gradient, expected, rtol=1e-11, atol=1e-11)
 
 
-def test_what_is_around_a_program_is_shared_by_tiles() -> None:
+def test_outside_values_of_a_program_are_shared_by_tiles() -> None:
     def total(weight: Any) -> Any:
         @ds.tile.kernel(tiles=3)
         def program(i, x):
@@ -101,7 +101,7 @@ def test_what_is_around_a_program_is_shared_by_tiles() -> None:
     ("program", "error", "words"),
     [
         (lambda i, x: ds.tile.store((4 * i, 0), ds.tile.load(x, (4, 7), at=(4 * i, 0)), shape=(9, 7)), ArrayIndexError, "block of tile 2"),
-        (lambda i, x: ds.tile.load(x, (4, 7), at=(4 * i, 0)), TileError, "expected what ds.tile.store"),
+        (lambda i, x: ds.tile.load(x, (4, 7), at=(4 * i, 0)), TileError, "expected a result of ds.tile.store"),
         (lambda i, x: ds.tile.store(i, ds.tile.load(x, (4,), at=i)), ShapeError, "one number an axis"),
         (lambda i, x: ds.tile.store((i, 0), np.zeros(3)), ShapeError, "one index an axis"),
         (lambda i, x: ds.tile.store(i, x[1:3]), TileError, "a slice of a whole array of shape .*ds.tile.load"),
@@ -134,11 +134,11 @@ def test_a_program_returns_something_and_takes_blocks() -> None:
         ds.tile.map(lambda x: float(x[0]))(X)
 
 
-def test_the_number_of_a_turn_takes_the_type_of_what_it_meets() -> None:
+def test_the_number_of_a_turn_takes_the_type_of_its_operand() -> None:
     single = numpy.float32
-    found = ds.tile.map(lambda x: ds.fori_loop(0, 4, lambda k, y: y + k * single(0.5) + 0.25 * k, x))(X.astype(single))
-    assert found.dtype == single
-    numpy.testing.assert_allclose(found, X + 4.5, rtol=1e-6)
+    result = ds.tile.map(lambda x: ds.fori_loop(0, 4, lambda k, y: y + k * single(0.5) + 0.25 * k, x))(X.astype(single))
+    assert result.dtype == single
+    numpy.testing.assert_allclose(result, X + 4.5, rtol=1e-6)
 
 
 def test_an_absolute_value_has_no_sign() -> None:

@@ -39,9 +39,9 @@ def test_a_mapped_function_maps_another_one() -> None:
     bar, dots = random_like(value, GENERATOR), (GENERATOR.normal(size=x.shape), GENERATOR.normal(size=shared.shape))
     bars = stacked([pulled_back(program, part, tile(bar, k)) for k, part in enumerate(parts)])
     require_equal(pulled_back(mapped, (x, shared), bar), bars, ROUNDING, "vjp")
-    found = second_order(mapped, (x, shared), bar, dots)
+    result = second_order(mapped, (x, shared), bar, dots)
     second = [second_order(program, part, tile(bar, k), tile(dots, k)) for k, part in enumerate(parts)]
-    require_equal(found, stacked(second), 10 * ROUNDING, "second order")
+    require_equal(result, stacked(second), 10 * ROUNDING, "second order")
 
 
 def test_a_derivative_within_a_mapped_function() -> None:

@@ -36,12 +36,12 @@ def inverse_by_blocks(matrix, shape, block):
 def test_the_inverses_of_blocks(shape, block) -> None:
     for scale in (1.0, 1e-30, 1e30):  # beyond the squares that f32 holds
         matrix = scale * matrix_of(shape)
-        found = ds.BlockJacobi(block)(matrix, shape)
+        inverses = ds.BlockJacobi(block)(matrix, shape)
         expected = inverse_by_blocks(matrix, shape, block)
         x = np.random.default_rng(1).normal(size=matrix.shape[0])
-        for by, product in ((expected @ x, found.matvec(x)), (expected.T @ x, found.rmatvec(x))):
+        for by, product in ((expected @ x, inverses.matvec(x)), (expected.T @ x, inverses.rmatvec(x))):
             np.testing.assert_allclose(product, by, rtol=1e-5, atol=1e-6 * np.abs(by).max())
-        np.testing.assert_array_equal(found.matvec(0 * x), 0)
+        np.testing.assert_array_equal(inverses.matvec(0 * x), 0)
 
 
 def iterations(system, weights, given, monkeypatch, **keywords):
@@ -59,9 +59,9 @@ def iterations(system, weights, given, monkeypatch, **keywords):
             yield noted, most
 
     monkeypatch.setattr(sparse_systems.Iterated, "_inverses", counted)
-    found = system.solve(weights, given, **keywords)
+    solution = system.solve(weights, given, **keywords)
     monkeypatch.undo()
-    return found, count[0]
+    return solution, count[0]
 
 
 @pytest.mark.parametrize("method", ["cg", "bicgstab"])
@@ -71,13 +71,13 @@ def test_larger_blocks_take_fewer_iterations(method, transposed, monkeypatch) ->
     offsets = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
     skew = 0.2 if method == "bicgstab" else 0.0
     weights = [202.01, -1.0 - skew, -1.0 + skew, -100.0 - skew, -100.0 + skew]
-    given = np.random.default_rng(2).normal(size=(20, 32))
-    exact = System(offsets, centred(("zero", "zero")), "lu", None).solve(weights, given, transposed)
+    right = np.random.default_rng(2).normal(size=(20, 32))
+    exact = System(offsets, centred(("zero", "zero")), "lu", None).solve(weights, right, transposed)
     counts = []
     for block in ((1, 1), (1, 4), (1, 16), (1, 32), (20, 8)):
         system = System(offsets, centred(("zero", "zero")), method, 1e-10, ds.BlockJacobi(block))
-        found, count = iterations(system, weights, given, monkeypatch, transposed=transposed)
-        np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-8 * np.abs(exact).max())
+        solution, count = iterations(system, weights, right, monkeypatch, transposed=transposed)
+        np.testing.assert_allclose(solution, exact, rtol=1e-6, atol=1e-8 * np.abs(exact).max())
         counts.append(count)
     assert counts[0] > 1.3 * counts[1] > 1.3**2 * counts[2] > 1.3**3 * counts[3], counts
 
@@ -136,11 +136,11 @@ def test_newton_takes_one() -> None:
             return {"h": ds.newton(residual, h, method=self.method, preconditioner=self.preconditioner)}
 
     start = {"h": np.random.default_rng(4).uniform(0.5, 1.5, (8, 8))}
-    found, exact = (
-        ds.Simulation(Porous(*given), precision="f64").run(start, steps=2).final["h"]
-        for given in (("cg", ds.BlockJacobi((4, 2))), ("lu", None))
+    solution, exact = (
+        ds.Simulation(Porous(*settings), precision="f64").run(start, steps=2).final["h"]
+        for settings in (("cg", ds.BlockJacobi((4, 2))), ("lu", None))
     )
-    np.testing.assert_allclose(found, exact, rtol=1e-9)
+    np.testing.assert_allclose(solution, exact, rtol=1e-9)
 
 
 def test_auto_means_an_iteration() -> None:
@@ -154,7 +154,7 @@ def test_identities_differ() -> None:
     def of(given):
         return System(((0,),), centred(("zero",)), "cg", None, given).identity()
 
-    texts = [of(given) for given in (None, ds.BlockJacobi(2), ds.BlockJacobi(3), incomplete)]
+    texts = [of(preconditioner) for preconditioner in (None, ds.BlockJacobi(2), ds.BlockJacobi(3), incomplete)]
     assert len(set(texts)) == 4 and not any("0x" in text for text in texts)
     assert of(ds.BlockJacobi((2,))) == texts[1]
     assert System(((0,),), centred(("zero",)), "cg", None, ds.BlockJacobi(64)).room(1000) > 64 * 1000 * 8
@@ -168,7 +168,7 @@ def test_bad_ones_are_refused() -> None:
         ds.BlockJacobi(4)(matrix_of((3, 4)), (3, 4))
     with pytest.raises(SingularError, match=r"BlockJacobi\(\(2,\)\) expected blocks"):
         ds.BlockJacobi(2)(csr_array(np.kron(np.eye(2), np.ones((2, 2)))), (4,))
-    for given, method, message in (
+    for preconditioner, method, message in (
         (4, "cg", "expected a function"),
         (ds.BlockJacobi, "cg", r"the class BlockJacobi, expected an object of it; call it, BlockJacobi\(\.\.\.\)"),
         (ds.BlockJacobi((2, 2)), "lu", "takes no preconditioner"),
@@ -176,7 +176,7 @@ def test_bad_ones_are_refused() -> None:
         (lambda matrix, shape: LinearOperator((3, 3), lambda x: x), "bicgstab", r"of shape \(3, 3\)"),
     ):
         with pytest.raises(ParameterError, match=message):
-            ds.Simulation(Wind(method, given), precision="f64").run({"T": np.ones((6, 9)), "u": np.ones((6, 9))}, steps=1)
+            ds.Simulation(Wind(method, preconditioner), precision="f64").run({"T": np.ones((6, 9)), "u": np.ones((6, 9))}, steps=1)
 
 
 @pytest.mark.parametrize("method", ["cg", "bicgstab"])
@@ -190,12 +190,12 @@ def test_one_that_is_no_inverse_is_named(method, inverse) -> None:
 
 def test_a_block_that_only_rounding_inverts_gives_no_solution() -> None:
     """The mean is open, which the whole grid as a block does not notice: its f32 inverse is made of roundings."""
-    given = np.random.default_rng(7).normal(size=7)
+    right = np.random.default_rng(7).normal(size=7)
     weights, sides = [2.0, -1.0, -1.0], centred(("periodic",))
-    fine = System(((0,), (-1,), (1,)), sides, "cg", 1e-10, ds.BlockJacobi(3)).solve(weights, given - given.mean())
+    fine = System(((0,), (-1,), (1,)), sides, "cg", 1e-10, ds.BlockJacobi(3)).solve(weights, right - right.mean())
     assert abs(fine.mean()) < 1e-12
     with pytest.raises((SingularError, ConvergenceError), match="preconditioner"):
-        System(((0,), (-1,), (1,)), sides, "cg", 1e-10, ds.BlockJacobi(7)).solve(weights, given - given.mean())
+        System(((0,), (-1,), (1,)), sides, "cg", 1e-10, ds.BlockJacobi(7)).solve(weights, right - right.mean())
 
 
 def test_a_gradient_needs_the_transpose() -> None:

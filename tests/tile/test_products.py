@@ -24,22 +24,22 @@ def drawn(*shapes, dtype="f8", tiles=7):
 @pytest.fixture
 def kinds(monkeypatch):
     """The kinds of kernels that calls have."""
-    found, choose = [], compiled._new
+    types, choose = [], compiled._new
 
     def noted(program, form):
-        made = choose(program, form)
-        found.append(type(made))
-        return made
+        kernel = choose(program, form)
+        types.append(type(kernel))
+        return kernel
 
     monkeypatch.setattr(compiled, "_new", noted)
     monkeypatch.setattr(compiled, "_kernels", {})
-    return found
+    return types
 
 
 def agrees(function, arrays, expected, kinds, kind=ProductKernel):
-    found = ds.tile.map(function)(*arrays)
+    result = ds.tile.map(function)(*arrays)
     tolerance = 1e-12 if arrays[0].dtype == numpy.float64 else 1e-4
-    numpy.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    numpy.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
     assert set(kinds) == {kind}
 
 
@@ -52,8 +52,8 @@ def test_products_of_arguments_and_transposes(lengths, dtype, kinds) -> None:
         a, b = drawn((inner, rows) if left else (rows, inner), (columns, inner) if right else (inner, columns), dtype=dtype)
 
         def product(a, b, left=left, right=right, out=out):
-            found = (a.T if left else a) @ (b.T if right else b)
-            return found.T if out else found
+            product = (a.T if left else a) @ (b.T if right else b)
+            return product.T if out else product
 
         whole = numpy.einsum(f"n{'ki' if left else 'ik'},n{'jk' if right else 'kj'}->n{'ji' if out else 'ij'}", a, b)
         if out and rows % (4 if dtype == "f4" else 2):
@@ -81,9 +81,9 @@ def test_vectors(kinds) -> None:
 def test_derivatives(kinds) -> None:
     a, b = drawn((4, 6), (6, 8))
     (ct,) = drawn((4, 8))
-    found, pullback = ds.vjp(ds.tile.map(np.matmul), a, b)
+    result, pullback = ds.vjp(ds.tile.map(np.matmul), a, b)
     a_bar, b_bar = pullback(ct)
-    numpy.testing.assert_allclose(found, a @ b, atol=1e-12)
+    numpy.testing.assert_allclose(result, a @ b, atol=1e-12)
     numpy.testing.assert_allclose(a_bar, numpy.einsum("nij,nkj->nik", ct, b), atol=1e-12)
     numpy.testing.assert_allclose(b_bar, numpy.einsum("nik,nij->nkj", a, ct), atol=1e-12)
     assert set(kinds) == {ProductKernel}
@@ -131,7 +131,7 @@ def test_other_programs_are_not_products(kinds) -> None:
 
 def test_the_same_bits_as_the_general_kernel(monkeypatch) -> None:
     a, b = drawn((8, 8), (8, 8), dtype="f4")
-    found = ds.tile.map(np.matmul)(a, b)
+    result = ds.tile.map(np.matmul)(a, b)
     monkeypatch.setattr(compiled, "_kernels", {})
     monkeypatch.setattr(compiled, "products_of", lambda program: None)
-    numpy.testing.assert_array_equal(ds.tile.map(np.matmul)(a, b), found)
+    numpy.testing.assert_array_equal(ds.tile.map(np.matmul)(a, b), result)

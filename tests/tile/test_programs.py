@@ -59,12 +59,12 @@ def curvature(case: Case, args: tuple[Any, ...], cotangent: Any, direction: Any)
 
 def vector(tree: Any, like: Any) -> Any:
     """Cotangents of arguments as one vector; zeros where there are none."""
-    found = [
+    entries = [
         numpy.zeros(numpy.shape(model)) if leaf is None else leaf
         for leaf, model in zip(leaves(tree), leaves(like), strict=True)
         if is_float(model)
     ]
-    return flatten(found).astype(float)
+    return flatten(entries).astype(float)
 
 
 def check(
@@ -93,8 +93,8 @@ def check(
         along = flatten(dot_of(part(dot, k), own)) @ flatten(own)
         require_equal(along, expected @ flatten(list(direction)), 10 * tolerance, f"jvp of tile {k}")
         if second is not None:
-            found = vector(tuple(part(s, k) for s in second), models)
-            require_equal(found, curvature(case, args, own, direction), max(SECOND, tolerance), f"second order of tile {k}")
+            result = vector(tuple(part(s, k) for s in second), models)
+            require_equal(result, curvature(case, args, own, direction), max(SECOND, tolerance), f"second order of tile {k}")
 
 
 def dot_of(tangent: Any, like: Any) -> Any:

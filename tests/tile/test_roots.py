@@ -33,18 +33,18 @@ def of_all(functions: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_powers_of_roots_in_a_tile() -> None:
     in_tiles = ds.tile.map(of_all([f for f, _ in POWERS.values()]))
-    found = lambda x: np.sum(in_tiles(x) ** 2)  # noqa: E731
+    loss = lambda x: np.sum(in_tiles(x) ** 2)  # noqa: E731
     wanted = lambda x: sum(of_all([f for _, f in POWERS.values()])(x[k]) ** 2 for k in range(len(POINTS)))  # noqa: E731
     v = numpy.random.default_rng(0).standard_normal(POINTS.shape)
-    numpy.testing.assert_allclose(ds.grad(found)(POINTS), ds.grad(wanted)(POINTS), rtol=EXACT, atol=EXACT)
-    assert ds.jvp(found, (POINTS,), (v,))[1] == pytest.approx(ds.jvp(wanted, (POINTS,), (v,))[1], rel=EXACT)
-    numpy.testing.assert_allclose(ds.hvp(found, POINTS, v), ds.hvp(wanted, POINTS, v), rtol=EXACT, atol=EXACT)
+    numpy.testing.assert_allclose(ds.grad(loss)(POINTS), ds.grad(wanted)(POINTS), rtol=EXACT, atol=EXACT)
+    assert ds.jvp(loss, (POINTS,), (v,))[1] == pytest.approx(ds.jvp(wanted, (POINTS,), (v,))[1], rel=EXACT)
+    numpy.testing.assert_allclose(ds.hvp(loss, POINTS, v), ds.hvp(wanted, POINTS, v), rtol=EXACT, atol=EXACT)
 
 
 @pytest.mark.parametrize("name", ["norm", "cos of a norm", "abs"])
 def test_a_second_derivative_at_a_kink_is_nan_in_a_tile(name: str) -> None:
     f = {"norm": np.linalg.norm, "cos of a norm": lambda x: np.cos(np.linalg.norm(x)), "abs": lambda x: np.sum(np.abs(x))}[name]
     in_tiles = ds.tile.map(f)
-    found = ds.hvp(lambda x: np.sum(in_tiles(x)), POINTS[[0, 3]], numpy.ones((2, 3)))
-    assert numpy.isnan(found[0]).all() and numpy.isfinite(found[1]).all()
+    product = ds.hvp(lambda x: np.sum(in_tiles(x)), POINTS[[0, 3]], numpy.ones((2, 3)))
+    assert numpy.isnan(product[0]).all() and numpy.isfinite(product[1]).all()
     assert not ds.grad(lambda x: np.sum(in_tiles(x)))(POINTS[:1]).any()

@@ -43,7 +43,7 @@ def test_derivatives_are_refused_where_those_of_array_programs_are(name: str, dt
             try:
                 value, pullback = ds.vjp(MAPPED[name], a)
                 bar = np.ones_like(np.asarray(value))
-                found = pullback(bar)[0]
+                gradient = pullback(bar)[0]
             except SingularError:
                 assert units < 100
                 met["refused"] += 1
@@ -52,7 +52,7 @@ def test_derivatives_are_refused_where_those_of_array_programs_are(name: str, dt
                 continue  # rounding of the product, and probes, decide
             assert units > 5
             wanted = ds.vjp(FUNCTIONS[name], a[1].astype(float))[1](bar[1].astype(float))[0]
-            assert np.abs(found[1] - wanted).max() <= 50 * N / units * np.abs(wanted).max()
+            assert np.abs(gradient[1] - wanted).max() <= 50 * N / units * np.abs(wanted).max()
             met["right"] += 1
     assert min(met.values()) > 12
 
@@ -73,8 +73,8 @@ def test_the_error_names_the_tile_and_only_derivatives_that_are_asked_for_count(
         assert np.isfinite(pullback(bar)[0]).all()
         return
     bar[1], x[1] = 0.0, 0.0
-    found = pullback(bar)[0]
-    assert np.isfinite(found).all() and not found[1].any() and found[0].any()
+    gradient = pullback(bar)[0]
+    assert np.isfinite(gradient).all() and not gradient[1].any() and gradient[0].any()
     assert np.isfinite(ds.jvp(mapped, (a,), (x,))[1]).all()
 
 
@@ -92,6 +92,6 @@ def test_units_do_not_make_a_matrix_of_a_tile_singular() -> None:
 def test_second_derivatives_of_matrices_of_tiles_agree_with_those_of_array_programs(name: str) -> None:
     f, mapped = FUNCTIONS[name], MAPPED[name]
     a, x = np.random.default_rng(2).standard_normal((2, 3, N, N)) * 0.3 + 2 * np.eye(N)
-    found = ds.hvp(lambda a: dn.sum(mapped(a) ** 2), a, x)
+    product = ds.hvp(lambda a: dn.sum(mapped(a) ** 2), a, x)
     wanted = [ds.hvp(lambda a: dn.sum(f(a) ** 2), one, along) for one, along in zip(a, x, strict=True)]
-    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(product, wanted, rtol=1e-9, atol=1e-9)

@@ -43,5 +43,5 @@ print(json.dumps({name: one == two for name, (one, two) in found.items()}))
 def test_one_thread_gives_the_bits_of_two() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
     assert not done.returncode, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert len(found) == 2 and all(found.values()), found
+    same = json.loads(done.stdout.splitlines()[-1])
+    assert len(same) == 2 and all(same.values()), same

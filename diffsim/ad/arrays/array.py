@@ -85,13 +85,13 @@ def _sign(primitive: Any) -> Callable[[Any], Any]:
 
 
 def _equality(primitive: Any, unlike: bool) -> Callable[[Any, Any], Any]:
-    """A comparison that also takes what is no number (None, a text, an object that equals itself alone): no entry equals it."""
+    """A comparison that also takes objects that are no numbers (None, a text, an object that equals itself alone): no entry equals it."""
     compare = _operators(primitive)[0]
 
     def test(self: Array, other: Any) -> Any:
         if other is None or isinstance(other, (str, bytes)) or type(other).__eq__ is object.__eq__:
-            found = np.full(self.shape, unlike)
-            return wrap(found[()] if self._scalar else found)
+            result = np.full(self.shape, unlike)
+            return wrap(result[()] if self._scalar else result)
         return compare(self, other)
 
     return test
@@ -226,10 +226,10 @@ class Array(Convertible):
         return self if self._scalar else Array(st.copy(st.compact(self.core(), self._axes(order))), owned=True)
 
     def _axis(self, axis: Any) -> int:
-        found = operator.index(axis)
-        if not -self.ndim <= found < self.ndim:
-            raise np.exceptions.AxisError(found, self.ndim)
-        return found % self.ndim
+        number = operator.index(axis)
+        if not -self.ndim <= number < self.ndim:
+            raise np.exceptions.AxisError(number, self.ndim)
+        return number % self.ndim
 
     def _axes(self, order: str, known: str = "CFAK") -> Axes:
         """The axes from the outermost to the innermost, in one of NumPy's orders."""
@@ -239,7 +239,7 @@ class Array(Convertible):
         return axes[::-1] if self._by_columns(order, known) else axes
 
     def _by_columns(self, order: str, known: str = "CFA") -> bool:
-        """Whether an order, one of the known ones, goes along the first axis first."""
+        """True if an order, one of the known ones, goes along the first axis first."""
         letter = "C" if order is None else order.upper() if isinstance(order, str) else order
         if letter not in tuple(known):
             raise ValueError(f"order = {order!r}, expected {', '.join(map(repr, known))}")
@@ -342,8 +342,8 @@ class Array(Convertible):
             return _meaning(ufunc)(*args)
         out = kwargs.pop("out", None)
         chosen = kwargs.pop("where", True) if out is not None and how == "__call__" else True
-        found = _meaning(ufunc)
-        result = (own(found) if how == "__call__" else getattr(found, how))(*args, **kwargs)
+        meaning = _meaning(ufunc)
+        result = (own(meaning) if how == "__call__" else getattr(meaning, how))(*args, **kwargs)
         if out is None or how == "at":
             return result
         (target,) = out
@@ -357,7 +357,7 @@ class Array(Convertible):
 
 
 def _meaning(function: Any) -> Any:
-    """What a function of NumPy's does with arrays of ours: the function of that name of the namespace."""
+    """The meaning of a function of NumPy's for arrays of diffsim: the function of that name of the namespace."""
     return named(function) or _of_values(function)
 
 
@@ -371,21 +371,21 @@ def _of_values(function: Any) -> Callable[..., Any]:
 
 
 def wrapped(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], plain: Callable[[Any], Any]) -> Any:
-    """What a function of plain values gives; what shares memory with an argument is a view of it that cannot be assigned to.
+    """The result of a function of plain values; a result that shares memory with an argument is a view of it that cannot be assigned to.
 
     Args:
         function: NumPy's, or another library's.
-        args: its arguments, which may be arrays of ours.
+        args: its arguments, which may be arrays of diffsim.
         kwargs: further ones.
         plain: from an argument to the values that the function gets.
     """
-    given = [plain(a) for a in args]
-    found = function(*given, **{key: plain(a) for key, a in kwargs.items()})
-    if not isinstance(found, tuple):
-        return _shared(found, function, args, given, kwargs, lambda made: made)
-    parts = {id(part): (k, part) for k, part in enumerate(found)}  # one array may be there twice
-    arrays = {key: _shared(part, function, args, given, kwargs, operator.itemgetter(k)) for key, (k, part) in parts.items()}
-    return tuple(arrays[id(part)] for part in found)
+    values = [plain(a) for a in args]
+    result = function(*values, **{key: plain(a) for key, a in kwargs.items()})
+    if not isinstance(result, tuple):
+        return _shared(result, function, args, values, kwargs, lambda again: again)
+    parts = {id(part): (k, part) for k, part in enumerate(result)}  # one array may be there twice
+    arrays = {key: _shared(part, function, args, values, kwargs, operator.itemgetter(k)) for key, (k, part) in parts.items()}
+    return tuple(arrays[id(part)] for part in result)
 
 
 def _shared(found: Any, function: Any, args: Sequence[Any], given: Sequence[Any], kwargs: dict[str, Any], choose: Any) -> Any:
@@ -398,13 +398,13 @@ def _shared(found: Any, function: Any, args: Sequence[Any], given: Sequence[Any]
             return borrowed(found)
 
         def read(value: Any, place: int = place) -> Any:
-            made = choose(function(*given[:place], bottom(value), *given[place + 1 :], **kwargs))
-            if made.shape != found.shape:
+            again = choose(function(*given[:place], bottom(value), *given[place + 1 :], **kwargs))
+            if again.shape != found.shape:
                 raise StaleValueError(
                     f"a view of shape {found.shape} that {function.__name__} made is read after its array was edited so that it would "
-                    f"have the shape {made.shape}; call {function.__name__} again"
+                    f"have the shape {again.shape}; call {function.__name__} again"
                 )
-            return made
+            return again
 
         return array.linked(ReadOnlyView(read, lambda layout: blank(found.shape, found.dtype, found.strides)), found)
     return wrap(found)
@@ -449,9 +449,9 @@ def _stack(xs: Sequence[Any]) -> Any:
 
 
 def wrap(value: Any) -> Any:
-    """A core value as what a program gets: an `Array` while something is differentiated, NumPy's own otherwise.
+    """A core value as a program gets it: an `Array` while something is differentiated, NumPy's own otherwise.
 
-    NumPy's numbers stay what they are, but for bodies that are run again: there the same number may be traced in another run, and the
+    NumPy's numbers stay the same, but for bodies that are run again: there the same number may be traced in another run, and the
     powers of NumPy's numbers and of its arrays differ in the last bit.
     """
     if isinstance(value, Tracer):

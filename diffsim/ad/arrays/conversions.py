@@ -1,4 +1,4 @@
-"""What becomes of an array outside: a number, an array of NumPy's, text; refused where a derivative would be lost on the way."""
+"""Conversions of an array for the outside: a number, an array of NumPy's, text; refused where a derivative would be lost on the way."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Convertible(Holder):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self.core()
         if not is_known(value):
-            return bottom(value).__array__()  # which says what to do
+            return bottom(value).__array__()  # whose error names a remedy
         if isinstance(value, Tracer):
             raise _no_numpy(self)
         guard.require_both_parts(value, dtype)
-        out = np.array(value, dtype)  # a copy: an edit of it must not reach what was recorded
+        out = np.array(value, dtype)  # a copy: an edit of it must not reach the record
         return out
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -39,7 +39,7 @@ class Convertible(Holder):
     def _plain(self, name: str) -> Any:
         value = self._current()
         if not is_known(value):
-            return bottom(value)  # whose own conversion says what to do
+            return bottom(value)  # whose own conversion names a remedy
         if isinstance(value, Tracer) and value.dtype.kind in "fc":
             raise DerivativeError(
                 f"{name} of a differentiated value, as math.sin(x) and storing it in an array of NumPy's need, would lose its derivative; "

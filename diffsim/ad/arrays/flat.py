@@ -9,7 +9,7 @@ from diffsim.ad.arrays.views import ReshapeView
 
 
 class Flat:
-    """What `x.flat` gives: the entries in row-major order, as NumPy's iterator does."""
+    """The value of `x.flat`: the entries in row-major order, as of NumPy's iterator."""
 
     __slots__ = ("_array",)
 
@@ -23,8 +23,8 @@ class Flat:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
-        found = self._all()[index]
-        return found.copy() if isinstance(found, type(self._array)) else found
+        entries = self._all()[index]
+        return entries.copy() if isinstance(entries, type(self._array)) else entries
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._all()[index] = value

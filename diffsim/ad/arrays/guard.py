@@ -1,7 +1,7 @@
-"""What the record keeps of a user's own NumPy arrays: a copy, or for large ones a fingerprint that is checked before use.
+"""Records of a user's own NumPy arrays: a copy, or for large ones a fingerprint that is checked before use.
 
-A recorded operation may need the values of its arguments in the reverse sweep, and the body of a checkpointed loop reads what is
-around it again. If a program edits an array in place after that, the gradient would be silently wrong.
+A recorded operation may need the values of its arguments in the reverse sweep, and the body of a checkpointed loop reads outside
+values again. If a program edits an array in place after that, the gradient would be silently wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Seen:
 
     Attributes:
         array: NumPy's.
-        copy: what the record refers to: a copy, or the array itself.
+        copy: the array that the record refers to: a copy, or the array itself.
         look: its fingerprint.
         reread: the body of a loop that is run again in the reverse sweep uses it.
     """
@@ -63,7 +63,7 @@ class _Read:
 
 
 Kept = dict[int, Any]
-"""What was seen, by the ids of the arrays; they live as long."""
+"""The checked states, by the ids of the arrays; they live as long."""
 
 
 def private(array: np.ndarray) -> np.ndarray:
@@ -93,12 +93,12 @@ def private(array: np.ndarray) -> np.ndarray:
 
 
 def constant(array: np.ndarray) -> np.ndarray:
-    """A copy in memory that cannot be written to, so that the record refers to it without a look at what it holds."""
+    """A copy in memory that cannot be written to, so that the record refers to it without a look at its entries."""
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) if array.size else array
 
 
 def is_constant(array: Any) -> bool:
-    """Whether this is an array in memory that cannot be written to."""
+    """True if this is an array in memory that cannot be written to."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -115,9 +115,9 @@ def require_plain(array: np.ndarray) -> None:
 
 
 def require_both_parts(value: Any, dtype: Any) -> None:
-    """Raise if a complex value would be made real. NumPy warns only, and what it drops has a derivative."""
-    found = value.dtype.kind == "c" if hasattr(value, "dtype") else isinstance(value, complex)
-    if found and dtype is not None and np.dtype(dtype).kind in "fiu":
+    """Raise if a complex value would be made real. NumPy warns only, and the dropped part has a derivative."""
+    is_complex = value.dtype.kind == "c" if hasattr(value, "dtype") else isinstance(value, complex)
+    if is_complex and dtype is not None and np.dtype(dtype).kind in "fiu":
         raise DerivativeError(
             f"a complex value becomes {np.dtype(dtype)}, which would lose its imaginary part; take its real(x), or keep it in an array "
             "of a complex type"
@@ -140,7 +140,7 @@ def note_outside(array: Any) -> None:
 
 
 def kept() -> Kept:
-    """What must not change until the reverse sweep: what the present record refers to, or will read again."""
+    """Arrays that must not change until the reverse sweep: the present record refers to them, or will read them again."""
     return {key: seen for key, seen in local.seen.items() if seen.referred or seen.reread}
 
 
@@ -179,7 +179,7 @@ def user_frame() -> FrameType | None:
 
 
 def is_library(frame: FrameType) -> bool:
-    """Whether a frame belongs to code of the library, or to what it calls and is called by."""
+    """True if a frame belongs to code of the library, or to its callers and callees."""
     return frame.f_globals.get("__name__", "").partition(".")[0] in ("diffsim", "numpy", "contextlib")
 
 

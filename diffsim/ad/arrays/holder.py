@@ -1,6 +1,6 @@
 """The place that an array of a program is: it holds a core value and takes a new one when it is assigned to.
 
-A core value never changes. What NumPy makes a view (a slice, a transpose, a reshape) remembers its base and how it was taken: it
+A core value never changes. An array that is a view in NumPy (a slice, a transpose, a reshape) remembers its base and how it was taken: it
 reads the base anew after an assignment to it, and an assignment to the view goes on to the base.
 
 Memory is written in place where nobody else can refer to it (`_owned`), so that a loop that fills an array entry by entry is
@@ -67,9 +67,9 @@ class Holder:
     @classmethod
     def _borrowing(cls: type[_Kind], array: np.ndarray) -> _Kind:
         """A NumPy array that a program has from somewhere else: it is read anew when it was edited, and never assigned to."""
-        made = cls(guard.private(array), strides=array.strides)
-        made._outside = Outside(array, guard.fingerprint(array))
-        return made
+        borrowed = cls(guard.private(array), strides=array.strides)
+        borrowed._outside = Outside(array, guard.fingerprint(array))
+        return borrowed
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -107,7 +107,7 @@ class Holder:
                 return  # one look in each run of a body is enough: the body cannot have edited it
             outside.run = local.interceptor.id
         look = guard.fingerprint(outside.array)
-        if look != outside.look or local.interceptor is not None:  # a body that is run again must find what it found
+        if look != outside.look or local.interceptor is not None:  # a body that is run again must find the same values
             self._value = guard.private(outside.array) if local.depth else guard.snapshot(outside.array)
             self._version += look != outside.look
             outside.look = look
@@ -144,12 +144,12 @@ class Holder:
             if isinstance(there, np.ndarray) and np.may_share_memory(there, self._outside.array):
                 return self._borrowing(there)
         value = self._current()
-        made = type(self)(self._lent(view.read(value) if part is None else part))
+        linked = type(self)(self._lent(view.read(value) if part is None else part))
         if not self._scalar or isinstance(view, ReadOnlyView):
-            made._base, made._view = self, view
-            made._root = self if self._root is None else self._root
-            made._seen = made._root._version
-        return made
+            linked._base, linked._view = self, view
+            linked._root = self if self._root is None else self._root
+            linked._seen = linked._root._version
+        return linked
 
     def _layout(self) -> np.ndarray:
         """The strides that NumPy's array would have (see `View`)."""
@@ -158,13 +158,13 @@ class Holder:
             views.append(array._view)
             array = array._base
         value = laid_out(array._value)
-        found = blank(value.shape, value.dtype, array._strides or value.strides)
+        laid = blank(value.shape, value.dtype, array._strides or value.strides)
         for view in reversed(views):
-            found = view.layout(found)
-        return found
+            laid = view.layout(laid)
+        return laid
 
     def _placed(self, index: Index) -> tuple[Holder, Index]:
-        """The array, and the place in it, of what is at a basic index: a view of a view is one of the base."""
+        """The array, and the place in it, of the entries at a basic index: a view of a view is one of the base."""
         if isinstance(self._view, IndexView):
             assert self._base is not None
             composed = compose(self._base.shape, self._view.index, index)
@@ -266,7 +266,7 @@ class Holder:
 
 
 def normalise_index(index: Any) -> tuple[Index, bool]:
-    """An index as a tuple of plain parts, and whether it makes a view."""
+    """An index as a tuple of plain parts, and a flag if it makes a view."""
     return normalise(index, _index_value)
 
 

@@ -18,11 +18,11 @@ _PLAIN = {int, type(None)}
 
 
 def normalise(index: Any, plain: Callable[[Any], Any]) -> tuple[Index, bool]:
-    """An index as a tuple of plain parts, and whether it makes a view: integers, slices, ... and newaxis only.
+    """An index as a tuple of plain parts, and a flag if it makes a view: integers, slices, ... and newaxis only.
 
     Args:
         index: whatever stands between the brackets.
-        plain: takes a part of any other type; an array of ours becomes NumPy's.
+        plain: takes a part of any other type; an array of diffsim becomes NumPy's.
     """
     basic, parts = True, []
     for part in index if isinstance(index, tuple) else (index,):
@@ -44,7 +44,7 @@ def normalise(index: Any, plain: Callable[[Any], Any]) -> tuple[Index, bool]:
 
 
 def compose(shape: tuple[int, ...], first: Index, second: Index) -> Index | None:
-    """The one basic index of an array of `shape` that does what `first` does, and then `second` to what that gives.
+    """The one basic index of an array of `shape` that is `first` followed by `second`.
 
     None where there is none: an empty slice of an axis that `first` added.
     """
@@ -71,7 +71,7 @@ def compose(shape: tuple[int, ...], first: Index, second: Index) -> Index | None
 
 
 def _expanded(shape: tuple[int, ...], index: Index) -> list[Any]:
-    """A basic index with a part for every axis: a number, the range of what is read, or None for a new axis."""
+    """A basic index with a part for every axis: a number, the range of the read entries, or None for a new axis."""
     named = sum(part is not None and part is not Ellipsis for part in index)
     if named > len(shape):
         raise IndexError(f"{named} indices were given for an array with {len(shape)} axes; drop the last ones")
@@ -101,7 +101,7 @@ def _slice(entries: range) -> slice:
 
 
 def same(a: Index, b: Index) -> bool:
-    """Whether two indices are written alike. Those with arrays never are."""
+    """True if two indices are written alike. Those with arrays never are."""
     return len(a) == len(b) and all(type(p) is type(q) and not isinstance(p, np.ndarray) and p == q for p, q in zip(a, b, strict=True))
 
 

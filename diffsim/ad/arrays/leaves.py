@@ -31,7 +31,7 @@ def differentiable(leaf: Any) -> Any:
 
 
 def copied(leaf: Any) -> Any:
-    """What `differentiable` gives, in memory that the caller's array does not share: the record may refer to it."""
+    """The result of `differentiable`, in memory that the caller's array does not share: the record may refer to it."""
     if isinstance(leaf, np.ndarray):
         guard.require_plain(leaf)
         return snapshot(leaf) if leaf.dtype.kind in "fc" else None
@@ -68,7 +68,7 @@ def cores_of(state: Any) -> tuple[Cores, Tree]:
 
 
 Form = tuple[bool, tuple[int, ...] | None]
-"""Whether a leaf is a number, and the strides of an array."""
+"""True if a leaf is a number, and the strides of an array."""
 
 
 def forms_of(state: Any) -> list[Form]:
@@ -83,7 +83,7 @@ def _form(leaf: Any) -> Form:
 
 
 def as_arrays(cores: Cores, forms: Sequence[Form] | None = None) -> list[Any]:
-    """Core values as a function gets them. Without their forms what has no axes is a number."""
+    """Core values as a function gets them. Without their forms a value without axes is a number."""
     if forms is None:
         return [_as_array(c, c.ndim == 0, None) if isinstance(c, (Tracer, np.ndarray, np.inexact)) else c for c in cores]
     return [_as_array(c, *form) if isinstance(c, (Tracer, np.ndarray, np.inexact)) else c for c, form in zip(cores, forms, strict=True)]

@@ -33,8 +33,8 @@ def named(function: Any) -> Any:
     for part in module.split("."):
         if part and not part.startswith("_"):
             space = getattr(space, part, space)
-    found = getattr(space, function.__name__, None) or getattr(_namespace[0].special, function.__name__, None)
-    return None if found is function else found
+    own = getattr(space, function.__name__, None) or getattr(_namespace[0].special, function.__name__, None)
+    return None if own is function else own
 
 
 def own(function: Any) -> Any:

@@ -17,7 +17,7 @@ from diffsim.errors import TileError
 
 
 def is_computed(index: Index) -> bool:
-    """Whether a part of an index is a value of the program."""
+    """True if a part of an index is a value of the program."""
     return any(isinstance(part, Tracer) for part in index)
 
 
@@ -68,9 +68,9 @@ def _mask(index: Index, x: Any) -> Any:
 
 
 def _positions(shape: tuple[int, ...], index: Index) -> Any:
-    """Positions among all entries of what an index names.
+    """Positions of the entries of an index among all entries.
 
-    A position is a sum over axes. What the known parts contribute is read from an array of positions, in which each computed part is
+    A position is a sum over axes. The contribution of the known parts is read from an array of positions, in which each computed part is
     replaced by 0. Each computed part adds its own positions times the distance of its axis; which of them belongs to which entry of the
     result is read from an array of coordinates along that axis.
     """

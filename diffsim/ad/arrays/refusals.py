@@ -1,4 +1,4 @@
-"""What NumPy refuses, said in diffsim's words: an error that is of NumPy's kind too, with what was given and what to do."""
+"""Errors of NumPy in diffsim's words: they are of NumPy's kind too, with the given value and a remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 REFUSALS = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, AttributeError)
-"""What operations raise for arguments that they do not take."""
+"""Errors of operations for arguments that they do not take."""
 _KINDS: Sequence[tuple[type[Exception], type[ArrayCallError]]] = (
     (np.exceptions.AxisError, ArrayAxisError),
     (np.linalg.LinAlgError, ArrayMatrixError),
@@ -35,7 +35,7 @@ _KINDS: Sequence[tuple[type[Exception], type[ArrayCallError]]] = (
     (AttributeError, ArrayTypeError),
 )
 _LONGEST = 200
-"""Characters of all arguments in a message, and of what NumPy says."""
+"""Characters of all arguments in a message, and of NumPy's text."""
 
 
 def refused(name: str, error: Exception, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Exception:
@@ -43,17 +43,17 @@ def refused(name: str, error: Exception, args: Sequence[Any] = (), kwargs: Mappi
 
     Args:
         name: of the function that was called.
-        error: what it raised.
-        args: what it was called with, by position.
+        error: the error that it raised.
+        args: its arguments, by position.
         kwargs: likewise, by name.
     """
     ours = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), None)
     if ours is None or isinstance(error, DiffsimError):
         return error
     if isinstance(error, np.exceptions.AxisError) and error.axis is not None and error.ndim is not None:
-        made = ArrayAxisError(f"{name}: axis {error.axis} is out of bounds, {_axes(error.ndim)}")
-        made.axis, made.ndim = error.axis, error.ndim
-        return made
+        own = ArrayAxisError(f"{name}: axis {error.axis} is out of bounds, {_axes(error.ndim)}")
+        own.axis, own.ndim = error.axis, error.ndim
+        return own
     text = " ".join(str(error).split()).rstrip(".")
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
     got = f"expected arguments that NumPy takes, got {_given(args, kwargs or {})}"
@@ -64,15 +64,15 @@ def refused(name: str, error: Exception, args: Sequence[Any] = (), kwargs: Mappi
 
 
 def raise_refused(name: str, error: Exception, *args: Any) -> NoReturn:
-    """Raise what `refused` gives."""
-    made = refused(name, error, args)
-    if made is error:
+    """Raise the error of `refused`."""
+    own = refused(name, error, args)
+    if own is error:
         raise error
-    raise made from error
+    raise own from error
 
 
 def refusing(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Make a method raise what `refused` gives."""
+    """Make a method raise the error of `refused`."""
 
     def decorate(method: Callable[P, T]) -> Callable[P, T]:
         @functools.wraps(method)
@@ -80,10 +80,10 @@ def refusing(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             try:
                 return method(*args, **kwargs)
             except REFUSALS as error:
-                made = refused(name, error, args, kwargs)
-                if made is error:
+                own = refused(name, error, args, kwargs)
+                if own is error:
                     raise
-                raise made from error
+                raise own from error
 
         return call
 

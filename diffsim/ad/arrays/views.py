@@ -1,4 +1,4 @@
-"""The ways in which an array can be a view of another: what it reads of it, and what an assignment to it does to it."""
+"""The ways in which an array can be a view of another: the entries that it reads, and the effect of an assignment to it."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class ReshapeView(View):
         return st.reshape(base, shape=self.shape)
 
     def layout(self, base: np.ndarray) -> np.ndarray:
-        found = reshaped(base, self.shape)
-        assert found is not None
-        return found
+        view = reshaped(base, self.shape)
+        assert view is not None
+        return view
 
     def put(self, base: Any, value: Any) -> Any:
         return st.reshape(value, shape=base.shape)
@@ -122,7 +122,7 @@ class PartView(View):
 
 
 class ReadOnlyView(View):
-    """What NumPy gives as a view that cannot be assigned to.
+    """A result that is in NumPy a view that cannot be assigned to.
 
     Args:
         read: core value of the base -> core value of the view.

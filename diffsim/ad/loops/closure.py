@@ -17,7 +17,7 @@ CoreFunction = Callable[[Cores], Cores]
 
 
 class _Watched(Tracer):
-    """A value of a body that is run to find what it reaches."""
+    """A value of a body that is run to find the values that it reaches."""
 
     __slots__ = ()
 

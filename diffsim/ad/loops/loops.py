@@ -52,7 +52,7 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
 
     def pullback(cts: Sequence[Any]) -> list[Any]:
         stepper = LoopStepper(step, first, steps, state, captured)
-        counted = policy.slots is not None and policy.slots < steps  # states are what is asked for, whatever the record of a step takes
+        counted = policy.slots is not None and policy.slots < steps  # the user asks for states, whatever the record of a step takes
         recorded = None if counted else max(Record(step, first, state, captured).nbytes(), 1)
         schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), recorded, _nbytes(captured)))
         guard = ReplayGuard(stepper.compared) if policy.verify else None
@@ -99,8 +99,8 @@ def _jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[s
         return (*primals, *moved)
 
     inner = [*cores[:count], *dots[: len(in_state)], *cores[count:], *dots[len(in_state) :]]
-    found = bind(_loop, inner, params | {"step": both, "count": count + len(in_state), "memo": []})
-    moved = iter(found[count:])
+    outputs = bind(_loop, inner, params | {"step": both, "count": count + len(in_state), "memo": []})
+    moved = iter(outputs[count:])
     return [next(moved) if k in in_state else None for k in range(count)]
 
 
@@ -119,10 +119,10 @@ def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cor
     """A loop's body on core values; the state must keep its structure, shapes and types."""
 
     def run(number: int, state: Cores) -> Cores:
-        given = unflatten(tree, as_arrays(_in_rows(state)))
-        cores, found = cores_of(in_order(function(number, given), tree))
-        if found != tree:
-            raise ShapeError(f"the body of a loop returned a state of the structure {found}, expected that of the first, {tree}")
+        record = unflatten(tree, as_arrays(_in_rows(state)))
+        cores, structure = cores_of(in_order(function(number, record), tree))
+        if structure != tree:
+            raise ShapeError(f"the body of a loop returned a state of the structure {structure}, expected that of the first, {tree}")
         out = []
         for before, after in zip(state, cores, strict=True):
             if is_floating(after) and not is_floating(before) and not isinstance(before, float):
@@ -149,7 +149,7 @@ def _numbered(body: Callable[[Any, Cores], Cores]) -> Callable[[Any, Cores], Cor
 
 
 def _is_number(core: Any) -> bool:
-    """Whether it is an array or a number, not a text or another object that a state carries along."""
+    """True if it is an array or a number, not a text or another object that a state carries along."""
     return hasattr(core, "dtype") or isinstance(core, (bool, int, float, complex))
 
 
@@ -157,7 +157,7 @@ def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last
     """Run a loop on plain values, then as one operation on the values that are being differentiated.
 
     Raises:
-        ParameterError: `checkpoint` is of another kind, or asks for what loops do not have.
+        ParameterError: `checkpoint` is of another kind, or asks for an option that loops do not have.
     """
     if Policy.of(checkpoint).resume:
         raise ParameterError("expected no resume= in the policy of a loop, got one: only the sweeps of simulations go on; leave it out")
@@ -184,8 +184,8 @@ def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last
 
 def _apart(core: Any, init: Cores) -> Any:
     """A result in memory of its own, as in a derivative: that of a loop without a turn may be the first state itself."""
-    given = isinstance(core, np.ndarray) and any(np.may_share_memory(core, c) for c in init if isinstance(c, np.ndarray))
-    return np.array(core) if given else core
+    shared = isinstance(core, np.ndarray) and any(np.may_share_memory(core, c) for c in init if isinstance(c, np.ndarray))
+    return np.array(core) if shared else core
 
 
 def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any, *, checkpoint: Checkpoint = "auto") -> Any:
@@ -197,7 +197,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
         body: (i, state) -> state. It is run again in the reverse sweep, so it must do the same each time; it may use values from
             around it, which are differentiated too, but not assign to arrays made outside.
         init: first state: an array, a number, or a record of them. Structure, shapes and types stay.
-        checkpoint: memory for the reverse sweep ("auto" is half of what is available, or a size such as "100 MB"), or a number
+        checkpoint: memory for the reverse sweep ("auto" is half of the available memory, or a size such as "100 MB"), or a number
             of states to keep at most, or a schedule or `Policy` of `diffsim.checkpoint`; `resume` is for simulations alone.
 
     Returns:
@@ -234,8 +234,8 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
         bounds = [c if isinstance(c := core(b), Tracer) else _whole(name, b) for name, b in (("lower", lower), ("upper", upper))]
         return public(local.tiling.loop(_numbered(body_of), cores, bounds[0], bounds[1], None, None), tree)
     lower, upper = _whole("lower", lower), _whole("upper", upper)
-    found = _run_loop(_body(body, tree), cores, lower, lambda n, _: n >= upper, checkpoint)
-    return public(found, tree)
+    state = _run_loop(_body(body, tree), cores, lower, lambda n, _: n >= upper, checkpoint)
+    return public(state, tree)
 
 
 def _whole(name: str, value: Any) -> int:
@@ -305,8 +305,8 @@ def while_loop(
     if local.tiling is not None:
         going = lambda _, state: core(cond(unflatten(tree, as_arrays(state))))  # noqa: E731
         return public(local.tiling.loop(_body(lambda _, state: body(state), tree), cores, 0, None, going, max_steps), tree)
-    found = _run_loop(_body(lambda _, state: body(state), tree), cores, 0, done, checkpoint)
-    return public(found, tree)
+    final = _run_loop(_body(lambda _, state: body(state), tree), cores, 0, done, checkpoint)
+    return public(final, tree)
 
 
 def integrate(
@@ -321,7 +321,7 @@ def integrate(
     """Take `state = step(state)` many times, as one differentiable operation whose memory is bounded.
 
     Args:
-        step: state -> state, one time step; see `fori_loop` for what it may do. A step that depends on time has the time in its state.
+        step: state -> state, one time step; see `fori_loop` for its limits. A step that depends on time has the time in its state.
         state: the first state.
         steps: how many.
         until: instead of `steps`: state -> whether that is the last one. It is read, not differentiated.
@@ -376,7 +376,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         operands: arrays, numbers and records of them.
 
     Returns:
-        What the chosen function gives.
+        The result of the chosen function.
 
     Raises:
         ShapeError: the condition is an array of more or fewer than one element; in a tile program, where both functions are computed, these
@@ -406,10 +406,10 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 def _either(chosen: Any, yes: Any, no: Any) -> Any:
     """Both branches, and of each value that of the branch that holds."""
     cores, tree = cores_of(yes)
-    others, found = cores_of(no)
-    if found != tree:
+    others, structure = cores_of(no)
+    if structure != tree:
         raise ShapeError(
-            f"the functions of a cond return the structures {tree} and {found}, expected one; return the same record from both"
+            f"the functions of a cond return the structures {tree} and {structure}, expected one; return the same record from both"
         )
     if chosen.size != 1:
         raise ShapeError(f"pred has the shape {chosen.shape}, expected one truth value; use where for arrays")

@@ -57,16 +57,16 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
 
         def run(values: Cores) -> Cores:
             given_args, given_kwargs = unflatten(tree, as_arrays(values, forms))
-            found, shape = cores_of(f(*given_args, **given_kwargs))
+            outputs, shape = cores_of(f(*given_args, **given_kwargs))
             out_tree[:] = [shape]
-            return found
+            return outputs
 
         value, captured = discover(run, cores)
         if not captured and not any(isinstance(c, Tracer) for c in cores):
             return public(value, out_tree[0])
         params = {"run": closed(run, captured), "count": len(cores), "memo": [value]}
-        found = bind(_remat, (*cores, *captured), params)
-        return public(found, out_tree[0])
+        outputs = bind(_remat, (*cores, *captured), params)
+        return public(outputs, out_tree[0])
 
     again.__name__ = getattr(f, "__name__", "remat")
     again.__doc__ = f.__doc__

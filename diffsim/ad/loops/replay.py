@@ -118,7 +118,7 @@ class LoopStepper:
         return largest(bottom(ct) for ct in self.cts if ct is not None)
 
     def precision(self) -> float:
-        """The largest relative rounding error of what there is in the state."""
+        """The largest relative rounding error of the entries of the state."""
         kinds = {value.dtype for value in self.compared() if value.dtype.kind in "fc"}
         return max((float(np.finfo(kind).eps) for kind in kinds), default=float(np.finfo(float).eps))
 
@@ -131,7 +131,7 @@ class LoopStepper:
 
 
 def _is_storable(core: Any) -> bool:
-    """Whether a value of a state comes back as it was from an array of numbers."""
+    """True if a value of a state comes back as it was from an array of numbers."""
     if isinstance(core, int):
         return -(2**63) <= core < 2**63
     return isinstance(core, (float, complex)) or getattr(getattr(core, "dtype", None), "kind", "O") in "biufc"
@@ -157,13 +157,13 @@ def _like(array: np.ndarray, core: Any) -> Any:
     return array.item()
 
 
-def require_same(found: Cores, expected: Cores, what: str) -> None:
-    """Refuse a second run that did not do what the first did.
+def require_same(again: Cores, expected: Cores, what: str) -> None:
+    """Refuse a second run that differs from the first.
 
     Raises:
         ReplayError: the states differ.
     """
-    if fingerprint(_compared(found)) != fingerprint(_compared(expected)):
+    if fingerprint(_compared(again)) != fingerprint(_compared(expected)):
         raise ReplayError(
             f"{what} gave another result when it was run again for its derivative: it draws random numbers, or reads something that "
             "changes; let it depend on its arguments alone"

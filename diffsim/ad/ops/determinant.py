@@ -1,4 +1,4 @@
-"""Determinants, and what their derivatives are made of: right at singular matrices up to the second order."""
+"""Determinants, and their derivatives: right at singular matrices up to the second order."""
 
 from __future__ import annotations
 

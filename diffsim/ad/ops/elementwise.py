@@ -1,4 +1,4 @@
-"""Operations entry by entry, each a line of a table: what NumPy does, and the partial derivatives as expressions.
+"""Operations entry by entry, each a line of a table: NumPy's function, and the partial derivatives as expressions.
 
 Elementary functions are those of `diffsim.elementwise`; arithmetic, choices, kinks and steps are here.
 """
@@ -95,9 +95,9 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
         reads = "".join(p[1] for p, w in zip(partials, wanted, strict=True) if w and p is not None)
         return tuple(letter in reads for letter in "xyz"[: len(partials)]), "o" in reads
 
-    def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+    def live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
         pairs = zip(partials, parents, strict=True)
-        return [None if parent is None or p is None else _read(found, p, args, parents) for p, parent in pairs]
+        return [None if parent is None or p is None else _read(entries, p, args, parents) for p, parent in pairs]
 
     constant = all(p is None for p in partials)
     if isinstance(evaluate, np.ufunc) and not constant:
@@ -123,12 +123,12 @@ KINKS = {"absolute", "hypot", "a norm or a standard deviation", KINK}
 
 
 def _in_tile(t: Any, p: Any) -> bool:
-    """Whether these are real values of a tile program, by which nothing can be decided."""
+    """True if these are real values of a tile program, by which nothing can be decided."""
     return not is_known(t, p) and all(np.result_type(getattr(x, "dtype", float)).kind != "c" for x in (t, p))
 
 
 def note(name: str, t: Any, p: Any) -> None:
-    """Note that a tangent of 0 has met an infinite derivative, for `jvp` to look whether that is by its value."""
+    """Note that a tangent of 0 has met an infinite derivative, for `jvp` to test whether that is by its value."""
     if name in POINTS and not local.sweeping and is_known(t, p) and np.any((bottom(t) == 0) & np.isinf(bottom(p))):
         local.met = name
     elif name in POINTS and local.noted is not None and _in_tile(t, p):
@@ -176,7 +176,7 @@ def _require_known(name: str, ct: Any, p: Any) -> None:
     if np.any(lost):
         place = f" at index {tuple(int(i) for i in np.argwhere(lost)[0])}" if np.ndim(lost) else ""
         raise DerivativeError(
-            f"{what} is not defined{place}, expected arguments at which it is; {way}, choose with numpy.where what counts, or move off "
+            f"{what} is not defined{place}, expected arguments at which it is; {way}, choose entries with numpy.where, or move off "
             "that argument"
         )
 
@@ -191,7 +191,7 @@ multiply: Primitive = elementwise("multiply", np.multiply, (lambda x, y, o: y, "
 
 
 def _inverse(y: Any) -> Any:
-    """1 / y; of a Python number a Python number, which does not widen what it is multiplied with."""
+    """1 / y; of a Python number a Python number, which does not widen its factor."""
     return 1.0 / y if type(y) in (int, float) and y else divide(1.0, y)
 
 
@@ -235,11 +235,11 @@ def _choice(name: str, evaluate: np.ufunc, first: Callable[[Any, Any], Any]) -> 
             for c, x, w in zip(chosen, args, wanted, strict=True)
         ]
 
-    def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+    def live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
         if not is_known(*args):
-            return [found, found]
+            return [entries, entries]
         is_first = bottom(first(*args))
-        return [found & is_first, found & ~is_first]
+        return [entries & is_first, entries & ~is_first]
 
     keeps = lambda wanted: ((True, True), False)  # noqa: E731
     TABLE[name] = Primitive(name, buffers.reusing(evaluate), jvp=jvp, vjp=vjp, keeps=keeps, live=live)
@@ -339,8 +339,8 @@ def _bessel_values(order: int) -> Callable[[Any], Any]:
     def values(x: Any) -> Any:
         from scipy.special import iv
 
-        found = np.i0(x)[()] if order == 0 else iv(order, x)
-        return found.astype(x.dtype, copy=False) if hasattr(x, "dtype") else found
+        values = np.i0(x)[()] if order == 0 else iv(order, x)
+        return values.astype(x.dtype, copy=False) if hasattr(x, "dtype") else values
 
     return values
 
@@ -389,9 +389,9 @@ def _where_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     return None, x_bar, unbroadcast(where(c, 0.0, ct), y) if wanted[2] else None
 
 
-def _where_live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+def _where_live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
     condition = np.asarray(bottom(args[0]), bool) if is_known(args[0]) else None
-    return [None, found, found] if condition is None else [None, found & condition, found & ~condition]
+    return [None, entries, entries] if condition is None else [None, entries & condition, entries & ~condition]
 
 
 where: Primitive = Primitive(
@@ -434,10 +434,10 @@ def _scale_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     )
 
 
-def _scale_live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+def _scale_live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
     """A product that was cut off reads neither factor: that the zero counts was decided when it was made."""
     t, p = (bottom(a) for a in args)
-    goes_on = found & ((t != 0) | np.isfinite(p)) if is_known(*args) else found
+    goes_on = entries & ((t != 0) | np.isfinite(p)) if is_known(*args) else entries
     return [goes_on, goes_on]
 
 

@@ -1,4 +1,4 @@
-"""Where the entries of an array lie in memory. That decides what NumPy makes a view, and in which order a result is laid out.
+"""Where the entries of an array lie in memory. That decides if NumPy makes a view, and in which order a result is laid out.
 
 The values inside of arrays are laid out as NumPy would lay them out, so that its functions, called on them, decide as they do outside.
 """
@@ -24,11 +24,11 @@ def reshaped(layout: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     try:
         if _HAS_COPY_FLAG:
             return layout.reshape(shape, copy=False)
-        found = layout.view()
-        found.shape = shape  # this never copies
+        view = layout.view()
+        view.shape = shape  # this never copies
     except (ValueError, AttributeError):
         return None
-    return found
+    return view
 
 
 def snapshot(array: np.ndarray) -> np.ndarray:
@@ -48,9 +48,9 @@ def repeated(x: Any, shape: tuple[int, ...]) -> np.ndarray:
     if np.ndim(x):
         return np.broadcast_to(x, shape)
     number = np.asarray(x)
-    made: np.ndarray = np.ndarray(shape, number.dtype, number, 0, (0,) * len(shape))
-    made.flags.writeable = False
-    return made
+    view: np.ndarray = np.ndarray(shape, number.dtype, number, 0, (0,) * len(shape))
+    view.flags.writeable = False
+    return view
 
 
 Order = Literal["K", "A", "C", "F"]
@@ -74,7 +74,7 @@ def axes_of_result(*arrays: np.ndarray) -> Axes:
 
 
 def is_compact(array: np.ndarray, axes: Axes) -> bool:
-    """Whether the entries lie side by side, with the axes in this order."""
+    """True if the entries lie side by side, with the axes in this order."""
     return array.transpose(axes).flags.c_contiguous
 
 
@@ -82,5 +82,5 @@ def compact(array: np.ndarray, axes: Axes) -> np.ndarray:
     """The entries side by side, with the axes in this order; the array itself where they are."""
     if is_compact(array, axes):
         return array
-    made = np.ascontiguousarray(array.transpose(axes))
-    return made.transpose(np.argsort(axes))
+    packed = np.ascontiguousarray(array.transpose(axes))
+    return packed.transpose(np.argsort(axes))

@@ -26,24 +26,24 @@ def _total(first: Any, second: Any) -> Any:
 def zero_wins(product: Any, ct: Any, other: Any, params: Any) -> Any:
     """`product(ct, other, params)`, a sum of products, in which zeros of `ct` times infinity or NaN count as 0.
 
-    Where other entries of `ct` meet infinity or NaN, it is what they make of it; that part is not differentiated further.
+    Where other entries of `ct` meet infinity or NaN, it is the product with them; that part is not differentiated further.
     """
     plain, values = bottom(ct), bottom(other)
     if is_known(other) and np.isfinite(values).all():
         return product(ct, other, params)
-    found = product(ct, where(isfinite(other), other, 0.0), params)
+    bar = product(ct, where(isfinite(other), other, 0.0), params)
 
     def meet(bars: Any, factors: Any) -> Any:
         return product(astype(bars, dtype=_FLOAT), astype(factors, dtype=_FLOAT), params) > 0
 
     if plain.dtype.kind == "c" or values.dtype.kind == "c":
-        return where(meet(plain != 0, logical_not(isfinite(values))), np.nan, found)
+        return where(meet(plain != 0, logical_not(isfinite(values))), np.nan, bar)
     most, least = values == np.inf, values == -np.inf
     grows = meet(plain > 0, most) | meet(plain < 0, least)
     falls = meet(plain > 0, least) | meet(plain < 0, most)
     lost = meet(plain != 0, isnan(values)) | (grows & falls)
     edge = where(lost, np.nan, where(grows, np.inf, where(falls, -np.inf, 0.0)))
-    return found + astype(edge, dtype=found.dtype)
+    return bar + astype(edge, dtype=bar.dtype)
 
 
 _FLOAT = np.dtype(np.float64)
@@ -68,13 +68,13 @@ def bilinear(name: str, evaluate: Any, left: Any, right: Any) -> Primitive:
             unbroadcast(transposed(right, ct, x, params), y) if wanted[1] else None,
         )
 
-    def live(found: Any, args: Any, params: Any, parents: Any) -> list[Any]:
+    def live(entries: Any, args: Any, params: Any, parents: Any) -> list[Any]:
         """Which entries meet a live one and a factor that is no constant 0."""
         x, y = (
             None if other is None else np.ones(a.shape) if p is not None or not is_known(a) else (bottom(a) != 0).astype(float)
             for a, p, other in zip(args, parents, parents[::-1], strict=True)
         )
-        ct = found.astype(float)
+        ct = entries.astype(float)
         return [None if y is None else left(ct, y, params), None if x is None else right(ct, x, params)]
 
     primitive = Primitive(name, evaluate, jvp=jvp, vjp=vjp, keeps=lambda wanted: ((wanted[1], wanted[0]), False), live=live)
@@ -132,7 +132,7 @@ convolved: Primitive = bilinear(
 
 
 def _checked(function: Any, name: str) -> Any:
-    """A function of NumPy's that refuses singular matrices, with a message that says what to do."""
+    """A function of NumPy's that refuses singular matrices, with a message that names a remedy."""
 
     def evaluate(a: Any, *rest: Any) -> Any:
         try:
@@ -179,9 +179,9 @@ def require_regular(x: Any, a: Any, inverse: Any, bar: Any, what: str) -> Any:
     """x; raises if a derivative reads it where the matrix `a` is singular within rounding.
 
     Args:
-        x: what the derivative reads.
+        x: the operand of the derivative.
         a: matrices.
-        inverse: what was found for them.
+        inverse: the norms for them.
         bar: the tangent or cotangent. Matrices for which it is 0 do not count.
         what: names the operation in the message.
     """

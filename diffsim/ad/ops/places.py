@@ -64,7 +64,7 @@ def _put_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 
 def _put_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
-    """The value that stays takes what is at its position; the rest, cleared there, goes on to the older entries."""
+    """The value that stays takes the entry at its position; the rest, cleared there, goes on to the older entries."""
     places = args[1]
     v_bar = take(ct, places) * stays(places, size=ct.shape[0], dtype=ct.dtype) if wanted[2] else None
     return (put(ct, places, np.zeros(places.shape, ct.dtype)) if wanted[0] else None), None, v_bar

@@ -2,7 +2,7 @@
 
 At 0, the derivative of a root is infinite, that of a square is 0, and the chain rule multiplies both. But the square of a square root is a
 smooth function. So is an even power of an absolute value, of a norm and of a standard deviation. Where a power is computed of the value of
-a root, the value is what it would be otherwise. The derivative is taken for the argument of the root, by one expression in which nothing is
+a root, the value is the same as otherwise. The derivative is taken for the argument of the root, by one expression in which nothing is
 infinite that need not be.
 """
 
@@ -66,7 +66,7 @@ ROOTS: dict[Primitive, Callable[[float], Partials] | None] = {
     ew.log2: None,
     ew.log1p: None,
 }
-"""Functions with an infinite or undefined derivative at a point; what the derivatives of their powers are."""
+"""Functions with an infinite or undefined derivative at a point; derivatives of their powers."""
 INVERSES = {(ew.exp, ew.log), (ew.exp2, ew.log2), (ew.expm1, ew.log1p)}
 for _primitive in (ew.power, ew.square, ew.multiply, ew.exp, ew.exp2, ew.expm1):
     _primitive.outer = True
@@ -124,8 +124,10 @@ def along(partials: Partials, r: Any, args: Sequence[Any], tangents: Sequence[An
 
 
 def _vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> list[Any]:
-    found = params["partials"](params["r"], args)
-    return [unbroadcast(ew.pulled("power", ct, p), x) if w and p is not None else None for p, x, w in zip(found, args, wanted, strict=True)]
+    partials = params["partials"](params["r"], args)
+    return [
+        unbroadcast(ew.pulled("power", ct, p), x) if w and p is not None else None for p, x, w in zip(partials, args, wanted, strict=True)
+    ]
 
 
 def _live(live: Any, args: Any, params: Any, parents: Any) -> list[Any]:

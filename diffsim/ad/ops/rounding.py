@@ -1,4 +1,4 @@
-"""Whether matrices are singular, and eigenvalues equal, within rounding.
+"""True if matrices are singular, and eigenvalues equal, within rounding.
 
 A backward-stable algorithm gives the exact result of a matrix that differs from the given one by a small multiple of its norm times the
 unit of rounding. So do the operations that made the matrix. Two libraries, and two processors, differ by as much. Hence no bound here is
@@ -63,7 +63,7 @@ def _norm(a: np.ndarray) -> np.ndarray:
 
 
 def _require(condition: np.ndarray, used: Any, what: str, a: np.ndarray) -> None:
-    """Raise where condition numbers are too large. Infinity and NaN in a matrix go on into what is made of it."""
+    """Raise where condition numbers are too large. Infinity and NaN in a matrix go on into its results."""
     lost = ~(condition * ROOM * unit(a.dtype) < 1) & np.isfinite(a).all(axis=(-2, -1)) & used
     if lost.any():
         values = np.linalg.svd(a[tuple(np.argwhere(lost)[0])], compute_uv=False)
@@ -78,7 +78,7 @@ def require_inverse(a: np.ndarray, inverse: np.ndarray, what: str, used: Any = T
 
     Args:
         a: matrices.
-        inverse: what was found for them.
+        inverse: the norms for them.
         what: names the operation in the message.
         used: which of the matrices count.
     """
@@ -91,7 +91,7 @@ def require_inverse(a: np.ndarray, inverse: np.ndarray, what: str, used: Any = T
 def solved(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The solution of a x = b for a derivative, where the matrix is regular.
 
-    The norm of the inverse is the mean of what it makes of random right sides (Hutchinson's estimator), which share the factors.
+    The norm of the inverse is the mean over its products with random right sides (Hutchinson's estimator), which share the factors.
 
     Raises:
         SingularError: a matrix is singular within rounding, and its right side is not 0.
@@ -100,9 +100,9 @@ def solved(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     rows, columns = _scales(a)
     probes = np.random.default_rng(n).standard_normal((n, PROBES))
-    given = [np.broadcast_to(b, (*lead, *b.shape[-2:])), np.broadcast_to(rows * probes, (*lead, n, PROBES))]
-    found = np.linalg.solve(a, np.concatenate(given, axis=-1))
-    x, tried = found[..., :-PROBES], found[..., -PROBES:]
+    sides = [np.broadcast_to(b, (*lead, *b.shape[-2:])), np.broadcast_to(rows * probes, (*lead, n, PROBES))]
+    solution = np.linalg.solve(a, np.concatenate(sides, axis=-1))
+    x, tried = solution[..., :-PROBES], solution[..., -PROBES:]
     with np.errstate(all="ignore"):
         condition = _norm(a / rows / columns) * _norm(np.swapaxes(columns, -1, -2) * tried) / math.sqrt(PROBES)
     _require(condition, np.any(b != 0, axis=(-2, -1)), "a derivative of solve", np.broadcast_to(a, (*lead, n, n)))

@@ -1,8 +1,8 @@
 """Singular values and vectors of real matrices, and their factors Q R.
 
 With a = u diag(s) v^T and p = u^T a' v, the symmetric part of p turns u and v alike, by p_ij / (s_j - s_i). The skew part turns them
-against each other, by p_ij / (s_i + s_j). What leaves the span of u or v is divided by s_j. So vectors have a derivative where their
-singular values are neither equal nor 0. A function of singular values alone has the gradient u diag(s_bar) v^T, in which nothing is
+against each other, by p_ij / (s_i + s_j). The part that leaves the span of u or v is divided by s_j. So vectors have a derivative where
+their singular values are neither equal nor 0. A function of singular values alone has the gradient u diag(s_bar) v^T, in which nothing is
 divided. A singular value has a kink at 0, where its derivative is taken for 0, as that of `abs`.
 
 Equal singular values are treated as equal eigenvalues are (`spectral`): the vectors that are differentiated are turned by a fixed rotation.
@@ -118,7 +118,7 @@ def _require_apart(inner: Any, of: tuple[Any, Any], s: Any, size: int) -> None:
     if lost.any():
         raise DerivativeError(
             f"a derivative of singular vectors is taken where singular values {example(bottom(s), lost)} are equal within rounding, so "
-            "that their vectors are not determined; use functions of what these vectors span (u @ u.T) or of the singular values alone, "
+            "that their vectors are not determined; use functions of the span of these vectors (u @ u.T) or of the singular values alone, "
             "whose first derivatives exist, or a matrix whose singular values differ"
         )
 

@@ -1,11 +1,11 @@
 """Eigenvalues and eigenvectors of symmetric matrices, also where eigenvalues are equal.
 
-With a = v diag(w) v^T, eigenvectors change by v k, k_ij = (v^T a' v)_ij / (w_j - w_i). Where eigenvalues are equal, only what their
-eigenvectors span has a derivative. A function of eigenvalues alone has the gradient v diag(w_bar) v^T, in which nothing is divided. Its
+With a = v diag(w) v^T, eigenvectors change by v k, k_ij = (v^T a' v)_ij / (w_j - w_i). Where eigenvalues are equal, only the span of
+their eigenvectors has a derivative. A function of eigenvalues alone has the gradient v diag(w_bar) v^T, in which nothing is divided. Its
 derivative is divided differences of w_bar, which for equal eigenvalues are second derivatives of the function, and known only where w_bar
 is constant.
 
-A function of eigenvectors has a derivative if it does not change as vectors of equal eigenvalues are turned. The rules look whether its
+A function of eigenvectors has a derivative if it does not change as vectors of equal eigenvalues are turned. The rules test if its
 derivative along such a turn is 0, at the vectors at hand. At the vectors of a library it may be 0 by chance: those of a unit matrix are
 unit vectors, at which each single entry is largest or smallest. So where eigenvalues are equal, the vectors that are differentiated are
 turned by a fixed rotation that nothing else knows.
@@ -26,7 +26,7 @@ from diffsim.ad.ops.structure import add_up, getitem, reshape, zeros_like
 from diffsim.errors import DerivativeError
 
 ROUNDING = 64
-"""The largest sum of terms that cancel, in units of what one rounding of the largest term gives."""
+"""The largest sum of terms that cancel, in units of one rounding of the largest term."""
 
 
 def equal_pairs(w: Any, size: int = 0) -> Any:
@@ -47,8 +47,8 @@ def columns(w: Any) -> Any:
 def largest(x: Any) -> Any:
     """The largest absolute value along the last axis, with two axes of length 1 in its place."""
     size = absolute(x)
-    found = pick(size, winners(size, largest=True), -1) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
-    return getitem(found, index=(Ellipsis, None))
+    top = pick(size, winners(size, largest=True), -1) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
+    return getitem(top, index=(Ellipsis, None))
 
 
 def gaps(w: Any, size: int = 0) -> Any:
@@ -106,7 +106,7 @@ def _eigh_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     if lost.any():
         raise DerivativeError(
             f"a derivative of eigenvectors is taken where eigenvalues {example(bottom(w), lost)} are equal within rounding, so that their "
-            "vectors are not determined; use functions of what these vectors span (v @ v.T) or of the eigenvalues alone, whose first "
+            "vectors are not determined; use functions of the span of these vectors (v @ v.T) or of the eigenvalues alone, whose first "
             "derivatives exist, or a matrix whose eigenvalues differ"
         )
     return (bar + _turned_back(inner * gaps(w), v),)

@@ -218,7 +218,7 @@ diagonal: Primitive = linear(
 
 
 def is_basic(index: Any) -> bool:
-    """Whether an index (a tuple) is made of integers, slices, ... and newaxis, so that no entry is read twice."""
+    """True if an index (a tuple) is made of integers, slices, ... and newaxis, so that no entry is read twice."""
     return not any(isinstance(i, (np.ndarray, list, bool, np.bool_)) for i in index)
 
 
@@ -242,7 +242,7 @@ def _setitem_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 
 def _setitem_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any, owned: bool) -> Any:
-    """The new value takes what is at `index`; the rest, cleared there, goes on to the old version."""
+    """The new value takes the entries at `index`; the rest, cleared there, goes on to the old version."""
     index = params["index"]
     v_bar = None
     if wanted[1]:

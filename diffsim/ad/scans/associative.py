@@ -53,9 +53,9 @@ def _operator(op: Callable[..., Any], tree: Tree, dtypes: Sequence[Any]) -> kern
     graph = Graph()
     k = len(dtypes)
     names = [[f"{side}{i}" for i in range(k)] for side in "ab"]
-    outputs, found = scalar.trace_scalars(op, (tree, tree), names, (dtypes, dtypes), graph)
-    if found != tree:
-        raise ShapeError(f"the operator returned a record of the structure {found}, expected that of its operands, {tree}")
+    outputs, structure = scalar.trace_scalars(op, (tree, tree), names, (dtypes, dtypes), graph)
+    if structure != tree:
+        raise ShapeError(f"the operator returned a record of the structure {structure}, expected that of its operands, {tree}")
     return kernels.Operator(graph, tuple(outputs))
 
 
@@ -74,17 +74,17 @@ def apply(operator: kernels.Operator, left: Sequence[Any], right: Sequence[Any])
     values = {f"a{i}": v for i, v in enumerate(left)} | {f"b{i}": v for i, v in enumerate(right)}
     out = scalar.evaluate(operator.outputs, values)
     shape = np.broadcast_shapes(*(v.shape for v in (*left, *right)))
-    made = []
+    results = []
     for value, like in zip(out, left, strict=True):
         full = value if getattr(value, "shape", None) == shape else value + np.zeros(shape, like.dtype)
-        made.append(full if full.dtype == like.dtype else st.astype(full, dtype=like.dtype))
-    return made
+        results.append(full if full.dtype == like.dtype else st.astype(full, dtype=like.dtype))
+    return results
 
 
 def same_record(value: Any, tree: Tree) -> Any:
-    found = flatten(value)[1]
-    if found != tree:
-        raise ShapeError(f"the operator returned a record of the structure {found}, expected that of its operands, {tree}")
+    structure = flatten(value)[1]
+    if structure != tree:
+        raise ShapeError(f"the operator returned a record of the structure {structure}, expected that of its operands, {tree}")
     return value
 
 

@@ -105,8 +105,8 @@ def _histogram_record(arrays: Any, params: Any, wanted: Any) -> Any:
     def pullback(cts: Any) -> Any:
         if not plain or not is_plain(*cts):
             return pullback_by_definition(_histogram_by_scan(op, index, count), arrays, cts)
-        given = [None if d.dtype.kind != "f" else np.ascontiguousarray(c) for c, d in zip(cts, dsts, strict=True)]
-        bars = kernels.histogram_generic_vjp(op, dsts, index, values, given, totals)
+        bars_in = [None if d.dtype.kind != "f" else np.ascontiguousarray(c) for c, d in zip(cts, dsts, strict=True)]
+        bars = kernels.histogram_generic_vjp(op, dsts, index, values, bars_in, totals)
         return [*bars[0], *bars[1]]
 
     return out, pullback

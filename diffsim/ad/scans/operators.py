@@ -71,11 +71,11 @@ def _slices(xs: Sequence[Any], tree: Tree, axis: int) -> list[Any]:
 
 def _stacked(elements: Sequence[Any], axis: int, tree: Tree) -> list[Any]:
     """Records joined along a new axis."""
-    found = [cores_of(e)[0] for e in elements]
-    for part in itertools.chain.from_iterable(found):
+    rows = [cores_of(e)[0] for e in elements]
+    for part in itertools.chain.from_iterable(rows):
         if not (hasattr(part, "shape") or isinstance(part, (bool, int, float, complex))):
             raise ShapeError(f"a function of elements returned {type(part).__name__}, expected arrays and numbers")
-    columns = zip(*found, strict=True)
+    columns = zip(*rows, strict=True)
     out = []
     for column in columns:
         arrays = [c if hasattr(c, "dtype") else np.asarray(c)[()] for c in column]
@@ -89,9 +89,9 @@ def _neutral(neutral: Any, kind: str | None, tree: Tree, what: str) -> list[Any]
         return [NEUTRAL[kind]]
     if neutral is None:
         raise ParameterError(f"{what} needs the operator's neutral element; give ne=")
-    cores, found = cores_of(neutral)
-    if found != tree:
-        raise ShapeError(f"the neutral element has the structure {found}, expected that of the arrays, {tree}")
+    cores, structure = cores_of(neutral)
+    if structure != tree:
+        raise ShapeError(f"the neutral element has the structure {structure}, expected that of the arrays, {tree}")
     return list(cores)
 
 
@@ -150,8 +150,8 @@ def scan(op: Op, xs: Any, ne: Any = None, *, axis: int = 0, reverse: bool = Fals
         return unflatten(tree, [wrap(x) for x in arrays])
     if operator is not None or kind is not None:
         rows = [_to_rows(x, axis) for x in arrays]
-        found = [_known_scan(kind, rows[0], reverse)] if kind else list(scans.scan(*rows, op=operator, reverse=reverse))
-        ys = [st.reshape(y, shape=shape) for y in found]
+        outputs = [_known_scan(kind, rows[0], reverse)] if kind else list(scans.scan(*rows, op=operator, reverse=reverse))
+        ys = [st.reshape(y, shape=shape) for y in outputs]
     else:
         ys = _scan_by_calls(as_function(op, kind), arrays, tree, axis, reverse)
     if first is not None:
@@ -222,28 +222,28 @@ def reduce(op: Op, xs: Any, ne: Any = None, *, axis: int = 0) -> Any:
     axis, shape = _aligned(arrays, axis)
     kind, operator = traced(op, tree, arrays)
     rest = (*shape[:axis], *shape[axis + 1 :])
-    given = None if ne is None else _neutral(ne, kind, tree, "a reduction")
+    neutral = None if ne is None else _neutral(ne, kind, tree, "a reduction")
     if not shape[axis]:
         empty = _neutral(ne, kind, tree, "a reduction of no elements")
         return unflatten(tree, [wrap(_spread(e, rest, x.dtype)[()]) for e, x in zip(empty, arrays, strict=True)])
     rows = [_to_rows(x, axis) for x in arrays]
     if kind:
-        found = [st.reshape(_known_reduce(kind, rows[0]), shape=rest)]
+        totals = [st.reshape(_known_reduce(kind, rows[0]), shape=rest)]
     elif operator is not None:
-        found = [st.reshape(y, shape=rest) for y in scans.reduce(*rows, op=operator)]
+        totals = [st.reshape(y, shape=rest) for y in scans.reduce(*rows, op=operator)]
     else:
         elements = _slices(arrays, tree, axis)
         total = elements[0]
         for element in elements[1:]:
             total = same_record(op(total, element), tree)  # type: ignore[operator]
-        found = list(cores_of(total)[0])
-    if given is not None and not (kind and is_plain(*given) and np.all(given[0] == NEUTRAL[kind])):
+        totals = list(cores_of(total)[0])
+    if neutral is not None and not (kind and is_plain(*neutral) and np.all(neutral[0] == NEUTRAL[kind])):
         if operator is not None:
-            found = apply(operator, [_spread(g, rest, x.dtype) for g, x in zip(given, arrays, strict=True)], found)
+            totals = apply(operator, [_spread(g, rest, x.dtype) for g, x in zip(neutral, arrays, strict=True)], totals)
         else:
-            both = as_function(op, kind)(unflatten(tree, [wrap(g) for g in given]), unflatten(tree, [wrap(f) for f in found]))
-            found = list(cores_of(both)[0])
-    return unflatten(tree, [wrap(f) for f in found])
+            both = as_function(op, kind)(unflatten(tree, [wrap(g) for g in neutral]), unflatten(tree, [wrap(f) for f in totals]))
+            totals = list(cores_of(both)[0])
+    return unflatten(tree, [wrap(f) for f in totals])
 
 
 def _known_reduce(kind: str, x: Any) -> Any:
@@ -285,10 +285,10 @@ def reduce_by_index(op: Op, dst: Any, index: Any, values: Any, ne: Any = None) -
         assert (gradient == [10.0, 1.0, 1.0, 0.0]).all()
     """
     dsts, tree = _leaves(dst, "dst")
-    arrays, found = _leaves(values, "values")
+    arrays, structure = _leaves(values, "values")
     places = _positions(index, own=False)
-    if found != tree:
-        raise ShapeError(f"values have the structure {found}, expected that of dst, {tree}")
+    if structure != tree:
+        raise ShapeError(f"values have the structure {structure}, expected that of dst, {tree}")
     for d, v in zip(dsts, arrays, strict=True):
         if not d.shape or v.shape != (len(places), *d.shape[1:]) or d.shape != (dsts[0].shape[0], *d.shape[1:]):
             raise ShapeError(
@@ -389,9 +389,9 @@ def scatter(dst: Any, index: Any, values: Any) -> Any:
         )
     if value.ndim and len(inside) != n:
         value = st.getitem(value, index=(inside,))
-    made = Array(st.copy(target), owned=True)
-    made[tuple(i[inside] for i in index_arrays)] = wrap(value)
-    return wrap(made.core())
+    copy = Array(st.copy(target), owned=True)
+    copy[tuple(i[inside] for i in index_arrays)] = wrap(value)
+    return wrap(copy.core())
 
 
 def map(f: Callable[..., Any], *xs: Any) -> Any:
@@ -432,9 +432,9 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:
         )
     (n,) = lengths
     if all(a.ndim == 1 and a.dtype.kind == "f" for a in arrays):
-        found = _whole_map(f, pairs, n)
-        if found is not None:
-            return found
+        whole = _whole_map(f, pairs, n)
+        if whole is not None:
+            return whole
     if not n:
         raise ShapeError("map over no elements has a result of unknown shape, expected one element at least; treat an empty array apart")
     results = [f(*(unflatten(tree, [_element(c, i) for c in cores]) for cores, tree in pairs)) for i in range(n)]

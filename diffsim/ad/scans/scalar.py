@@ -1,4 +1,4 @@
-"""Python functions of scalars as expressions: what an operator of a scan does, traced once and run anywhere.
+"""Python functions of scalars as expressions: the operator of a scan, traced once and run anywhere.
 
 The function is called with symbols. A condition that it branches on makes two calls, whose results are joined by a select.
 """
@@ -171,15 +171,15 @@ _MEANING: dict[str, Callable[..., Any]] = {
 
 def evaluate(roots: Sequence[Node], values: dict[str, Any]) -> list[Any]:
     """Expressions of arrays, by differentiable operations; a constant stays a number."""
-    found: dict[int, Any] = {}
+    values_at: dict[int, Any] = {}
     with np.errstate(all="ignore"):  # both sides of a branch are evaluated
         for node in ordered(roots):
             if node.op == "const":
-                found[node.id] = node.data
+                values_at[node.id] = node.data
             elif node.op == "read":
-                found[node.id] = values[node.data[0]]
+                values_at[node.id] = values[node.data[0]]
             elif node.op == "pow":
-                found[node.id] = ew.power(found[node.args[0].id], node.data)
+                values_at[node.id] = ew.power(values_at[node.args[0].id], node.data)
             else:
-                found[node.id] = _MEANING[node.op](*(found[a.id] for a in node.args))
-    return [found[root.id] for root in roots]
+                values_at[node.id] = _MEANING[node.op](*(values_at[a.id] for a in node.args))
+    return [values_at[root.id] for root in roots]

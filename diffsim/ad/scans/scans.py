@@ -71,8 +71,8 @@ def _turned(xs: Sequence[Any], reverse: bool) -> list[Any]:
 
 def scan_by_tree(op: kernels.Operator, reverse: bool) -> Callable[..., Any]:
     def run(*xs: Any) -> Any:
-        found = tree_scan(lambda a, b: apply(op, a, b), _turned([core(x) for x in xs], reverse))
-        return tuple(map(wrap, _turned(found, reverse)))
+        scanned = tree_scan(lambda a, b: apply(op, a, b), _turned([core(x) for x in xs], reverse))
+        return tuple(map(wrap, _turned(scanned, reverse)))
 
     return run
 
@@ -99,9 +99,9 @@ def contiguous(xs: Sequence[Any]) -> list[Any]:
 
 def _scan_vjp(cts: Any, xs: Any, ys: Any, params: Any, wanted: Any) -> Any:
     if is_plain(*xs, *ys, *cts):
-        given = [None if x.dtype.kind != "f" else c for c, x in zip(cts, xs, strict=True)]
-        given = [None if c is None else np.ascontiguousarray(c) for c in given]
-        return kernels.scan_vjp(params["op"], contiguous(xs), ys, given, reverse=params["reverse"])
+        bars = [None if x.dtype.kind != "f" else c for c, x in zip(cts, xs, strict=True)]
+        bars = [None if c is None else np.ascontiguousarray(c) for c in bars]
+        return kernels.scan_vjp(params["op"], contiguous(xs), ys, bars, reverse=params["reverse"])
     return pullback_by_definition(scan_by_tree(params["op"], params["reverse"]), xs, cts)
 
 
@@ -116,8 +116,8 @@ scan = Primitive(
 
 def _reduce_vjp(cts: Any, xs: Any, out: Any, params: Any, wanted: Any) -> Any:
     if is_plain(*xs, *cts):
-        given = [None if x.dtype.kind != "f" else np.ascontiguousarray(c) for c, x in zip(cts, xs, strict=True)]
-        return kernels.reduce_vjp(params["op"], contiguous(xs), given)
+        bars = [None if x.dtype.kind != "f" else np.ascontiguousarray(c) for c, x in zip(cts, xs, strict=True)]
+        return kernels.reduce_vjp(params["op"], contiguous(xs), bars)
     return pullback_by_definition(reduce_by_tree(params["op"]), xs, cts)
 
 

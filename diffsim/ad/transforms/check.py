@@ -15,7 +15,7 @@ from diffsim.base import arguments
 from diffsim.errors import GradientError, ParameterError
 
 TOLERANCE = {np.dtype(np.float32): 2e-2, np.dtype(np.float64): 1e-6}
-"""Relative, for fourth-order differences; what halving the step changes is allowed on top."""
+"""Relative, for fourth-order differences; the change by halving the step is allowed on top."""
 EPS = {np.dtype(np.float32): 1.2e-7, np.dtype(np.float64): 2.2e-16}
 MATCH = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-9}
 """Relative, of reverse against forward mode."""

@@ -22,7 +22,7 @@ from diffsim.errors import DerivativeError, ParameterError, ShapeError
 
 
 class _Custom:
-    """What both kinds share: the function runs as one operation on the leaves of its arguments."""
+    """The base of both kinds: the function runs as one operation on the leaves of its arguments."""
 
     def __init__(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
         arguments.function("f", f, "@ds.custom_vjp above a function", optional=False)
@@ -40,11 +40,11 @@ class _Custom:
         if is_plain(*cores):
             return self.f(*args, **kwargs)
         out_tree: list[Tree] = []
-        found = self._primitive()(*cores, tree=tree, out_tree=out_tree, nondiff=nondiff, forms=forms_of(rest))
-        return public(found, out_tree[0])
+        outputs = self._primitive()(*cores, tree=tree, out_tree=out_tree, nondiff=nondiff, forms=forms_of(rest))
+        return public(outputs, out_tree[0])
 
     def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments given by keyword at their positions, where rules have them; what is left can only be given by keyword."""
+        """Arguments given by keyword at their positions, where rules have them; the rest can only be given by keyword."""
         if not kwargs:
             return args, kwargs
         bound = inspect.signature(self.f).bind(*args, **kwargs)
@@ -70,9 +70,9 @@ class _Custom:
     def _evaluate(self, *cores: Any, tree: Tree, out_tree: list[Tree], nondiff: Any, forms: list[Form]) -> tuple[Any, ...]:
         args, kwargs = self._full(cores, tree, nondiff, forms)
         with self._unedited((args, kwargs), "the function"):
-            found, shape = cores_of(self.f(*args, **kwargs))
+            outputs, shape = cores_of(self.f(*args, **kwargs))
         out_tree[:] = [shape]
-        return found
+        return outputs
 
     @contextmanager
     def _unedited(self, args: Any, what: str) -> Iterator[None]:
@@ -165,14 +165,14 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
             result = self._forward(*args, **kwargs)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ShapeError(f"the forward rule of {self._name} returned {type(result).__name__}, expected a pair (value, residuals)")
-        found, out_tree = cores_of(result[0])
+        outputs, out_tree = cores_of(result[0])
         params["out_tree"][:] = [out_tree]
         residuals, avals = result[1], [aval(c) if is_floating(c) else None for c in cores]
 
         kept, kept_tree = cores_of(residuals)
 
         def pullback(cts: Sequence[Any]) -> list[Any]:
-            with surroundings.running(noted), running():  # what the rule gets and edits in place is an array of its own
+            with surroundings.running(noted), running():  # the rule gets an array of its own, which it may edit in place
                 given_cts, given_kept = (unflatten(t, as_arrays(tuple(c))) for t, c in ((out_tree, cts), (kept_tree, kept)))
                 return checked(self._backward(*nondiff, given_kept, given_cts))  # type: ignore[misc]
 
@@ -183,9 +183,9 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
                 raise ShapeError(
                     f"the backward rule of {self._name} returned {count}, expected a tuple of {len(positional)}, one an argument"
                 )
-            given = leaves_like(bars, flatten(positional)[1], f"what the backward rule of {self._name} returned")
+            returned = leaves_like(bars, flatten(positional)[1], f"the result of the backward rule of {self._name}")
             out = []
-            for a, bar in zip(avals, [*given, *[None] * (len(avals) - len(given))], strict=True):
+            for a, bar in zip(avals, [*returned, *[None] * (len(avals) - len(returned))], strict=True):
                 core = None if a is None or bar is None else cores_of(bar)[0][0]
                 core = np.asarray(core, a.dtype)[()] if a is not None and core is not None and not hasattr(core, "dtype") else core
                 if core is not None and core.shape != a.shape:  # type: ignore[union-attr]
@@ -193,7 +193,7 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
                 out.append(None if core is None else like(np.array(core)[()] if is_plain(core) else core, a))
             return out
 
-        return found, pullback
+        return outputs, pullback
 
 
 class custom_jvp(_Custom):  # noqa: N801 -- JAX's name

@@ -68,11 +68,11 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
                 full[place] = value
             return f(*full, **tree_map(as_constant, kwargs))
 
-        found = vjp(part, *(args[p] for p in places), has_aux=has_aux)
-        value, pullback = found[:2]
+        result = vjp(part, *(args[p] for p in places), has_aux=has_aux)
+        value, pullback = result[:2]
         bars = pullback(_one(value))
         gradient = bars if several else bars[0]
-        return ((value, found[2]), gradient) if has_aux else (value, gradient)
+        return ((value, result[2]), gradient) if has_aux else (value, gradient)
 
     return derivative
 
@@ -143,8 +143,8 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     both = value_and_grad(f, argnums, has_aux)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, found = both(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        value, slopes = both(*args, **kwargs)
+        return (slopes, value[1]) if has_aux else slopes
 
     return gradient
 

@@ -47,8 +47,8 @@ class Flattened:
 
     def vector(self, record: Any) -> Array:
         """A record of this form as a vector in memory of its own."""
-        found = [np.ravel(np.asarray(laid_out(core(leaf)))) for leaf in flatten(record)[0]]
-        return np.concatenate(found).astype(self.dtype, copy=False)
+        parts = [np.ravel(np.asarray(laid_out(core(leaf)))) for leaf in flatten(record)[0]]
+        return np.concatenate(parts).astype(self.dtype, copy=False)
 
     def record(self, vector: Any) -> Any:
         """A vector as a record of this form.
@@ -56,10 +56,12 @@ class Flattened:
         Raises:
             ShapeError: the vector has another length.
         """
-        given = arguments.real_array("the vector", vector)
-        if given.size != self.size:
-            raise ShapeError(f"the vector has shape {given.shape}, expected ({self.size},), the entries of {self._what}; give one like it")
-        parts = np.split(given.ravel(), self._ends[:-1])
+        entries = arguments.real_array("the vector", vector)
+        if entries.size != self.size:
+            raise ShapeError(
+                f"the vector has shape {entries.shape}, expected ({self.size},), the entries of {self._what}; give one like it"
+            )
+        parts = np.split(entries.ravel(), self._ends[:-1])
         return unflatten(self._tree, self._leaves(parts))
 
     def _leaves(self, parts: Sequence[Array]) -> list[Any]:

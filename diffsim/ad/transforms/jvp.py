@@ -25,7 +25,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     Args:
         f: of arrays, numbers and records of them.
         primals: a tuple, one entry an argument.
-        tangents: of the same shape; None for what is held fixed, and for entries that are not floating point.
+        tangents: of the same shape; None for values that are held fixed, and for entries that are not floating point.
         has_aux: `f` returns (value, aux).
 
     Returns:
@@ -59,10 +59,10 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     leaves, tree = flatten(tuple(primals))
     dots = leaves_like(tuple(tangents), tree, "tangents")
     outermost, local.met = not local.depth, "" if not local.depth else local.met
-    found = _pushed(f, leaves, dots, tree, has_aux)
-    if outermost and local.met and not local.moving and _is_finite(found[:2]):
+    pushed = _pushed(f, leaves, dots, tree, has_aux)
+    if outermost and local.met and not local.moving and _is_finite(pushed[:2]):
         _require_unmoved(f, leaves, dots, tree, has_aux)
-    return found
+    return pushed
 
 
 def _is_finite(tree: Any) -> bool:
@@ -78,32 +78,34 @@ def _require_unmoved(f: Callable[..., Any], leaves: Any, dots: Any, tree: Any, h
     name, local.moving = local.met, True
     try:
         marks = [None if dot is None else (np.asarray(dot) != 0).astype(np.asarray(dot).dtype) for dot in dots]
-        found = _pushed(f, leaves, marks, tree, has_aux)[:2]
+        pushed = _pushed(f, leaves, marks, tree, has_aux)[:2]
     finally:
         local.moving, local.met = False, ""
-    if not _is_finite(found):
+    if not _is_finite(pushed):
         raise DerivativeError(
             f"the product of 0 and an infinite derivative of {name} is not defined, expected arguments at which it is; take a power in one "
-            "expression (sqrt(x)**2), choose with numpy.where what counts, or move off that argument"
+            "expression (sqrt(x)**2), choose entries with numpy.where, or move off that argument"
         )
 
 
 def _pushed(f: Callable[..., Any], leaves: Any, dots: Any, tree: Any, has_aux: bool) -> Any:
-    """Value and tangent, and what else the function returns."""
+    """Value and tangent, and the further results of the function."""
     trace = ForwardTrace()
     with running():
         try:
-            given = []
+            inputs = []
             for leaf, dot in zip(leaves, dots, strict=True):
                 value = differentiable(leaf)
                 if value is None and dot is not None:
                     kind = getattr(leaf, "dtype", type(leaf).__name__)
                     raise DerivativeError(f"a tangent is given for {kind}, expected a floating-point value there; convert it, or give None")
                 if value is None or dot is None:
-                    given.append(as_constant(leaf))
+                    inputs.append(as_constant(leaf))
                 else:
-                    given.append(as_input(leaf, ForwardTracer(trace, value, checked_cotangent(dot, value.shape, value.dtype, "a tangent"))))
-            out, aux = split_aux(f(*unflatten(tree, given)), has_aux)
+                    inputs.append(
+                        as_input(leaf, ForwardTracer(trace, value, checked_cotangent(dot, value.shape, value.dtype, "a tangent")))
+                    )
+            out, aux = split_aux(f(*unflatten(tree, inputs)), has_aux)
             outs, out_tree = flatten(out)
             cores = [array_core(leaf) for leaf in outs]
             extra = Extra(aux)
@@ -122,5 +124,5 @@ def _pushed(f: Callable[..., Any], leaves: Any, dots: Any, tree: Any, has_aux: b
         else:
             values.append(result_of(value))
             out_dots.append(wrap(zeros_like(value)[()]) if value.dtype.kind in "fc" else None)
-    found = unflatten(out_tree, values), unflatten(out_tree, out_dots)
-    return (*found, extra.released(trace)) if has_aux else found
+    pushed = unflatten(out_tree, values), unflatten(out_tree, out_dots)
+    return (*pushed, extra.released(trace)) if has_aux else pushed

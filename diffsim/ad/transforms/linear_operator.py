@@ -39,7 +39,7 @@ def linear_operator(f: Function, x: Any) -> JacobianOperator:
 
         import diffsim as ds
 
-        # Which diffusivity explains what two thermometers recorded? One step of Gauss and Newton, and what the records tell.
+        # Which diffusivity explains what two thermometers recorded? One step of Gauss and Newton, and the information of the records.
         rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1), receivers={"T": [[0.5], [1.5]]}, precision="f64")
         hot = np.linspace(0.0, 1.0, 40) ** 2
         observed = rod.run({"kappa": np.full(40, 6e-3), "T": hot}, steps=60).traces["T"]

@@ -54,19 +54,19 @@ class LiveEntries:
         self._sweep(seeds)
 
     def of(self, node: Node) -> Live | None:
-        """Of one operation; None for one that the seeds do not reach."""
+        """The live entries of one operation; None for one that the seeds do not reach."""
         entries = self._found.get(node.id)
         return None if entries is None else Live(entries, lambda: self._varies(node))
 
     def _sweep(self, seeds: Sequence[tuple[Node, Any]]) -> None:
         """Find the entries that seeds which are not 0 read, and the users of each value."""
-        found, heap = self._found, []  # type: ignore[var-annotated]
+        live_entries, heap = self._found, []  # type: ignore[var-annotated]
 
         def add(node: Node, live: Any) -> None:
-            if node.id not in found:
-                found[node.id] = np.zeros(node.shape, bool)
+            if node.id not in live_entries:
+                live_entries[node.id] = np.zeros(node.shape, bool)
                 heapq.heappush(heap, (-node.id, node))
-            found[node.id] = found[node.id] | _entries(live, node)
+            live_entries[node.id] = live_entries[node.id] | _entries(live, node)
 
         for node, ct in seeds:
             add(node, _moves(ct))
@@ -74,7 +74,7 @@ class LiveEntries:
             _, node = heapq.heappop(heap)
             if node.primitive is None:
                 continue
-            live = list(_read(node, found[node.id]))
+            live = list(_read(node, live_entries[node.id]))
             if node.primitive in PRODUCTS:
                 live = [self._with_factor(node, k, entries) for k, entries in enumerate(live)]
             for parent, entries in zip(node.parents, live, strict=True):
@@ -105,14 +105,14 @@ class LiveEntries:
 
     def _after(self, nodes: Sequence[Node]) -> dict[int, Node]:
         """All operations that depend on some of these, and these."""
-        found = {node.id: node for node in nodes}
+        users = {node.id: node for node in nodes}
         waiting = list(nodes)
         while waiting:
             for user in self._users.get(waiting.pop().id, ()):
-                if user.id not in found:
-                    found[user.id] = user
+                if user.id not in users:
+                    users[user.id] = user
                     waiting.append(user)
-        return found
+        return users
 
     def _varies(self, node: Node) -> bool:
         varying = self._after(_inputs(node))

@@ -1,6 +1,6 @@
-"""The two modes: what the record of a reverse transformation keeps of an operation, and what a forward one carries along.
+"""The two modes: the record of an operation in a reverse transformation, and the tangents of a forward one.
 
-The rules are in the table of each `Primitive`; what a reverse sweep does with the record is in `diffsim.ad.transforms.sweep`.
+The rules are in the table of each `Primitive`; the reverse sweep over the record is in `diffsim.ad.transforms.sweep`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from diffsim.errors import DerivativeError
 
 
 class Node:
-    """An operation in the record: what its rule needs, and the nodes of its arguments (None for those without derivative).
+    """An operation in the record: the operands of its rule, and the nodes of its arguments (None for those without derivative).
 
     An operation with several values has a node of its own and one for each value, whose only parent it is.
 
@@ -87,7 +87,7 @@ class ReverseTracer(Tracer):
 
 
 class ReverseTrace(Trace):
-    """Records operations. Nodes are held by the values computed from them alone, so what is not used is freed at once."""
+    """Records operations. Nodes are held by the values computed from them alone, so unused ones are freed at once."""
 
     __slots__ = ()
 
@@ -108,9 +108,9 @@ class ReverseTrace(Trace):
             primals.append(a)
             parents.append(node)
         if primitive.outer and parents[0] is not None and parents[0].primitive in roots.ROOTS:
-            found = self._composed(primitive, primals, params, parents)
-            if found is not None:
-                return found
+            composed = self._composed(primitive, primals, params, parents)
+            if composed is not None:
+                return composed
         wanted = tuple([p is not None for p in parents])
         if primitive.record is not None:
             out, pullback = primitive.record(primals, params, wanted)
@@ -138,8 +138,8 @@ class ReverseTrace(Trace):
         if partials is None:
             return None
         out = bind(primitive, primals, params)
-        given = {"r": primals[0], "partials": partials, "of": root.params, "name": primitive.name}
-        return ReverseTracer(self, out, Node(roots.COMPOSED, root.parents, root.args, None, given, out))
+        composition = {"r": primals[0], "partials": partials, "of": root.params, "name": primitive.name}
+        return ReverseTracer(self, out, Node(roots.COMPOSED, root.parents, root.args, None, composition, out))
 
     def _recorded(
         self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any

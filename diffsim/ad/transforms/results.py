@@ -1,4 +1,4 @@
-"""What the transformations share: results taken out of a trace, and cotangents and tangents checked."""
+"""Parts that the transformations share: results taken out of a trace, and cotangents and tangents checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def split_aux(result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 
 def result_of(value: Any) -> Any:
-    """A result that may be edited without touching what was recorded."""
+    """A result that may be edited without touching the record."""
     if isinstance(value, Tracer) and value.trace.ended:
         raise ended()
     if isinstance(value, np.ndarray):
@@ -34,7 +34,7 @@ def result_of(value: Any) -> Any:
 
 
 class Extra:
-    """What a function returns besides its value: read while its trace runs, handed out afterwards."""
+    """Results of a function besides its value: read while its trace runs, handed out afterwards."""
 
     def __init__(self, aux: Any) -> None:
         self.leaves, self.tree = flatten(aux)

@@ -4,7 +4,7 @@ A node is visited once, when all that uses it has been: its users have larger id
 recorded, however much they share. Cotangents are added in place where their memory is the sweep's own, which makes a loop over
 single entries of an array linear as well.
 
-Zero times infinity is NaN in a product of numbers, and 0 in a derivative: what a mask cut off has the cotangent 0, whatever the
+Zero times infinity is NaN in a product of numbers, and 0 in a derivative: an entry that a mask cut off has the cotangent 0, whatever the
 partial derivatives behind it. Rules need not look, as such a product leaves NaN in the result. Only then the sweep is repeated with
 rules in which zero wins (`local.zero_wins`). Pullbacks that are no rules see no NaN before that. A cotangent that is 0 although the result
 reads the entry (see `diffsim.ad.transforms.live`) does not win over the infinite derivative of a root or a kink: that raises.
@@ -35,7 +35,7 @@ class Readers(Protocol):
 
 
 class _Cotangent:
-    """What has been added up for one value so far."""
+    """The sum of cotangents for one value so far."""
 
     __slots__ = ("owned", "value")
 
@@ -86,18 +86,18 @@ def backward(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[
     outer = local.zero_wins
     try:
         local.zero_wins = False
-        found = swept(seeds, inputs)
-        if found is None or any(_has_nan(bar) or not is_known(bar) for bar in found):
+        bars = swept(seeds, inputs)
+        if bars is None or any(_has_nan(bar) or not is_known(bar) for bar in bars):
             local.zero_wins = True
-            found = swept(seeds, inputs, LiveEntries(seeds) if is_known(*(ct for _, ct in seeds)) else None)
-            assert found is not None
+            bars = swept(seeds, inputs, LiveEntries(seeds) if is_known(*(ct for _, ct in seeds)) else None)
+            assert bars is not None
     finally:
         local.zero_wins = outer
-    return found
+    return bars
 
 
 def _has_nan(bar: Any) -> bool:
-    """Whether a cotangent, or a tangent that it carries, is NaN somewhere."""
+    """True if a cotangent, or a tangent that it carries, is NaN somewhere."""
     if isinstance(bar, ForwardTracer):
         return _has_nan(bar.primal) or _has_nan(bar.tangent)
     if isinstance(bar, Tracer):
@@ -115,7 +115,7 @@ def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], live: Reade
     Args:
         seeds: nodes with their cotangents.
         inputs: leaves.
-        live: what is read of the value of each node, if zeros win and it is known.
+        live: the entries that are read of the value of each node, if zeros win and it is known.
     """
     errors, outer = np.geterr(), (local.live, local.sweeping)
     local.sweeping = True
@@ -127,7 +127,7 @@ def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], live: Reade
 
 
 def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: Any, live: Readers | None) -> list[Any] | None:
-    pending: dict[int, Any] = {}  # id of a node -> what has been added up, for an operation with several values a list
+    pending: dict[int, Any] = {}  # id of a node -> the sum so far, for an operation with several values a list
     heap: list[tuple[int, Node]] = []
 
     def add(node: Node, bar: Any) -> None:
@@ -143,17 +143,17 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: 
         add(node, ct)
     while heap:
         number, node = heapq.heappop(heap)
-        found = pending.pop(-number)
+        entry = pending.pop(-number)
         if node.primitive is VALUE:
             (operation,) = node.parents
             assert operation is not None
             if operation.id not in pending:
                 pending[operation.id] = [None] * len(operation.params["avals"])
                 heapq.heappush(heap, (-operation.id, operation))
-            pending[operation.id][node.params["index"]] = found.value
+            pending[operation.id][node.params["index"]] = entry.value
             continue
         local.live = None if live is None else live.of(node)
-        bars = _pull(node, found, errors)
+        bars = _pull(node, entry, errors)
         if bars is None:
             return None
         for parent, bar in zip(node.parents, bars, strict=True):
@@ -164,7 +164,7 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: 
 
 
 def _own(cotangent: _Cotangent | None, shared: set[int]) -> Any:
-    """A cotangent as a result, in memory of its own. Rules give what they made, views of it, or the cotangent they were given."""
+    """A cotangent as a result, in memory of its own. Rules give new arrays, views of them, or their cotangent."""
     if cotangent is None:
         return None
     value = cotangent.value
@@ -175,18 +175,18 @@ def _own(cotangent: _Cotangent | None, shared: set[int]) -> Any:
 
 
 def _alone(value: np.ndarray) -> bool:
-    """Whether an array has memory of its own, or is the one view of all of an array that nobody else refers to (it was reshaped)."""
+    """True if an array has memory of its own, or is the one view of all of an array that nobody else refers to (it was reshaped)."""
     if not isinstance(value.base, np.ndarray):
         return value.base is None or buffers.is_lease(value.base)
     return value.nbytes == value.base.nbytes and sys.getrefcount(value.base) <= 2 and _alone(value.base)
 
 
-def _pull(node: Node, found: Any, errors: Any) -> Sequence[Any] | None:
+def _pull(node: Node, entry: Any, errors: Any) -> Sequence[Any] | None:
     """Cotangents of the arguments of a node, by its rule or pullback; None where that would be given NaN too early.
 
     Args:
         node: of the record.
-        found: what has been added up for it.
+        entry: the sum for it.
         errors: how NumPy handles floating-point errors around the sweep.
     """
     primitive = node.primitive
@@ -194,10 +194,10 @@ def _pull(node: Node, found: Any, errors: Any) -> Sequence[Any] | None:
     if primitive.multiple:
         avals = node.params["avals"]
         ct: Any = tuple(
-            zeros_like(a) if c is None and a is not None and a.dtype.kind in "fc" else c for c, a in zip(found, avals, strict=True)
+            zeros_like(a) if c is None and a is not None and a.dtype.kind in "fc" else c for c, a in zip(entry, avals, strict=True)
         )
     else:
-        ct = found.value
+        ct = entry.value
     if node.pullback is not None:
         if not local.zero_wins and any(map(_has_nan, ct if primitive.multiple else (ct,))):
             return None
@@ -206,12 +206,12 @@ def _pull(node: Node, found: Any, errors: Any) -> Sequence[Any] | None:
     wanted = tuple([p is not None for p in node.parents])
     assert primitive.vjp is not None
     if primitive.takes_over:
-        return primitive.vjp(ct, node.args, node.out, node.params, wanted, found.owned)
+        return primitive.vjp(ct, node.args, node.out, node.params, wanted, entry.owned)
     return primitive.vjp(ct, node.args, node.out, node.params, wanted)
 
 
 def _outside_of_rules(pullback: Any, ct: Any) -> Sequence[Any]:
-    """What a pullback gives, whose own operations and sweeps begin afresh."""
+    """The result of a pullback, whose own operations and sweeps begin afresh."""
     outer, local.zero_wins = local.zero_wins, False
     try:
         return pullback(ct)

@@ -49,7 +49,7 @@ class Entry:
     Attributes:
         number: its place, from 0 up; arguments have smaller numbers.
         operation: name of the operation, "input" for an input.
-        label: what a user calls it, or "".
+        label: the user's name of it, or "".
         arguments: numbers of the operations that it depends on.
         shapes: of its values.
         nbytes: of the arrays that it keeps for the reverse sweep; those that an earlier entry keeps are not counted again.
@@ -115,10 +115,10 @@ class Tape:
         out: list[str] = []
         walk = self._walk()
         for _ in range(lines):
-            found = next(walk, None)
-            if found is None:
+            node = next(walk, None)
+            if node is None:
                 return "\n".join(out)
-            out.append(found)
+            out.append(node)
         return "\n".join([*out, f"... {_count(self.tree_size())} in all"])
 
     def _walk(self) -> Iterator[str]:
@@ -143,7 +143,7 @@ class Tape:
         return "\n".join([*lines, "}", ""])
 
     def figure(self) -> Any:
-        """A matplotlib figure: inputs at the top, each operation below what it depends on, shared ones with a thick edge."""
+        """A matplotlib figure: inputs at the top, each operation below its operands, shared ones with a thick edge."""
         from matplotlib.figure import Figure
 
         levels: list[int] = []
@@ -205,7 +205,7 @@ def show_tape(f: Callable[..., Any], *args: Any) -> Tape:
             return np.sum(slope**2)
 
         tape = ds.show_tape(loss, numpy.linspace(0.0, 1.0, 5))
-        print(tape)  # each operation, with its shape and what it reads
+        print(tape)  # each operation, with its shape and its operands
         assert "slope" in str(tape) and "pressure" in str(tape)
     """
     arguments.function("f", f, "ds.show_tape(lambda x: x**2, x)", optional=False)
@@ -213,19 +213,19 @@ def show_tape(f: Callable[..., Any], *args: Any) -> Tape:
     names = _names(f, args)
     trace = ReverseTrace()
     with running():
-        given = []
+        watched = []
         inputs = []
         for leaf, name in zip(leaves, names, strict=True):
             value = differentiable(leaf)
             if value is None:
-                given.append(as_constant(leaf))
+                watched.append(as_constant(leaf))
                 continue
             tracer = trace.leaf(value)
             tracer.node.label = name
             inputs.append(tracer.node)
-            given.append(as_input(leaf, tracer))
+            watched.append(as_input(leaf, tracer))
         try:
-            cores = [array_core(leaf) for leaf in flatten(f(*unflatten(tree, given)))[0]]
+            cores = [array_core(leaf) for leaf in flatten(f(*unflatten(tree, watched)))[0]]
         finally:
             trace.ended = True
     ends = [c.node for c in cores if isinstance(c, ReverseTracer) and c.trace is trace]
@@ -247,14 +247,14 @@ def _names(f: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
 
 
 def _entries(ends: list[Node], inputs: list[Node]) -> Tape:
-    found: dict[int, Node] = {}
+    by_id: dict[int, Node] = {}
     stack = [*ends, *inputs]
     while stack:
         node = stack.pop()
-        if node.id not in found:
-            found[node.id] = node
+        if node.id not in by_id:
+            by_id[node.id] = node
             stack += [p for p in node.parents if p is not None]
-    nodes = [found[k] for k in sorted(found)]
+    nodes = [by_id[k] for k in sorted(by_id)]
     number = {node.id: k for k, node in enumerate(nodes)}
     uses = dict.fromkeys(number, 0)
     for node in nodes:

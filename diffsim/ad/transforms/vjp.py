@@ -54,18 +54,18 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     leaves, tree = flatten(primals)
     trace = ReverseTrace()
     inputs: list[ReverseTracer | None] = []
-    given = []
+    watched = []
     with running():
         try:
             for leaf in leaves:
                 value = copied(leaf)
                 if value is None:
                     inputs.append(None)
-                    given.append(as_constant(leaf))
+                    watched.append(as_constant(leaf))
                 else:
                     inputs.append(trace.leaf(value))
-                    given.append(as_input(leaf, inputs[-1]))
-            out, aux = split_aux(f(*unflatten(tree, given)), has_aux)
+                    watched.append(as_input(leaf, inputs[-1]))
+            out, aux = split_aux(f(*unflatten(tree, watched)), has_aux)
             outs, out_tree = flatten(out)
             cores = [array_core(leaf) for leaf in outs]
             extra = Extra(aux)
@@ -82,7 +82,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     nodes = [None if i is None else i.node for i in inputs]
     value_out, aux = unflatten(out_tree, results), extra.released(trace)
     leaf = value = None
-    del given, inputs, out, outs, cores, results, extra
+    del watched, inputs, out, outs, cores, results, extra
 
     def pullback(cotangent: Any) -> Any:
         guard.check(recorded)
@@ -99,13 +99,13 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 if end is not None:
                     seeds.append((end, seed))
         bars = iter(backward(seeds, [n for n in nodes if n is not None]))
-        found = []
+        records = []
         for node in nodes:
             bar = None if node is None else next(bars)
-            found.append(None if node is None else wrap(zeros_like(node)[()] if bar is None else bar))
-        return unflatten(tree, found)
+            records.append(None if node is None else wrap(zeros_like(node)[()] if bar is None else bar))
+        return unflatten(tree, records)
 
-    made = Bound(
+    pull = Bound(
         pullback, "a pullback", "the record of a function that was run; pickle the function and its arguments, and call ds.vjp there"
     )
-    return (value_out, made, aux) if has_aux else (value_out, made)
+    return (value_out, pull, aux) if has_aux else (value_out, pull)

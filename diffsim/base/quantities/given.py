@@ -44,7 +44,7 @@ class Given:
 
     @property
     def named(self) -> bool:
-        """Whether the dimensions have names that somebody gave them. An array that is given none has `dim_0`, `dim_1` and so on."""
+        """True if the dimensions have names that somebody gave them. An array that is given none has `dim_0`, `dim_1` and so on."""
         if self.dims is None or self.dims == tuple(f"dim_{k}" for k in range(len(self.dims))):
             return bool(self.coordinates)
         return True
@@ -80,9 +80,9 @@ def _of_astropy(value: Any) -> Given:
     """A `Quantity` of astropy. Its unit is written in those of the SI, whose names are the same everywhere."""
     label = value.unit.to_string()
     try:
-        found = value.unit.si
-        unit = " ".join(f"{base.name}**{power}" for base, power in zip(found.bases, found.powers, strict=True))
-        return Given(value.value, unit, ".value", float(found.scale), label)
+        si = value.unit.si
+        unit = " ".join(f"{base.name}**{power}" for base, power in zip(si.bases, si.powers, strict=True))
+        return Given(value.value, unit, ".value", float(si.scale), label)
     except (AttributeError, TypeError, ValueError):  # a logarithmic unit, or one that has no parts
         return Given(value.value, label, ".value", label=label)
 
@@ -97,17 +97,17 @@ def _of_xarray(name: str, value: Any) -> Given:
         )
     inner, coords = read(name, value.data), getattr(value, "coords", {})
     stated = value.attrs.get("units", value.attrs.get("unit"))
-    found = Given(value.data, None if stated is None else _text(stated), ".values")
+    outer = Given(value.data, None if stated is None else _text(stated), ".values")
     if inner is not None:
         if stated is not None and _text(stated) not in (inner.unit, inner.label):
             raise ParameterError(
                 f"{name} has the unit {inner.stated} and the attribute units = {stated}, expected one unit; delete one of them"
             )
-        found = replace(inner, bare=f".data{inner.bare}")
+        outer = replace(inner, bare=f".data{inner.bare}")
     along = {str(dim): coords[dim] for dim in value.dims if dim in coords}
     words = {dim: _words(each.attrs) for dim, each in along.items()}
     dims = tuple(map(str, value.dims))
-    return replace(found, dims=dims, coordinates={dim: _coordinate(each) for dim, each in along.items()}, words=words)
+    return replace(outer, dims=dims, coordinates={dim: _coordinate(each) for dim, each in along.items()}, words=words)
 
 
 def _coordinate(value: Any) -> Given:

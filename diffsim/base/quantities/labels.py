@@ -32,13 +32,13 @@ def arranged(name: str, given: Given, values: npt.NDArray[Any], meaning: Meaning
     if wanted is None:
         return values
     order = [dims.index(dim) for dim in _matched(name, given, wanted, meaning)]
-    found = values.transpose(order)
+    array = values.transpose(order)
     for axis, (place, each) in enumerate(zip(order, wanted, strict=True)):
         if each.labels:
-            found = found.take(_columns(name, given, dims[place], each), axis)
+            array = array.take(_columns(name, given, dims[place], each), axis)
         elif _step(name, given, dims[place], each) == -1:
-            found = np.flip(found, axis)
-    return found
+            array = np.flip(array, axis)
+    return array
 
 
 def _chosen(name: str, given: Given, meaning: Meaning) -> Dimensions | None:
@@ -53,42 +53,42 @@ def _chosen(name: str, given: Given, meaning: Meaning) -> Dimensions | None:
             f"{name} has the dimensions {_listed(dims)}, expected an array without labels, since nothing says in which order they belong "
             f"here; put them in the order of a plain array by .transpose(...), and give its {given.bare}"
         )
-    found = [row for row in meaning.dimensions if len(row) == len(dims)]
-    if not found:
+    matching = [row for row in meaning.dimensions if len(row) == len(dims)]
+    if not matching:
         rows = " or ".join(_listed(d.name for d in row) for row in meaning.dimensions)
         raise ShapeError(f"{name} has the dimensions {_listed(dims)}, expected {rows}; select, sum or broadcast along the others")
-    return found[0]
+    return matching[0]
 
 
 def _matched(name: str, given: Given, wanted: Dimensions, meaning: Meaning) -> list[str]:
-    """The array's dimension for each that is wanted: by its name, by what it means in CF's conventions, by its coordinates."""
+    """The array's dimension for each wanted one: by its name, by its meaning in CF's conventions, by its coordinates."""
     dims = given.dims or ()
     left = list(dims)
-    found: dict[Dimension, str] = {}
+    matches: dict[Dimension, str] = {}
     ways: tuple[Callable[[str, Dimension], bool], ...] = (
         lambda dim, each: dim.lower() in each.names,
         lambda dim, each: each.kind in _kinds(given, dim),
         lambda dim, each: _lies_at(given, dim, each),
     )
     for fits in ways:
-        pairs = [(dim, each) for dim in left for each in wanted if each not in found and fits(dim, each)]
+        pairs = [(dim, each) for dim in left for each in wanted if each not in matches and fits(dim, each)]
         for dim, each in pairs:
             if sum(dim == other for other, _ in pairs) == 1 and sum(each is other for _, other in pairs) == 1:
-                found[each] = dim
+                matches[each] = dim
                 left.remove(dim)
-    open_ = [each for each in wanted if each not in found]
+    open_ = [each for each in wanted if each not in matches]
     if len(left) == len(open_) == 1 and _may_be(given, left[0], open_[0], meaning, alone=len(wanted) == 1):
-        found[open_[0]] = left.pop()
-    if left or len(found) < len(wanted):
+        matches[open_[0]] = left.pop()
+    if left or len(matches) < len(wanted):
         raise ParameterError(
             f"{name} has the dimensions {_listed(dims)}, expected {_listed(d.name for d in wanted)} in any order; rename them by .rename, "
             f"or put them in this order and give {given.bare}"
         )
-    return [found[each] for each in wanted]
+    return [matches[each] for each in wanted]
 
 
 def _may_be(given: Given, dim: str, each: Dimension, meaning: Meaning, alone: bool) -> bool:
-    """Whether the last dimension of an array may be the last one that is wanted, though its name is another."""
+    """True if the last dimension of an array may be the last one that is wanted, though its name is another."""
     kinds = _kinds(given, dim)
     return (each.any_name or alone) and dim.lower() not in meaning.taken and (not kinds or kinds == {each.kind})
 
@@ -105,18 +105,18 @@ def _step(name: str, given: Given, dim: str, each: Dimension) -> int:
     if coordinate is None or each.at is None:
         return 1
     try:
-        found, wanted = _numbers(coordinate, dim, each)
+        own, wanted = _numbers(coordinate, dim, each)
     except DataError as error:
         raise ParameterError(
             f"{name} has coordinates along {dim}, expected some that compare with those of the input, but {error}; convert them, or "
             f"leave them out by .drop_vars({dim!r})"
         ) from error
-    if len(found) != len(wanted):
+    if len(own) != len(wanted):
         return 1  # its shape is refused
-    step = _direction(found, wanted)
+    step = _direction(own, wanted)
     if step == 0:
         raise ShapeError(
-            f"{name} has coordinates along {dim} from {found[0]:g} to {found[-1]:g}, expected {wanted[0]:g} to {wanted[-1]:g}"
+            f"{name} has coordinates along {dim} from {own[0]:g} to {own[-1]:g}, expected {wanted[0]:g} to {wanted[-1]:g}"
             f"{_in(each, dim)}, at which the values of the input lie; interpolate to them by .interp, or leave the coordinates out by "
             f".drop_vars({dim!r}) if the values belong there"
         )
@@ -124,16 +124,16 @@ def _step(name: str, given: Given, dim: str, each: Dimension) -> int:
 
 
 def _lies_at(given: Given, dim: str, each: Dimension) -> bool:
-    """Whether a dimension has the coordinates, or the labels, of one that is wanted."""
+    """True if a dimension has the coordinates, or the labels, of one that is wanted."""
     if each.labels:
         return sorted(_texts(given, dim)) == sorted(label.lower() for label in each.labels)
     if dim not in given.coordinates or each.at is None:
         return False
     try:
-        found, wanted = _numbers(given.coordinates[dim], dim, each)
+        own, wanted = _numbers(given.coordinates[dim], dim, each)
     except DataError:
         return False
-    return len(found) == len(wanted) and _direction(found, wanted) != 0
+    return len(own) == len(wanted) and _direction(own, wanted) != 0
 
 
 def _texts(given: Given, dim: str) -> list[str]:
@@ -163,19 +163,19 @@ def _numbers(coordinate: Given, dim: str, each: Dimension) -> tuple[npt.NDArray[
     if values.dtype.kind not in "fiu":
         raise DataError(f"they are of type {values.dtype}")
     if unit is not None and each.unit:
-        found = conversion(unit, each.unit)
-        values = values * (coordinate.scale * found.scale) + found.shift
+        factor = conversion(unit, each.unit)
+        values = values * (coordinate.scale * factor.scale) + factor.shift
     return values, each.at(len(values))
 
 
-def _direction(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> int:
+def _direction(own: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> int:
     """1 if numbers are those that are wanted, -1 if they are these backwards, 0 otherwise."""
     apart = float(np.abs(np.diff(wanted)).min(initial=np.inf))
     largest = float(np.abs(wanted).max(initial=0.0))
-    rounding = 4 * np.finfo(found.dtype if found.dtype == np.float32 else np.float64).eps * largest
+    rounding = 4 * np.finfo(own.dtype if own.dtype == np.float32 else np.float64).eps * largest
     tolerance = (TOLERANCE * apart if np.isfinite(apart) else TOLERANCE * largest) + rounding
     for step in (1, -1):
-        if np.abs(found[::step] - wanted).max(initial=0.0) <= tolerance:
+        if np.abs(own[::step] - wanted).max(initial=0.0) <= tolerance:
             return step
     return 0
 

@@ -1,4 +1,4 @@
-"""Says what an input is: the unit of its values, and its dimensions in their order."""
+"""The meaning of an input: the unit of its values, and its dimensions in their order."""
 
 from __future__ import annotations
 

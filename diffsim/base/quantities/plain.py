@@ -17,11 +17,11 @@ from diffsim.errors import DataError, ParameterError
 def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
     """An input without unit and labels: an array of NumPy's in the unit and order that its meaning says.
 
-    What states neither a unit nor labels is returned as it is. A list may hold quantities, each with a unit of its own.
+    A value that states neither a unit nor labels is returned as it is. A list may hold quantities, each with a unit of its own.
 
     Args:
         name: of the input, for messages.
-        value: what a user gives.
+        value: the argument of a user.
         meaning: the unit and the dimensions of the input.
 
     Raises:
@@ -30,9 +30,9 @@ def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
     """
     if type(value) is np.ndarray and value.dtype.kind != "O":
         return value
-    given = read(name, value)
-    if given is not None:
-        return _in_unit(name, given, arranged(name, given, _numbers(name, given), meaning), meaning)
+    read_value = read(name, value)
+    if read_value is not None:
+        return _in_unit(name, read_value, arranged(name, read_value, _numbers(name, read_value), meaning), meaning)
     if stated(value):
         listed = value.tolist() if isinstance(value, np.ndarray) else value
         entries = Meaning(meaning.unit, None, meaning.taken, meaning.difference)
@@ -41,7 +41,7 @@ def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
 
 
 def stated(value: Any) -> bool:
-    """Whether an object, or an entry of a list, states a unit or dimensions."""
+    """True if an object, or an entry of a list, states a unit or dimensions."""
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim):
         return any(type(each) not in (float, int) and stated(each) for each in value)
     return read("a value", value) is not None
@@ -49,8 +49,8 @@ def stated(value: Any) -> bool:
 
 def bare(value: Any) -> Any:
     """The numbers of an object as they lie in memory, whatever they mean."""
-    given = read("a value", value)
-    return value if given is None else given.values
+    read_value = read("a value", value)
+    return value if read_value is None else read_value.values
 
 
 def _numbers(name: str, given: Given) -> npt.NDArray[Any]:
@@ -65,14 +65,14 @@ def _in_unit(name: str, given: Given, values: npt.NDArray[Any], meaning: Meaning
     if given.unit is None:
         return values
     try:
-        found = conversion(given.unit, meaning.unit)
+        converted = conversion(given.unit, meaning.unit)
     except DataError as error:
         wanted = f"one that converts to {meaning.unit}" if meaning.unit else "a pure number, since nothing states the unit of this input"
         raise ParameterError(
             f"{name} has the unit {given.stated}, expected {wanted}; convert it, or give its plain number by {given.bare} if it is in the "
             "right unit"
         ) from error
-    factor, offset = found.scale * given.scale, 0.0 if meaning.difference else found.shift
+    factor, offset = converted.scale * given.scale, 0.0 if meaning.difference else converted.shift
     if (factor, offset) == (1.0, 0.0) or values.dtype.kind not in "fiu":
         return values
     return np.asarray(np.multiply(values, factor, dtype=np.float64) + offset)

@@ -96,15 +96,15 @@ def conversion(unit: str, wanted: str, what: str = "") -> Conversion:
     if plain(unit) == plain(wanted):
         return SAME
     begin = f"{what}: " if what else ""
-    registry, found, target = _registry(), _quantity(unit), _quantity(wanted)
-    if found is None or target is None:
-        strange = f"{shown(unit)}, which is no unit that diffsim knows" if found is None else shown(unit)
+    registry, source, target = _registry(), _quantity(unit), _quantity(wanted)
+    if source is None or target is None:
+        strange = f"{shown(unit)}, which is no unit that diffsim knows" if source is None else shown(unit)
         raise DataError(f"{begin}expected the unit {_named(wanted)}, found {strange}; {_REMEDY}")
-    levels = any(_is_logarithmic(each) for each in (found, target))
-    if levels or _is_angle(found) != _is_angle(target):  # Pint takes an angle for a pure number
+    levels = any(_is_logarithmic(each) for each in (source, target))
+    if levels or _is_angle(source) != _is_angle(target):  # Pint takes an angle for a pure number
         raise DataError(f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}; {_REMEDY}")
     try:
-        ends = (registry.Quantity(x * found.magnitude, found.units).to(target.units) for x in (0.0, FAR))
+        ends = (registry.Quantity(x * source.magnitude, source.units).to(target.units) for x in (0.0, FAR))
         zero, far = (float(end.magnitude / target.magnitude) for end in ends)
     except _errors():
         raise DataError(f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}; {_REMEDY}") from None
@@ -120,14 +120,14 @@ def factor(unit: str, wanted: str, what: str = "") -> float:
 
 
 def is_unit(text: str) -> bool:
-    """Whether a text is a unit. A bare number is not a unit."""
+    """True if a text is a unit. A bare number is not a unit."""
     return any(char.isalpha() or char in "°%‰" for char in text) and _quantity(text) is not None
 
 
 def plain(unit: str) -> str:
     """A unit in one spelling: factors with exponents, in their order. A text that is no product of names stays as it is."""
-    found = _factors(unit)
-    return unit.strip() if found is None else " * ".join(found) or "1"
+    factors = _factors(unit)
+    return unit.strip() if factors is None else " * ".join(factors) or "1"
 
 
 def _factors(unit: str) -> list[str] | None:
@@ -135,7 +135,7 @@ def _factors(unit: str) -> list[str] | None:
     text = unit.strip().translate(_SIGNS)
     if text.lower() in _ONE:
         return []
-    text = _TEMPERATURE.sub(lambda found: f"deg{next(filter(None, found.groups())).upper()}", _DEGREES.sub("degree", text))
+    text = _TEMPERATURE.sub(lambda match: f"deg{next(filter(None, match.groups())).upper()}", _DEGREES.sub("degree", text))
     for phrase, name in _PHRASES:
         text = phrase.sub(name, text)
     text = text.replace("°", "degree").replace("%", "percent").replace("‰", "permil").strip()
@@ -165,7 +165,7 @@ def _is_angle(quantity: Any) -> bool:
 
 
 def _is_logarithmic(quantity: Any) -> bool:
-    """Whether the unit is one of levels, such as dB, whose conversion is no straight line."""
+    """True if the unit is one of levels, such as dB, whose conversion is no straight line."""
     registry = _registry()
     return any(registry._units[str(name)].is_logarithmic for name in quantity.units._units)
 
@@ -189,10 +189,10 @@ def _quantity(unit: str) -> Any:
     registry, text = _registry(), " * ".join(factors) or "1"
     for spelling in (text, text.lower() if max(map(len, re.findall(_NAME, text)), default=0) > 3 else text):  # METERS, Meter
         try:
-            found = registry.parse_expression(spelling)
+            quantity = registry.parse_expression(spelling)
         except _errors():
             continue
-        return found if hasattr(found, "units") else registry.Quantity(float(found))
+        return quantity if hasattr(quantity, "units") else registry.Quantity(float(quantity))
     return None
 
 

@@ -26,8 +26,8 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: Or
     if not copy and isinstance(object, np.ndarray) and local.depth:
         object = asarray(object)
     if not copy and isinstance(object, Array) and not object._scalar:
-        made: Any = _fitting(object, dtype, order)
-        if copy is not None and made is not object:
+        result: Any = _fitting(object, dtype, order)
+        if copy is not None and result is not object:
             raise ValueError(f"copy=False of an array of {object.dtype} that has to be copied; use copy=None, or asarray")
     else:
         order = _known(object, order)
@@ -36,14 +36,14 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: Or
             require_both_parts(value, dtype)
         if isinstance(value, Tracer):
             value = _in_order(value if dtype is None or value.dtype == np.dtype(dtype) else convert(value, dtype=np.dtype(dtype)), order)
-            made = Array(duplicate(value), owned=True)
+            result = Array(duplicate(value), owned=True)
         else:
-            made = fresh(np.array(value, dtype, order=order))
-    return made.reshape((1,) * (ndmin - made.ndim) + tuple(made.shape)) if ndmin > made.ndim else made
+            result = fresh(np.array(value, dtype, order=order))
+    return result.reshape((1,) * (ndmin - result.ndim) + tuple(result.shape)) if ndmin > result.ndim else result
 
 
 def _of_numbers(x: Any) -> bool:
-    """Whether a list holds real numbers and texts only, of which NumPy makes the array of a wanted type without rounding twice."""
+    """True if a list holds real numbers and texts only, of which NumPy makes the array of a wanted type without rounding twice."""
     return isinstance(x, (list, tuple)) and all(type(part) in (int, float, bool, str, bytes) or _of_numbers(part) for part in x)
 
 
@@ -53,7 +53,7 @@ def _in_order(value: Any, order: Order) -> Any:
 
 
 def _known(x: Any, order: Order) -> Order:
-    """The order that "A" means: columns if that is what `x` is, else rows."""
+    """The order that "A" means: columns if `x` lies in columns, else rows."""
     return order if order != "A" else "F" if isinstance(x, (Array, np.ndarray)) and layout_of(x).flags.fnc else "C"
 
 
@@ -68,7 +68,7 @@ def _fitting(a: Array, dtype: Any, order: Order) -> Array:
 
 @rehearsed(np.asarray)
 def asarray(a: Any, dtype: Any = None, order: Order = "K", *, copy: bool | None = None) -> Any:
-    """`a` as an array; one of ours comes back itself."""
+    """`a` as an array; an `Array` comes back itself."""
     if copy or (isinstance(a, Array) and a._scalar):  # a number is not an array that could be shared
         return array(a, dtype, order=order)
     if isinstance(a, Array):
@@ -80,8 +80,8 @@ def asarray(a: Any, dtype: Any = None, order: Order = "K", *, copy: bool | None 
         require_both_parts(value, dtype)
     if isinstance(value, Tracer):
         return wrap(_in_order(value if dtype is None else convert(value, dtype=np.dtype(dtype)), order))
-    made = np.asarray(value, dtype, order)
-    return borrowed(a) if made is value and isinstance(a, np.ndarray) and local.depth else wrap(made)
+    result = np.asarray(value, dtype, order)
+    return borrowed(a) if result is value and isinstance(a, np.ndarray) and local.depth else wrap(result)
 
 
 asanyarray = asarray
@@ -90,20 +90,20 @@ asanyarray = asarray
 @rehearsed(np.ascontiguousarray)
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     """`a` as an array with one axis at least, the last one innermost in memory; itself if it is one."""
-    made = asarray(a, dtype, "C")
-    return made if made.ndim else made.reshape(1)
+    result = asarray(a, dtype, "C")
+    return result if result.ndim else result.reshape(1)
 
 
 @rehearsed(np.asfortranarray)
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
     """`a` as an array with the first axis innermost in memory; itself if it is one."""
-    made = asarray(a, dtype, "F")
-    return made if made.ndim else made.reshape(1)
+    result = asarray(a, dtype, "F")
+    return result if result.ndim else result.reshape(1)
 
 
 def _lengths(shape: Any) -> tuple[int, ...]:
-    found = plain(shape)
-    return tuple(map(operator.index, found)) if np.ndim(found) else (operator.index(found),)
+    lengths = plain(shape)
+    return tuple(map(operator.index, lengths)) if np.ndim(lengths) else (operator.index(lengths),)
 
 
 @rehearsed(np.zeros)
@@ -120,7 +120,7 @@ def ones(shape: Any, dtype: Any = None, order: NewOrder = "C") -> Any:
 
 @rehearsed(np.empty)
 def empty(shape: Any, dtype: Any = None, order: NewOrder = "C") -> Any:
-    """An array to be filled: it holds zeros, so that what is read before it is assigned is defined."""
+    """An array to be filled: it holds zeros, so that entries read before their assignment are defined."""
     return zeros(shape, dtype, order)
 
 
@@ -132,9 +132,9 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: NewOrder = "C") 
         require_both_parts(value, dtype)
     if not isinstance(value, Tracer):
         return fresh(np.full(_lengths(shape), value, dtype, order))
-    made = zeros(shape, dtype or value.dtype, order)
-    made[...] = fill_value
-    return made
+    result = zeros(shape, dtype or value.dtype, order)
+    result[...] = fill_value
+    return result
 
 
 @rehearsed(np.zeros_like)
@@ -159,9 +159,9 @@ def ones_like(a: Any, dtype: Any = None, order: Order = "K", *, shape: Any = Non
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: Order = "K", *, shape: Any = None) -> Any:
     """Equal values in the shape, type and order in memory of `a`."""
     lengths = None if shape is None else _lengths(shape)
-    made = fresh(np.zeros_like(np.asarray(laid_out(core(a))), dtype, _known(a, order), shape=lengths))
-    made[...] = fill_value
-    return made
+    result = fresh(np.zeros_like(np.asarray(laid_out(core(a))), dtype, _known(a, order), shape=lengths))
+    result[...] = fill_value
+    return result
 
 
 @rehearsed(np.copy)
@@ -175,10 +175,10 @@ def arange(start_or_stop: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any
     """Evenly spaced numbers from a start (0 if only a stop is given) up to `stop`, differentiable in start and step."""
     first, last = (0, start_or_stop) if stop is None else (start_or_stop, stop)
     values = [core(v) for v in (first, last, step)]
-    made = np.arange(*map(bottom, values), dtype=dtype)
-    if is_plain(values[0], values[2]) or made.dtype.kind not in "fc":
-        return fresh(made)
-    return wrap(convert(values[0] + np.arange(len(made), dtype=made.dtype) * values[2], dtype=made.dtype))
+    result = np.arange(*map(bottom, values), dtype=dtype)
+    if is_plain(values[0], values[2]) or result.dtype.kind not in "fc":
+        return fresh(result)
+    return wrap(convert(values[0] + np.arange(len(result), dtype=result.dtype) * values[2], dtype=result.dtype))
 
 
 def _made_by(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,8 +186,8 @@ def _made_by(function: Callable[..., Any]) -> Callable[..., Any]:
     values = of_values(function)
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        made = values(*args, **kwargs)
-        return tuple(fresh(plain(m)) for m in made) if isinstance(made, tuple) else fresh(plain(made))
+        result = values(*args, **kwargs)
+        return tuple(fresh(plain(m)) for m in result) if isinstance(result, tuple) else fresh(plain(result))
 
     make.__name__ = make.__qualname__ = function.__name__
     make.__doc__ = f"As `numpy.{function.__name__}`; its arguments are plain numbers."

@@ -145,9 +145,9 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     if isinstance(gone, np.ndarray) and not gone.size and not isinstance(obj, np.ndarray):
         gone = gone.astype(np.intp)  # NumPy's type of an empty list is that of numbers
     keep = np.delete(np.arange(x.shape[axis]), gone)
-    made = x[(slice(None),) * axis + (keep,)]
+    result = x[(slice(None),) * axis + (keep,)]
     listed = isinstance(gone, np.ndarray) and (gone.size != 1 or gone.dtype.kind not in "ui")
-    return made if listed else in_order(made, as_cut(x))
+    return result if listed else in_order(result, as_cut(x))
 
 
 # cutting

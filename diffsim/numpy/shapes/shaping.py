@@ -42,10 +42,10 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
     a = asarray(a)
     lengths = tuple(operator.index(n) for n in shape) if isinstance(shape, (tuple, list)) else (operator.index(shape),)
     if not copy:
-        made = a.reshape(lengths, order=order)
-        if copy is not None and isinstance(made, Array) and made._base is None:
+        result = a.reshape(lengths, order=order)
+        if copy is not None and isinstance(result, Array) and result._base is None:
             raise ValueError(f"reshape of {a.shape} to {lengths} with copy=False has to copy; use copy=None")
-        return made
+        return result
     return a.copy(order).reshape(lengths, order=order)
 
 
@@ -189,6 +189,6 @@ def astype(x: Any, dtype: Any, *, copy: bool = True) -> Any:
     if local.depth:
         require_both_parts(value, dtype)
     if isinstance(value, Tracer):
-        made = st.astype(value, dtype=np.dtype(dtype))
-        return as_array(made) if isinstance(x, Array) and not x._scalar else wrap(made)
+        result = st.astype(value, dtype=np.dtype(dtype))
+        return as_array(result) if isinstance(x, Array) and not x._scalar else wrap(result)
     return wrap(np.asarray(value).astype(dtype)[()] if np.ndim(value) == 0 and not isinstance(value, np.ndarray) else value.astype(dtype))

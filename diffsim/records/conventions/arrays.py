@@ -56,31 +56,31 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     """
     name = layout.values or "values"
     what = f"{variables.where}, {name_shown(name)}"
-    found = pick(variables, name)
-    if found.values.ndim not in (1, 2, 3) or 0 in found.values.shape:
+    traces = pick(variables, name)
+    if traces.values.ndim not in (1, 2, 3) or 0 in traces.values.shape:
         raise DataError(
-            f"{what}: expected the axes (samples, receivers) or (shots, samples, receivers), found {found.values.shape}; reshape it"
+            f"{what}: expected the axes (samples, receivers) or (shots, samples, receivers), found {traces.values.shape}; reshape it"
         )
     clock, time = _times(variables, layout)
     places, receiver = _coordinates(variables, layout)
     samples = None if clock is None else len(np.atleast_1d(clock.times))
     known_before = _Lengths(time, samples, receiver, None if places is None else len(places), layout.order)
-    roles = _roles(variables, name, found, known_before, what)
-    values = _arranged(found.values, roles)
+    roles = _roles(variables, name, traces, known_before, what)
+    values = _arranged(traces.values, roles)
     if clock is None:
         assert layout.dt is not None
         clock = Clock(layout.dt * np.arange(values.shape[1]))
     shots, samples, receivers = values.shape
     if samples != len(clock.times):
         raise DataError(
-            f"{variables.where}: expected {len(clock.times)} samples, one for each time, found values of shape {found.values.shape}, which "
-            "should be (samples, receivers) or (shots, samples, receivers); state another order, or crop them"
+            f"{variables.where}: expected {len(clock.times)} samples, one for each time, found values of shape {traces.values.shape}, "
+            "which should be (samples, receivers) or (shots, samples, receivers); state another order, or crop them"
         )
-    unit = found.unit if layout.unit is None else layout.unit
+    unit = traces.unit if layout.unit is None else layout.unit
     after = replace(known_before, samples=samples, receivers=receivers)
-    names = _names(variables, name, layout.receiver, found, roles, receivers)
-    deviation = _spread(variables, layout.deviations, found, roles, after, values.shape, unit)
-    weight = _spread(variables, layout.weights, found, roles, after, values.shape, None)
+    names = _names(variables, name, layout.receiver, traces, roles, receivers)
+    deviation = _spread(variables, layout.deviations, traces, roles, after, values.shape, unit)
+    weight = _spread(variables, layout.weights, traces, roles, after, values.shape, None)
     return tuple(
         Records(
             values[shot],
@@ -125,7 +125,7 @@ def _names(variables: Variables, name: str, stated: str | None, values: Variable
 
 
 def _is_name(name: str) -> bool:
-    """Whether an array is named like one of names of receivers, such as "station_name"."""
+    """True if an array is named like one of names of receivers, such as "station_name"."""
     first, _, last = name.rpartition("/")[2].lower().rpartition("_")
     return last in RECEIVERS | NAMES if not first else first in RECEIVERS and last in NAMES
 
@@ -146,13 +146,13 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
                 f"{variables.where}: expected no time_unit without times, found {layout.time_unit!r} beside dt, which is in s; drop it"
             )
         return None, ""
-    found, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
-    if found.values.ndim != 1:
-        raise DataError(f"{what}: expected a list of times, found the shape {found.values.shape}; give one for each sample")
-    axis = found.axes[0]
-    clock = Clock(found.values, found.epoch)
-    if found.epoch is None:
-        clock = of_numbers(found.values, found.unit, layout.time_unit, what, found.calendar)
+    times, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
+    if times.values.ndim != 1:
+        raise DataError(f"{what}: expected a list of times, found the shape {times.values.shape}; give one for each sample")
+    axis = times.axes[0]
+    clock = Clock(times.values, times.epoch)
+    if times.epoch is None:
+        clock = of_numbers(times.values, times.unit, layout.time_unit, what, times.calendar)
     require_step(clock.times, layout.dt, what)
     return clock, axis
 
@@ -178,14 +178,14 @@ def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, st
         return np.stack(numbers, axis=1), columns[0].axes[0]
     if "coordinates" not in variables.names:
         return None, ""
-    found = variables.read("coordinates")
-    if found.values.ndim != 2 or (axes and found.values.shape[1] != len(axes)):
+    places = variables.read("coordinates")
+    if places.values.ndim != 2 or (axes and places.values.shape[1] != len(axes)):
         raise DataError(
-            f"{variables.where}, coordinates: expected the shape (receivers, {len(axes) or 'axes'}), found {found.values.shape}; "
+            f"{variables.where}, coordinates: expected the shape (receivers, {len(axes) or 'axes'}), found {places.values.shape}; "
             "reshape them"
         )
     one = set(units).pop() if len(set(units)) == 1 else ""
-    return in_unit(found, one, f"{variables.where}, coordinates"), found.axes[0]
+    return in_unit(places, one, f"{variables.where}, coordinates"), places.axes[0]
 
 
 def _roles(variables: Variables, name: str, variable: Variable, before: _Lengths, what: str) -> Roles:
@@ -217,7 +217,7 @@ def _roles(variables: Variables, name: str, variable: Variable, before: _Lengths
     lengths = {TIME: before.samples, RECEIVER: before.receivers}
     fitting = [order for order in orders if all(lengths.get(role) in (None, n) for role, n in zip(order, shape, strict=True))]
     if not fitting:
-        return orders[0] if orders else wanted  # a later check says what does not fit
+        return orders[0] if orders else wanted  # a later check names the misfit
     first = fitting[0]
     alike = [order for order in fitting[1:] if _lengths(order, shape) == _lengths(first, shape)]
     for other in alike:  # nothing later would notice the wrong one
@@ -285,12 +285,12 @@ def _spread(
     """
     if name is None:
         return None
-    found, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
-    numbers = found.values
+    variable, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
+    numbers = variable.values
     if unit is not None:
-        numbers = differences_in(unit, numbers, found.unit, what)
+        numbers = differences_in(unit, numbers, variable.unit, what)
     named = dict(zip(values.axes, roles, strict=True))
-    own = tuple(named.get(axis, "") or _named(variables, name, axis, known_now) if axis else "" for axis in found.axes)
+    own = tuple(named.get(axis, "") or _named(variables, name, axis, known_now) if axis else "" for axis in variable.axes)
     if "" in own or len(set(own)) < len(own):
         if numbers.shape == values.values.shape:
             own = roles
@@ -304,5 +304,5 @@ def _spread(
         return np.broadcast_to(_arranged(numbers, own) if numbers.ndim else numbers, shape)
     except (ValueError, IndexError):
         raise DataError(
-            f"{what}: expected one number for each receiver or sample of the shape {shape}, found {found.values.shape}; reshape it"
+            f"{what}: expected one number for each receiver or sample of the shape {shape}, found {variable.values.shape}; reshape it"
         ) from None

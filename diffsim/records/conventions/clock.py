@@ -75,15 +75,15 @@ def of_dates(dates: npt.NDArray[np.generic] | Sequence[str], what: str) -> Clock
     Raises:
         DataError: a text is no date.
     """
-    found = np.asarray(dates)
-    if found.dtype.kind != "M":
-        found = np.array([date_of(_text(date), what) for date in found.ravel()]).reshape(found.shape)
-    if not found.size:
+    stamps = np.asarray(dates)
+    if stamps.dtype.kind != "M":
+        stamps = np.array([date_of(_text(date), what) for date in stamps.ravel()]).reshape(stamps.shape)
+    if not stamps.size:
         raise DataError(f"{what}: expected dates, found none; add them")
-    if np.isnat(found).any():
-        raise DataError(f"{what}: expected dates, found a gap (NaT) at entry {int(np.flatnonzero(np.isnat(found))[0])}; correct it")
-    first = found.ravel()[0]
-    return Clock((found - first) / SECOND, first.astype("datetime64[us]"))
+    if np.isnat(stamps).any():
+        raise DataError(f"{what}: expected dates, found a gap (NaT) at entry {int(np.flatnonzero(np.isnat(stamps))[0])}; correct it")
+    first = stamps.ravel()[0]
+    return Clock((stamps - first) / SECOND, first.astype("datetime64[us]"))
 
 
 def date_of(text: str, what: str) -> np.datetime64:
@@ -92,9 +92,9 @@ def date_of(text: str, what: str) -> np.datetime64:
     Raises:
         DataError: the text is no date, or has two meanings, as 03/04/2011. The message has both.
     """
-    found = _DATE.fullmatch(text.strip())
-    if found is not None:
-        year, month, day, hour, minute, second, fraction, zone = found.groups()
+    parts = _DATE.fullmatch(text.strip())
+    if parts is not None:
+        year, month, day, hour, minute, second, fraction, zone = parts.groups()
         clock = f"{int(hour or 0):02}:{int(minute or 0):02}:{int(second or 0):02}.{(fraction or '0')[:6].ljust(6, '0')}"
         try:
             return np.datetime64(f"{year}-{int(month):02}-{int(day):02}T{clock}", "us") - _offset(zone)
@@ -115,7 +115,7 @@ def seconds_of(differences: Any, what: str) -> Array:
 
 
 def is_date(text: str) -> bool:
-    """Whether a text is a date."""
+    """True if a text is a date."""
     return _DATE.fullmatch(text.strip()) is not None
 
 
@@ -124,10 +124,10 @@ def date_remedy(text: str) -> str:
 
     11/03/2011 is the eleventh of March, or the third of November.
     """
-    found = _LOCAL.match(text.strip())
-    if found is None:
+    match = _LOCAL.match(text.strip())
+    if match is None:
         return ""
-    first, second, year = int(found[1]), int(found[2]), found[3]
+    first, second, year = int(match[1]), int(match[2]), match[3]
     if len(year) == 2:
         return "write it with the year first and in full, as 2011-03-11"
     readings = [f"{year}-{month:02}-{day:02}" for day, month in ((first, second), (second, first)) if _is_day(year, month, day)]

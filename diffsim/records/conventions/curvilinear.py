@@ -39,7 +39,7 @@ def over_several(variables: Variables, name: str, names: Sequence[str], asked: S
     """
     group = name.rpartition("/")[0]
     likely = [each for each in variables.names if each.rpartition("/")[0] == group and by_name(each.rpartition("/")[2]) in ("x", "y")]
-    found = {}
+    chosen = {}
     for each in asked or variables.belongings(name) or likely:
         if each == name or each not in variables.names:
             continue
@@ -48,8 +48,8 @@ def over_several(variables: Variables, name: str, names: Sequence[str], asked: S
         except DataError:  # texts
             continue
         if variable.values.ndim > 1 and set(variable.axes) <= set(names):
-            found[each] = variable
-    return found
+            chosen[each] = variable
+    return chosen
 
 
 def straightened(
@@ -101,7 +101,7 @@ def _choices(used: Mapping[str, Variable]) -> Iterator[tuple[str, ...]]:
 
 def _straight(variable: Variable) -> list[str]:
     """The dimensions along which alone a coordinate may change. Those along which it does come first."""
-    values, found = variable.values, []
+    values, directions = variable.values, []
     for number, axis in enumerate(variable.axes):
         profile = _profile(values, number)
         apart = np.abs(values - np.expand_dims(profile, tuple(k for k in range(values.ndim) if k != number))).max()
@@ -110,8 +110,8 @@ def _straight(variable: Variable) -> list[str]:
         if values.dtype.itemsize > 4 and step:
             rounding = min(rounding, CURVED * step)
         if apart <= max(STRAIGHT * step, rounding):  # never true of NaN
-            found.append((not np.any(steps), axis))
-    return [axis for _, axis in sorted(found, key=lambda each: each[0])]
+            directions.append((not np.any(steps), axis))
+    return [axis for _, axis in sorted(directions, key=lambda each: each[0])]
 
 
 def _profile(values: Array, number: int) -> Array:

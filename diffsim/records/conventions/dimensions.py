@@ -1,6 +1,6 @@
 """Which dimension of an array of a file is which axis: by names that the user gives, the attributes of CF, and names.
 
-What remains open is settled by lengths and extents where a single order fits. Where several do, it is asked for.
+Lengths and extents settle the rest where a single order fits. Where several fit, the user must state the order.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FileDimension:
 
     @property
     def on_earth(self) -> bool:
-        """Whether something says that its coordinates are latitudes or longitudes of the earth."""
+        """True if an attribute or a name says that the coordinates are latitudes or longitudes of the earth."""
         if self.places is not None and (self.places.standard_name in TRUE or _degrees(self.places)):
             return True
         return self.name.lower() in TRUE
@@ -108,24 +108,24 @@ def matched(
     Raises:
         DataError: two dimensions are one axis, or the file contradicts the user.
     """
-    found = [_axis(dimension, axes, coordinates, where) for dimension in dimensions]
-    for axis in set(found) - {""}:
-        if found.count(axis) > 1:
-            both = " and ".join(name_shown(d.name) for d, own in zip(dimensions, found, strict=True) if own == axis)
+    matches = [_axis(dimension, axes, coordinates, where) for dimension in dimensions]
+    for axis in set(matches) - {""}:
+        if matches.count(axis) > 1:
+            both = " and ".join(name_shown(d.name) for d, own in zip(dimensions, matches, strict=True) if own == axis)
             raise DataError(f"{where}: expected one dimension along {axis}, found {both}; say which is which by coordinates, or rename one")
     if order is not None and len(order) == len(dimensions):
-        for dimension, own, stated in zip(dimensions, found, order, strict=True):
+        for dimension, own, stated in zip(dimensions, matches, order, strict=True):
             if own not in ("", stated):
-                said = ", ".join(own or "?" for own in found)
+                said = ", ".join(own or "?" for own in matches)
                 raise DataError(
                     f"{where}: expected the order of the file, where {name_shown(dimension.name)} is {own} ({said}), found the order "
                     f"{listed_order(order)}; drop the order, or correct it"
                 )
         return list(order)
-    left = [axis for axis in axes if axis not in found]
-    if found.count("") == 1 == len(left):
-        found[found.index("")] = left[0]
-    return found
+    left = [axis for axis in axes if axis not in matches]
+    if matches.count("") == 1 == len(left):
+        matches[matches.index("")] = left[0]
+    return matches
 
 
 def _axis(dimension: FileDimension, axes: Sequence[str], coordinates: Sequence[str], where: str) -> str:
@@ -184,17 +184,17 @@ def along_axis(dimension: FileDimension, axis: str, unit: str, what: str) -> Arr
         DataError: the unit of the file does not convert.
     """
     assert dimension.places is not None
-    found = in_unit(dimension.places, unit, what)
-    return -found if axis.lower() in DOWNWARDS and dimension.sense == "up" else found
+    places = in_unit(dimension.places, unit, what)
+    return -places if axis.lower() in DOWNWARDS and dimension.sense == "up" else places
 
 
 def settled(
-    found: Sequence[str], axes: Sequence[str], fits: Callable[[tuple[str, ...]], bool], values: Array, where: str, remedy: str
+    known: Sequence[str], axes: Sequence[str], fits: Callable[[tuple[str, ...]], bool], values: Array, where: str, remedy: str
 ) -> tuple[str, ...]:
     """The axis of each dimension, where lengths and extents leave one order.
 
     Args:
-        found: the axis of each dimension, "" where names do not say; as many as `axes`.
+        known: the axis of each dimension, "" where names do not say; as many as `axes`.
         axes: names of the axes of the grid.
         fits: whether an order fits.
         values: the array.
@@ -204,9 +204,9 @@ def settled(
     Raises:
         DataError: several orders fit, and the values differ between them.
     """
-    orders = [order for order in orders_of(found, axes) if fits(order)]
-    if not orders:  # the order of the grid, with which a later check says what does not fit
-        return next(orders_of(found, axes))
+    orders = [order for order in orders_of(known, axes) if fits(order)]
+    if not orders:  # the order of the grid; a later check names the misfit
+        return next(orders_of(known, axes))
     first = np.transpose(values, [orders[0].index(axis) for axis in axes])
     for other in orders[1:]:
         turned = np.transpose(values, [other.index(axis) for axis in axes])
@@ -219,12 +219,12 @@ def settled(
     return orders[0]
 
 
-def orders_of(found: Sequence[str], axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """All orders of the axes that agree with what is found, that of the grid first."""
-    left = [axis for axis in axes if axis not in found]
+def orders_of(known: Sequence[str], axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """All orders of the axes that agree with the known ones, that of the grid first."""
+    left = [axis for axis in axes if axis not in known]
     for others in itertools.permutations(left):
         rest = iter(others)
-        yield tuple(own or next(rest) for own in found)
+        yield tuple(own or next(rest) for own in known)
 
 
 def listed_order(order: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ def fill_value(values: Array, repeated: bool = True) -> float | None:
 
 
 def _stands_out(rising: Array, first: int, last: int) -> bool:
-    """Whether a usual fill value lies apart from the other numbers, or among them and occurs too often.
+    """True if a usual fill value lies apart from the other numbers, or among them and occurs too often.
 
     Args:
         rising: all numbers.

@@ -13,7 +13,7 @@ from diffsim.errors import DataError
 from diffsim.typing import Array
 
 MARKS, PACKING, UNSIGNED = ("_FillValue", "missing_value"), ("scale_factor", "add_offset"), "_Unsigned"
-"""Attributes of packed numbers: those that stand for a missing one, factor and sum, and whether integers are unsigned."""
+"""Attributes of packed numbers: marks of missing ones, factor and sum, and the sign of integers."""
 LIMITS = ("valid_range", "valid_min", "valid_max")
 """Attributes of the range beyond which a number is missing."""
 USED = (*MARKS, *PACKING, UNSIGNED, *LIMITS)
@@ -58,15 +58,15 @@ def unpacked(values: npt.NDArray[np.generic], attributes: Mapping[str, Any], wha
     unsigned = np.ravel(np.asarray(attributes.get(UNSIGNED, "")).astype(str))
     counted = values.dtype.kind == "i" and "".join(unsigned).lower() == "true"
     read = values.view(values.dtype.str.replace("i", "u")) if counted else values
-    found = numbers(read, what)
+    array = numbers(read, what)
     scale, offset = (_attribute(attributes, key, what) for key in PACKING)
     if scale.size > 1 or offset.size > 1:
         raise DataError(f"{what}: expected one number as {' and '.join(PACKING)}, found several; write one")
     missing = _marked(values, read, attributes, what, default_fill) | _beyond(read, attributes, what, counted)
-    found = found * float(scale[0]) if scale.size else found
-    found = np.asarray(found + float(offset[0]) if offset.size else found)
-    found[missing] = np.nan
-    return found
+    array = array * float(scale[0]) if scale.size else array
+    array = np.asarray(array + float(offset[0]) if offset.size else array)
+    array[missing] = np.nan
+    return array
 
 
 def _marked(
@@ -76,7 +76,7 @@ def _marked(
     missing = np.zeros(values.shape, bool)
     for key in MARKS:
         for mark in _attribute(attributes, key, what):
-            with np.errstate(over="ignore"):  # a mark in f64 stands for what the values' own type makes of it
+            with np.errstate(over="ignore"):  # a mark in f64 is converted to the type of the values
                 missing |= values == (mark.astype(values.dtype) if values.dtype.kind == "f" else mark)
                 missing |= read == mark  # writers give marks of unsigned numbers in either type
     fill = DEFAULT_FILLS.get(values.dtype.str[1:])
@@ -101,7 +101,7 @@ def _beyond(read: npt.NDArray[np.generic], attributes: Mapping[str, Any], what: 
 
 def _attribute(attributes: Mapping[str, Any], key: str, what: str) -> npt.NDArray[np.generic]:
     """The numbers of an attribute; none if there is no such attribute."""
-    found = np.ravel(np.asarray(attributes.get(key, [])))
-    if found.dtype.kind not in "iuf":
+    entries = np.ravel(np.asarray(attributes.get(key, [])))
+    if entries.dtype.kind not in "iuf":
         raise DataError(f"{what}: expected a number as the attribute {key}, found {shown(attributes[key])}; write a number")
-    return found
+    return entries

@@ -22,7 +22,7 @@ MOST_PROBLEMS = 10
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """What the receivers of one shot measured.
+    """The measurements of the receivers of one shot.
 
     Attributes:
         values: shape (samples, receivers), f64. NaN where a receiver has no sample.
@@ -37,7 +37,7 @@ class Records:
         dead: names of traces that are all gaps, on purpose.
         shot: number of the shot among several, from 0, for messages; None: there is one.
         epoch: the date of time 0, in UTC; None: the file has no dates.
-        notes: lines about what the reader took in place of what the file says.
+        notes: lines about readings that differ from the statements of the file.
 
     Raises:
         DataError: shapes do not fit, or times do not rise.
@@ -75,8 +75,8 @@ class Records:
             )
         require_rising(self.times, self.where)
         if self.coordinates is not None and self.coordinates.shape[:1] != shape[1:]:
-            found = len(self.coordinates)
-            raise DataError(f"{self.where}: expected coordinates of {shape[1]} receivers, found {found}; give one row for each trace")
+            rows = len(self.coordinates)
+            raise DataError(f"{self.where}: expected coordinates of {shape[1]} receivers, found {rows}; give one row for each trace")
         for what, numbers in (("deviation", self.deviation), ("weight", self.weight)):
             if numbers is not None and numbers.shape != shape:
                 raise DataError(
@@ -144,7 +144,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of records are in a file, and what the file does not say itself.
+    """Places of the parts of records in a file, and facts that the file does not state.
 
     Attributes:
         values: name of the variable, array or column of values; None: "values" ("value" of a CSV file in long form).
@@ -158,7 +158,7 @@ class Layout:
         unit: of the values; None: as the file says. Without one the values are in the unit that the caller takes them for.
         time_unit: of the times; None: as the file says, else s.
         dt: time between samples, s, where a file has no times; of SEG-Y in place of that of the headers, which `Records.notes` says.
-        order: of the axes "shot", "time" and "receiver" of the values, and of what belongs to them; None: as the file says, else as these,
+        order: of the axes "shot", "time" and "receiver" of the values, and of arrays along them; None: as the file says, else as these,
             and without shots where there is one.
         shape: of the values of a `.bin` file, in their order.
         coordinate_units: the units in which coordinates are asked for, one for each axis; none: degrees along axes such as "lon" and
@@ -201,10 +201,10 @@ def refuse(layout: Layout, where: str, what: str, keys: Sequence[str]) -> None:
     Raises:
         DataError: one of them is given.
     """
-    given = [key for key in keys if getattr(layout, key) is not None]
-    if given:
-        given = ["order of axes" if key == "order" else key for key in given]  # `order` of a layout, `axes` of a scene
-        raise DataError(f"{where}: expected no {given[0]} for {what}, where it means nothing, found one; drop {' and '.join(given)}")
+    names = [key for key in keys if getattr(layout, key) is not None]
+    if names:
+        names = ["order of axes" if key == "order" else key for key in names]  # `order` of a layout, `axes` of a scene
+        raise DataError(f"{where}: expected no {names[0]} for {what}, where it means nothing, found one; drop {' and '.join(names)}")
 
 
 def even_spacing(times: Array) -> float | None:
@@ -230,8 +230,8 @@ def require_step(times: Array, dt: float | None, where: str) -> None:
         return
     step = even_spacing(np.unique(times))
     if step is None or abs(step - dt) > EVEN * dt:
-        found = "others" if step is None else f"{step:g} s"
-        raise DataError(f"{where}: expected no dt beside the times of the file, found {dt:g} s where they have {found}; drop dt")
+        steps = "others" if step is None else f"{step:g} s"
+        raise DataError(f"{where}: expected no dt beside the times of the file, found {dt:g} s where they have {steps}; drop dt")
 
 
 def require_rising(values: Array, where: str, what: str = "times", entry: str = "sample") -> None:
@@ -268,6 +268,6 @@ def on_one_clock(traces: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     """
     times = np.unique(np.concatenate([own for own, _ in traces]))
     values = np.full((len(times), len(traces), *traces[0][1].shape[1:]), np.nan)
-    for number, (own, found) in enumerate(traces):
-        values[np.searchsorted(times, own), number] = found
+    for number, (own, trace) in enumerate(traces):
+        values[np.searchsorted(times, own), number] = trace
     return times, values

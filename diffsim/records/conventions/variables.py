@@ -23,7 +23,7 @@ NUMBER = 8
 NAMES = 10
 """Most names in a message."""
 DESCRIPTIONS = ("units", "unit", "standard_name", "axis", "positive", "calendar", "formula_terms")
-"""Attributes, of the conventions of NetCDF and CF, that say what numbers are."""
+"""Attributes, of the conventions of NetCDF and CF, that describe numbers."""
 ABOUT_OTHERS = ("coordinates", "bounds", "grid_mapping", "climatology", "ancillary_variables")
 """Attributes of CF that name variables which belong to another one."""
 MAPPING = "grid_mapping_name"
@@ -42,7 +42,7 @@ class Variable:
         axis: the attribute of CF, "X", "Y", "Z" or "T".
         positive: of a vertical coordinate, "up" or "down".
         calendar: of times.
-        formula: what a vertical coordinate without a length of its own is computed from, such as that of levels along the ground.
+        formula: formula of a vertical coordinate without a length of its own, such as levels along the ground.
         epoch: the date of time 0 of an array of dates, whose values are then seconds; None: it has no dates.
     """
 
@@ -58,9 +58,9 @@ class Variable:
 
 
 def described(values: Array, axes: tuple[str, ...], attributes: Mapping[str, Any]) -> Variable:
-    """An array with what its attributes say, those of the conventions of NetCDF and CF."""
-    given = {key.lower(): value for key, value in attributes.items()}
-    texts = {key: _text(given.get(key, "")).strip() for key in DESCRIPTIONS}
+    """An array with its description by attributes of the NetCDF and CF conventions."""
+    lowered = {key.lower(): value for key, value in attributes.items()}
+    texts = {key: _text(lowered.get(key, "")).strip() for key in DESCRIPTIONS}
     stated, formula = texts["units"] or texts["unit"], texts["formula_terms"]
     return Variable(values, stated, axes, texts["standard_name"], texts["axis"], texts["positive"], texts["calendar"], formula)
 
@@ -154,10 +154,10 @@ class ArrayFile:
         if own is None:
             return None
         try:
-            found = self.read(own)
+            variable = self.read(own)
         except DataError:  # names, such as those of stations, are no coordinates
             return None
-        return found if found.values.ndim == 1 else None
+        return variable if variable.values.ndim == 1 else None
 
     def belongings(self, name: str) -> tuple[str, ...]:
         """None: the format has no attributes."""
@@ -198,8 +198,8 @@ def that_belong(names: Sequence[str], name: str, attributes: Mapping[str, Any], 
         keys: those of the attributes, as in `ABOUT_OTHERS`.
     """
     words = [word.rstrip(":") for key in keys for word in _text(attributes.get(key, "")).split()]
-    found = [in_scope(names, name, word) for word in words]
-    return tuple(dict.fromkeys(each for each in found if each is not None))
+    belonging = [in_scope(names, name, word) for word in words]
+    return tuple(dict.fromkeys(each for each in belonging if each is not None))
 
 
 def pick(variables: Variables, name: str) -> Variable:
@@ -219,8 +219,8 @@ def pick(variables: Variables, name: str) -> Variable:
 def _alike(names: Sequence[str], name: str) -> str:
     """A question for names that differ in their group or in capitals; "": there are none."""
     last = name.rpartition("/")[2].lower()
-    found = [name_shown(each) for each in names if each.rpartition("/")[2].lower() == last]
-    return f"did you mean {' or '.join(found[:3])}?" if found else ""
+    alike = [name_shown(each) for each in names if each.rpartition("/")[2].lower() == last]
+    return f"did you mean {' or '.join(alike[:3])}?" if alike else ""
 
 
 def listed(names: Sequence[str]) -> str:

@@ -164,7 +164,7 @@ class Table:
 
 
 def _has_decimal_comma(texts: Sequence[str]) -> bool:
-    """Whether a column has numbers with a decimal comma, of which at least one cannot be thousands."""
+    """True if a column has numbers with a decimal comma, of which at least one cannot be thousands."""
     return any(_DECIMAL_COMMA.fullmatch(text) is not None and _THOUSANDS.fullmatch(text) is None for text in texts if "," in text)
 
 
@@ -183,8 +183,8 @@ def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
 
 def _name_and_unit(text: str) -> tuple[str, str]:
     """The name of a column, and the unit in brackets behind it; "": there is none."""
-    found = _UNIT.fullmatch(text)
-    return (found[1].strip(), found[2] or found[3]) if found and is_unit(found[2] or found[3]) else (text, "")
+    match = _UNIT.fullmatch(text)
+    return (match[1].strip(), match[2] or match[3]) if match and is_unit(match[2] or match[3]) else (text, "")
 
 
 def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
@@ -263,12 +263,14 @@ def _long(table: Table, clock: Clock, receiver: str, layout: Layout) -> tuple[Re
             if len(rows):
                 rows = rows[_in_order(times[rows], [table.lines[row] for row in rows], f"{here}, trace {name_shown(name)}")]
             traces.append((times[rows], stacked[rows]))
-        own, found = on_one_clock(traces)
+        own, joined = on_one_clock(traces)
         parts = iter(range(1, stacked.shape[1]))
-        spread = {what: None if v is None else np.nan_to_num(found[..., next(parts)]) for what, v in further.items()}
+        spread = {what: None if v is None else np.nan_to_num(joined[..., next(parts)]) for what, v in further.items()}
         coordinates = None if places is None else _fixed(places, owner, every, table.where)
-        made = Records(found[..., 0], own, tuple(every), coordinates, unit, spread["deviation"], spread["weight"], here, epoch=clock.epoch)
-        out.append(with_stations(made, layout))
+        records = Records(
+            joined[..., 0], own, tuple(every), coordinates, unit, spread["deviation"], spread["weight"], here, epoch=clock.epoch
+        )
+        out.append(with_stations(records, layout))
     return tuple(out)
 
 

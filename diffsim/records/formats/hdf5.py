@@ -39,20 +39,20 @@ class Hdf5File(ArrayFile):
     @classmethod
     def open(cls, path: Path) -> Hdf5File:
         """Read the names."""
-        found: dict[str, Any] = {}
+        datasets: dict[str, Any] = {}
         h5py = package("h5py", "HDF5 files")
 
         def visit(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset) and not item.is_virtual and item.external is None:
-                found[name] = item
+                datasets[name] = item
 
         with _opened(path) as file:
             file.visititems(visit)
-            others = {name for name, item in found.items() if not item.shape or item.dtype.kind not in "iuf" or item.is_scale}
-            others |= {name for name, item in found.items() if MAPPING in item.attrs}
-            for name, item in found.items():
-                others |= set(that_belong(tuple(found), name, _attributes(item, ABOUT_OTHERS), ABOUT_OTHERS))
-        return cls(path, tuple(found), tuple(name for name in found if name not in others))
+            others = {name for name, item in datasets.items() if not item.shape or item.dtype.kind not in "iuf" or item.is_scale}
+            others |= {name for name, item in datasets.items() if MAPPING in item.attrs}
+            for name, item in datasets.items():
+                others |= set(that_belong(tuple(datasets), name, _attributes(item, ABOUT_OTHERS), ABOUT_OTHERS))
+        return cls(path, tuple(datasets), tuple(name for name in datasets if name not in others))
 
     def read(self, name: str) -> Variable:
         """The data set of that name, packed numbers unpacked and missing ones NaN, dates as seconds.
@@ -98,8 +98,8 @@ class Hdf5File(ArrayFile):
 
 def _attributes(item: Any, keys: Sequence[str]) -> dict[str, Any]:
     """Those of the attributes that are texts; others, such as references to data sets, name nothing here."""
-    found = {key: item.attrs[key] for key in keys if key in item.attrs}
-    return {key: value for key, value in found.items() if isinstance(value, (str, bytes, np.ndarray))}
+    present = {key: item.attrs[key] for key in keys if key in item.attrs}
+    return {key: value for key, value in present.items() if isinstance(value, (str, bytes, np.ndarray))}
 
 
 def _label(item: Any, axis: int) -> str:
@@ -125,6 +125,6 @@ def _opened(path: Path) -> Any:
 
 
 def _may_be_date(value: Any) -> bool:
-    """Whether a text is a date, or one in a form that is refused."""
+    """True if a text is a date, or one in a form that is refused."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     return is_date(text) or bool(date_remedy(text))

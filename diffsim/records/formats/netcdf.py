@@ -1,4 +1,4 @@
-"""Named arrays of a NetCDF file, with the names of their dimensions and what their attributes say."""
+"""Named arrays of a NetCDF file, with the names of their dimensions and the description by their attributes."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class NetcdfFile(ArrayFile):
 
     def along(self, name: str, axis: str) -> Variable | None:
         """The variable of the dimension's name, or one over it alone that the attribute `coordinates` names."""
-        found = super().along(name, axis)
-        if found is not None:
-            return found
+        own = super().along(name, axis)
+        if own is not None:
+            return own
         for other in self.belongings(name):
             try:
                 variable = self.read(other)

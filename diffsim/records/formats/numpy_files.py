@@ -42,10 +42,10 @@ class MemberError(DataError):
     """An archive that has no array of that name."""
 
 
-def any_shape(where: str, found: tuple[int, ...], fortran: bool) -> tuple[int, ...]:
+def any_shape(where: str, shape: tuple[int, ...], fortran: bool) -> tuple[int, ...]:
     """Accept every shape that fits into memory."""
-    require_room(found, where)
-    return found
+    require_room(shape, where)
+    return shape
 
 
 def load_array(path: Path, member: str | None, accept: Accept = any_shape, kinds: str = "iuf") -> npt.NDArray[np.generic]:
@@ -130,8 +130,8 @@ def _member(archive: zipfile.ZipFile, member: str | None, where: str) -> Iterato
     names = archive.namelist()
     inside = f"{member}.npy" if f"{member}.npy" in names else member
     if member is None or inside not in names:
-        every, found = listed([name.removesuffix(".npy") for name in names]), "none" if member is None else name_shown(member)
-        raise MemberError(f"expected one of the arrays {every} in {where}, found {found}; name one")
+        every, sought = listed([name.removesuffix(".npy") for name in names]), "none" if member is None else name_shown(member)
+        raise MemberError(f"expected one of the arrays {every} in {where}, found {sought}; name one")
     with archive.open(cast(str, inside)) as inner:
         yield cast(BinaryIO, inner)
 
@@ -142,10 +142,10 @@ def _read(file: BinaryIO, where: str, accept: Accept, kinds: str) -> npt.NDArray
         raise DataError(f"expected a NumPy file of format 1 to 3, found {version[0]}.{version[1]} in {where}; save it by numpy.save")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # headers that Python 2 wrote
-        found, fortran, dtype = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
+        stored, fortran, dtype = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
     if dtype.kind not in kinds:
         raise DataError(f"expected numbers in {where}, found dtype {cut(printable(str(dtype)))}; save it as float64")
-    shape = accept(where, found, fortran)
+    shape = accept(where, stored, fortran)
     content, left = io.BytesIO(), math.prod(shape) * dtype.itemsize
     while left:  # piece by piece: a truncated file takes no more memory than its size
         piece = file.read(min(left, PIECE))

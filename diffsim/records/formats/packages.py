@@ -14,7 +14,7 @@ def package(name: str, purpose: str) -> Any:
 
     Args:
         name: the package.
-        purpose: what it is needed for, such as "HDF5 files".
+        purpose: the need for it, such as "HDF5 files".
 
     Raises:
         DataError: it is not installed. The message has the command that installs it.

@@ -87,8 +87,8 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
         own = None if coordinates is None else coordinates[chosen]
         names = tuple(map(str, range(len(chosen))))
         source = None if sources is None else sources[alive[0]]
-        found = Records(values[:, chosen], times, names, own, unit, where=here, source=source, notes=notes)
-        out.append(found.silenced(tuple(name for name, gone in zip(names, dead[chosen], strict=True) if gone)))
+        records = Records(values[:, chosen], times, names, own, unit, where=here, source=source, notes=notes)
+        out.append(records.silenced(tuple(name for name, gone in zip(names, dead[chosen], strict=True) if gone)))
     return tuple(out)
 
 
@@ -105,7 +105,7 @@ def _require_one_source(sources: Array | None, traces: npt.NDArray[np.int64], wh
         )
 
 
-def _step(file: Any, headers: list[Any], given: float | None, where: str) -> tuple[float, tuple[str, ...]]:
+def _step(file: Any, headers: list[Any], dt: float | None, where: str) -> tuple[float, tuple[str, ...]]:
     """The time between samples, s, and a note if the user gives another one than the headers.
 
     Args:
@@ -120,20 +120,20 @@ def _step(file: Any, headers: list[Any], given: float | None, where: str) -> tup
     segyio = package("segyio", "SEG-Y files")
     of_traces = set(_header(headers, segyio.TraceField.TRACE_SAMPLE_INTERVAL).tolist()) - {0}
     of_file = {int(file.bin[segyio.BinField.Interval])} - {0}
-    found = sorted(of_traces | of_file)
-    if given is not None:
-        others = [1e-6 * step for step in found if abs(1e-6 * step - given) > EVEN * given]
+    steps = sorted(of_traces | of_file)
+    if dt is not None:
+        others = [1e-6 * step for step in steps if abs(1e-6 * step - dt) > EVEN * dt]
         listed = " and ".join(f"{1e3 * step:g} ms" for step in others)
-        note = f"{where}: dt = {1e3 * given:g} ms is taken, where the headers have {listed} between samples"
-        return given, (note,) if others else ()
-    if len(found) > 1:
+        note = f"{where}: dt = {1e3 * dt:g} ms is taken, where the headers have {listed} between samples"
+        return dt, (note,) if others else ()
+    if len(steps) > 1:
         listed = " and ".join(f"{step / 1000:g} ms" for step in sorted(of_traces)) or "none"
         own = " and ".join(f"{step / 1000:g} ms" for step in of_file) or "none"
         raise DataError(
             f"{where}: expected one time between samples, found {own} in the header of the file and {listed} in those of its traces; give "
             "the right one by dt"
         )
-    return next(iter(found), 0) * 1e-6, ()
+    return next(iter(steps), 0) * 1e-6, ()
 
 
 def _value_unit(headers: list[Any], fields: Any, where: str) -> str:
@@ -150,9 +150,9 @@ def _place_units(file: Any, headers: list[Any], fields: Any, where: str) -> dict
     length = LENGTH_UNITS.get(int(file.bin[package("segyio", "SEG-Y files").BinField.MeasurementSystem]), "")
     codes = set(_header(headers, fields.CoordinateUnits).tolist()) - {0}
     if len(codes) > 1 or SEXAGESIMAL in codes:
-        found = "degrees, minutes and seconds in one number" if codes == {SEXAGESIMAL} else f"the codes {sorted(codes)}"
+        written = "degrees, minutes and seconds in one number" if codes == {SEXAGESIMAL} else f"the codes {sorted(codes)}"
         raise DataError(
-            f"{where}: expected coordinates as lengths, seconds of arc or degrees (CoordinateUnits 1 to 3 in all traces), found {found}; "
+            f"{where}: expected coordinates as lengths, seconds of arc or degrees (CoordinateUnits 1 to 3 in all traces), found {written}; "
             "convert them, or give the points of receivers in the scene"
         )
     across = PLACE_UNITS.get(next(iter(codes), 1), length)
@@ -215,8 +215,8 @@ def _coordinates(
         word, scalar, sign = AXES[direction]
         column = _sign(axis) * sign * _scales(headers, fields, scalar) * _header(headers, getattr(fields, word))
         columns.append(in_unit(Variable(column, units[direction], ("",)), unit, f"{where}, {word}") if np.any(column) else column)
-    found = np.stack(columns, axis=1)
-    return found if np.any(found[~dead]) else None  # a file without coordinates has zeros
+    places = np.stack(columns, axis=1)
+    return places if np.any(places[~dead]) else None  # a file without coordinates has zeros
 
 
 def _sources(
@@ -240,8 +240,8 @@ def _sources(
         stated = any(np.any(numbers[~dead]) for numbers in raw)
         place = f"{where}, {next(iter(words))}"
         columns.append(in_unit(Variable(column, units[direction], ("",)), unit, place) if stated else np.full(len(headers), np.nan))
-    found = np.stack(columns, axis=1)
-    return found if np.isfinite(found).any() else None
+    places = np.stack(columns, axis=1)
+    return places if np.isfinite(places).any() else None
 
 
 def _sign(axis: str) -> float:

@@ -111,8 +111,8 @@ def read_ascii_grid(path: Path) -> Terrain:
     rows, columns = (int(head[name][0]) if np.isfinite(head[name][0]) else 0 for name in ("nrows", "ncols"))
     sizes = head.get("dy", head["cellsize"])[-1], head["cellsize"][0]  # along y and x
     if rows < 1 or columns < 1 or not all(0 < size < np.inf for size in sizes):
-        found = f"{rows} x {columns} of {' x '.join(f'{size:g}' for size in head['cellsize'])}"
-        raise DataError(f"{where}: expected at least one row and column, and cells of a size above 0, found {found}; correct it")
+        extent = f"{rows} x {columns} of {' x '.join(f'{size:g}' for size in head['cellsize'])}"
+        raise DataError(f"{where}: expected at least one row and column, and cells of a size above 0, found {extent}; correct it")
     cells = " ".join(lines).split()
     if len(cells) != rows * columns:
         raise DataError(f"{where}: expected {rows} x {columns} = {rows * columns} numbers, found {len(cells)}; write the file again")

@@ -139,13 +139,13 @@ def _require_same(folder: Path, held: Identity, identity: Identity, resume: bool
 
 
 def _has_begun(folder: Path) -> bool:
-    """Whether a run in a folder has a first evaluation, or a part of one. One that was refused before has nothing to lose."""
+    """True if a run in a folder has a first evaluation, or a part of one. A run that was refused before has nothing to lose."""
     some = any(path for pattern in (LAST, OUTCOME, *LEFT) for path in folder.glob(pattern))
     return some or any(recorded(path)[0] for path in folder.glob(JOURNALS))
 
 
 def what_starts_anew(folder: Path) -> str | None:
-    """A line that says what happens to the same run in a folder if it is not resumed; None: there is no such run."""
+    """A line about the fate of the same run in a folder if it is not resumed; None: there is no such run."""
     if not (folder / RUN).is_file():
         return None
     journals = [recorded(path) for path in folder.glob(JOURNALS)]
@@ -162,7 +162,7 @@ def what_starts_anew(folder: Path) -> str | None:
 
 
 def _finished(folder: Path, evaluations: int) -> bool:
-    """Whether the results in a folder belong to its journal. After a finished run was started again and killed, they are older."""
+    """True if the results in a folder belong to its journal. After a finished run was started again and killed, they are older."""
     try:
         last = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["history"][-1]
         return evaluations >= last["evaluations"] + last.get("products", 0)
@@ -183,7 +183,7 @@ def held(folder: Path) -> Iterator[None]:
     Raises:
         StorageError: another process runs in it, or it cannot be created or written to.
     """
-    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -193,7 +193,7 @@ def held(folder: Path) -> Iterator[None]:
             remove_asides(folder)
             yield
     finally:
-        for parent in made:
+        for parent in new:
             with suppress(OSError):  # it is not empty
                 parent.rmdir()
 
@@ -212,9 +212,9 @@ def claim_folder(folder: Path, scene: Description, identity: Identity) -> None:
 
 def _read(record: Path) -> Identity:
     try:
-        found = json.loads(record.read_text(encoding="utf-8"))
-        if isinstance(found, dict) and all(isinstance(found.get(name), str) for name in ("search", "whole")):
-            return Identity(found["search"], found["whole"])
+        entry = json.loads(record.read_text(encoding="utf-8"))
+        if isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in ("search", "whole")):
+            return Identity(entry["search"], entry["whole"])
         what = "something else"
     except (OSError, ValueError, RecursionError) as error:
         what = f"none that can be read ({reason_shown(error)})"

@@ -197,14 +197,14 @@ class Outcome:
         receivers: state -> positions, shape (receivers, axes).
         lines: monitors, and modes that are sent -> both ends of their line, shape (2, axes).
         time_unit: of `times`.
-        measured: what the monitors of a design's objectives measured, by name, at the start and at the answer.
+        measured: measurements of the monitors of a design's objectives, by name, at the start and at the answer.
         times: of the run; traces whose data are records have times of their own.
         traces: recorded states by name.
         finals: states after the last step, by name, if the loss uses them.
         unknowns: by input name.
         loss_parts: each misfit and penalty -> its value at the start and at the answer; the loss of the last stage is their sum.
         history: the start and every iteration.
-        stopped: why the search stopped, when the loss stopped falling, and what may lead further; a sentence without its full stop.
+        stopped: reason for the end of the search, when the loss stopped falling, and a way to go on; a sentence without its full stop.
         accepted: lines of the acceptance.
         certificate: lines of the certificate, if it was requested.
         schedule: the checkpointing schedule, as text.
@@ -215,9 +215,9 @@ class Outcome:
         seconds: wall-clock time by phase ("data", "optimise", "all").
         settings: the scene as run, as in its TOML file.
         gradient: its predicted and measured cost.
-        eigenvalues: of the Hessian of the misfit relative to what was known before; None: no uncertainty was asked for.
+        eigenvalues: of the Hessian of the misfit relative to the prior; None: no uncertainty was asked for.
         snapshots: compared states at a few instants, by name.
-        notes: what of the scene may be a mistake, such as sources inside of an absorbing layer, in sentences without full stops.
+        notes: possible mistakes of the scene, such as sources inside of an absorbing layer, in sentences without full stops.
         names: state -> names of its receivers in the files of its records, where these have names or numbers of their own.
     """
 
@@ -263,7 +263,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether every line of the acceptance and of the certificate passes."""
+        """True if every line of the acceptance and of the certificate passes."""
         return self.judged is True
 
     @property

@@ -27,10 +27,10 @@ class ShotProgress:
             count: number of these shots.
         """
 
-        def told(share: float, left: float | None) -> None:
+        def report(share: float, left: float | None) -> None:
             self._report((self._done + place + share * count) / self._shots, left)
 
-        return told
+        return report
 
     def finished(self, count: int) -> None:
         """So many of the shots to do are done."""

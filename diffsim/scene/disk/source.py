@@ -37,10 +37,10 @@ def modules_of(kind: type) -> dict[str, Path]:
     They are the modules of the class and of its bases, and those that they import if these lie in the same package, or in the same folder
     and are not installed.
     """
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     for each in _own_classes(kind):
-        _collect(sys.modules.get(each.__module__), found)
-    return found
+        _collect(sys.modules.get(each.__module__), modules)
+    return modules
 
 
 def _own_classes(kind: type) -> list[type]:
@@ -49,25 +49,25 @@ def _own_classes(kind: type) -> list[type]:
 
 
 def _is_foreign(module: str) -> bool:
-    """Whether a module is of diffsim or of Python, whose versions are compared."""
+    """True if a module is of diffsim or of Python, whose versions are compared."""
     top = module.partition(".")[0]
     return top == "diffsim" or top in sys.stdlib_module_names
 
 
-def _collect(module: ModuleType | None, found: dict[str, Path]) -> None:
+def _collect(module: ModuleType | None, modules: dict[str, Path]) -> None:
     """Add a module that has a file, and those of its own that it imports."""
     file = getattr(module, "__file__", None)
-    if module is None or module.__name__ in found or file is None or not Path(file).is_file():
+    if module is None or module.__name__ in modules or file is None or not Path(file).is_file():
         return
-    found[module.__name__] = Path(file)
+    modules[module.__name__] = Path(file)
     for name in _imports(module, Path(file)):
         other = sys.modules.get(name)
         if other is not None and _belongs(other, module):
-            _collect(other, found)
+            _collect(other, modules)
 
 
 def _imports(module: ModuleType, file: Path) -> Iterator[str]:
-    """Names of all that a module imports, which are modules or what modules hold."""
+    """Names of all that a module imports: modules and their members."""
     if file.suffix != ".py":
         return
     try:
@@ -83,7 +83,7 @@ def _imports(module: ModuleType, file: Path) -> Iterator[str]:
 
 
 def _belongs(other: ModuleType, module: ModuleType) -> bool:
-    """Whether a module is of the same package as another, or of the same project."""
+    """True if a module is of the same package as another, or of the same project."""
     name, file = other.__name__, getattr(other, "__file__", None)
     if file is None or _is_foreign(name):
         return False

@@ -61,12 +61,12 @@ def find_scene(scene: str | Path) -> Path:
         return known[str(scene)]
     names, beside = ", ".join(known) or "none", Path(f"{path}.toml")
     remedy = f"did you mean {path_shown(beside)}?" if _is(Path.is_file, beside) else nearest(str(scene), known)
-    found = "the folder" if _is(Path.is_dir, path) else "no"
-    raise SceneError(f"scene: expected a TOML file or one of the scenes {names}, found {found} {path_shown(path)!r}; {remedy}")
+    seen = "the folder" if _is(Path.is_dir, path) else "no"
+    raise SceneError(f"scene: expected a TOML file or one of the scenes {names}, found {seen} {path_shown(path)!r}; {remedy}")
 
 
 def _is(kind: Callable[[Path], bool], path: Path) -> bool:
-    """Whether there is a file or a folder of that name."""
+    """True if there is a file or a folder of that name."""
     try:
         return kind(path)
     except ValueError:  # it contains NUL
@@ -136,10 +136,10 @@ def _key_at(text: str, line: int) -> str:
     """The key of a line, with that of its table; "scene" where there is none. A value may have begun on a line before."""
     key = ""
     for before in reversed(text.splitlines()[:line]):
-        if not key and (found := re.match(r"\s*([\w.'\"-]+)\s*=", before)):
-            key = found[1]
-        elif found := re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", before):
-            key = f"{found[1]}.{key}".rstrip(".")
+        if not key and (match := re.match(r"\s*([\w.'\"-]+)\s*=", before)):
+            key = match[1]
+        elif match := re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", before):
+            key = f"{match[1]}.{key}".rstrip(".")
             break
     return name_shown(key) if key else "scene"
 

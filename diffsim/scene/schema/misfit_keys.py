@@ -58,8 +58,8 @@ class MisfitModel(TypedModel):
         normalise: divide by the misfit of a prediction of zero, so that this would have the misfit 1. Data that are all zero need `false`.
         window (s): first and last time that count; none: all times.
         offset (m): least and greatest distance of a receiver from the nearest source of its shot; none: all receivers.
-        mute_before: what arrives before this line in time and offset does not count.
-        mute_after: what arrives after this line does not count.
+        mute_before: samples before this line in time and offset do not count.
+        mute_after: samples after this line do not count.
         taper (s): length of the cosine with which window and mutes set in. Good: a period.
     """
 
@@ -88,7 +88,7 @@ class MisfitModel(TypedModel):
 
     @property
     def timed(self) -> bool:
-        """Whether some times do not count."""
+        """True if some times do not count."""
         return not (self.window is None and self.mute_before is None and self.mute_after is None)
 
 

@@ -88,7 +88,7 @@ class Resampled(Model):
     """Given numbers, interpolated to the grid and then converted.
 
     Attributes:
-        method: of interpolation between given numbers; "mean": the mean of what lies in a cell. A file over the cells of the grid is
+        method: of interpolation between given numbers; "mean": the mean of the numbers in a cell. A file over the cells of the grid is
             interpolated on the finer grid of the data only.
         extend: past the given numbers, those at their edge continue; none: a grid that reaches past them by more than half of one of their
             cells is refused.
@@ -141,13 +141,13 @@ class DataFile(Resampled):
         coordinates: names of the variables of coordinates, one an axis, in the order of the grid's; none: those of the names of its axes.
         spacing (grid): distance of its numbers, for a file without coordinates.
         origin (grid): coordinates of the first of them; none: 0.
-        axes: names of the grid's axes in the order of the file, such as `["x", "z"]`; none: what the file says, else that of the grid where
+        axes: names of the grid's axes in the order of the file, such as `["x", "z"]`; none: those of the file, else those of the grid where
             no other fits.
         shape: of a `.bin` file, in its order; none: that of the grid.
-        unit: of its numbers, which are converted to that of the field; none: what the file says, else that of the field.
+        unit: of its numbers, which are converted to that of the field; none: that of the file, else that of the field.
         missing (file): numbers that mean no number; none: those that the file names. A number that looks like such a one is then refused,
             and `[]` accepts it.
-        fill (field): what stands where the file has no number, before `scale`; none: such a place on the grid is refused.
+        fill (field): value where the file has no number, before `scale`; none: such a place on the grid is refused.
         allow: accepts a series of which the run takes less than nine tenths.
     """
 
@@ -270,7 +270,7 @@ class FieldModel(Model):
         boxes: blocks.
         dataset: a data set that is at hand wherever diffsim is installed.
         file: a file of your own.
-        wavelet: in time, for what varies with it.
+        wavelet: in time, for values that vary with it.
         floor (field): least value.
         ceil (field): greatest value.
     """
@@ -392,9 +392,9 @@ class Sources(PointSet):
 
     @model_validator(mode="after")
     def _not_empty(self) -> Sources:
-        given = bool(self.points or self.lines)
-        if given == (self.mode is not None):
-            raise ValueError(f"expected points, lines or a mode, found {'both' if given else 'none'}; give one of them")
+        placed = bool(self.points or self.lines)
+        if placed == (self.mode is not None):
+            raise ValueError(f"expected points, lines or a mode, found {'both' if placed else 'none'}; give one of them")
         if self.mode is not None and self.fire == "in turn":
             raise ValueError('expected a mode to fire "together", for its currents belong together, found "in turn"; drop fire')
         return self

@@ -36,7 +36,7 @@ class PenaltyModel(TypedModel):
         unknown: which unknown.
         weight (1/penalty): its weight; in 1/field² for "tikhonov", in 1/field for "total_variation".
         length (m): the penalty compares values this far apart, in seconds along time; nothing is compared by a "tikhonov" of order 0. Good:
-            the size of what can be resolved.
+            the size of resolved structures.
         epsilon (field): changes over `length` well below it are penalised quadratically. Good: a hundredth of the jumps to be expected.
     """
 
@@ -54,15 +54,15 @@ class PenaltyModel(TypedModel):
         Raises:
             ParameterError: `length` has another number of entries than there are axes.
         """
-        given: dict[str, Any] = {"reference": start, "mask": free}
+        arguments: dict[str, Any] = {"reference": start, "mask": free}
         weight = self.weight
         if self.takes("spacing"):
-            given["spacing"] = _in_lengths(steps, getattr(self, "length"))  # noqa: B009  # a key of classes with a spacing
-            weight /= np.count_nonzero(free) * prod(given["spacing"])
+            arguments["spacing"] = _in_lengths(steps, getattr(self, "length"))  # noqa: B009  # a key of classes with a spacing
+            weight /= np.count_nonzero(free) * prod(arguments["spacing"])
         if self.takes("weight"):
-            found: Regulariser = self.made(weight=weight, **given)
-            return found
-        return Weighted(self.made(**given), weight)
+            penalty: Regulariser = self.instance(weight=weight, **arguments)
+            return penalty
+        return Weighted(self.instance(**arguments), weight)
 
 
 @dataclass(frozen=True)

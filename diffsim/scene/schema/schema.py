@@ -95,11 +95,11 @@ class GridModel(Model):
 
     @model_validator(mode="after")
     def _one_way(self) -> GridModel:
-        given = [name for name in ("spacing", "span", "like") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"expected one of spacing, span and like, found {' and '.join(given) or 'none'}; give one of them")
+        ways = [name for name in ("spacing", "span", "like") if getattr(self, name) is not None]
+        if len(ways) != 1:
+            raise ValueError(f"expected one of spacing, span and like, found {' and '.join(ways) or 'none'}; give one of them")
         if self.origin is not None and self.spacing is None:
-            raise ValueError(f"expected origin together with spacing, found it with {given[0]}; drop origin")
+            raise ValueError(f"expected origin together with spacing, found it with {ways[0]}; drop origin")
         ndim = len(self.shape)
         for name, least in (("axes", ndim), ("units", ndim), ("spacing", 1), ("origin", ndim), ("span", ndim)):
             value = getattr(self, name)
@@ -181,8 +181,8 @@ class Data(Model):
         interpolation: of receivers that the files place, see [points](#points); of `[receivers.STATE]` it stands there.
         axes: order of the axes of values in a NPY, NPZ, HDF5 or `.bin` file; none: shot, time, receiver.
         shape: of a `.bin` file, in its order.
-        unit: of the values, such as "cm"; they are converted to that of the state. None: what the file says, else that of the state.
-        time_unit: of the times, such as "min"; none: what the file says, else s.
+        unit: of the values, such as "cm"; they are converted to that of the state. None: that of the file, else that of the state.
+        time_unit: of the times, such as "min"; none: that of the file, else s.
         dt (s): between samples, for a file without times; of SEG-Y in place of that of the headers, which is noted.
         start (s): time in the file at which the run starts, or a date such as `"2011-03-11T05:46:23Z"` where the file has dates.
         deviation (as values): standard deviation of the noise. The misfit of a sample is divided by its square.
@@ -240,7 +240,7 @@ class Monitor(Model):
         low (grid): least coordinate along the plane, for "power"; none: the grid's.
         high (grid): the greatest one.
         measure: "mode": the power of a mode of the waveguide that crosses the plane at the start of the search; "power": all that passes,
-            less what comes back.
+            less the power that comes back.
         order: of the mode; 0 is the fundamental one.
         towards: coordinates to which the power goes.
     """
@@ -261,12 +261,12 @@ class Monitor(Model):
 
 
 class Maximise(Model):
-    """What a design is to make large.
+    """A quantity that a design makes large.
 
     Attributes:
         type: the power at one monitor over that at another one.
         of: the monitor behind the design.
-        over: the monitor before it, with `measure = "mode"`, which tells what was sent from what comes back.
+        over: the monitor before it, with `measure = "mode"`, which tells sent from returning waves.
         frequency (1/grid): one, or several, whose mean counts. The source must have them all.
         weight: of 1 - transmission in the loss.
     """
@@ -286,12 +286,12 @@ class UnknownModel(TypedModel):
             [a parametrisation of your own](#a-penalty-or-a-parametrisation-of-your-own).
         of: for a [source](#a-source-as-an-unknown): its "wavelet", or "amplitudes", a factor for each point; none: the wavelet.
             Not for fields.
-        start (field): where the search begins, and what cells that are not free keep; none: the field of this name in `[fields]`, for a
+        start (field): start of the search, and the values of cells that are not free; none: the field of this name in `[fields]`, for a
             source its wavelet or 1.
         transform: "identity": start + scale · theta. "log": start · exp(scale · theta), for positive fields that range over decades.
             "logit": between `lower` and `upper`, both needed, and the start strictly inside.
         lower (field): least value allowed.
-        upper (field): greatest value allowed; keep it below what `time.dt` is stable for.
+        upper (field): greatest value allowed; keep it within the stability limit of `time.dt`.
         scale: the change that theta = 1 stands for: in the unit of the field for "identity", else a number. Good: the change to be
             expected, 0.1 to 0.3 for "log" and "logit".
         smooth (cells): theta is smoothed by a Gaussian of this standard deviation, so smooth changes are tried first. Good: a quarter of
@@ -371,8 +371,8 @@ def _unknowns(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationI
     if not isinstance(given, dict) or not given:
         return inner(given)
     keys = {name: f"unknowns.{name_shown(str(name))}" for name in given}
-    found = each_of(given, info, keys, _one_unknown)
-    return inner(dict(zip(given, found, strict=True)))
+    models = each_of(given, info, keys, _one_unknown)
+    return inner(dict(zip(given, models, strict=True)))
 
 
 Unknowns: TypeAlias = Annotated[dict[Name, SerializeAsAny[UnknownModel]], Field(min_length=1), WrapValidator(_unknowns)]
@@ -388,23 +388,23 @@ class Description(Model):
         seed: of all random numbers: the noise, and the directions of the certificate.
         grid: where.
         time: when.
-        equation: what happens there; or [an equation of your own](#an-equation-of-your-own).
-        fields: known inputs: `[fields.kappa]`. A parameter of the equation and what a rule names must be here or unknown; an initial field
-            that is not is 0.
+        equation: the physics there; or [an equation of your own](#an-equation-of-your-own).
+        fields: known inputs: `[fields.kappa]`. A parameter of the equation and an input that a rule names must be here or unknown; an
+            initial field that is not is 0.
         sources: point sources of a forcing: `[sources.f]`.
         receivers: where a state is recorded: `[receivers.p]`. None: where the records in `[data]` say.
         monitors: planes at which [a design](#a-design) is measured: `[monitors.out]`.
-        truth: what the data are made from; needed where there are no records.
+        truth: fields that the data are computed from; needed where there are no records.
         data: records from files: `[data.p]`.
         unknowns: the unknown fields and sources: `[unknowns.c]`; at least one, several are found together.
         misfit: `[[misfit]]`, at least one but for [a design](#a-design); the loss is their sum and that of the penalties.
-        maximise: `[[maximise]]`, in place of misfits: what [a design](#a-design) is to make large.
+        maximise: `[[maximise]]`, in place of misfits: quantities that [a design](#a-design) makes large.
         penalty: `[[penalty]]`: prior knowledge of an unknown.
         optimise: how the loss is minimised.
         stage: `[[stage]]`: searches one after another, each from the answer of the one before.
         checkpoint: memory of a gradient.
         certificate: how the gradient is checked.
-        accept: `[[accept]]`: what the answer must reach.
+        accept: `[[accept]]`: figures that the answer must reach.
         uncertainty: standard deviations of the answer; none: they are not measured.
     """
 
@@ -441,7 +441,7 @@ class Description(Model):
         return sources
 
     def stages(self) -> tuple[Stage, ...]:
-        """The stages of the search, at least one, with what they take over from `optimise`."""
+        """The stages of the search, at least one, with the settings that they take over from `optimise`."""
         inherited = self.optimise.model_dump(include={"method", "iterations", "tolerance"})
         return tuple(
             stage.model_copy(update={key: value for key, value in inherited.items() if getattr(stage, key) is None})
@@ -451,14 +451,14 @@ class Description(Model):
     @model_validator(mode="after")
     def _one_loss(self) -> Description:
         if bool(self.misfit) == bool(self.maximise):
-            found = "both" if self.misfit else "neither"
-            raise ValueError(f"expected [[misfit]], which compares with data, or [[maximise]] for a design, found {found}; give one")
+            present = "both" if self.misfit else "neither"
+            raise ValueError(f"expected [[misfit]], which compares with data, or [[maximise]] for a design, found {present}; give one")
         if bool(self.monitors) != bool(self.maximise):
             raise ValueError("expected [monitors.NAME] together with [[maximise]], found one without the other; add or drop one")
         if self.maximise:
-            given = [name for name in ("truth", "data", "receivers", "uncertainty") if getattr(self, name)]
-            if given:
-                raise ValueError(f"expected no {given[0]} with [[maximise]], for a design has no data, found it; drop {given[0]}")
+            needless = [name for name in ("truth", "data", "receivers", "uncertainty") if getattr(self, name)]
+            if needless:
+                raise ValueError(f"expected no {needless[0]} with [[maximise]], for a design has no data, found it; drop {needless[0]}")
         return self
 
     @model_validator(mode="after")
@@ -466,5 +466,5 @@ class Description(Model):
         if self.maximise:
             return self
         if self.truth is None and not self.data:
-            raise ValueError("expected [truth], [data.STATE] or both, found neither; add what the answer is to be compared with")
+            raise ValueError("expected [truth], [data.STATE] or both, found neither; add the data of the comparison")
         return self

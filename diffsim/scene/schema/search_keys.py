@@ -81,11 +81,11 @@ ScheduleName: TypeAlias = Annotated[str, AfterValidator(_known_schedule)]
 
 
 class PriorModel(Model):
-    """What is known of an unknown before the records: a Gaussian field around the answer's neighbourhood.
+    """Prior knowledge of an unknown: a Gaussian field around the answer's neighbourhood.
 
     Attributes:
         deviation (field): standard deviation of each value.
-        length (m): correlation length, in seconds along time; none: values are independent. Good: the size of what can be expected.
+        length (m): correlation length, in seconds along time; none: values are independent. Good: the size of expected structures.
     """
 
     deviation: Positive
@@ -98,8 +98,8 @@ class UncertaintyModel(Model):
     Attributes:
         rank: number of eigenpairs. The cost is 2 (rank + 10) products, each about two gradients. Enough where the last eigenvalue is well
             below 1.
-        prior: by the name of an unknown: what was known of it. None: its tikhonov penalties say; together they need one of order 0, since
-            order 1 leaves the mean free.
+        prior: by the name of an unknown: knowledge of it before the records. None: its tikhonov penalties; together they need one of order
+            0, since order 1 leaves the mean free.
     """
 
     rank: Count = 40

@@ -32,7 +32,7 @@ def judge(
         losses: at the start and at the answer.
         compared: ("traces" or "final", state) -> data and predictions.
         unknowns: the unknowns that were found.
-        measured: what the monitors of objectives measured, at the start and at the answer.
+        measured: measurements of the monitors of objectives, at the start and at the answer.
     """
     return [_judge(number, accept, problem, losses, compared, unknowns, measured) for number, accept in enumerate(problem.scene.accept)]
 
@@ -85,31 +85,31 @@ def _transmission(accept: Accept, problem: Problem, measured: Mapping[str, tuple
     return f"transmission of {model.of}", sum(values) / len(values)
 
 
-def correlation(found: UnknownField, counts: Mask) -> float:
+def correlation(field: UnknownField, counts: Mask) -> float:
     """Correlation of (answer - start) with (truth - start), over the cells that count; 0 if either is constant."""
-    answer, truth = (_departure(values, found, counts) for values in (found.answer, found.truth))
+    answer, truth = (_departure(values, field, counts) for values in (field.answer, field.truth))
     answer, truth = answer - answer.mean(), truth - truth.mean()
     size = float(np.linalg.norm(answer) * np.linalg.norm(truth))
     return float(answer @ truth) / size if size else 0.0
 
 
-def relative_error(found: UnknownField, counts: Mask) -> float:
+def relative_error(field: UnknownField, counts: Mask) -> float:
     """‖answer - truth‖ / ‖start - truth‖ over the cells that count."""
-    answer, truth = (_departure(values, found, counts) for values in (found.answer, found.truth))
+    answer, truth = (_departure(values, field, counts) for values in (field.answer, field.truth))
     size = float(np.linalg.norm(truth))
     return float(np.linalg.norm(answer - truth)) / size if size else float("inf")
 
 
-def total(found: UnknownField, counts: Mask) -> float:
+def total(field: UnknownField, counts: Mask) -> float:
     """Σ (answer - start) / Σ (truth - start) over the cells that count."""
-    answer, truth = (float(_departure(values, found, counts).sum()) for values in (found.answer, found.truth))
+    answer, truth = (float(_departure(values, field, counts).sum()) for values in (field.answer, field.truth))
     return answer / truth if truth else float("inf")
 
 
-def distance(found: UnknownField, counts: Mask, grid: Grid) -> float:
+def distance(field: UnknownField, counts: Mask, grid: Grid) -> float:
     """From the centre of |answer - start| to that of |truth - start|, in units of the grid; infinite if either is 0."""
     places = np.stack([x[counts] for x in np.meshgrid(*map(grid.coordinates, range(grid.ndim)), indexing="ij")])
-    answer, truth = (np.abs(_departure(values, found, counts)) for values in (found.answer, found.truth))
+    answer, truth = (np.abs(_departure(values, field, counts)) for values in (field.answer, field.truth))
     if not answer.any() or not truth.any():
         return float("inf")
     return float(np.linalg.norm(places @ answer / answer.sum() - places @ truth / truth.sum()))
@@ -123,6 +123,6 @@ MEASURES: Mapping[str, Callable[[UnknownField, Mask], float]] = {
 """Quantity -> its function of an unknown and the cells that count."""
 
 
-def _departure(values: Array | None, found: UnknownField, counts: Mask) -> Array:
+def _departure(values: Array | None, field: UnknownField, counts: Mask) -> Array:
     assert values is not None  # without a truth there is no such figure; `assemble` refuses it
-    return values[counts].astype(float) - found.start[counts].astype(float)
+    return values[counts].astype(float) - field.start[counts].astype(float)

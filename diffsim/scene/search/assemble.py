@@ -36,7 +36,7 @@ from diffsim.stepping.declare.points import point_table
 from diffsim.typing import Array
 
 START = "start"
-"""What a choice of cells of an unknown calls its start."""
+"""Name of the start of an unknown in a choice of cells."""
 OF_TRUTH = ("correlation", "relative_error", "total", "distance")
 """Acceptance figures that compare the answer with the truth."""
 NEEDS = {
@@ -44,7 +44,7 @@ NEEDS = {
     "transmission": "[[maximise]]",
     "feature_size": 'an unknown with type = "density"',
 }
-"""Acceptance figures of what a scene need not have."""
+"""Acceptance figures of optional parts of a scene."""
 MOSTLY = 0.5
 """If more than this part of all cells is land, a message asks for the sign of the depth."""
 
@@ -181,9 +181,9 @@ def masking(setup: Setup, name: str, known: Mapping[str, Array], start: Mapping[
 
 
 def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
-    given = scene.unknowns[name].start
-    if given is not None:
-        return f"unknowns.{name}.start", given
+    field = scene.unknowns[name].start
+    if field is not None:
+        return f"unknowns.{name}.start", field
     if name in scene.fields:
         return f"fields.{name}", scene.fields[name]
     if name in scene.sources:
@@ -211,8 +211,8 @@ def _check_names(scene: Description) -> None:
                 f"accept[{number}].quantity: expected {NEEDS[accept.quantity]}, which {accept.quantity} is of, found none; choose another"
             )
         if accept.quantity != "loss_reduction" and (accept.of not in known_names if accept.of else len(set(known_names)) > 1):
-            found = repr(accept.of) if accept.of else "none"
-            raise SceneError(f"accept[{number}].of: expected one of {', '.join(known_names)}, found {found}; name one")
+            named = repr(accept.of) if accept.of else "none"
+            raise SceneError(f"accept[{number}].of: expected one of {', '.join(known_names)}, found {named}; name one")
 
 
 def _judged(scene: Description, quantity: str) -> list[str]:
@@ -304,15 +304,15 @@ def _first_field(unknown: Unknown, start: Array) -> Array:
 
 
 def _require_shape(what: str, value: Any, shape: tuple[int, ...], meaning: str) -> None:
-    """Refuse what a parametrisation returns in another shape."""
+    """Refuse an array of another shape from a parametrisation."""
     if np.shape(value) != shape:
-        raise ParameterError(f"{what}: expected the shape {shape}, {meaning}, got {np.shape(value)}; correct what it returns")
+        raise ParameterError(f"{what}: expected the shape {shape}, {meaning}, got {np.shape(value)}; correct the returned array")
 
 
 def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dtype, place: Place) -> tuple[Unknown, Mask]:
     """The parametrisation of an unknown, and its free cells."""
     if isinstance(model, OwnUnknown):
-        return model.made(shape=start.shape, dtype=dtype, mask=chosen, reference=start), chosen
+        return model.instance(shape=start.shape, dtype=dtype, mask=chosen, reference=start), chosen
     if model.regions is None:
         if max(model.smooth) > max(start.shape):
             most = max(start.shape)

@@ -74,8 +74,8 @@ def _taking_parts(part: Any) -> Any:
     if isinstance(part, Mapping):
         return {key: _taking_parts(value) for key, value in part.items()}
     if isinstance(part, Model):
-        given = {name: getattr(part, name) for name in type(part).model_fields if name in part.model_fields_set}
-        return part.model_copy(update={name: _taking_parts(value) for name, value in given.items()})
+        parts = {name: getattr(part, name) for name in type(part).model_fields if name in part.model_fields_set}
+        return part.model_copy(update={name: _taking_parts(value) for name, value in parts.items()})
     return part
 
 
@@ -92,8 +92,8 @@ class _Checked:
         self.fields = problem.unknowns.split(self.theta)
 
     def gradient(self, checkpoint: Checkpoint) -> dict[str, Array]:
-        found = self.objective.evaluate(self.theta, checkpoint)
-        return {**found.by_cell, THETA: found.gradient, "value": np.array(found.value)}
+        evaluation = self.objective.evaluate(self.theta, checkpoint)
+        return {**evaluation.by_cell, THETA: evaluation.gradient, "value": np.array(evaluation.value)}
 
     def start(self, gradient: Mapping[str, Array]) -> None:
         self.value, self.by_theta, self.by_cell = float(gradient["value"]), gradient[THETA], gradient

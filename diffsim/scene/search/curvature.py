@@ -42,8 +42,8 @@ class CellCurvature:
         total: dict[str, Array] = {name: np.zeros(values.shape) for name, values in self._fields.items()}
         for name, bar in self._bend_fields(self._fields, moved).items():
             total[name] += bar
-        given, shots = (self._fields, moved, Policy.of(problem.checkpoint)), range(len(problem.setup.shots))
-        for bars in problem.workers.run(products, (problem.forward, self._misfits), given, shots):
+        changing, shots = (self._fields, moved, Policy.of(problem.checkpoint)), range(len(problem.setup.shots))
+        for bars in problem.workers.run(products, (problem.forward, self._misfits), changing, shots):
             for name, bar in bars.items():
                 total[name] += bar.reshape(total[name].shape)
         return total

@@ -16,17 +16,17 @@ LITTLE = 0.01
 FEWEST, TENTH = 3, 10
 """It rests if these are at least three, and a tenth of all."""
 EXPLAINED = 1.5
-"""A residual of up to so many times the noise explains the data: the model has an error of its own."""
+"""A residual up to this multiple of the noise explains the data: the model has an error of its own."""
 
 
 def ending(scene: Description, reason: Reason, history: Sequence[Progress], compared: Collection[Compared], precision: str) -> str:
-    """A sentence without its capital and its full stop: why the last stage stopped, and what may lead further if that is known.
+    """A sentence without its capital and its full stop: the reason for the end of the last stage, and a way to go on if one is known.
 
     Args:
         scene: the scene.
         reason: why its method stopped.
         history: the start and every iteration of all stages.
-        compared: the data, and what the answer predicts.
+        compared: the data, and the prediction of the answer.
         precision: "f32" or "f64".
     """
     losses = [step.loss for step in history if step.stage == history[-1].stage]
@@ -92,7 +92,7 @@ def _nothing_gained(scene: Description, losses: Sequence[float], compared: Colle
     if count:
         return f"{begin}, and the last {count} of {done} lowered it by less than {100 * LITTLE:g} %{_further(scene, compared)}"
     fell = _fall(losses, 1) if done else 0.0
-    return f"{begin}, but by {100 * fell:.2g} % of what was left; a lower {key} goes on" if fell > LITTLE else begin
+    return f"{begin}, but by {100 * fell:.2g} % of the rest; a lower {key} goes on" if fell > LITTLE else begin
 
 
 def _fall(losses: Sequence[float], last: int) -> float:
@@ -102,7 +102,7 @@ def _fall(losses: Sequence[float], last: int) -> float:
 
 
 def _further(scene: Description, compared: Collection[Compared]) -> str:
-    """What is left to explain, if the noise of all data is known and nothing was filtered."""
+    """The unexplained rest, if the noise of all data is known and nothing was filtered."""
     stage = scene.stages()[-1]
     worst = max((pair.over_noise for pair in compared), default=np.inf)
     if stage.lowpass or stage.highpass or not np.isfinite(worst):

@@ -91,8 +91,8 @@ class Objective:
         self.misfits = Misfits(terms)
 
     def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:
-        found = self.evaluate(theta, None, shots)
-        return found.value, found.gradient
+        evaluation = self.evaluate(theta, None, shots)
+        return evaluation.value, evaluation.gradient
 
     def evaluate(self, theta: Array, schedule: Checkpoint | None = None, shots: IntArray | None = None) -> Evaluation:
         """Loss, its parts, its gradients and the predictions at theta.
@@ -161,8 +161,8 @@ class Objective:
         if file is not None:
             file.restore(sums)
         progress = None if self.on_progress is None else ShotProgress(self.on_progress, len(shots), sums.done)
-        given = fields, policy, not self.seconds
-        for shot in problem.workers.run(gradients, (problem.forward, self.misfits), given, shots[sums.done :], progress):
+        changing = fields, policy, not self.seconds
+        for shot in problem.workers.run(gradients, (problem.forward, self.misfits), changing, shots[sums.done :], progress):
             sums.add(shot)
             self.peak = max(self.peak, shot.peak)
             if file is not None:

@@ -34,7 +34,7 @@ def weights_of(problem: Problem, fields: Mapping[str, Array]) -> dict[str, Array
     Raises:
         SceneError: the forward field is zero.
     """
-    found: dict[str, Array] = {}
+    weights: dict[str, Array] = {}
     energy: Array | None = None
     for name, model in problem.scene.unknowns.items():
         if model.precondition is None and not model.depth:
@@ -48,8 +48,8 @@ def weights_of(problem: Problem, fields: Mapping[str, Array]) -> dict[str, Array
             grid = problem.setup.grid
             depth = (np.arange(grid.shape[0]) + 0.5) ** (0.5 * model.depth)
             weight *= depth.reshape(-1, *[1] * (grid.ndim - 1))
-        found[name] = weight / np.mean(weight[problem.free[name]])
-    return found
+        weights[name] = weight / np.mean(weight[problem.free[name]])
+    return weights
 
 
 def _energy(problem: Problem, fields: Mapping[str, Array], name: str) -> Array:

@@ -141,9 +141,9 @@ class Search:
         def watched(theta: Array, shots: IntArray | None = None) -> tuple[float, Array]:
             interrupt.heed()
             self._group(objective, stage)
-            found = objective(theta) if shots is None else objective(theta, shots)
-            best.consider(theta, found[0], comparable=shots is None)
-            return found
+            evaluated = objective(theta) if shots is None else objective(theta, shots)
+            best.consider(theta, evaluated[0], comparable=shots is None)
+            return evaluated
 
         def watched_hessian(theta: Array) -> _Watched:
             return _Watched(objective.hessian(theta), interrupt)

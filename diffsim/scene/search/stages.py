@@ -64,13 +64,13 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
 
 def restarted(unknowns: Stacked, fields: Mapping[str, Array], stage: Stage, weights: Mapping[str, Array] | None = None) -> Stacked:
     """The unknowns with these fields as the start of the search, the smoothing of a stage, and weights of their variables."""
-    found = {
+    parts = {
         name: part.at(part.theta, stage.steepness.get(name))
         if isinstance(part, Density)
         else _restarted(part, fields[name], stage.smooth.get(name))
         for name, part in unknowns.parts.items()
     }
-    return Stacked({name: _weighted(part, (weights or {}).get(name)) for name, part in found.items()})
+    return Stacked({name: _weighted(part, (weights or {}).get(name)) for name, part in parts.items()})
 
 
 def start_of(unknowns: Stacked, fields: Mapping[str, Array]) -> dict[str, Array]:

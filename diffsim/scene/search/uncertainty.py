@@ -1,4 +1,4 @@
-"""The uncertainty of the answer: standard deviations a posteriori, from the records' noise and what was known before."""
+"""The uncertainty of the answer: standard deviations a posteriori, from the records' noise and the prior."""
 
 from __future__ import annotations
 
@@ -137,15 +137,15 @@ def uncertain(
         def multiply(v: Array) -> Evaluation:
             interrupt.heed()
             start = time.perf_counter()
-            found = np.asarray(variables.gathered(curvature.by_cell(variables.fields(v))), np.float64)
-            return Evaluation(0.0, found, time.perf_counter() - start)
+            product = np.asarray(variables.gathered(curvature.by_cell(variables.fields(v))), np.float64)
+            return Evaluation(0.0, product, time.perf_counter() - start)
 
-        def told(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             watcher.gradient(done / total, (time.perf_counter() - began) / done * (total - done))
 
         hessian = _Products(journal, multiply)
-        found = posterior(hessian, prior, model.rank, problem.scene.seed, told)
-    return Uncertain(variables.fields(found.deviation, np.nan), variables.fields(found.prior_deviation, np.nan), found.eigenvalues)
+        estimate = posterior(hessian, prior, model.rank, problem.scene.seed, report)
+    return Uncertain(variables.fields(estimate.deviation, np.nan), variables.fields(estimate.prior_deviation, np.nan), estimate.eigenvalues)
 
 
 class _Products:
@@ -213,8 +213,8 @@ def _kept(problem: Problem, observed: Observed, where: Where) -> Array | float:
     times = problem.setup.times() if records is None else records.times
     models = [model for model in problem.scene.misfit if (model.of, model.state) == where]
     windows = [kept(model, problem.setup, times) for model in models]
-    given = [window for window in windows if window is not None]
-    return np.max(given, axis=0) if len(given) == len(windows) else 1.0
+    real = [window for window in windows if window is not None]
+    return np.max(real, axis=0) if len(real) == len(windows) else 1.0
 
 
 def _prior(problem: Problem, name: str, variables: Variables, fields: Mapping[str, Array], factor: float) -> Prior:
@@ -223,20 +223,18 @@ def _prior(problem: Problem, name: str, variables: Variables, fields: Mapping[st
     assert model is not None
     steps = problem.setup.lengths(name)
     if name in model.prior:
-        given = model.prior[name]
+        known = model.prior[name]
         key = f"uncertainty.prior.{name}"
         with prefix_error(key):
             if isinstance(problem.unknowns.parts[name], Regions):
-                if given.length is not None:
+                if known.length is not None:
                     raise ParameterError("length: expected none, for regions are independent, got one; leave it out")
-                return CorrelatedPrior((variables.sizes[name],), given.deviation)
-            per_axis = np.broadcast_to(0.0 if given.length is None else given.length, len(steps))
-            return CorrelatedPrior(labels.shape, given.deviation, per_axis / np.array(steps), labels >= 0)
+                return CorrelatedPrior((variables.sizes[name],), known.deviation)
+            per_axis = np.broadcast_to(0.0 if known.length is None else known.length, len(steps))
+            return CorrelatedPrior(labels.shape, known.deviation, per_axis / np.array(steps), labels >= 0)
     penalties = [penalty for of, penalty in problem.penalties.values() if of == name and isinstance(penalty, Tikhonov)]
     if not penalties:
-        raise SceneError(
-            f"uncertainty.prior.{name}: expected what was known before the records, found none, and no tikhonov penalty either; add it"
-        )
+        raise SceneError(f"uncertainty.prior.{name}: expected prior knowledge, found none, and no tikhonov penalty either; add it")
     with prefix_error(f"uncertainty.prior.{name}"):
         return PrecisionPrior(factor * precision_of(penalties, np.asarray(fields[name], float), labels))
 
@@ -261,10 +259,10 @@ def precision_of(penalties: list[Tikhonov], field: Array, labels: IntArray) -> s
         for offset in product((-1, 0, 1), repeat=field.ndim):
             other = [c + o for c, o in zip(cells, offset, strict=True)]
             inside = np.all([(c >= 0) & (c < n) & (c % 3 == k) for c, n, k in zip(other, shape, colour, strict=True)], axis=0)
-            found = inside & (bent != 0)
-            rows.append(numbers[found])
-            columns.append(numbers[tuple(c[found] for c in other)])
-            entries.append(bent[found])
+            inner = inside & (bent != 0)
+            rows.append(numbers[inner])
+            columns.append(numbers[tuple(c[inner] for c in other)])
+            entries.append(bent[inner])
     size = field.size
     whole = sparse.csc_array((np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))), shape=(size, size))
     free = np.flatnonzero(labels.ravel() >= 0)

@@ -1,4 +1,4 @@
-"""What of a scene lies inside an absorbing layer: sources and receivers that hardly sound or hear there, and cells that may change."""
+"""Parts of a scene inside an absorbing layer: sources and receivers that hardly sound or hear there, and cells that may change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def absorbed(setup: Setup, free: Mapping[str, Mask]) -> list[str]:
 
 
 def inside_layer(grid: Grid, points: Array, sides: tuple[Pair, ...]) -> npt.NDArray[np.bool_]:
-    """Whether points lie beyond the rim of a layer, shape (points,).
+    """True if points lie beyond the rim of a layer, shape (points,).
 
     Args:
         grid: the grid.
@@ -64,7 +64,7 @@ def _points(setup: Setup, sides: tuple[Pair, ...]) -> Iterator[str]:
                 more = f" and {len(inside) - MOST_NUMBERS} more" if len(inside) > MOST_NUMBERS else ""
                 yield (
                     f"{kind}.{name}: {len(inside)} of {plural(len(places), 'point')} inside the absorbing layer ({at}{more}), which damps "
-                    f"what they {what}; enlarge the grid, or make the layer thinner"
+                    f"the waves that they {what}; enlarge the grid, or make the layer thinner"
                 )
 
 

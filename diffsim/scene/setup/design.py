@@ -1,4 +1,4 @@
-"""What a design problem has in place of data: modes that are sent into waveguides, monitors, and objectives."""
+"""Parts of a design problem in place of data: modes that are sent into waveguides, monitors, and objectives."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ class Watched:
     @property
     def ends(self) -> dict[str, Array]:
         """Name -> both ends of the plane, shape (2, axes)."""
-        grid, found = self.monitors.equation.grid, {}
+        grid, traces = self.monitors.equation.grid, {}
         for name, model in self.models.items():
             ends = np.array([[along[0], along[-1]] for along in (grid.coordinates(axis) for axis in range(grid.ndim))]).T
             number = grid.axes.index(model.axis)
             ends[:, 1 - number] = [
-                end if given is None else given for given, end in zip((model.low, model.high), ends[:, 1 - number], strict=True)
+                end if bound is None else bound for bound, end in zip((model.low, model.high), ends[:, 1 - number], strict=True)
             ]
             ends[:, number] = model.at
-            found[name] = ends
-        return found
+            traces[name] = ends
+        return traces
 
 
 def _square(amplitude: Any) -> Any:
@@ -87,17 +87,17 @@ class Transmission:
         return [self.watched.power(solution, model.of, f) / self.watched.power(solution, model.over, f) for f in model.frequency]
 
     def __call__(self, *traces: Any) -> Any:
-        found = self.shares(dict(zip(self.states, traces, strict=True)))
-        return self.model.weight * (1 - sum(found) / len(found))
+        shares = self.shares(dict(zip(self.states, traces, strict=True)))
+        return self.model.weight * (1 - sum(shares) / len(shares))
 
 
 def label_of(model: Maximise) -> str:
-    """What the loss of an objective is called."""
+    """Name of the loss of an objective."""
     return f"1 - transmission of {model.of} over {model.over}"
 
 
 def names_of(model: Maximise) -> list[str]:
-    """What is measured, a name for each frequency."""
+    """Names of the measured values, one for each frequency."""
     return [f"transmission of {model.of} over {model.over}, frequency {f:g}" for f in model.frequency]
 
 
@@ -105,7 +105,7 @@ def measures_of(
     scene: Description, watched: Watched | None, first: Mapping[Where, Array], last: Mapping[Where, Array]
 ) -> dict[str, tuple[float, float]]:
     """The transmission of each objective at each frequency, the mean over shots, from the predictions of the start and of the answer."""
-    found: dict[str, tuple[float, float]] = {}
+    measures: dict[str, tuple[float, float]] = {}
     for model in scene.maximise:
         assert watched is not None  # a scene that maximises has monitors
         part = transmissions(watched, model)
@@ -114,8 +114,8 @@ def measures_of(
             shots = len(next(iter(predicted.values())))
             rows = [part.shares({state: predicted["traces", state][shot] for state in part.states}) for shot in range(shots)]
             ends.append(np.mean(np.array(rows, float), axis=0))
-        found |= {name: (float(before), float(after)) for name, before, after in zip(names_of(model), *ends, strict=True)}
-    return found
+        measures |= {name: (float(before), float(after)) for name, before, after in zip(names_of(model), *ends, strict=True)}
+    return measures
 
 
 def transmissions(watched: Watched, model: Maximise) -> Transmission:
@@ -124,7 +124,7 @@ def transmissions(watched: Watched, model: Maximise) -> Transmission:
 
 
 def check_design(scene: Description) -> None:
-    """Refuse objectives that name no monitor, and what needs data.
+    """Refuse objectives that name no monitor, and parts that need data.
 
     Raises:
         SceneError: the message names the key.
@@ -137,7 +137,7 @@ def check_design(scene: Description) -> None:
                 raise SceneError(f"maximise[{number}].{key}: expected one of {known}, found {name!r}; {nearest(name, scene.monitors)}")
         if scene.monitors[model.over].measure != "mode":
             raise SceneError(
-                f'maximise[{number}].over: expected a monitor with measure = "mode", which tells what goes from what comes back, found '
+                f'maximise[{number}].over: expected a monitor with measure = "mode", which tells sent from returning waves, found '
                 f"{model.over!r}, which measures all power; change its measure"
             )
     if not scene.maximise:
@@ -159,9 +159,9 @@ def medium_of(scene: Description) -> tuple[str, FieldModel]:
     Raises:
         SceneError: there is none.
     """
-    given = scene.unknowns.get(MEDIUM)
-    if given is not None and given.start is not None:
-        return f"unknowns.{MEDIUM}.start", given.start
+    unknown = scene.unknowns.get(MEDIUM)
+    if unknown is not None and unknown.start is not None:
+        return f"unknowns.{MEDIUM}.start", unknown.start
     if MEDIUM in scene.fields:
         return f"fields.{MEDIUM}", scene.fields[MEDIUM]
     raise SceneError(f"fields.{MEDIUM}: expected the permittivity, of whose waveguides the modes are, found none; add it")
@@ -214,7 +214,7 @@ def sent(scene: Description, equation: Equation, eps: Array, wavelets: Mapping[s
         eps: the permittivity there.
         wavelets: forcing -> a value for each step.
     """
-    found: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     for name, model in scene.sources.items():
         if model.mode is None:
             continue
@@ -223,13 +223,13 @@ def sent(scene: Description, equation: Equation, eps: Array, wavelets: Mapping[s
         axis = _axis(light, mode.axis, mode.at, key)
         with prefix_error(key):
             shape = _mode(light, eps, axis, mode.at, mode.frequency, mode.order)
-            found[name] = mode_source(light, axis, mode.at, shape, wavelets[name])
-        (current,) = found[name].places
+            sources[name] = mode_source(light, axis, mode.at, shape, wavelets[name])
+        (current,) = sources[name].places
         if current != name:
             raise SceneError(
                 f"sources.{name}: expected {current}, the current that sends a mode along {mode.axis}, found {name}; rename it"
             )
-    return found
+    return sources
 
 
 def watched_of(scene: Description, equation: Equation, eps: Array) -> Watched | None:

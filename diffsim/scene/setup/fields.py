@@ -88,7 +88,7 @@ BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
 def build_field(model: FieldModel, place: Place) -> Array:
     """The field over the cells of `place.grid`, f64."""
     out = np.zeros(place.grid.shape)
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite is refused below
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # values that are not finite are refused below
         for kind, builder in BUILDERS.items():
             part = getattr(model, kind)
             if part is not None and part != ():

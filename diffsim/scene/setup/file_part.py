@@ -32,23 +32,23 @@ NUMPY = (".npy", ".npz")
 
 def file(part: DataFile, place: Place) -> Array:
     """The field of a file."""
-    given, suffix = place.given, Path(part.path).suffix.lower()
+    grid, suffix = place.given, Path(part.path).suffix.lower()
     if part.shape is not None and suffix not in RAW:
         raise SceneError(f"{place.key}.shape: expected none for {suffix}, which states it, found {part.shape}; drop it")
-    if part.axes is not None and sorted(part.axes) != sorted(given.axes):
-        raise SceneError(f"{place.key}.axes: expected each of {', '.join(given.axes)} once, found {', '.join(part.axes)}; correct them")
+    if part.axes is not None and sorted(part.axes) != sorted(grid.axes):
+        raise SceneError(f"{place.key}.axes: expected each of {', '.join(grid.axes)} once, found {', '.join(part.axes)}; correct them")
     if suffix in NUMPY and not part.coordinates and part.spacing is None:
         values, coordinates = read_array(part, place), None
     else:
         values, coordinates = _gridded(part, place)
     if coordinates is None:
-        if place.grid == given:
+        if place.grid == grid:
             return scaled(part, values, place)
-        coordinates = tuple(given.coordinates(axis) for axis in range(given.ndim))
-    for axis in range(given.ndim):
-        centres, half = given.coordinates(axis), 0.5 * given.spacing[axis]
+        coordinates = tuple(grid.coordinates(axis) for axis in range(grid.ndim))
+    for axis in range(grid.ndim):
+        centres, half = grid.coordinates(axis), 0.5 * grid.spacing[axis]
         low, high = float(centres[0]) - half, float(centres[-1]) + half
-        moved, values = wrapped_field(coordinates[axis], values, axis, given.axes[axis], low, high)
+        moved, values = wrapped_field(coordinates[axis], values, axis, grid.axes[axis], low, high)
         coordinates = (*coordinates[:axis], moved, *coordinates[axis + 1 :])
     return scaled(part, resample(values, coordinates, part, place), place)
 
@@ -59,33 +59,33 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
     try:
         shape = part.shape or _in_file(part.axes, base.axes, base.shape) if Path(part.path).suffix.lower() in RAW else None
         curved: Literal["refuse", "leave out"] = "refuse" if part.spacing is None else "leave out"
-        found = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base), curved)
-        if found.values.ndim != base.ndim:
-            raise DataError(f"expected {base.ndim} axes in {found.where}, found the shape {found.values.shape}; cut it")
-        values = _without_fills(found.values, found.unit, found.where, part, place)
-        found = _in_order(replace(found, values=values), part, place)
-        _require_within(found, part, base)
+        field = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base), curved)
+        if field.values.ndim != base.ndim:
+            raise DataError(f"expected {base.ndim} axes in {field.where}, found the shape {field.values.shape}; cut it")
+        values = _without_fills(field.values, field.unit, field.where, part, place)
+        field = _in_order(replace(field, values=values), part, place)
+        _require_within(field, part, base)
     except DataError as error:
         raise SceneError(f"{place.key}.path: {error}") from None
     if part.spacing is not None:
-        if found.coordinates is not None:
-            raise SceneError(f"{place.key}.spacing: expected none beside the coordinates of {found.where}, found {part.spacing}; drop it")
-        return found.values, _spaced(part, place, found.values.shape)
-    if found.coordinates is None and found.values.shape != base.shape:
+        if field.coordinates is not None:
+            raise SceneError(f"{place.key}.spacing: expected none beside the coordinates of {field.where}, found {part.spacing}; drop it")
+        return field.values, _spaced(part, place, field.values.shape)
+    if field.coordinates is None and field.values.shape != base.shape:
         raise SceneError(
-            f"{place.key}.path: expected coordinates, or the grid's shape {base.shape}, in {found.where}, found {found.values.shape} "
+            f"{place.key}.path: expected coordinates, or the grid's shape {base.shape}, in {field.where}, found {field.values.shape} "
             "without them; give spacing, or coordinates"
         )
-    return found.values, found.coordinates
+    return field.values, field.coordinates
 
 
-def _require_within(found: Gridded, part: DataFile, grid: Grid) -> None:
+def _require_within(field: Gridded, part: DataFile, grid: Grid) -> None:
     """Refuse a series of which the run takes a small part."""
-    if grid.axes[0] != TIME or found.coordinates is None or OUTSIDE in part.allow:
+    if grid.axes[0] != TIME or field.coordinates is None or OUTSIDE in part.allow:
         return
-    at, step, end = found.coordinates[0], grid.spacing[0], float(grid.coordinates(0)[-1])
+    at, step, end = field.coordinates[0], grid.spacing[0], float(grid.coordinates(0)[-1])
     within = int(((at >= -step) & (at <= end + step)).sum())
-    require_share(within, len(at), f"times of {found.where}", "correct their unit, or run longer")
+    require_share(within, len(at), f"times of {field.where}", "correct their unit, or run longer")
 
 
 def _spaced(part: DataFile, place: Place, shape: tuple[int, ...]) -> tuple[Array, ...]:
@@ -104,19 +104,19 @@ def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: 
     gone = np.isnan(values)
     for mark in part.missing or ():
         gone |= np.abs(values - mark) <= ALIKE * abs(mark)
-    found = np.where(gone, np.nan, values) if gone.any() else values
-    fill = None if part.missing == () else fill_value(found[np.isfinite(found)], repeated=False)
+    numbers = np.where(gone, np.nan, values) if gone.any() else values
+    fill = None if part.missing == () else fill_value(numbers[np.isfinite(numbers)], repeated=False)
     if fill is not None:
-        count, text = plural(int((found == fill).sum()), "place"), fill_shown(fill)
+        count, text = plural(int((numbers == fill).sum()), "place"), fill_shown(fill)
         raise DataError(
             f"{where}: expected measured numbers, found {text} in {count}, which looks like a fill value; missing = {text} leaves them "
             "out, missing = [] takes them as they are"
         )
-    out = values_in(place.unit, found, part.unit or unit, where)
+    out = values_in(place.unit, numbers, part.unit or unit, where)
     return np.where(np.isnan(out), part.fill, out) if part.fill is not None else out
 
 
-def _in_order(found: Gridded, part: DataFile, place: Place) -> Gridded:
+def _in_order(field: Gridded, part: DataFile, place: Place) -> Gridded:
     """The field with its dimensions in the order of the grid.
 
     Raises:
@@ -125,18 +125,18 @@ def _in_order(found: Gridded, part: DataFile, place: Place) -> Gridded:
     grid = place.given
 
     def fits(order: tuple[str, ...]) -> bool:
-        places = found.coordinates
+        places = field.coordinates
         if part.spacing is not None:
-            shape = tuple(found.values.shape[order.index(axis)] for axis in grid.axes)
+            shape = tuple(field.values.shape[order.index(axis)] for axis in grid.axes)
             places = _spaced(part, place, shape)
             places = tuple(places[grid.axes.index(axis)] for axis in order)
         if places is None:
-            return _in_file(order, grid.axes, grid.shape) == found.values.shape
+            return _in_file(order, grid.axes, grid.shape) == field.values.shape
         return all(covered(grid.coordinates(grid.axes.index(axis)), at, part, place) for axis, at in zip(order, places, strict=True))
 
-    named = tuple(axis if axis in grid.axes else "" for axis in found.axes)
-    order = settled(named, grid.axes, fits, found.values, found.where, "give the order of its axes, {}")
-    return replace(found, axes=order).over(grid.axes)
+    named = tuple(axis if axis in grid.axes else "" for axis in field.axes)
+    order = settled(named, grid.axes, fits, field.values, field.where, "give the order of its axes, {}")
+    return replace(field, axes=order).over(grid.axes)
 
 
 def _in_file(axes: tuple[str, ...] | None, own: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -174,7 +174,7 @@ def read_array(part: DataFile, place: Place) -> Array:
 
 
 def _require_shape(
-    shape: tuple[int, ...], whole: bool, longer: bool, turned: tuple[str, ...], where: str, found: tuple[int, ...], fortran: bool
+    shape: tuple[int, ...], whole: bool, longer: bool, turned: tuple[str, ...], where: str, stored: tuple[int, ...], fortran: bool
 ) -> tuple[int, ...]:
     """Refuse an array of another shape; if `longer`, more entries along the first axis are accepted, and not read.
 
@@ -184,20 +184,20 @@ def _require_shape(
         longer: whether the array may have more entries along the first axis.
         turned: names of the axes in the opposite order, for a message; empty: it would be no remedy.
         where: the file.
-        found: its shape.
+        stored: its shape.
         fortran: whether it is in Fortran order.
     """
-    more = longer and len(found) == len(shape) and found[0] > shape[0] and found[1:] == shape[1:]
-    if found != shape and not more:
-        claimed = cut(str(tuple(int(n) for n in found)) if max(map(abs, found), default=0) < 10**18 else f"{len(found)} axes")
+    more = longer and len(stored) == len(shape) and stored[0] > shape[0] and stored[1:] == shape[1:]
+    if stored != shape and not more:
+        claimed = cut(str(tuple(int(n) for n in stored)) if max(map(abs, stored), default=0) < 10**18 else f"{len(stored)} axes")
         if longer:
             raise DataError(f"expected the shape {shape}, or more time steps, in {where}, found {claimed}; give a value for each step")
         remedy = "resample it by spacing, or change grid.shape"
-        if turned and found == shape[::-1]:
+        if turned and stored == shape[::-1]:
             remedy = f"its axes are in another order, axes = [{', '.join(map(repr, turned))}]".replace("'", '"')
         raise DataError(f"expected the grid's shape {shape} in {where}, found {claimed}; {remedy}")
     if more and fortran and len(shape) > 1:
         raise DataError(f"expected C order in {where}, found Fortran order; save numpy.ascontiguousarray(...) of it")
     if more and whole:
-        require_share(shape[0], found[0], f"time steps of {where}", "run longer, or cut the file")
+        require_share(shape[0], stored[0], f"time steps of {where}", "run longer, or cut the file")
     return shape

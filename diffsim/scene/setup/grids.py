@@ -36,8 +36,8 @@ def build_grid(model: GridModel) -> Grid:
             return Grid(shape, spacing, model.origin or 0.0, model.axes, unit)
         for axis, (n, (first, last)) in enumerate(zip(shape, span, strict=True)):
             if n < 2 or not last > first:
-                found = f"{first:g}, {last:g} and {n}"
-                raise SceneError(f"grid.span[{axis}]: expected a first below a last coordinate and two cells, found {found}; correct it")
+                numbers = f"{first:g}, {last:g} and {n}"
+                raise SceneError(f"grid.span[{axis}]: expected a first below a last coordinate and two cells, found {numbers}; correct it")
         spacing = tuple((last - first) / (n - 1) for n, (first, last) in zip(shape, span, strict=True))
         return Grid(shape, spacing, [first for first, _ in span], model.axes, unit)
 
@@ -73,9 +73,9 @@ def wider(grid: Grid, sides: Sequence[tuple[int, int]]) -> Grid:
 
 def layer_of(equation: Equation) -> tuple[Pair, ...]:
     """Cells of the widest absorbing layer that the equation keeps as an attribute, at the low and the high side of each axis."""
-    found = [part.cells for part in vars(equation).values() if isinstance(part, Sponge | CPML)]
-    found.append(((0, 0),) * equation.grid.ndim)
-    return tuple((int(low), int(high)) for low, high in np.max(found, axis=0))
+    layers = [part.cells for part in vars(equation).values() if isinstance(part, Sponge | CPML)]
+    layers.append(((0, 0),) * equation.grid.ndim)
+    return tuple((int(low), int(high)) for low, high in np.max(layers, axis=0))
 
 
 def refined(grid: Grid, factor: float) -> Grid:

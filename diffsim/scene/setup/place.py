@@ -81,5 +81,5 @@ class Place:
 
 def coordinate_units(grid: Grid) -> tuple[str, ...]:
     """The unit of coordinates along each axis of a grid: degrees along axes such as "lon" where the grid states none but m."""
-    found = units_of(grid.axes, () if grid.unit == "m" else grid.unit)
-    return tuple("s" if axis == TIME else unit for axis, unit in zip(grid.axes, found, strict=True))
+    units = units_of(grid.axes, () if grid.unit == "m" else grid.unit)
+    return tuple("s" if axis == TIME else unit for axis, unit in zip(grid.axes, units, strict=True))

@@ -24,26 +24,28 @@ def resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pla
     if part.method == "cubic" and not np.isfinite(values).all():
         raise SceneError(f'{place.key}.method: expected numbers without gaps for "cubic", found gaps; give fill, or choose another')
     wanted = []
-    for axis, given in enumerate(coordinates):
+    for axis, along in enumerate(coordinates):
         asked = grid.coordinates(axis)
-        _require_covered((place.inner or grid).coordinates(axis), given, part, place, grid.axes[axis])
-        if len(given) < LEAST[part.method]:
+        _require_covered((place.inner or grid).coordinates(axis), along, part, place, grid.axes[axis])
+        if len(along) < LEAST[part.method]:
             raise SceneError(
                 f'{place.key}.method: expected at least {LEAST[part.method]} numbers along {grid.axes[axis]} for "{part.method}", found '
-                f"{len(given)}; choose another"
+                f"{len(along)}; choose another"
             )
-        wanted.append(np.clip(asked, given[0], given[-1]))
+        wanted.append(np.clip(asked, along[0], along[-1]))
     if part.method == "mean":
-        found = _means(values, coordinates, grid, part.extend is not None or place.inner is not None)
+        resampled = _means(values, coordinates, grid, part.extend is not None or place.inner is not None)
     else:
-        found = RegularGridInterpolator(coordinates, values, method=part.method)(tuple(np.meshgrid(*wanted, indexing="ij", sparse=True)))
-    bad = np.argwhere(~np.isfinite(found))
+        resampled = RegularGridInterpolator(coordinates, values, method=part.method)(
+            tuple(np.meshgrid(*wanted, indexing="ij", sparse=True))
+        )
+    bad = np.argwhere(~np.isfinite(resampled))
     if len(bad):
         at = ", ".join(f"{grid.axes[axis]} = {grid.coordinates(axis)[k]:.6g}" for axis, k in enumerate(bad[0]))
         raise SceneError(
             f"{place.key}: expected numbers in every cell, found none at {at} and in {len(bad) - 1} more cells; give fill, or move the grid"
         )
-    return found
+    return resampled
 
 
 def _require_covered(asked: Array, given: Array, part: Resampled, place: Place, axis: str) -> None:
@@ -77,9 +79,9 @@ def _means(values: Array, coordinates: tuple[Array, ...], grid: Grid, extend: bo
 
     If `extend`, the outermost numbers hold up to the edge of the grid.
     """
-    for axis, given in enumerate(coordinates):
-        middles = 0.5 * (given[1:] + given[:-1])
-        bounds = np.concatenate([[2 * given[0] - middles[0]], middles, [2 * given[-1] - middles[-1]]])
+    for axis, along in enumerate(coordinates):
+        middles = 0.5 * (along[1:] + along[:-1])
+        bounds = np.concatenate([[2 * along[0] - middles[0]], middles, [2 * along[-1] - middles[-1]]])
         centres, half = grid.coordinates(axis), 0.5 * grid.spacing[axis]
         if extend:
             bounds[0], bounds[-1] = min(bounds[0], centres[0] - half), max(bounds[-1], centres[-1] + half)
@@ -105,7 +107,7 @@ def overlaps(cells: Array, others: Array) -> Array:
 
 
 def covered(asked: Array, given: Array, part: Resampled, place: Place) -> bool:
-    """Whether given numbers reach over a grid along an axis, or with `extend` a part of it."""
+    """True if given numbers reach over a grid along an axis, or with `extend` a part of it."""
     low, high = _reach(given, place)
     beside = bool(asked[-1] < low or asked[0] > high)
     return not beside and (part.extend is not None or bool(asked[0] >= low and asked[-1] <= high))

@@ -51,7 +51,7 @@ class Recorded:
         weight: of each sample, same shape; None: 1.
         names: of the receivers in the files; where these have no names, their numbers from 0.
         where: the files, for messages.
-        notes: lines about what was taken in place of what the files say.
+        notes: lines about values that replace those of the files.
     """
 
     positions: Array
@@ -138,9 +138,9 @@ def _one_shot(every: Sequence[Records]) -> Records:
     if len(units) > 1:
         every = [records.in_unit(every[0].unit) for records in every]
     parts = {what: [getattr(records, what) for records in every] for what in ("deviation", "weight", "coordinates")}
-    for what, given in parts.items():
-        if any(part is None for part in given) and any(part is not None for part in given):
-            lacking = next(records.where for records, part in zip(every, given, strict=True) if part is None)
+    for what, several in parts.items():
+        if any(part is None for part in several) and any(part is not None for part in several):
+            lacking = next(records.where for records, part in zip(every, several, strict=True) if part is None)
             raise DataError(f"{lacking}: expected {what} as in the other files of the shot, found none; add it, or leave it out everywhere")
     columns = [_columns_of(records) for records in every]
     traces = [(records.times, column) for records, own in zip(every, columns, strict=True) for column in own]
@@ -152,8 +152,8 @@ def _one_shot(every: Sequence[Records]) -> Records:
     dead = tuple(name for records in every for name in records.dead)
     where = f"{every[0].where} and {plural(len(every) - 1, 'file')} more"
     notes = tuple(note for records in every for note in records.notes)
-    found = Records(stacked[..., 0], times, tuple(names), places, every[0].unit, deviation, weight, where, dead=dead)
-    return replace(found, epoch=every[0].epoch, notes=notes)
+    joined = Records(stacked[..., 0], times, tuple(names), places, every[0].unit, deviation, weight, where, dead=dead)
+    return replace(joined, epoch=every[0].epoch, notes=notes)
 
 
 def _columns_of(records: Records) -> Array:
@@ -214,9 +214,9 @@ def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Rec
     out = {"values": np.full(shape, np.nan), "deviation": np.ones(shape), "weight": np.ones(shape)}
     for name, filled in out.items():
         for shot, (records, column) in enumerate(zip(every, columns, strict=True)):
-            given = getattr(records, name)
-            if given is not None:
-                filled[shot][np.ix_(np.searchsorted(times, records.times), np.array(column))] = given
+            numbers = getattr(records, name)
+            if numbers is not None:
+                filled[shot][np.ix_(np.searchsorted(times, records.times), np.array(column))] = numbers
     known = {name: all(getattr(records, name) is not None for records in every) for name in out}
     deviation, weight = (out[name] if known[name] else None for name in ("deviation", "weight"))
     names = [""] * len(positions)

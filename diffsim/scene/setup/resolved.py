@@ -1,4 +1,4 @@
-"""A scene resolved: its grid and its equation, built once, with what the scene leaves out and its model and wavelets tell.
+"""A scene resolved: its grid and its equation, built once, with the omitted values, which its model and wavelets determine.
 
 That is the time step, and the speed and the frequency of the absorbing layer.
 """
@@ -57,7 +57,7 @@ class Resolved:
 
 
 def resolved(scene: Description) -> Resolved:
-    """Build the grid and the equation of a scene, and find what it leaves out.
+    """Build the grid and the equation of a scene, and find the values that it leaves out.
 
     - `time.dt` is 0.9 of the stable step (half of it for diffusion). The speed of waves is the largest of start, upper bound and truth.
     - `equation.layer_speed` is the largest speed of the start, or of the known field.
@@ -74,10 +74,10 @@ def resolved(scene: Description) -> Resolved:
         with prefix_error("equation"):
             return Resolved(of, grid, inner, of.equation.build(grid, of.time.dt or 1.0))
 
-    found = trial(guessed)
+    solved = trial(guessed)
     if missing:
-        found = trial(_with(scene, _layer(found, missing)))
-    return found if scene.time.dt is not None else trial(_with_step(found))
+        solved = trial(_with(scene, _layer(solved, missing)))
+    return solved if scene.time.dt is not None else trial(_with_step(solved))
 
 
 def _missing(scene: Description) -> list[str]:
@@ -89,12 +89,12 @@ def _missing(scene: Description) -> list[str]:
 
 def _layer(trial: Resolved, missing: Sequence[str]) -> dict[str, float]:
     """These options of the layer, by the fields and the wavelets."""
-    found: dict[str, float] = {}
+    keys: dict[str, float] = {}
     if SPEED in missing:
-        found[SPEED] = float(np.max(_start(trial, trial.scene.equation.of.speed)))
+        keys[SPEED] = float(np.max(_start(trial, trial.scene.equation.of.speed)))
     if FREQUENCY in missing:
-        found[FREQUENCY] = _frequency(trial.scene)
-    return found
+        keys[FREQUENCY] = _frequency(trial.scene)
+    return keys
 
 
 def _with(scene: Description, options: Mapping[str, float]) -> Description:
@@ -123,13 +123,13 @@ def _built(trial: Resolved, name: str, key: str, model: FieldModel) -> Array:
 
 
 def _frequency(scene: Description) -> float:
-    found = [dominant(source.wavelet, f"sources.{name}.wavelet") for name, source in scene.sources.items()]
-    if not found:
+    frequencies = [dominant(source.wavelet, f"sources.{name}.wavelet") for name, source in scene.sources.items()]
+    if not frequencies:
         raise SceneError(
             "equation.layer_frequency: expected the dominant frequency of the waves in Hz, since there are no sources to take it from, "
             "found none; give it"
         )
-    return min(found)
+    return min(frequencies)
 
 
 def dominant(wavelet: Wavelet, key: str) -> float:

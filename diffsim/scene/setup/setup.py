@@ -152,12 +152,12 @@ class Setup:
     def within(self, name: str) -> Mask:
         """True at the values of an input over the scene's own grid that are not of cells around it."""
         grid = self.place(name, "").base
-        found = np.ones(grid.shape, bool)
+        inside = np.ones(grid.shape, bool)
         if self.inner is not None and everywhere(self.equation, name):
             for axis, x in enumerate(np.meshgrid(*(grid.coordinates(axis) for axis in range(grid.ndim)), indexing="ij", sparse=True)):
                 (first, last), h = self.inner.coordinates(axis)[[0, -1]], self.inner.spacing[axis]
-                found &= (x > first - 0.5 * h) & (x < last + 0.5 * h)
-        return found
+                inside &= (x > first - 0.5 * h) & (x < last + 0.5 * h)
+        return inside
 
     def shaped(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Inputs in the shapes of the simulation, where a number has no axes."""
@@ -166,24 +166,24 @@ class Setup:
     def of_shot(self, values: Mapping[str, Array], number: int) -> dict[str, Array]:
         """Inputs of the simulation for a shot: fields in their shapes, and amplitudes of its sources. It is linear in the values."""
         shot, forcings = self.shots[number], self.equation.forcings
-        found = self.shaped({name: each for name, each in values.items() if name not in forcings})
+        of_one = self.shaped({name: each for name, each in values.items() if name not in forcings})
         for name in values.keys() & set(forcings):
             if name in self.strengths:
-                found[name] = shot.amplitudes[name] * values[name][shot.points[name]]
+                of_one[name] = shot.amplitudes[name] * values[name][shot.points[name]]
             else:
-                found[name] = np.repeat(np.reshape(values[name], (-1, 1)), shot.amplitudes[name].shape[1], axis=1)
-        return found
+                of_one[name] = np.repeat(np.reshape(values[name], (-1, 1)), shot.amplitudes[name].shape[1], axis=1)
+        return of_one
 
     def gathered(self, gradient: Mapping[str, Array], number: int) -> dict[str, Array]:
         """The transpose of `of_shot`: gradients with respect to values, from those with respect to the inputs of a shot."""
-        shot, found = self.shots[number], dict(gradient)
+        shot, sums = self.shots[number], dict(gradient)
         for name in gradient.keys() & set(self.equation.forcings):
             if name in self.strengths:
-                found[name] = np.zeros(self.strengths[name])
-                found[name][shot.points[name]] = (shot.amplitudes[name] * gradient[name]).sum(axis=0)
+                sums[name] = np.zeros(self.strengths[name])
+                sums[name][shot.points[name]] = (shot.amplitudes[name] * gradient[name]).sum(axis=0)
             else:
-                found[name] = gradient[name].sum(axis=1)
-        return found
+                sums[name] = gradient[name].sum(axis=1)
+        return sums
 
     def prepared(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[dict[str, Array]]:
         """For each shot, or each of these: move the sources there, and yield all inputs of the simulation."""
@@ -224,12 +224,12 @@ def build_setup(
             equation = scene.equation.build(refined(base, truth.refine), dt, truth.refine)
     place = Place(equation.grid, base, "sources")
     states = equation.states
-    for kind, given, known in (
+    for kind, every, known in (
         ("sources", scene.sources, equation.forcings),
         ("receivers", scene.receivers, states),
         ("data", scene.data, states),
     ):
-        for name in given:
+        for name in every:
             if name not in known:
                 raise SceneError(f"{kind}.{name}: expected one of {', '.join(known) or 'none'}, found {name!r}; {nearest(name, known)}")
     wavelets = {n: wavelet_values(m.wavelet, dt * np.arange(steps), f"sources.{n}.wavelet") for n, m in scene.sources.items()}
@@ -276,48 +276,48 @@ def _placed(places: Mapping[str, Array], ways: Mapping[str, Way]) -> dict[str, P
 
 def _ways(scene: Description) -> dict[str, Way]:
     """How values between cells are taken, of forcings and states."""
-    found = {name: Way(model.interpolation, model.dipole) for name, model in {**scene.sources, **scene.receivers}.items()}
+    ways = {name: Way(model.interpolation, model.dipole) for name, model in {**scene.sources, **scene.receivers}.items()}
     for name, model in scene.data.items():
         if name not in scene.receivers:
-            found[name] = Way(model.interpolation)
+            ways[name] = Way(model.interpolation)
         elif model.interpolation != "linear":
             raise SceneError(
                 f"data.{name}.interpolation: expected none beside receivers.{name}, which places them, found {model.interpolation!r}; "
                 f"give it in [receivers.{name}]"
             )
-    for name, way in found.items():
+    for name, way in ways.items():
         if way.dipole is not None and len(way.dipole) != len(scene.grid.shape):
             kind = "sources" if name in scene.sources else "receivers"
             raise SceneError(
                 f"{kind}.{name}.dipole: expected {len(scene.grid.shape)} numbers, one an axis of the grid, found {len(way.dipole)}; "
                 "add or drop some"
             )
-    return found
+    return ways
 
 
 def _strengths(scene: Description, positions: Mapping[str, Array]) -> dict[str, int]:
     """Forcing -> its number of points, if the amplitudes of these are unknown."""
-    found = {}
+    counts = {}
     for name, model in scene.unknowns.items():
         if name in scene.sources and scene.sources[name].mode is not None:
             raise SceneError(f"unknowns.{name}: expected a source with points, found a mode, whose currents are known; leave it out")
         if model.of is not None and name not in positions:
             raise SceneError(f"unknowns.{name}.of: expected no such key for a field, found {model.of!r}; drop it")
         if model.of == "amplitudes":
-            found[name] = len(positions[name])
-    return found
+            counts[name] = len(positions[name])
+    return counts
 
 
 def _read(
     scene: Description, equation: Equation, base: Grid, receivers: Mapping[str, Array], sources: Mapping[str, Array]
 ) -> dict[str, Recorded]:
     """The records of every state that has some."""
-    found, shots = {}, Shots(shots_of(scene), _one_a_shot(scene, sources))
+    recorded, shots = {}, Shots(shots_of(scene), _one_a_shot(scene, sources))
     for name, model in scene.data.items():
         with prefix_error(f"data.{name}"):
             unit, points = equation.states[name].unit, receivers.get(name)
-            found[name] = read_data(model, unit, base, points, shots, scene.time.step, scene.time.count)
-    return found
+            recorded[name] = read_data(model, unit, base, points, shots, scene.time.step, scene.time.count)
+    return recorded
 
 
 def _one_a_shot(scene: Description, sources: Mapping[str, Array]) -> Array | None:
@@ -385,10 +385,10 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
         largest = float(np.max(np.abs(values)))
         if largest > float(np.finfo(dtype).max):  # as f64: NumPy would make the other one an f32, and warn
             raise SceneError(f"{keys[name]}: expected numbers up to {np.finfo(dtype).max:.2g}, as {dtype} has, found {largest:g}; lower it")
-    given = setup.shaped({name: np.asarray(inputs[name], dtype) for name in parameters})
+    shaped = setup.shaped({name: np.asarray(inputs[name], dtype) for name in parameters})
     key = " and ".join(keys[name] for name in parameters if everywhere(setup.equation, name))
     with prefix_error(step, StabilityError), prefix_error(key, ParameterError):
-        setup.equation.check(given)
+        setup.equation.check(shaped)
 
 
 def _shots(

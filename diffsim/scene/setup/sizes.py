@@ -46,10 +46,10 @@ def require_memory(scene: Description, precision: str) -> None:
     Raises:
         SceneError: the scene does not fit. The message names the key with the largest share, the needed and the available memory.
     """
-    found, free = shares(scene, precision), available_memory()
-    needed = sum(share.size for share in found)
+    parts, free = shares(scene, precision), available_memory()
+    needed = sum(share.size for share in parts)
     if needed > free:
-        most = next((share for share in found if share.size > free), max(found, key=lambda share: share.size))
+        most = next((share for share in parts if share.size > free), max(parts, key=lambda share: share.size))
         raise SceneError(
             f"{most.key}: expected a scene that fits into the {memory_text(free)} of available memory, found one that takes at least "
             f"{memory_text(needed)}; {most.remedy}"
@@ -66,28 +66,28 @@ def shares(scene: Description, precision: str) -> list[Share]:
     length = "time.duration" if scene.time.steps is None else "time.steps"
     alone = given_times(scene)
     own = dict.fromkeys(scene.fields, 1) | dict.fromkeys(scene.unknowns, 3)  # start, truth and gradient of an unknown
-    found = [Share("grid.shape", NUMBER * cells * sum(n for name, n in own.items() if name not in alone), "make the grid smaller")]
+    parts = [Share("grid.shape", NUMBER * cells * sum(n for name, n in own.items() if name not in alone), "make the grid smaller")]
     for kind, counts in (("sources", sources), ("receivers", receivers)):
-        found += [Share(f"{kind}.{name}", 2 * NUMBER * ndim * count, "give fewer points") for name, count in counts.items()]
-    found.append(Share("sources", SHOT * shots, "give fewer points that fire in turn"))
+        parts += [Share(f"{kind}.{name}", 2 * NUMBER * ndim * count, "give fewer points") for name, count in counts.items()]
+    parts.append(Share("sources", SHOT * shots, "give fewer points that fire in turn"))
     driven = sum(times * own.get(name, 0) for name, times in alone.items())
     series = steps * (NUMBER * (1 + driven + shots * at_once) + NUMBER * shots * sum(receivers.values()))
-    found.append(Share(length, series, "run fewer steps, or record at fewer points"))
+    parts.append(Share(length, series, "run fewer steps, or record at fewer points"))
     if scene.truth is None:
-        return found
+        return parts
     finer, fine_cells = fine_steps(scene, scene.truth), math.prod(round(n * scene.truth.refine) for n in scene.grid.shape)
     fine = len((scene.fields.keys() | scene.truth.fields.keys()) - alone.keys()) + shots  # each shot's last state
     series = finer * (NUMBER * (1 + sum(alone.values()) + shots * at_once) + item * shots * sum(receivers.values()))
-    found.append(Share("truth.dt_factor" if scene.truth.dt_factor else length, series, "run fewer steps, or record at fewer points"))
-    found.append(Share("truth.refine", item * fine_cells * fine, "lower it, or make the grid smaller"))
-    return found
+    parts.append(Share("truth.dt_factor" if scene.truth.dt_factor else length, series, "run fewer steps, or record at fewer points"))
+    parts.append(Share("truth.refine", item * fine_cells * fine, "lower it, or make the grid smaller"))
+    return parts
 
 
 def given_times(scene: Description) -> dict[str, int]:
     """Input named by a boundary rule, or forcing -> numbers for each time step; 0 if it holds for all steps."""
-    found = [each for option, model in scene.equation.boundaries().items() for each in named(option, model)]
+    rules = [each for option, model in scene.equation.boundaries().items() for each in named(option, model)]
     shape = dict(zip(scene.grid.axes or AXES[-len(scene.grid.shape) :], scene.grid.shape, strict=True))
-    sides = {str(rule.name): (TIME in rule.along) * math.prod(shape.get(axis, 1) for axis in rule.along) for _, _, rule in found}
+    sides = {str(rule.name): (TIME in rule.along) * math.prod(shape.get(axis, 1) for axis in rule.along) for _, _, rule in rules}
     sought = scene.sources.keys() & (scene.unknowns.keys() | (scene.truth.fields.keys() if scene.truth else set()))
     return sides | {name: int(name not in scene.unknowns or scene.unknowns[name].of != "amplitudes") for name in sought}
 

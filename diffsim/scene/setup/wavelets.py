@@ -34,7 +34,7 @@ def wavelet_values(part: Wavelet, times: Array, key: str, unit: str = "") -> Arr
     Raises:
         SceneError: a value that is not finite; names the key.
     """
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # what is not finite is refused below
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # values that are not finite are refused below
         if isinstance(part, Ricker):
             delay = 1.2 / part.frequency if part.delay is None else part.delay
             a = (np.pi * part.frequency * (times - delay)) ** 2
@@ -69,26 +69,28 @@ def sampled(part: Sampled, key: str, unit: str = "") -> tuple[Array, Array]:
     try:
         every = records_of_wavelet(part)
         traces = sum(records.values.shape[1] for records in every)
-        found = every[0]
-        if traces != 1 or len(found.values) < 2:
-            samples = len(found.values)
-            raise SceneError(f"{key}.path: expected one trace of two samples or more in {found.where}, found {traces} of {samples}; cut it")
-        if found.unit and not unit and part.unit is None:
-            raise DataError(
-                f"{found.where}: expected amplitudes in the unit of the source, which the equation does not state, found {found.unit}; "
-                f'convert them by amplitude, and give unit = "{found.unit}"'
+        record = every[0]
+        if traces != 1 or len(record.values) < 2:
+            samples = len(record.values)
+            raise SceneError(
+                f"{key}.path: expected one trace of two samples or more in {record.where}, found {traces} of {samples}; cut it"
             )
-        found = found.in_unit(unit) if found.unit and unit else found
-        times = after_start(found, part.start)
+        if record.unit and not unit and part.unit is None:
+            raise DataError(
+                f"{record.where}: expected amplitudes in the unit of the source, which the equation does not state, found {record.unit}; "
+                f'convert them by amplitude, and give unit = "{record.unit}"'
+            )
+        record = record.in_unit(unit) if record.unit and unit else record
+        times = after_start(record, part.start)
     except DataError as error:
         raise SceneError(f"{key}.path: {error}") from None
-    values = found.values[:, 0]
+    values = record.values[:, 0]
     if not np.isfinite(values).all():
-        raise SceneError(f"{key}.path: expected finite numbers in {found.where}, found gaps; fill them")
+        raise SceneError(f"{key}.path: expected finite numbers in {record.where}, found gaps; fill them")
     fill = None if FILL in part.allow else fill_value(values, repeated=False)
     if fill is not None:
         raise SceneError(
-            f"{key}.path: expected amplitudes in {found.where}, found {fill_shown(fill)}, which looks like a fill value; fill it, or "
+            f"{key}.path: expected amplitudes in {record.where}, found {fill_shown(fill)}, which looks like a fill value; fill it, or "
             f'allow = ["{FILL}"]'
         )
     return times, values

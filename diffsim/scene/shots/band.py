@@ -31,23 +31,23 @@ def filters_of(scene: Description, stage: Stage, setup: Setup) -> dict[str, Zero
     states = sorted({misfit.state for misfit in scene.misfit if misfit.of == "traces"})
     if not states:
         raise ParameterError('lowpass: expected a misfit of traces, which a filter needs, got none; use of = "traces"')
-    found = {}
+    filters = {}
     for state in states:
         end = setup.equation.dt * setup.steps
         times = setup.data[state].until(end).times if state in setup.data else setup.times()
         if len(times) > 1:
-            found[state] = ZeroPhaseFilter(_spacing(state, times), len(times), stage.lowpass, stage.highpass)
-    return found
+            filters[state] = ZeroPhaseFilter(_spacing(state, times), len(times), stage.lowpass, stage.highpass)
+    return filters
 
 
 def _spacing(state: str, times: Array) -> float:
-    found = even_spacing(times)
-    if found is None:
+    step = even_spacing(times)
+    if step is None:
         raise ParameterError(
             f"lowpass: expected records of {state} at evenly spaced times, which a filter needs, got samples {distances(times)}; resample "
             "the records, or leave lowpass and highpass out"
         )
-    return found
+    return step
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Band:
     def __init__(self, filters: Mapping[str, ZeroPhaseFilter], observed: Observed) -> None:
         self._filters, self._full = filters, observed
         traces = {state: self._filtered(state, values) for state, values in observed.traces.items()}
-        sampling = {state: _as_it_is if state in filters else found for state, found in observed.sampling.items()}
+        sampling = {state: _as_it_is if state in filters else resampling for state, resampling in observed.sampling.items()}
         self.observed = replace(observed, traces=traces, sampling=sampling)
 
     def misfits(self, where: Where, misfits: Sequence[Misfit]) -> list[Misfit]:

@@ -1,7 +1,7 @@
 """The shots of a scene in several processes, by `dask.distributed`.
 
-The head adds up the results in the order of the shots, whenever they arrive, so sums have the same bits as in one process. What a worker
-needs goes to it once. A shot of a worker that died is given to another one.
+The head adds up the results in the order of the shots, whenever they arrive, so sums have the same bits as in one process. The data that a
+worker needs go to it once. A shot of a worker that died is given to another one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Processes: TypeAlias = Union[int, str, "Client", None]
-"""What runs shots: a number of processes of this machine, the address of a scheduler of dask, or its client; None: this process."""
+"""Processes for shots: a number of processes of this machine, the address of a scheduler of dask, or its client; None: this process."""
 
 WANTED = 'a number of processes, the address of a scheduler of dask, such as "tcp://host:8786", or a distributed.Client'
 PATIENCE = 60.0
@@ -52,7 +52,7 @@ LOOK = 0.5
 
 @contextmanager
 def opened(workers: Processes, shots: int) -> Iterator[Workers]:
-    """What runs the shots of a scene. Processes that it starts end with the `with` block.
+    """Runners of the shots of a scene. Processes that it starts end with the `with` block.
 
     Args:
         workers: a number of processes on this machine, the address of a dask scheduler, or a `distributed.Client`; None: this process.
@@ -161,7 +161,7 @@ class Cluster:
 
     Args:
         connect: called at the first use; returns the client.
-        conditions: what the workers have in common with this process.
+        conditions: conditions that the workers share with this process.
         sharing: see `Workers`.
     """
 
@@ -206,9 +206,9 @@ class Cluster:
         while True:
             if self.client.status != "running":
                 raise WorkerError(f"expected the scheduler of dask at {self._where}, got no answer from it any more; start it again")
-            found = list(self.client.nthreads())
-            if found:
-                return found
+            workers = list(self.client.nthreads())
+            if workers:
+                return workers
             if time.monotonic() - began > PATIENCE:
                 raise WorkerError(
                     f"expected workers of the scheduler at {self._where}, got none for {PATIENCE:.0f} s; start some by "
@@ -224,7 +224,7 @@ class Cluster:
         return {**{self._numbers[part]: part for part in kept}, next(self._next): given}
 
     def send(self, addresses: Sequence[str], values: Mapping[int, Any]) -> list[str]:
-        """Send workers what they do not have yet. Returns those that have all of it now."""
+        """Send workers the parts that they do not have yet. Returns those that have all of it now."""
         import dask
 
         missing = {address: frozenset(values.keys() - self._has.get(address, ())) for address in addresses}
@@ -233,24 +233,24 @@ class Cluster:
             needed = {*self._numbers.values(), *values}
             group = [address for address in addresses if missing[address] == numbers]
             with dask.config.set({"distributed.comm.timeouts.connect": SEND_SECONDS}):
-                found = self.client.run(store, self.head, parcels, needed, workers=group, on_error="return")
-            for address, answer in found.items():
+                answers = self.client.run(store, self.head, parcels, needed, workers=group, on_error="return")
+            for address, answer in answers.items():
                 if isinstance(answer, OSError):  # it does not answer, or not in time
                     continue
                 if isinstance(answer, Exception):
                     raise WorkerError(
-                        f"expected the worker {address} to take what the scene needs, got {shown(answer)}; install the same packages "
+                        f"expected the worker {address} to take the parts of the scene, got {shown(answer)}; install the same packages "
                         "there, or give it more memory"
                     ) from answer
                 self._has[address] = self._has.get(address, set()) & needed | values.keys()
         return [address for address in addresses if values.keys() <= self._has.get(address, set())]
 
     def forget(self, address: str) -> None:
-        """A worker does not have what was sent to it."""
+        """A worker does not have the parts that were sent to it."""
         self._has.pop(address, None)
 
     def close(self) -> None:
-        """Let the workers drop what was sent to them."""
+        """Let the workers drop the parts that were sent to them."""
         if self._connected is not None and self._connected.status == "running" and self._has:
             self._connected.run(store, self.head, {}, (), on_error="ignore")
 
@@ -320,7 +320,7 @@ class _Call:
             return
         cluster, busy = self._cluster, {running.address for running in self._running.values()}
         idle = [address for address in cluster.present() if address not in busy][: len(self._waiting)]
-        *kept, given = self._values
+        *kept, changing = self._values
         for address in cluster.send(idle, self._values):
             place = self._waiting.popleft()
             future = cluster.client.submit(
@@ -329,7 +329,7 @@ class _Call:
                 cluster.conditions,
                 cluster.head,
                 kept,
-                given,
+                changing,
                 [self._shots[place]],
                 key=f"diffsim-{self._function.__name__}-{uuid.uuid4().hex}",
                 pure=False,
@@ -342,7 +342,7 @@ class _Call:
         import distributed
 
         client = self._cluster.client
-        if not self._running:  # no worker took what was sent
+        if not self._running:  # no worker took the sent parts
             time.sleep(LOOK)
         with client.as_current(), suppress(TimeoutError, asyncio.TimeoutError, distributed.CancelledError):
             distributed.wait(list(self._running), timeout=LOOK, return_when="FIRST_COMPLETED")
@@ -369,12 +369,12 @@ class _Call:
             self._failed[running.place] = future
             self._waiting = deque(place for place in self._waiting if place < running.place)  # no later one is needed
             return
-        found = self._fetched(future, running.address)
-        if found is None:
+        results = self._fetched(future, running.address)
+        if results is None:
             self._cluster.forget(running.address)  # perhaps it was started again, under the same address
             self._bury(running)
             return
-        (self._early[running.place],) = found
+        (self._early[running.place],) = results
         self._finished += 1
         if self._progress is not None:
             self._progress.finished(self._finished)
@@ -389,8 +389,8 @@ class _Call:
                 coming.cancel()
                 client.cancel([future])
                 return None
-        found: list[Any] | None = coming.result()
-        return found
+        results: list[Any] | None = coming.result()
+        return results
 
     def _bury(self, running: _Running) -> None:
         """The worker of a shot has died: another one takes the shot, next of all.

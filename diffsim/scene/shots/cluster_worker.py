@@ -1,4 +1,4 @@
-"""The part of a cluster that a worker does: it loads what the head sent once, and runs shots with it."""
+"""The part of a cluster that a worker does: it loads the parts that the head sent once, and runs shots with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _turn = threading.Lock()
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a worker must have in common with the head, so that its shots have the same bits.
+    """Conditions that a worker must share with the head, so that its shots have the same bits.
 
     Attributes:
         arch: see `diffsim.init`.
@@ -54,7 +54,7 @@ class Conditions:
         """Prepare this process.
 
         Raises:
-            WorkerError: it differs from the head in what decides bits.
+            WorkerError: it differs from the head in a condition of the bits.
         """
         here = versions(self.engine)
         for name, version in self.versions.items():
@@ -75,7 +75,7 @@ class Parcel:
     """Something on its way to a worker, which loads it at its first use and keeps it.
 
     Args:
-        value: what is sent.
+        value: the sent object.
     """
 
     def __init__(self, value: Any) -> None:
@@ -103,7 +103,7 @@ class Parcel:
 
 
 class Shelf:
-    """What a worker keeps for the head that it works for."""
+    """Objects that a worker keeps for its head."""
 
     def __init__(self) -> None:
         self._head = ""
@@ -137,11 +137,11 @@ def run_shots(
         The results; None: this worker does not have all arguments, as the one for which they were sent has died.
     """
     with _turn:
-        found = _shelf.find(head, [*kept, given])
-        if found is None:
+        values = _shelf.find(head, [*kept, given])
+        if values is None:
             return None
         conditions.meet()
-        *parts, last = found
+        *parts, last = values
         return list(function(*(part.open() for part in parts), *map(_local, last.open()), shots))
 
 

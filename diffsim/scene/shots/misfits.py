@@ -81,5 +81,5 @@ def bend(function: Callable[[Any], Any], place: Any, change: Any) -> Any:
 
 
 def _as_solution(bars: Mapping[Where, Array]) -> Solution:
-    """Cotangents of what is compared, as those of a solution."""
+    """Cotangents of the compared quantities, as those of a solution."""
     return Solution(*({state: bar for (of, state), bar in bars.items() if of == part} for part in ("final", "traces")))

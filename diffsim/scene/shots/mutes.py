@@ -71,19 +71,19 @@ def offsets(setup: Setup, receivers: Array, sources: Mapping[str, Array]) -> Arr
 
 
 def _factors(model: MisfitModel, times: Array, distances: Array) -> Array:
-    found = np.ones((len(times), len(distances)))
+    factors = np.ones((len(times), len(distances)))
     if model.window is not None:
         first, last = model.window
-        found *= (_rising(times - first, first, model.taper) * _rising(last - times, last, model.taper))[:, None]
+        factors *= (_rising(times - first, first, model.taper) * _rising(last - times, last, model.taper))[:, None]
     if model.mute_before is not None:
         line = _line(model.mute_before, distances)
-        found *= _rising(times[:, None] - line, line, model.taper)
+        factors *= _rising(times[:, None] - line, line, model.taper)
     if model.mute_after is not None:
         line = _line(model.mute_after, distances)
-        found *= _rising(line - times[:, None], line, model.taper)
+        factors *= _rising(line - times[:, None], line, model.taper)
     if model.offset is not None:
-        found *= (distances >= model.offset[0]) & (distances <= model.offset[1])
-    return found
+        factors *= (distances >= model.offset[0]) & (distances <= model.offset[1])
+    return factors
 
 
 def _line(moveout: Moveout, distances: Array) -> Array:

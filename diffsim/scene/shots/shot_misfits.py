@@ -63,15 +63,15 @@ def misfits_of(model: MisfitModel, observed: Observed, setup: Setup) -> list[Mis
     sampling = None if recorded is None else observed.sampling.get(model.state)
     weights = np.broadcast_to(observed.weight(model.of, model.state), measured.shape)
     spacing = None if times is None else _spacing(model, times)
-    made: list[tuple[Misfit | None, Array | None]] = []
+    parts: list[tuple[Misfit | None, Array | None]] = []
     for number, data in enumerate(measured):
         window = None if windows is None else windows[number]
         used = np.isfinite(data) if window is None else np.isfinite(data) & (window > 0)
-        made.append((_misfit(model, number, data, weights[number], used, window, spacing) if used.any() else None, window))
+        parts.append((_misfit(model, number, data, weights[number], used, window, spacing) if used.any() else None, window))
     factor = model.weight
     if model.normalise:
-        factor /= _of_zero([misfit for misfit, _ in made], measured.shape[1:])
-    return [ShotMisfit(misfit, sampling, window, factor) for misfit, window in made]
+        factor /= _of_zero([misfit for misfit, _ in parts], measured.shape[1:])
+    return [ShotMisfit(misfit, sampling, window, factor) for misfit, window in parts]
 
 
 @contextmanager
@@ -87,42 +87,42 @@ def _misfit(
     model: MisfitModel, number: int, data: Array, weight: Array, used: Array, window: Array | None, spacing: float | None
 ) -> Misfit:
     """The misfit of the samples of one shot."""
-    given: dict[str, Any] = {"data": np.where(used, data if window is None else window * data, np.nan)}
+    arguments: dict[str, Any] = {"data": np.where(used, data if window is None else window * data, np.nan)}
     if (weight != 1.0).any():
-        given["weight"] = weight
+        arguments["weight"] = weight
     if not used.all():
-        given["mask"] = used
+        arguments["mask"] = used
     for name, what in (("weight", "a weight or a deviation for each sample"), ("mask", "gaps")):
-        if name in given and not model.takes(name) and not (name == "mask" and np.isfinite(data).all()):
+        if name in arguments and not model.takes(name) and not (name == "mask" and np.isfinite(data).all()):
             raise ParameterError(f"expected an argument {name} of {model.of_class.__name__}, since the data have {what}, got none; add it")
     if not model.takes("mask"):
-        given["data"] = np.where(used, given["data"], 0.0)  # only muted samples
+        arguments["data"] = np.where(used, arguments["data"], 0.0)  # only muted samples
     if spacing is not None:
-        given["dt"] = spacing
+        arguments["dt"] = spacing
     with _of_shot(number):
-        found: Misfit = model.made(**given)
-    return found
+        built: Misfit = model.instance(**arguments)
+    return built
 
 
 def _of_zero(misfits: list[Misfit | None], shape: tuple[int, ...]) -> float:
     """The misfit of a prediction of zero, over all shots."""
     nothing = np.zeros(shape)
-    found = sum(float(one_number(misfit(nothing))) for misfit in misfits if misfit is not None)
-    if not 0 < found < np.inf:
+    total = sum(float(one_number(misfit(nothing))) for misfit in misfits if misfit is not None)
+    if not 0 < total < np.inf:
         raise ParameterError(
             "expected data that are not all zero, found none; run longer, or set normalise = false"
-            if found == 0
-            else f"normalise: expected a misfit of a prediction of zero that is above 0, got {found:g}; set normalise = false"
+            if total == 0
+            else f"normalise: expected a misfit of a prediction of zero that is above 0, got {total:g}; set normalise = false"
         )
-    return found
+    return total
 
 
 def _spacing(model: MisfitModel, times: Array) -> float | None:
     """Time between samples, s; None: it is not known, and not needed."""
-    found = even_spacing(times)
-    if found is None and len(times) > 1 and (getattr(model.of_class, "regular", False) or model.takes("dt")):
+    step = even_spacing(times)
+    if step is None and len(times) > 1 and (getattr(model.of_class, "regular", False) or model.takes("dt")):
         raise ParameterError(
             f"type: expected records of {model.state} at evenly spaced times, which {model.type} needs, got samples {distances(times)}; "
             "resample the records, or use l2, huber or cross_correlation"
         )
-    return found
+    return step

@@ -1,4 +1,4 @@
-"""What is run for each shot of a scene: its gradient, loss, product with the Hessian, energy, or predictions.
+"""Functions that run for each shot of a scene: its gradient, loss, product with the Hessian, energy, or predictions.
 
 Each function takes the forward problem first and the numbers of the shots last, and yields one result for each shot, in their order.
 Any process that has the forward problem can run it, for any group of shots (`diffsim.scene.shots.workers`).
@@ -107,9 +107,9 @@ def energies(
     for _, inputs in forward.prepared(fields, shots):
         sums: dict[str, Array] = {state: np.zeros(setup.grid.shape) for state in states}
 
-        def watch(done: int, found: Mapping[str, Array], sums: dict[str, Array] = sums) -> None:
+        def watch(done: int, states: Mapping[str, Array], sums: dict[str, Array] = sums) -> None:
             for state, total in sums.items():
-                total += np.asarray(found[state], float) ** 2
+                total += np.asarray(states[state], float) ** 2
 
         setup.simulation.run(inputs, setup.steps, every=every, watch=watch)
         yield sums

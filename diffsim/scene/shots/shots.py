@@ -92,9 +92,9 @@ class ShotFile:
 
     def restore(self, sums: ShotSums) -> None:
         """Restore the sums that a killed run left of this evaluation."""
-        found = self._file.load()
-        if found is not None:
-            sums.restore(*found)
+        saved = self._file.load()
+        if saved is not None:
+            sums.restore(*saved)
 
     def keep(self, sums: ShotSums) -> None:
         """Write the sums, if it is time."""

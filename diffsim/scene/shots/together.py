@@ -108,19 +108,19 @@ class Several:
         self.shots, self._setup, self._batch = shots, setup, batch
 
     def _inputs(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Move the sources there, and return the inputs of the batch: what has a gradient has one for each shot."""
+        """Move the sources there, and return the inputs of the batch: an input with a gradient has one for each shot."""
         setup, runs = self._setup, self._batch.runs
         numbers = [*self.shots, *[self.shots[-1]] * (runs - len(self.shots))]
         shots = [setup.shots[number] for number in numbers]
         self._batch.move(sources=setup.placed({name: np.stack([shot.sources[name] for shot in shots]) for name in shots[0].sources}))
         each = [{**shot.amplitudes, **setup.of_shot(inputs, number)} for shot, number in zip(shots, numbers, strict=True)]
-        found = {}
+        joined = {}
         for name, values in each[0].items():
             if name in setup.equation.forcings:
-                found[name] = np.stack([mine[name] for mine in each])
+                joined[name] = np.stack([mine[name] for mine in each])
             else:
-                found[name] = np.broadcast_to(values, (runs, *values.shape)) if name in setup.simulation.wrt else values
-        return found
+                joined[name] = np.broadcast_to(values, (runs, *values.shape)) if name in setup.simulation.wrt else values
+        return joined
 
     def run(self, inputs: Mapping[str, Array]) -> list[Solution]:
         return self._apart(self._batch.run(self._inputs(inputs), self._setup.steps))
@@ -129,8 +129,8 @@ class Several:
         solution, pullback = self._batch.vjp(self._inputs(inputs), self._setup.steps, checkpoint, on_progress=tell)
 
         def pull(bars: Sequence[Solution]) -> list[dict[str, Array]]:
-            found = pullback(Solution(*(self._joint([getattr(bar, part) for bar in bars]) for part in ("final", "traces"))))
-            return [{name: values[k] for name, values in found.items()} for k in range(len(self.shots))]
+            gradients = pullback(Solution(*(self._joint([getattr(bar, part) for bar in bars]) for part in ("final", "traces"))))
+            return [{name: values[k] for name, values in gradients.items()} for k in range(len(self.shots))]
 
         return self._apart(solution), pull
 

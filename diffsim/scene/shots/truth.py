@@ -53,12 +53,12 @@ class Observed:
 
     def weight(self, kind: str, state: str) -> Array | float:
         """Weight of each sample: its weight in the file over the square of its standard deviation; 1 in gaps."""
-        found = self.recorded(kind, state)
-        if found is None or (found.deviation is None and found.weight is None):
+        record = self.recorded(kind, state)
+        if record is None or (record.deviation is None and record.weight is None):
             return 1.0
         there = np.isfinite(self.of(kind, state))
-        weight = np.ones(there.shape) if found.weight is None else np.where(there, found.weight, 1.0)
-        return weight if found.deviation is None else weight / np.where(there, found.deviation, 1.0) ** 2
+        weight = np.ones(there.shape) if record.weight is None else np.where(there, record.weight, 1.0)
+        return weight if record.deviation is None else weight / np.where(there, record.deviation, 1.0) ** 2
 
 
 def true_fields(scene: Description, setup: Setup) -> dict[str, Array]:
@@ -78,10 +78,10 @@ def observe(scene: Description, setup: Setup, workers: Workers = HERE) -> Observ
     """
     end = setup.equation.dt * setup.steps
     records = {name: recorded.until(end) for name, recorded in setup.data.items()}
-    sampling = {name: Resampling(setup.equation.dt, setup.steps, found.times) for name, found in records.items() if len(found.times)}
+    sampling = {name: Resampling(setup.equation.dt, setup.steps, record.times) for name, record in records.items() if len(record.times)}
     if scene.truth is None:
-        noise = {("traces", name): _noise(found.deviation, found.values) for name, found in records.items()}
-        return Observed({name: found.values for name, found in records.items()}, {}, noise, records, sampling)
+        noise = {("traces", name): _noise(record.deviation, record.values) for name, record in records.items()}
+        return Observed({name: record.values for name, record in records.items()}, {}, noise, records, sampling)
     return _made(scene, scene.truth, setup, workers, records, sampling)
 
 
@@ -112,9 +112,9 @@ def _made(
         deviation: float | Array = truth.noise * float(np.sqrt(np.mean(clean**2))) if clean.size else 0.0
         data = clean
         if kind == "traces" and state in records:
-            found = records[state]
-            data = np.where(np.isfinite(found.values), clean, np.nan)
-            deviation = deviation if found.deviation is None else found.deviation
+            record = records[state]
+            data = np.where(np.isfinite(record.values), clean, np.nan)
+            deviation = deviation if record.deviation is None else record.deviation
         noise[kind, state] = deviation if isinstance(deviation, float) else _noise(deviation, data)
         (traces if kind == "traces" else finals)[state] = data + deviation * rng.standard_normal(clean.shape)
     return Observed(traces, finals, noise, records, sampling)

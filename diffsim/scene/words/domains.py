@@ -30,12 +30,12 @@ def domain(equation: Equation, name: str, steps: int) -> Grid:
 
 
 def of_source(dt: float, steps: int, points: int, amplitudes: bool) -> Grid:
-    """The grid of what is unknown of a forcing: its wavelet over time in seconds, or a number for each point."""
+    """The grid of the unknowns of a forcing: its wavelet over time in seconds, or a number for each point."""
     return Grid((points,), 1.0, 0.0, (NUMBER,)) if amplitudes else Grid((steps,), dt, 0.0, (TIME,))
 
 
 def everywhere(equation: Equation, name: str) -> bool:
-    """Whether an input has a value in each cell of the grid."""
+    """True if an input has a value in each cell of the grid."""
     if name in equation.series or name in equation.forcings:
         return False
     return name not in equation.parameters or equation.parameters[name].axes is None

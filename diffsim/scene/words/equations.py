@@ -121,9 +121,9 @@ class SolverModel(Model):
 
     def _inputs(self, outside: Outside) -> dict[str, Any]:
         """The inputs that rules name, as arguments."""
-        given = {name: getattr(outside, name) for name in INPUTS if getattr(outside, name)}
+        series = {name: getattr(outside, name) for name in INPUTS if getattr(outside, name)}
         known = arguments_of(self.of)
-        for name, variables in given.items():
+        for name, variables in series.items():
             if name not in known:
                 key = next(
                     key for option, model in self.boundaries().items() for key, _, rule in named(option, model) if rule.name in variables
@@ -132,23 +132,23 @@ class SolverModel(Model):
                     f"{key}: expected a number, for {self.of.__name__} takes no inputs of its sides, found the name "
                     f"{shown(next(iter(variables)))}; give a number, or let its constructor have an argument {name}"
                 )
-        return given
+        return series
 
     def __reduce__(self) -> tuple[Callable[..., SolverModel], tuple[Any, ...]]:
         return _restored, (self.type, self.of, self.__getstate__())
 
 
 def _restored(kind: str, equation: type[Equation], state: dict[Any, Any]) -> SolverModel:
-    """A model out of what was pickled of it. The model's own class is made in each process."""
+    """A model out of its pickled state. The model's own class is made in each process."""
     model = model_of(kind, equation)
-    made = model.__new__(model)
-    made.__setstate__(state)
-    return made
+    restored = model.__new__(model)
+    restored.__setstate__(state)
+    return restored
 
 
 def _unit(name: str, equation: Equation) -> str:
     """Unit of the first state whose rules name an input."""
-    given = {
+    units = {
         unit
         for state in equation.states.values()
         for pair in rules_of(state.boundary)
@@ -156,7 +156,7 @@ def _unit(name: str, equation: Equation) -> str:
         if rule.given == name
         for unit in [state.unit]
     }
-    return next(iter(sorted(given)), "")
+    return next(iter(sorted(units)), "")
 
 
 def counts_of(value: Any) -> list[int]:
@@ -178,14 +178,14 @@ def name_of(equation: type[Equation]) -> str:
 
 def _require_buildable(equation: type[Equation]) -> None:
     """Refuse a class without a step, or whose constructor does not take `grid` and `dt`."""
-    name, found = equation.__name__, signature(equation).parameters
+    name, arguments = equation.__name__, signature(equation).parameters
     if isabstract(equation):
         raise SceneError(f"equation: expected an equation with its step, found {name}, which has none; write its method step")
-    anything = any(argument.kind is Parameter.VAR_KEYWORD for argument in found.values())
+    anything = any(argument.kind is Parameter.VAR_KEYWORD for argument in arguments.values())
     if not anything and not set(OWN) <= arguments_of(equation).keys():
         raise SceneError(
-            f"equation: expected a constructor of {name} with the arguments grid and dt, found {plural(len(found), 'argument')} "
-            f"({', '.join(found) or 'none'}); begin it as in def __init__(self, grid, dt)"
+            f"equation: expected a constructor of {name} with the arguments grid and dt, found {plural(len(arguments), 'argument')} "
+            f"({', '.join(arguments) or 'none'}); begin it as in def __init__(self, grid, dt)"
         )
 
 
@@ -205,12 +205,12 @@ def model_of(kind: str, equation: type[Equation]) -> type[SolverModel]:
     fields: dict[str, Any] = {"type": (Literal[kind], ...)}
     for name, option in options.items():
         fields[name] = (option.type, ... if option.default is Parameter.empty else Field(option.default, validate_default=option.rules))
-    made = create_model(
+    built = create_model(
         f"{equation.__name__}Model", __base__=SolverModel, __module__=__name__, __doc__=f"Options of {name_of(equation)}.", **fields
     )
-    made.of = equation
-    made.words = {name: option.default if isinstance(option.default, str) else None for name, option in options.items() if option.rules}
-    return made
+    built.of = equation
+    built.words = {name: option.default if isinstance(option.default, str) else None for name, option in options.items() if option.rules}
+    return built
 
 
 def _validated(given: Any, inner: object, info: ValidationInfo) -> SolverModel:
@@ -224,12 +224,12 @@ def _validated(given: Any, inner: object, info: ValidationInfo) -> SolverModel:
 def _of_table(given: Any, context: Mapping[str, Any]) -> SolverModel:
     if isinstance(given, SolverModel):
         return given
-    given = table_of(given)
-    if not isinstance(given, dict):
-        raise SceneError(f"equation: expected a table or a class of an equation, found {shown(given)}; correct the value")
-    if "type" not in given:
+    table = table_of(given)
+    if not isinstance(table, dict):
+        raise SceneError(f"equation: expected a table or a class of an equation, found {shown(table)}; correct the value")
+    if "type" not in table:
         raise SceneError("equation.type: expected a value, found none; add the type")
-    kind = given["type"]
+    kind = table["type"]
     if isinstance(kind, type):
         equation = EQUATIONS.require("equation", shown(kind), kind)
         kind = name_of(equation)
@@ -238,9 +238,8 @@ def _of_table(given: Any, context: Mapping[str, Any]) -> SolverModel:
     else:
         equation = EQUATIONS.find(kind, "equation", context.get("folder"), context.get("allow_code", False))
     model = model_of(kind, equation)
-    given = {**given, "type": kind}
     try:
-        return model.model_validate(given, context=dict(context))
+        return model.model_validate({**table, "type": kind}, context=dict(context))
     except ValidationError as error:
         raise SceneError(explained(model, error, "equation")) from None
 

@@ -120,8 +120,8 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
 
 def _chosen(problem: ErrorDetails) -> str:
     """The remedy for a word that is not one of the expected words."""
-    given = problem["input"]
-    return nearest(given, re.findall("'(.*?)'", problem["ctx"]["expected"])) if isinstance(given, str) else "choose one of these"
+    word = problem["input"]
+    return nearest(word, re.findall("'(.*?)'", problem["ctx"]["expected"])) if isinstance(word, str) else "choose one of these"
 
 
 def _deeper(model: type[BaseModel] | None) -> dict[str, str]:

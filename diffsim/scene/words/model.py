@@ -140,12 +140,12 @@ def whole(name: str, folder: Path | None, below: Path | None) -> str:
     path = str(own if folder is None else folder / own)
     if below is None:
         return path
-    found = Path(path).resolve()
-    if not found.is_relative_to(below.resolve()):
+    resolved = Path(path).resolve()
+    if not resolved.is_relative_to(below.resolve()):
         raise ValueError(
             f"expected a file below {below} (--read-below), found {path_shown(Path(name))!r}; move the file, or name another folder"
         )
-    return str(found)  # the file that was checked, even if links change before it is read
+    return str(resolved)  # the file that was checked, even if links change before it is read
 
 
 Real: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(moderate)]

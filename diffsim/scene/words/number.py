@@ -18,6 +18,6 @@ def one_number(value: T) -> T:
     """
     shape, dtype = getattr(value, "shape", ()), getattr(value, "dtype", None)
     if shape != () or not (isinstance(value, (int, float)) if dtype is None else dtype.kind in "fiu"):
-        found = f"an array of shape {shape}" if shape != () else shown(value)
-        raise ParameterError(f"expected one number from __call__, got {found}; let it return one, as by diffsim.numpy.sum")
+        seen = f"an array of shape {shape}" if shape != () else shown(value)
+        raise ParameterError(f"expected one number from __call__, got {seen}; let it return one, as by diffsim.numpy.sum")
     return value

@@ -48,7 +48,8 @@ class PartObject:
             what = reason_shown(error)
             raise SceneError(
                 f"{key}.type: expected an object that can be pickled, by which a resumed run knows it again, found {shown(value)} "
-                f"({what}); define its class at the top of a module and leave out by __getstate__ what cannot be pickled, or give a class"
+                f"({what}); define its class at the top of a module and leave out by __getstate__ parts that "
+                "cannot be pickled, or give a class"
             ) from None
         return cls(value, hashlib.sha256(content).hexdigest())
 
@@ -62,7 +63,7 @@ class PartObject:
 
 
 def is_object(name: str) -> bool:
-    """Whether a name in a scene is that of an object."""
+    """True if a name in a scene is that of an object."""
     return NAMED.fullmatch(name) is not None
 
 

@@ -38,8 +38,8 @@ class Option:
 
 def arguments_of(kind: type) -> Mapping[str, Parameter]:
     """The arguments of the constructor that can be given by name."""
-    found = signature(kind).parameters
-    return {key: value for key, value in found.items() if value.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
+    parameters = signature(kind).parameters
+    return {key: value for key, value in parameters.items() if value.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
 
 
 def options_of(kind: type, given: Collection[str], taken: Collection[str], key: str) -> dict[str, Option]:
@@ -49,22 +49,22 @@ def options_of(kind: type, given: Collection[str], taken: Collection[str], key: 
         kind: the class.
         given: arguments that the scene gives by itself, which are no options.
         taken: names that an option cannot have.
-        key: what messages begin with, such as "equation".
+        key: beginning of messages, such as "equation".
 
     Raises:
         SceneError: an argument without a default cannot be written in a scene.
     """
     hints = types_of(kind, f"{key}: ")
-    found = {}
+    options = {}
     for name, argument in arguments_of(kind).items():
         if name in given:
             continue
         option = None if name in taken or name.startswith("_") else _option(name, hints.get(name), argument.default)
         if option is not None:
-            found[name] = option
+            options[name] = option
         elif argument.default is argument.empty:
             raise SceneError(f"{key}: {_unwritable(name, kind, hints.get(name), name in taken or name.startswith('_'))}")
-    return found
+    return options
 
 
 def _option(name: str, hint: Any, default: Any) -> Option | None:
@@ -81,12 +81,12 @@ def _option(name: str, hint: Any, default: Any) -> Option | None:
 
 
 def _unwritable(name: str, kind: type, hint: Any, reserved: bool) -> str:
-    """What is wrong with an argument that a scene cannot give."""
+    """The defect of an argument that a scene cannot give."""
     what = f"argument {name} of {kind.__name__}"
     if reserved:
         return f"{what}: expected another name, for a scene cannot have this one as a key; rename the argument"
     if hint is None:
-        return f"{what}: expected an annotation or a default, which say what a scene can give, found neither; write {name}: float"
+        return f"{what}: expected an annotation or a default for the values of a scene, found neither; write {name}: float"
     return f"{what}: expected {WRITABLE} as its type, for a scene to give it, found {shown(hint)}; change the type, or give it a default"
 
 

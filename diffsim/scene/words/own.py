@@ -1,4 +1,4 @@
-"""Classes of a user's own: what a scene names where it says `type`."""
+"""Classes of a user's own: named by the key `type` of a scene."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ class Family:
     base: type | None = None
     methods: tuple[str, ...] = ()
 
-    def accepts(self, found: Any) -> bool:
-        """Whether it is a class of this family."""
-        if not isinstance(found, type) or (self.base is not None and not issubclass(found, self.base)):
+    def accepts(self, value: Any) -> bool:
+        """True if it is a class of this family."""
+        if not isinstance(value, type) or (self.base is not None and not issubclass(value, self.base)):
             return False
-        return all(any(name in vars(kind) for kind in found.__mro__) for name in self.methods)
+        return all(any(name in vars(kind) for kind in value.__mro__) for name in self.methods)
 
-    def require(self, key: str, name: str, found: Any) -> type:
-        """Refuse what is no class of this family.
+    def require(self, key: str, name: str, value: Any) -> type:
+        """Refuse a value that is no class of this family.
 
         Args:
             key: key of the part in the scene, such as "misfit[0]".
             name: name of the class in the scene.
-            found: what it names.
+            value: the named object.
 
         Raises:
             SceneError: the message names both.
         """
-        if self.accepts(found):
-            return found
-        what = f"found {name}, which is {_what(found)}"
+        if self.accepts(value):
+            return value
+        what = f"found {name}, which is {_what(value)}"
         if self.base is not None:
             raise SceneError(f"{key}.type: expected a class that derives from diffsim.{self.base.__name__}, {what}; derive it")
         raise SceneError(f"{key}.type: expected {self.noun}, which is a class with {' and '.join(self.methods)}, {what}; write it so")
@@ -112,16 +112,16 @@ class Family:
             )
         if folder is not None:
             _require_same(key, module.partition(".")[0], folder)
-        found = _run(key, name, module, lambda: importlib.import_module(module))
+        loaded = _run(key, name, module, lambda: importlib.import_module(module))
         for part in path.split("."):
-            if not hasattr(found, part):
-                known = [other for other, value in vars(found).items() if self.accepts(value)]
+            if not hasattr(loaded, part):
+                known = [other for other, value in vars(loaded).items() if self.accepts(value)]
                 raise SceneError(
                     f"{key}.type: expected {self.noun} of {module} ({', '.join(known) or 'it has none'}), found {shown(path)}; "
                     f"{nearest(path, known)}"
                 )
-            found = getattr(found, part)
-        return self.require(key, name, found)
+            loaded = getattr(loaded, part)
+        return self.require(key, name, loaded)
 
 
 def _require_same(key: str, name: str, folder: Path) -> None:
@@ -142,7 +142,7 @@ def _require_same(key: str, name: str, folder: Path) -> None:
 
 
 def _run(key: str, name: str, module: str, load: Callable[[], Any]) -> Any:
-    """What `load` imports."""
+    """Modules that `load` imports."""
     try:
         return load()
     except DiffsimError as error:
@@ -169,8 +169,8 @@ def _last_line(error: Exception) -> str:
     return f"{text} ({path_shown(Path(file))}, line {line})" if file else text
 
 
-def _what(found: Any) -> str:
-    return f"the class {found.__name__}" if isinstance(found, type) else f"of type {type(found).__name__}"
+def _what(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
 
 
 def unfolded(key: str, given: Any) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def types_of(kind: type, key: str = "") -> dict[str, Any]:
 
     Args:
         kind: the class.
-        key: what a message begins with.
+        key: beginning of a message.
 
     Raises:
         SceneError: an annotation names something that is unknown.
@@ -153,7 +153,7 @@ def checked(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_of_another(name: str) -> bool:
-    """Whether some kind of rule has an argument of this name."""
+    """True if some kind of rule has an argument of this name."""
     return any(name in signature(rule).parameters for rule in KINDS.values())
 
 

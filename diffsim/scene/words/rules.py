@@ -45,7 +45,7 @@ class RuleModel(Model):
 
     Attributes:
         type: which [rule](#rules), one of `diffsim.boundary.KINDS`.
-        varies: of an input that is named: along what it varies, some of `"time"` and the axes along the side; `[]`: one number. None:
+        varies: of a named input: the axes along which it varies, some of `"time"` and the axes along the side; `[]`: one number. None:
             `["time"]`.
     """
 
@@ -86,8 +86,8 @@ class RuleModel(Model):
     @property
     def name(self) -> str | None:
         """Name of the input that it uses, or None."""
-        given = self.build().given
-        return given if isinstance(given, str) else None
+        variable = self.build().given
+        return variable if isinstance(variable, str) else None
 
     @property
     def along(self) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ def build_boundaries(
     """
     rules: dict[str, tuple[tuple[Rule, Rule], ...]] = {}
     variables: dict[str, Variable] = {}
-    found: dict[str, tuple[str, RuleModel]] = {}
+    by_name: dict[str, tuple[str, RuleModel]] = {}
     for option, model in models.items():
         pairs = _pairs(option, model, grid, otherwise.get(option))
         rules[option] = tuple((low.build(), high.build()) for low, high in pairs)
@@ -189,7 +189,7 @@ def build_boundaries(
         for key, across, rule in named(option, model):
             assert rule.name is not None
             _check_varies(key, across, rule, grid)
-            first, other = found.setdefault(rule.name, (key, rule))
+            first, other = by_name.setdefault(rule.name, (key, rule))
             if set(other.along) != set(rule.along):
                 raise SceneError(
                     f"{key}.varies: expected {shown(list(other.along))} for {rule.name}, as at {first}, found {shown(list(rule.along))}; "
@@ -197,7 +197,7 @@ def build_boundaries(
                 )
             axes = tuple(sorted(grid.axes.index(a) for a in rule.along if a != TIME))
             variables.setdefault(rule.name, Variable(ends, axes=axes, unit=rule.build().unit(units.get(rule.name, ""))))
-    series = {name: variable for name, variable in variables.items() if TIME in found[name][1].along}
+    series = {name: variable for name, variable in variables.items() if TIME in by_name[name][1].along}
     rest = {name: variable for name, variable in variables.items() if name not in series}
     return Outside(rules, rest, series)
 

@@ -21,5 +21,5 @@ def nearest(name: str, known: Iterable[str], further: Mapping[str, str] = Mappin
     if len(name) > LONGEST:
         return "choose one of these"
     lower = {other.lower(): way for other, way in further.items()} | {other.lower(): other for other in known}
-    found = difflib.get_close_matches(name.lower(), list(lower), n=1)
-    return f"did you mean {lower[found[0]]}?" if found else "choose one of these"
+    close = difflib.get_close_matches(name.lower(), list(lower), n=1)
+    return f"did you mean {lower[close[0]]}?" if close else "choose one of these"

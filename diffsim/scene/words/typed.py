@@ -40,8 +40,8 @@ class TypedModel(Model):
     type: str
     _object: PartObject | None = PrivateAttr(default=None)
 
-    def made(self, **given: Any) -> Any:
-        """An object of the class, or the object of the scene as it is called with what the scene gives.
+    def instance(self, **given: Any) -> Any:
+        """An object of the class, or the object of the scene as it is called with the arguments of the scene.
 
         Args:
             given: arguments that the scene gives, as far as the constructor (the call of an object) takes them.
@@ -53,7 +53,7 @@ class TypedModel(Model):
         return self.of_class(**{name: value for name, value in given.items() if self.takes(name)}, **chosen)
 
     def takes(self, name: str) -> bool:
-        """Whether the constructor, or the call of an object, has an argument of this name."""
+        """True if the constructor, or the call of an object, has an argument of this name."""
         return name in (arguments_of(self.of_class) if self._object is None else call_arguments(self.of_class))
 
     def __reduce__(self) -> tuple[Callable[..., TypedModel], tuple[Any, ...]]:
@@ -61,11 +61,11 @@ class TypedModel(Model):
 
 
 def _restored(model_of: ModelOf, name: str, kind: type, state: dict[Any, Any]) -> TypedModel:
-    """A model out of what was pickled of it. The model's own class is made in each process."""
+    """A model out of its pickled state. The model's own class is made in each process."""
     model = model_of(name, kind)
-    made = model.__new__(model)
-    made.__setstate__(state)
-    return made
+    restored = model.__new__(model)
+    restored.__setstate__(state)
+    return restored
 
 
 def keys_made(base: type[Part], name: str, kind: type, family: Family, options: Mapping[str, Option], **later: Any) -> type[Part]:
@@ -85,11 +85,11 @@ def keys_made(base: type[Part], name: str, kind: type, family: Family, options: 
         value = ... if option.default is Parameter.empty else Field(option.default, validate_default=option.rules)
         fields[option_name] = (option.type, value)
     title = "".join(filter(str.isidentifier, kind.__name__))
-    made = create_model(
+    built = create_model(
         f"{title}Model", __base__=base, __module__=__name__, __doc__=f"Options of {family.name_of(kind)}.", **fields, **later
     )
-    made.of_class, made.options = kind, tuple(options)
-    return made
+    built.of_class, built.options = kind, tuple(options)
+    return built
 
 
 def model_of_table(given: Any, key: str, family: Family, base: type[Part], context: Mapping[str, Any]) -> Part:
@@ -109,30 +109,31 @@ def model_of_table(given: Any, key: str, family: Family, base: type[Part], conte
         return given
     if not isinstance(given, dict):
         raise SceneError(f"{key}: expected a table, found {shown(given)}; correct the value")
-    name, found = given.get("type", base.model_fields["type"].default), None
+    table, own = given, None
+    name = table.get("type", base.model_fields["type"].default)
     if isinstance(name, str):
         kind = family.find(name, key, context.get("folder"), context.get("allow_code", False))
     elif family.accepts(type(name)) and not isinstance(name, (type, partial)) and not isroutine(name):
-        found, kind = PartObject.of(name, key), type(name)
-        name = found.name(family.name_of(kind))
+        own, kind = PartObject.of(name, key), type(name)
+        name = own.name(family.name_of(kind))
     elif callable(name):
-        given = unfolded(f"{key}.type", name) | {each: value for each, value in given.items() if each != "type"}
-        kind = family.require(key, shown(given["type"]), given["type"])
+        table = unfolded(f"{key}.type", name) | {each: value for each, value in table.items() if each != "type"}
+        kind = family.require(key, shown(table["type"]), table["type"])
         name = family.name_of(kind)
     else:
-        what = "none; add the type" if "type" not in given else f"{shown(name)}; correct the value"
-        raise SceneError(f"{key}.type: expected {'a value' if 'type' not in given else 'text'}, found {what}")
+        what = "none; add the type" if "type" not in table else f"{shown(name)}; correct the value"
+        raise SceneError(f"{key}.type: expected {'a value' if 'type' not in table else 'text'}, found {what}")
     try:
         model = base.model_of(name, kind)
     except SceneError as error:
         raise SceneError(f"{key}: {error}") from None
     try:
-        made = model.model_validate(given if name == given.get("type") else {**given, "type": name}, context=dict(context))
+        part = model.model_validate(table if name == table.get("type") else {**table, "type": name}, context=dict(context))
     except ValidationError as error:
         raise SceneError(explained(model, error, key)) from None
-    assert made.__pydantic_private__ is not None
-    made.__pydantic_private__["_object"] = found  # models refuse assignments
-    return made  # type: ignore[return-value]
+    assert part.__pydantic_private__ is not None
+    part.__pydantic_private__["_object"] = own  # models refuse assignments
+    return part  # type: ignore[return-value]
 
 
 def each_of(given: Any, info: ValidationInfo, parts: Mapping[Any, str], one: Callable[[Any, str, Mapping[str, Any]], Any]) -> list[Any]:
@@ -144,15 +145,15 @@ def each_of(given: Any, info: ValidationInfo, parts: Mapping[Any, str], one: Cal
         parts: index of each part -> its key in the scene.
         one: (part, key, context) -> its model.
     """
-    found, lines = [], []
+    models, lines = [], []
     for index, key in parts.items():
         try:
-            found.append(one(given[index], key, info.context or {}))
+            models.append(one(given[index], key, info.context or {}))
         except SceneError as error:
             lines.append(str(error))
     if lines:
         raise in_full("\n".join(lines))
-    return found
+    return models
 
 
 def numbered(given: Sequence[Any], name: str) -> dict[int, str]:

@@ -57,7 +57,7 @@ class DGAcoustic(DGEquation):
 
         import diffsim as ds
 
-        # A pulse in air meets water: a wall to it, almost. The record behind the surface says what depends on the water's density.
+        # A pulse in air meets water: a wall to it, almost. The record behind the surface tells the water's density.
         grid = ds.Grid((80,), spacing=0.5, origin=0.25)
         x = grid.coordinates(0)
         tube = ds.solvers.DGAcoustic(grid, dt=1.5e-4, order=3, boundary="outflow")
@@ -82,8 +82,8 @@ class DGAcoustic(DGEquation):
         self.parameters = {"c": Variable(self.rules, unit="m/s"), "rho": Variable(self.rules, unit="kg/m³")}
 
     def step(self, p: Symbol, c: Symbol, rho: Symbol, **v: Symbol) -> dict[str, Symbol]:
-        found = self.steps_of([p, *(v[name] for name in self.velocities)], [c, rho])
-        return dict(zip(self.states, found, strict=True))
+        new = self.steps_of([p, *(v[name] for name in self.velocities)], [c, rho])
+        return dict(zip(self.states, new, strict=True))
 
     def at_nodes(self, element: Element, given: Any) -> Any:
         return given.mean(axis=(1, 2))

@@ -38,7 +38,7 @@ class DGAdvection(DGEquation):
         grid: uniform, spacing in metres, cells along each axis a multiple of p + 1.
         dt: time step, s. Stable while dt Σ |a| / h <= 0.333, 0.209, 0.142, 0.120 for p = 1 to 4, with h = (p + 1) dx.
         order: degree p of the polynomials, 1 to 4. In a scene `grid.shape`, and that times `truth.refine`, are multiples of p + 1.
-        boundary: "periodic", or "outflow": what is outside has u = 0, and what reaches the side leaves. For all sides; in Python also one
+        boundary: "periodic", or "outflow": u = 0 outside, and flow that reaches the side leaves. For all sides; in Python also one
             for each axis, where a pair is for the low and the high side.
 
     Raises:
@@ -57,7 +57,7 @@ class DGAdvection(DGEquation):
 
         import diffsim as ds
 
-        # Ten times around a ring of 1 m, with 10 elements of degree 4: what is lost, and what the wind changes.
+        # Ten times around a ring of 1 m, with 10 elements of degree 4: the loss, and the sensitivity to the wind.
         grid = ds.Grid((50,), spacing=0.02, origin=0.01)
         ring = ds.Simulation(ds.solvers.DGAdvection(grid, dt=0.01, order=4), precision="f64")
         u = np.exp(np.sin(2 * np.pi * grid.coordinates(0)))

@@ -1,4 +1,4 @@
-"""What all discontinuous Galerkin equations share: elements of cells, neighbours across faces, and the time step."""
+"""Base of all discontinuous Galerkin equations: elements of cells, neighbours across faces, and the time step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DGEquation(Equation):
         w₀ = uⁿ,   wₖ = uⁿ + bₖ dt L wₖ₋₁,   uⁿ⁺¹ = wₛ,   bₖ = 1 / (s + 1 - k)   (but b₁ = 7/40 for p = 4)
 
     Attributes:
-        SIDES: the rules that the equation knows, each with what the value outside a face is in terms of that inside: a factor for each
+        SIDES: the rules that the equation knows, each with the value outside a face in terms of that inside: a factor for each
             quantity that `traces` gives an axis.
     """
 
@@ -63,11 +63,11 @@ class DGEquation(Equation):
         self.widths = tuple(self.nodes * h for h in grid.spacing)
         self.sides = sides_of(boundary, grid, tuple(self.SIDES))
         self.elements = tuple(cells // self.nodes for cells in grid.shape)
-        self._neighbours, made = neighbours_of(self.elements, self.sides)
+        self._neighbours, groups = neighbours_of(self.elements, self.sides)
         self._factors = None
-        if made:
+        if groups:
             self._factors = np.ones((len(self._neighbours), len(self.SIDES["periodic"]), 1))
-            for rule, traces in made.items():
+            for rule, traces in groups.items():
                 self._factors[traces] = np.array(self.SIDES[rule])[:, None]
         self._made: dict[Any, tuple[Any, Any, Any]] = {}
 
@@ -87,11 +87,11 @@ class DGEquation(Equation):
         count = len(states)
 
         def advance(*cells: Any) -> Any:
-            found = self.advance(cells[:count], cells[count:])
-            return tuple(found) if count > 1 else found[0]
+            new = self.advance(cells[:count], cells[count:])
+            return tuple(new) if count > 1 else new[0]
 
-        found = host_stage(advance, (*states, *coefficients), list(states), outputs=count)
-        return found if count > 1 else (found,)
+        new = host_stage(advance, (*states, *coefficients), list(states), outputs=count)
+        return new if count > 1 else (new,)
 
     def advance(self, states: Sequence[Any], coefficients: Sequence[Any]) -> Any:
         """The array program of one step.
@@ -104,11 +104,11 @@ class DGEquation(Equation):
             The states one step later, shape (states, *grid).
         """
         begin, stage, end = self._programs(states[0].dtype)
-        u, given, traces, given_traces = begin(self.split(dnp.stack(states)), self.split(dnp.stack(coefficients)))
+        u, known, traces, given_traces = begin(self.split(dnp.stack(states)), self.split(dnp.stack(coefficients)))
         given_outside = self.outside(given_traces)
         w = u
         for part in STAGES[self.order]:
-            w, traces = stage(u, w, self.outside(traces, self._factors), given, given_outside, np.asarray(part * self.dt, u.dtype))
+            w, traces = stage(u, w, self.outside(traces, self._factors), known, given_outside, np.asarray(part * self.dt, u.dtype))
         return self.join(end(w))
 
     def _programs(self, dtype: Any) -> tuple[Any, Any, Any]:
@@ -117,8 +117,8 @@ class DGEquation(Equation):
             element, ndim = reference_element(self.order, dtype), self.grid.ndim
 
             def begin(u: Any, given: Any) -> Any:
-                u, given = element.change(element.to_nodes, u, ndim), self.at_nodes(element, given)
-                return u, given, self.traces(element, u), self.given_traces(element, given)
+                u, medium = element.change(element.to_nodes, u, ndim), self.at_nodes(element, given)
+                return u, medium, self.traces(element, u), self.given_traces(element, medium)
 
             def stage(u: Any, w: Any, outside: Any, given: Any, given_outside: Any, dt: Any) -> Any:
                 w = u + dt * self.rates(element, w, outside, given, given_outside)
@@ -136,7 +136,7 @@ class DGEquation(Equation):
 
     @abstractmethod
     def traces(self, element: Element, w: Any) -> Any:
-        """What the neighbours of an element need of it: shape (axes, 2, quantities, n), at the low and at the high face of each axis."""
+        """Traces of an element for its neighbours: shape (axes, 2, quantities, n), at the low and at the high face of each axis."""
 
     @abstractmethod
     def given_traces(self, element: Element, given: Any) -> Any:
@@ -169,8 +169,8 @@ class DGEquation(Equation):
             traces: of all elements.
             factors: of the quantities at each face, shape (elements * axes * 2, quantities, 1).
         """
-        found = traces.reshape(-1, *traces.shape[-2:])[self._neighbours]
-        return (found if factors is None else found * factors.astype(traces.dtype)).reshape(traces.shape)
+        outer = traces.reshape(-1, *traces.shape[-2:])[self._neighbours]
+        return (outer if factors is None else outer * factors.astype(traces.dtype)).reshape(traces.shape)
 
 
 def neighbours_of(elements: tuple[int, ...], sides: Sequence[tuple[str, str]]) -> tuple[Indices, dict[str, Indices]]:
@@ -179,15 +179,15 @@ def neighbours_of(elements: tuple[int, ...], sides: Sequence[tuple[str, str]]) -
     Traces are counted by element, axis and face. Beyond a side that is not periodic the trace is made of that inside.
     """
     own = np.arange(math.prod(elements) * len(elements) * 2).reshape(*elements, len(elements), 2)
-    found, made = np.empty_like(own), dict[str, Indices]()
+    neighbours, ruled = np.empty_like(own), dict[str, Indices]()
     for axis, pair in enumerate(sides):
         for face, (rule, step) in enumerate(zip(pair, (1, -1), strict=True)):
-            found[..., axis, face] = np.roll(own[..., axis, 1 - face], step, axis)
+            neighbours[..., axis, face] = np.roll(own[..., axis, 1 - face], step, axis)
             if rule != "periodic":
                 edge = np.take(own, -face, axis)[..., axis, face].ravel()  # of the first or the last elements
-                found.reshape(-1)[edge] = edge
-                made[rule] = np.append(made.get(rule, edge[:0]), edge)
-    return found.reshape(-1), made
+                neighbours.reshape(-1)[edge] = edge
+                ruled[rule] = np.append(ruled.get(rule, edge[:0]), edge)
+    return neighbours.reshape(-1), ruled
 
 
 def sides_of(boundary: Side | EachSide, grid: Grid, known: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -200,7 +200,7 @@ def sides_of(boundary: Side | EachSide, grid: Grid, known: Sequence[str]) -> tup
     along = [boundary] * grid.ndim if isinstance(boundary, str) else boundary
     if not isinstance(along, (tuple, list)) or len(along) != grid.ndim:
         raise ShapeError(f"boundary = {shown(boundary)}, expected a rule, or {grid.ndim} of them, one an axis; write it like 'periodic'")
-    found = []
+    sides = []
     for axis, rule in enumerate(along):
         pair = (rule, rule) if isinstance(rule, str) else rule
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -208,5 +208,5 @@ def sides_of(boundary: Side | EachSide, grid: Grid, known: Sequence[str]) -> tup
         low, high = (one_of(f"boundary of axis {axis}", side, known) for side in pair)
         if (low == "periodic") != (high == "periodic"):
             raise ParameterError(f"boundary of axis {axis} = {shown(rule)}, expected 'periodic' on both sides or on none; correct it")
-        found.append((low, high))
-    return tuple(found)
+        sides.append((low, high))
+    return tuple(sides)

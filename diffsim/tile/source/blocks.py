@@ -55,7 +55,7 @@ def _block(text: Text, axes: int, axis: int, part: str, place: str, action: str)
 
 
 def _run(action: str, whole: np.ndarray, parts: np.ndarray, places: np.ndarray) -> None:
-    """Read, put or add blocks, in place. What lies beyond the edges is left out."""
+    """Read, put or add blocks, in place. Entries beyond the edges are left out."""
     block = parts.shape[1:]
     if engine.backend().on_host and whole.dtype in COMPILED and max(whole.size, parts.size) <= LARGEST:
         kind = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64"}[whole.dtype.name]
@@ -113,12 +113,12 @@ def _put(base: Any, parts: Any, places: np.ndarray) -> Any:
 
 
 def fit(places: np.ndarray, block: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether all blocks lie inside."""
+    """True if all blocks lie inside."""
     return bool((places >= 0).all() and (places + np.asarray(block) <= np.asarray(shape)).all())
 
 
 def overlap(places: np.ndarray, block: Sequence[int]) -> bool:
-    """Whether blocks may overlap: they do not where they are different ones of a lattice."""
+    """True if blocks may overlap: they do not where they are different ones of a lattice."""
     rest = places % np.maximum(block, 1)
     return bool((rest != rest[:1]).any()) or len(np.unique(places, axis=0)) < len(places)
 
@@ -128,7 +128,7 @@ load_blocks: Primitive = linear("load_blocks", _load, lambda ct, x, params: like
 add_blocks: Primitive = linear(
     "add_blocks", _add, lambda ct, x, params: like(load_blocks(ct, places=params["places"], block=x.shape[1:]), x)
 )
-"""Zeros of a shape with blocks added at places; what lies beyond the edges is left out."""
+"""Zeros of a shape with blocks added at places; entries beyond the edges are left out."""
 
 
 def _put_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
@@ -137,7 +137,7 @@ def _put_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 
 def _put_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
-    """A block takes what is at its place and not overwritten by a later one; the rest, cleared there, goes on to the older entries."""
+    """A block takes the entries at its place that no later block overwrites; the rest, cleared there, goes on to the older entries."""
     places, block = params["places"], tuple(args[1].shape[1:])
     bar = None
     if wanted[1]:

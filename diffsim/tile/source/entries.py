@@ -1,4 +1,4 @@
-"""What elementwise operations do to entries, as source of a kernel.
+"""Elementwise operations on entries, as source of a kernel.
 
 A kernel works on registers of several lanes. Arithmetic, comparisons and choices work on registers as they are. Conversions and elementary
 functions are applied to each lane, by functions of the kernel (`library`).
@@ -51,27 +51,27 @@ _ONE_LANE = {"minus_inf": ("return {0} - x / (x - x)",)}
 def library(body: str, lanes: int) -> str:
     """Source of the functions that a kernel calls."""
     own = {**REGISTER, **(_ONE_LANE if lanes == 1 else {})}
-    found = "\n".join(functions.library(body, dialect, own, ("hypot", "logaddexp")) for dialect in _DIALECTS.values())
+    texts = "\n".join(functions.library(body, dialect, own, ("hypot", "logaddexp")) for dialect in _DIALECTS.values())
     lane = [
         _in_lanes(dialect.call(name), f"ti.{name}({', '.join(('{0}', '{1}')[:count])})", count, lanes)
         for dialect in _DIALECTS.values()
         for name, count in ENGINE.items()
-        if f"{dialect.call(name)}(" in body + found
+        if f"{dialect.call(name)}(" in body + texts
     ]
     casts = [
         _in_lanes(f"cast_{a}_{b}", f"ti.cast({{0}}, {TYPES[b]})", 1, lanes)
         for a in TYPES
         for b in TYPES
-        if f"cast_{a}_{b}(" in body + found
+        if f"cast_{a}_{b}(" in body + texts
     ]
-    return "\n".join([*(f"@ti.func\n{text}" for text in (*lane, *casts)), found])
+    return "\n".join([*(f"@ti.func\n{text}" for text in (*lane, *casts)), texts])
 
 
 def _in_lanes(name: str, template: str, count: int, lanes: int) -> str:
     names = "xy"[:count]
     entries = [template.format(*(f"{n}[{lane}]" for n in names)) for lane in range(lanes)]
-    found = f"ti.Vector([{', '.join(entries)}])" if lanes > 1 else template.format(*names)
-    return f"def {name}({', '.join(names)}):\n    return {found}\n"
+    source = f"ti.Vector([{', '.join(entries)}])" if lanes > 1 else template.format(*names)
+    return f"def {name}({', '.join(names)}):\n    return {source}\n"
 
 
 _IN_PLACE = Dialect("{name}_{{k}}", "{name}_{{k}}", "V_{{k}}(F_{{k}}({value}))")
@@ -209,21 +209,21 @@ def template(name: str, kinds: Sequence[str], result: str, place: str) -> tuple[
 
 def common(kinds: Sequence[str]) -> str:
     """The type in which numbers of these types are compared."""
-    found = [k for k in kinds if k != "number"]
-    if not found:
+    floating = [k for k in kinds if k != "number"]
+    if not floating:
         return "d"
-    if "d" in found or ("f" in found and "n" in found) or ("f" in found and "i" in found):
+    if "d" in floating or ("f" in floating and "n" in floating) or ("f" in floating and "i" in floating):
         return "d"
-    return "f" if "f" in found else "n" if "n" in found else "i"
+    return "f" if "f" in floating else "n" if "n" in floating else "i"
 
 
 def numbers(kind: str, number: Callable[[Any, str], str]) -> dict[str, str]:
-    """What a template may name besides its operands."""
-    found = {"k": kind, "zero": number(0, kind), "one": number(1, kind)}
+    """Names in a template besides its operands."""
+    names = {"k": kind, "zero": number(0, kind), "one": number(1, kind)}
     if kind in "fd":
         log2 = float(np.log(2.0))
-        found |= {
+        names |= {
             "log2": number(log2, kind),
             "per_log2": number(1 / log2, kind),
         }
-    return found
+    return names

@@ -35,7 +35,7 @@ _ARRAYS = {"f": np.float32, "d": np.float64, "i": np.int32, "n": np.int64, "b": 
 
 @dataclass(frozen=True)
 class Form:
-    """What a kernel is compiled for.
+    """The signature that a kernel is compiled for.
 
     Attributes:
         mapped: for each argument whether there is one for each tile; others are shared by all tiles.
@@ -89,18 +89,18 @@ class Kernel:
                 view = View(f"u{name}", kind, argument.shape, row_strides(argument.shape))
             quads = mapped and self._in_quads(kind, argument.size)
             if quads or argument not in direct or not mapped:
-                made = w.allocate(view.shape, kind)
+                quad_view = w.allocate(view.shape, kind)
                 if quads:
                     self.quads.add(name)
-                    self._load_quads(w, name, made)
+                    self._load_quads(w, name, quad_view)
                 elif view.size:
-                    w.copied(view, made)
-                view = made
+                    w.copied(view, quad_view)
+                view = quad_view
             values.append(view)
-        found = w.run(program, values, write)
+        results = w.run(program, values, write)
         w.close_all()
         self.outputs = []
-        for k, (value, result, summed) in enumerate(zip(found, program.results, form.summed, strict=True)):
+        for k, (value, result, summed) in enumerate(zip(results, program.results, form.summed, strict=True)):
             kind = value.kind
             self.outputs.append((f"y{k}", kind, result.shape, summed))
             self._store(w, f"y{k}", value, result.shape, summed)
@@ -112,7 +112,7 @@ class Kernel:
 
     def _load_block(self, w: Writer, name: str, kind: str, block: tuple[int, ...], shape: tuple[int, ...]) -> View:
         """The block of a whole array at the place of each tile, one tile after the other; 0 beyond the edges."""
-        made = w.allocate(block, kind)
+        copy = w.allocate(block, kind)
         kept, text, lanes = stored(kind), w.text, self.lanes
         index = [Affine(0, ((f"b{axis}", 1),)) for axis in range(len(block))]
         with ExitStack() as stack:
@@ -130,15 +130,15 @@ class Kernel:
             with text.block(f"if {inside} == {len(block)}"):
                 source = f"{name}[{position}]"
                 text(f"entry = ti.cast({source}, {TYPES[kept]})")
-            place = f"s0_{kept} + {made.at(index)}"
+            place = f"s0_{kept} + {copy.at(index)}"
             text(f"p_{kept}[({place}) * {lanes} + lane] = entry" if lanes > 1 else f"s_{kept}[{place}] = entry")
-        return made
+        return copy
 
     # Entries of one tile lie side by side in an argument, and those of neighbouring tiles in a register. So blocks of as many entries as 16
     # bytes hold, for all tiles of a register, are transposed: twice as many shuffles as registers.
 
     def _in_quads(self, kind: str, size: int) -> bool:
-        """Whether an argument or result is read and written 16 bytes at a time."""
+        """True if an argument or result is read and written 16 bytes at a time."""
         return kind in QUAD and self.lanes % QUAD[kind] == 0 and self.lanes > 1 and size % QUAD[kind] == 0 and size > 0
 
     def _load_quads(self, w: Writer, name: str, target: View) -> None:
@@ -241,15 +241,15 @@ class Kernel:
             ti = engine.language()
             types = {"f": ti.f32, "d": ti.f64, "i": ti.i32, "n": ti.i64, "b": ti.u8}
             types |= {"n": ti.i32, "b": ti.i32} if self.narrow else {}
-            found: dict[str, Any] = {}
+            named: dict[str, Any] = {}
             for kind, kept in types.items():
                 vector = ti.types.vector(lanes, kept) if lanes > 1 else kept
-                found[f"F_{kind}"], found[f"V_{kind}"] = kept, vector
-                found[f"A_{kind}"] = ti.types.ndarray(dtype=kept, ndim=1)
-                found[f"W_{kind}"] = ti.types.ndarray(dtype=vector, ndim=1)
+                named[f"F_{kind}"], named[f"V_{kind}"] = kept, vector
+                named[f"A_{kind}"] = ti.types.ndarray(dtype=kept, ndim=1)
+                named[f"W_{kind}"] = ti.types.ndarray(dtype=vector, ndim=1)
                 if kind in QUAD:
-                    found[f"Q_{kind}"] = ti.types.ndarray(dtype=ti.types.vector(QUAD[kind], kept), ndim=1)
-            return found
+                    named[f"Q_{kind}"] = ti.types.ndarray(dtype=ti.types.vector(QUAD[kind], kept), ndim=1)
+            return named
 
         return engine.shared_kernel(self.source, "tiles", ("tiles", lanes, self.narrow), names)
 
@@ -261,11 +261,11 @@ class Kernel:
             tiles: how many there are.
             places: for each argument that is a block the index of its first entry, of shape (tiles, axes); None for others.
         """
-        given: list[Any] = [
+        padded: list[Any] = [
             np.ascontiguousarray(a, _NUMPY[kind]).reshape(-1) for (_, kind, _, _), a in zip(self.inputs, arrays, strict=True)
         ]
         sizes = [math.prod(shape) for _, _, shape, _ in self.outputs]
-        found = [
+        results = [
             np.zeros(size, _NUMPY[kind]) if summed else buffers.empty((tiles * size,), np.dtype(_NUMPY[kind]))
             for size, (_, kind, _, summed) in zip(sizes, self.outputs, strict=True)
         ]
@@ -273,16 +273,16 @@ class Kernel:
             last = min(first + self._most, tiles)
             inputs = [
                 g[first * a.size : last * a.size] if m and self.form.whole(k) is None else g
-                for k, (g, (_, _, a, m)) in enumerate(zip(given, self.inputs, strict=True))
+                for k, (g, (_, _, a, m)) in enumerate(zip(padded, self.inputs, strict=True))
             ]
             here = [None if p is None else p[first:last] for p in places]
-            whole = [None if s else f[first * n : last * n] for f, n, (_, _, _, s) in zip(found, sizes, self.outputs, strict=True)]
-            for result, made, (_, _, _, summed) in zip(
-                found, self._batch(inputs, here, whole, first, last - first), self.outputs, strict=True
+            whole = [None if s else f[first * n : last * n] for f, n, (_, _, _, s) in zip(results, sizes, self.outputs, strict=True)]
+            for result, part, (_, _, _, summed) in zip(
+                results, self._batch(inputs, here, whole, first, last - first), self.outputs, strict=True
             ):
                 if summed:
-                    result += made
-        return [f.reshape(shape if s else (tiles, *shape)) for f, (_, _, shape, s) in zip(found, self.outputs, strict=True)]
+                    result += part
+        return [f.reshape(shape if s else (tiles, *shape)) for f, (_, _, shape, s) in zip(results, self.outputs, strict=True)]
 
     @property
     def _most(self) -> int:
@@ -301,12 +301,12 @@ class Kernel:
     def _batch(self, arrays: Sequence[np.ndarray], places: Sequence[Any], whole: Sequence[Any], first: int, tiles: int) -> list[Any]:
         """Launch the kernel for some tiles. Results go to the arrays `whole`; sums over tiles are returned."""
         lanes, count = self.lanes, max(tiles, self.lanes)
-        given: list[Any] = []
+        inputs: list[Any] = []
         for number, ((name, kind, argument, mapped), array) in enumerate(zip(self.inputs, arrays, strict=True)):
             block = self.form.whole(number) is not None
-            given.append(self._argument(name, kind, argument.size if mapped and not block else 0, array, count - tiles))
+            inputs.append(self._argument(name, kind, argument.size if mapped and not block else 0, array, count - tiles))
             if block:
-                given.append(
+                inputs.append(
                     np.concatenate([places[number], np.repeat(places[number][-1:], count - tiles, 0)]).astype(np.int32).reshape(-1)
                 )
         groups = -(-tiles // lanes)
@@ -330,7 +330,7 @@ class Kernel:
             for kind, size in self._sizes.items():
                 scratch += _scratch(kind, self._types[kind], size * threads, lanes)
             constants = [c.astype(self._types[kind], copy=False) for kind, c in self.constants.items()]
-            self._kernel()(control, errors, *given, *results, *scratch, *constants)
+            self._kernel()(control, errors, *inputs, *results, *scratch, *constants)
         self._refuse(errors, first)
         sums: list[Any] = []
         for (_, kind, shape, summed), result, target in zip(self.outputs, results, whole, strict=True):
@@ -382,14 +382,14 @@ _memory: dict[Any, Any] = {}
 
 def _scratch(kind: str, dtype: Any, size: int, lanes: int) -> list[Any]:
     """Scratch memory as registers and as numbers, kept from call to call. The caller holds the engine's lock while it is used."""
-    found = _memory.get(kind)
+    memory = _memory.get(kind)
     if not engine.backend().on_host:
-        if found is None or found.shape[0] < size:
-            found = _memory[kind] = engine.backend().memory.allocate((size,), dtype, flat=True)
-        return [found.data]
-    if found is None or found.size < size * lanes:
-        found = _memory[kind] = engine.aligned((size * lanes,), dtype)
-    part = found[: size * lanes]
+        if memory is None or memory.shape[0] < size:
+            memory = _memory[kind] = engine.backend().memory.allocate((size,), dtype, flat=True)
+        return [memory.data]
+    if memory is None or memory.size < size * lanes:
+        memory = _memory[kind] = engine.aligned((size * lanes,), dtype)
+    part = memory[: size * lanes]
     return [part.reshape(-1, lanes), part] if lanes > 1 else [part]
 
 

@@ -24,16 +24,16 @@ def _repeat(w: Writer, operation: Operation) -> None:
     if turns is not None:
         w.hold(turns)  # each turn reads it
     state = [w.allocate(v.shape, v.kind) for v in values[:states]]
-    for made, value in zip(state, values, strict=False):
-        w.hold(made)
-        w.copied(value, made)
+    for target, value in zip(state, values, strict=False):
+        w.hold(target)
+        w.copied(value, target)
     constants = [_kept(w, v) for v in values[states : len(values) - rows]]
     stacked = [_kept(w, v) for v in values[len(values) - rows :]]
     outs = [w.allocate((most, *r.shape), w.kind(r.dtype)) for r in body.results[states:]]
-    for made in outs:
-        w.hold(made)
+    for target in outs:
+        w.hold(target)
         if turns is not None:
-            w.copied(Uniform(w.number(0, made.kind), made.kind, made.shape), made)
+            w.copied(Uniform(w.number(0, target.kind), target.kind, target.shape), target)
     for operand in operation.operands:
         w.used(operand)
     k = w.name("k")
@@ -51,14 +51,14 @@ def _repeat(w: Writer, operation: Operation) -> None:
             some = w.text.block(f"if {runs}.sum() > 0" if w.lanes > 1 else f"if {runs} > 0")
         with some:
             lines = [row.reshaped(row.shape[1:]) if isinstance(row, Uniform) else row.row(turn) for row in stacked]
-            found = w.run(body, [number, *state, *constants, *lines], write)
+            results = w.run(body, [number, *state, *constants, *lines], write)
             w.close_all()
-            found = _apart(w, found, state)
-            for made, value in zip(state, found, strict=False):
-                _turned(w, made, value, runs)
-            for made, value in zip(outs, found[states:], strict=True):
-                _turned(w, made.row(turn), value, runs)
-            for value in found:
+            results = _apart(w, results, state)
+            for target, value in zip(state, results, strict=False):
+                _turned(w, target, value, runs)
+            for target, value in zip(outs, results[states:], strict=True):
+                _turned(w, target.row(turn), value, runs)
+            for value in results:
                 w.release(value)
     if turns is not None:
         w.check(
@@ -76,9 +76,9 @@ def _repeat(w: Writer, operation: Operation) -> None:
         )
     for value in (*constants, *stacked, *([] if turns is None else [turns])):
         w.release(value)
-    for variable, made in zip(operation.results, (*state, *outs), strict=True):
-        w.give(variable, made)
-        w.release(made)
+    for variable, target in zip(operation.results, (*state, *outs), strict=True):
+        w.give(variable, target)
+        w.release(target)
 
 
 def _kept(w: Writer, value: Value) -> Value:
@@ -88,19 +88,19 @@ def _kept(w: Writer, value: Value) -> Value:
     return kept
 
 
-def _apart(w: Writer, found: Sequence[Value], state: Sequence[View]) -> list[Value]:
+def _apart(w: Writer, results: Sequence[Value], state: Sequence[View]) -> list[Value]:
     """Results of a turn that do not lie in the memory of another state, which is about to be written."""
     out: list[Value] = []
     buffers = {id(s.buffer): k for k, s in enumerate(state)}
-    for k, value in enumerate(found):
+    for k, value in enumerate(results):
         owner = buffers.get(id(value.buffer), k) if isinstance(value, View) else k
         same = isinstance(value, View) and k < len(state) and value == state[k]
         if isinstance(value, View) and value.buffer is not None and id(value.buffer) in buffers and not (owner == k and same):
-            made = w.allocate(value.shape, value.kind)
-            w.hold(made)
-            w.copied(value, made)
+            copy = w.allocate(value.shape, value.kind)
+            w.hold(copy)
+            w.copied(value, copy)
             w.release(value)
-            value = made
+            value = copy
         out.append(value)
     return out
 

@@ -46,14 +46,14 @@ def _folded(
             w.text(f"{total} = {combine(total, entries.converted(w.read(part, index), value.kind, kind))}")
         w.give(result, Uniform(total, kind, result.shape))
         return
-    made = w.allocate(tuple(value.shape[k] for k in rest), kind)
-    with w.loops(made.shape) as outer:
+    folded = w.allocate(tuple(value.shape[k] for k in rest), kind)
+    with w.loops(folded.shape) as outer:
         at = part if isinstance(part, Uniform) else replace(part, offset=_axes(value, rest).at(outer))  # type: ignore[union-attr]
         total = w.variable(start)
         with w.loops(inner, [part.strides] if isinstance(part, View) else []) as index:
             w.text(f"{total} = {combine(total, entries.converted(w.read(at, index), value.kind, kind))}")
-        w.assign(made, outer, total)
-    w.give(result, replace(made, shape=result.shape, strides=row_strides(result.shape)))
+        w.assign(folded, outer, total)
+    w.give(result, replace(folded, shape=result.shape, strides=row_strides(result.shape)))
 
 
 def _axes(value: Value, axes: Sequence[int]) -> Value:
@@ -94,15 +94,15 @@ def _running(
     views = [_rows(w, v) for v in values]
     for view in views:
         w.hold(view)
-    made = w.allocate(result.shape, kind)
+    running = w.allocate(result.shape, kind)
     with w.loops(result.shape[:-1]) as outer:
         total = w.variable(start)
         k = w.name("k")
         with w.text.block(f"for {k} in range({result.shape[-1]})"):
             now = [entries.converted(w.read(_along(v, outer, k, reverse), ()), v.kind, kind) for v in views]
             w.text(f"{total} = {turn(total, now)}")
-            w.assign(_along(made, outer, k, reverse), (), total)
-    w.give(result, made)
+            w.assign(_along(running, outer, k, reverse), (), total)
+    w.give(result, running)
     for view in views:
         w.release(view)
     for operand in operation.operands:
@@ -150,14 +150,14 @@ def _winners(w: Writer, operation: Operation) -> None:
     view = _numbers(w, w.operand(x))
     w.hold(view)
     reverse, running = operation.params.get("reverse", False), operation.primitive.name == "running_winners"
-    made, n = w.allocate(result.shape, "n"), view.shape[-1]
+    places, n = w.allocate(result.shape, "n"), view.shape[-1]
     with w.loops(view.shape[:-1]) as outer:
         k = w.name("k")
         first = n - 1 if reverse else 0
         best = w.variable(w.read(_along(view, outer, "0", reverse), ()))
         place = w.variable(w.number(first, "n"))
         if running:
-            w.assign(_along(made, outer, "0", reverse), (), place)
+            w.assign(_along(places, outer, "0", reverse), (), place)
         with w.text.block(f"for {k} in range(1, {n})"):
             new = w.variable(w.read(_along(view, outer, k, reverse), ()))
             wins = w.variable(f"ti.select({_better(operation.params['largest'], new, best)}, V_i(F_i(1)), V_i(F_i(0)))")
@@ -165,10 +165,10 @@ def _winners(w: Writer, operation: Operation) -> None:
             here = f"{n - 1} - {k}" if reverse else k
             w.text(f"{place} = ti.select({wins} != 0, V_n(ti.cast({here}, ti.i64)), {place})")
             if running:
-                w.assign(_along(made, outer, k, reverse), (), place)
+                w.assign(_along(places, outer, k, reverse), (), place)
         if not running:
-            w.assign(_along(made, outer, "0", False), (), place)
-    w.give(result, made)
+            w.assign(_along(places, outer, "0", False), (), place)
+    w.give(result, places)
     w.release(view)
     w.used(x)
 
@@ -178,7 +178,7 @@ def _argsort(w: Writer, operation: Operation) -> None:
     (result,), (x,) = operation.results, operation.operands
     view = _numbers(w, w.operand(x))
     w.hold(view)
-    made, n = w.allocate(result.shape, "n"), view.shape[-1]
+    order, n = w.allocate(result.shape, "n"), view.shape[-1]
     with w.loops(view.shape[:-1]) as outer, w.text.block(f"for i in range({n})"):
         own = w.variable(w.read(_along(view, outer, "i", False), ()))
         rank = w.variable(w.number(0, "n"))
@@ -188,9 +188,9 @@ def _argsort(w: Writer, operation: Operation) -> None:
                 lost = f"(({own} == {own}) == 0)" if less == "<=" else f"((({own} == {own}) == 0) & ({other} == {other}))"
                 before = f"(({other} {less} {own}) | {lost})"
                 w.text(f"{rank} = ti.select({before}, {rank} + {w.number(1, 'n')}, {rank})")
-        row = replace(made, shape=made.shape[:-1], strides=made.strides[:-1]).at(outer)
+        row = replace(order, shape=order.shape[:-1], strides=order.strides[:-1]).at(outer)
         for place in lanes_at(w, "p_n", row, rank):
             w.text(f"{place} = ti.cast(i, ti.i64)")
-    w.give(result, made)
+    w.give(result, order)
     w.release(view)
     w.used(x)

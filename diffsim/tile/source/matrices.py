@@ -42,7 +42,7 @@ def _product(w: Writer, operation: Operation, x_axes: str, y_axes: str, out_axes
     values = [_readable(w, w.operand(o), kind) for o in operation.operands]
     for value in values:
         w.hold(value)
-    made = w.allocate(result.shape, kind)
+    product = w.allocate(result.shape, kind)
     lengths = dict(zip(out_axes, result.shape, strict=True))
     for axes, value in zip((x_axes, y_axes), values, strict=True):
         lengths |= {a: n for a, n in zip(axes, value.shape, strict=True) if n != 1 or a not in lengths}
@@ -69,8 +69,8 @@ def _product(w: Writer, operation: Operation, x_axes: str, y_axes: str, out_axes
                 w.text(f"{total} = {total} + {lefts[p]} * {rights[q]}")
         for (p, q), total in totals.items():
             index = [at[a] + (p if mine and a == mine[-1] else 0) + (q if other and a == other[-1] else 0) for a in out_axes]
-            w.assign(made, index, total)
-    w.give(result, made)
+            w.assign(product, index, total)
+    w.give(result, product)
     for value in values:
         w.release(value)
     for operand in operation.operands:
@@ -95,9 +95,9 @@ def _readable(w: Writer, value: Value, kind: str) -> Value:
         return Uniform(entries.converted(value.text, value.kind, kind), kind, value.shape)
     if value.kind == kind and value.array in "sc":
         return value
-    made = w.allocate(value.shape, kind)
-    w.entries(value.shape, made, (value,), lambda x: entries.converted(x, value.kind, kind))
-    return made
+    converted = w.allocate(value.shape, kind)
+    w.entries(value.shape, converted, (value,), lambda x: entries.converted(x, value.kind, kind))
+    return converted
 
 
 # elimination
@@ -114,11 +114,11 @@ class _Matrix:
 
 
 def _copy(w: Writer, value: Value, shape: tuple[int, ...], kind: str) -> View:
-    made = w.allocate(shape, kind)
-    w.hold(made)
+    copy = w.allocate(shape, kind)
+    w.hold(copy)
     spread = broadcast(value, shape)
-    w.entries(shape, made, (spread,), lambda x: entries.converted(x, value.kind, kind))
-    return made
+    w.entries(shape, copy, (spread,), lambda x: entries.converted(x, value.kind, kind))
+    return copy
 
 
 def _of(view: View, outer: Sequence[Affine]) -> _Matrix:
@@ -126,8 +126,8 @@ def _of(view: View, outer: Sequence[Affine]) -> _Matrix:
     return _Matrix(view.kind, row.at(outer), view.shape[-1])
 
 
-def _any(w: Writer, found: str) -> str:
-    return f"{found}.sum() > 0" if w.lanes > 1 else f"{found} > 0"
+def _any(w: Writer, flags: str) -> str:
+    return f"{flags}.sum() > 0" if w.lanes > 1 else f"{flags} > 0"
 
 
 def _magnitude(x: str, zero: str) -> str:
@@ -236,7 +236,7 @@ def _determinant(w: Writer, operation: Operation) -> None:
     kind, name = w.kind(result.dtype), operation.primitive.name
     zero, one = w.number(0, kind), w.number(1, kind)
     left = _copy(w, w.operand(x), x.shape, kind)
-    made = w.allocate(result.shape, kind)
+    determinant = w.allocate(result.shape, kind)
     with w.loops(result.shape) as outer:
         a = _of(left, outer)
         sign = w.variable(one)
@@ -251,8 +251,8 @@ def _determinant(w: Writer, operation: Operation) -> None:
                 "logabsdet": f"{total} + log_{kind}({size})",
             }[name]
             w.text(f"{total} = {turn}")
-        w.assign(made, outer, total)
-    w.give(result, made)
+        w.assign(determinant, outer, total)
+    w.give(result, determinant)
     w.release(left)
     w.used(x)
 
@@ -263,13 +263,13 @@ def _cholesky(w: Writer, operation: Operation) -> None:
     kind, n = w.kind(result.dtype), x.shape[-1]
     zero, half = w.number(0, kind), w.number(0.5, kind)
     source = _copy(w, w.operand(x), x.shape, kind)
-    made = w.allocate(result.shape, kind)
+    factor = w.allocate(result.shape, kind)
     text = w.text
     message = (
         f"{operation.place}: cholesky of a matrix that is not positive definite in a tile program; add a small multiple of the unit matrix"
     )
     with w.loops(result.shape[:-2]) as outer:
-        a, low = _of(source, outer), _of(made, outer)
+        a, low = _of(source, outer), _of(factor, outer)
         with text.block(f"for j in range({n})"):
             text(f"rest = {a('j', 'j')}")
             with text.block("for q in range(j)"):
@@ -284,7 +284,7 @@ def _cholesky(w: Writer, operation: Operation) -> None:
                     text(f"rest = rest - {low('r', 'q')} * {low('j', 'q')}")
                 text(f"{low('r', 'j')} = rest * inverse")
                 text(f"{low('j', 'r')} = {zero}")
-    w.give(result, made)
+    w.give(result, factor)
     w.release(source)
     w.used(x)
 
@@ -302,9 +302,9 @@ def _eigh(w: Writer, operation: Operation) -> None:
     kind, n = w.kind(vectors.dtype), x.shape[-1]
     text, zero, one, half = w.text, w.number(0, kind), w.number(1, kind), w.number(0.5, kind)
     source = _copy(w, w.operand(x), x.shape, kind)
-    found = w.allocate(values.shape, kind)
+    diagonal = w.allocate(values.shape, kind)
     turned = _copy(w, w.constant(np.eye(n, dtype=vectors.dtype)), vectors.shape, kind)
-    w.hold(found)
+    w.hold(diagonal)
     tiny = w.number(float(np.finfo(vectors.dtype).eps) ** 2, kind)
     with w.loops(values.shape[:-1]) as outer:
         a, v = _of(source, outer), _of(turned, outer)
@@ -338,7 +338,7 @@ def _eigh(w: Writer, operation: Operation) -> None:
                     _rotate(w, v("j", "q"), v("j", "r"))
                 with text.block(f"for j in range({n})"):
                     _rotate(w, a("q", "j"), a("r", "j"))
-        line = _Matrix(kind, replace(found, shape=found.shape[:-1], strides=found.strides[:-1]).at(outer), 1)
+        line = _Matrix(kind, replace(diagonal, shape=diagonal.shape[:-1], strides=diagonal.strides[:-1]).at(outer), 1)
         with text.block(f"for q in range({n})"):
             text(f"{line('q', '0')} = {a('q', 'q')}")
         with text.block(f"for q in range({n})"), text.block(f"for r in range(q + 1, {n})"):
@@ -346,9 +346,9 @@ def _eigh(w: Writer, operation: Operation) -> None:
             _exchange(w, line("q", "0"), line("r", "0"), "less")
             with text.block(f"for j in range({n})"):
                 _exchange(w, v("j", "q"), v("j", "r"), "less")
-    w.give(values, found)
+    w.give(values, diagonal)
     w.give(vectors, turned)
-    w.release(found)
+    w.release(diagonal)
     w.release(turned)
     w.release(source)
     w.used(x)

@@ -85,17 +85,17 @@ def _picked(w: Writer, operation: Operation, positions: np.ndarray) -> None:
     def change(value: Value) -> Value:
         if isinstance(value, Uniform):
             return value.reshaped(positions.shape)
-        found = _view(value, positions)
-        if found is not None:
-            return found
-        made = w.allocate(positions.shape, value.kind)
+        viewed = _view(value, positions)
+        if viewed is not None:
+            return viewed
+        moved = w.allocate(positions.shape, value.kind)
         if positions.size:
             source = _in_scratch(w, value)
             table = w.constant(positions.astype(np.int32))
-            with w.loops(positions.shape, [made.strides, *([table.strides] if isinstance(table, View) else [])]) as index:
+            with w.loops(positions.shape, [moved.strides, *([table.strides] if isinstance(table, View) else [])]) as index:
                 at = w.variable(_position(positions, table, index))
-                w.assign(made, index, _entry(source, at))
-        return made
+                w.assign(moved, index, _entry(source, at))
+        return moved
 
     _moved(w, operation, change)
 
@@ -115,8 +115,8 @@ def _position(positions: np.ndarray, table: Value, index: Sequence[Affine]) -> s
 def _entry(view: View, at: str) -> str:
     """Source of the entry at a position that is the same for all tiles."""
     kept = "i" if view.kind == "b" else view.kind
-    found = f"s_{kept}[s0_{kept} + {view.offset} + {at}]" if view.array == "s" else f"V_{kept}(c_{kept}[{view.offset} + {at}])"
-    return f"({found} != 0)" if view.kind == "b" else found
+    entry = f"s_{kept}[s0_{kept} + {view.offset} + {at}]" if view.array == "s" else f"V_{kept}(c_{kept}[{view.offset} + {at}])"
+    return f"({entry} != 0)" if view.kind == "b" else entry
 
 
 @rule("getitem")
@@ -134,15 +134,15 @@ def _diagonal(w: Writer, operation: Operation) -> None:
 @rule("concatenate")
 def _concatenate(w: Writer, operation: Operation) -> None:
     (result,), axis, start = operation.results, operation.params["axis"], 0
-    made = w.allocate(result.shape, w.kind(result.dtype))
-    w.hold(made)
+    joined = w.allocate(result.shape, w.kind(result.dtype))
+    w.hold(joined)
     for operand, length in zip(operation.operands, operation.params["lengths"], strict=True):
         value = w.operand(operand)
-        part = replace(made, shape=value.shape, offset=made.offset + start * made.strides[axis]) if value.kind != "number" else made
+        part = replace(joined, shape=value.shape, offset=joined.offset + start * joined.strides[axis]) if value.kind != "number" else joined
         converted_copy(w, value, part)
         start += length
-    w.give(result, made)
-    w.release(made)
+    w.give(result, joined)
+    w.release(joined)
     for operand in operation.operands:
         w.used(operand)
 
@@ -158,10 +158,10 @@ def _target(w: Writer, operand: Any, kind: str, shape: tuple[int, ...]) -> View:
         if w.uses[operand] == 1 and value.buffer.users == 1:
             w.hold(value)
             return value
-    made = w.allocate(shape, kind)
-    w.hold(made)
-    converted_copy(w, value, made)
-    return made
+    copy = w.allocate(shape, kind)
+    w.hold(copy)
+    converted_copy(w, value, copy)
+    return copy
 
 
 def _assigned(w: Writer, operation: Operation, value: Any, combine: Callable[[str, str], str] | None) -> None:
@@ -231,13 +231,13 @@ def _take(w: Writer, operation: Operation) -> None:
     else:
         memory = _in_scratch(w, source)
         w.hold(memory)
-        made = w.allocate(result.shape, memory.kind)
+        taken = w.allocate(result.shape, memory.kind)
         kept = "i" if memory.kind == "b" else memory.kind
-        with w.loops(result.shape, [v.strides for v in (made, where) if isinstance(v, View)]) as index:
+        with w.loops(result.shape, [v.strides for v in (taken, where) if isinstance(v, View)]) as index:
             at = w.variable(w.read(where, index))
-            found = w.variable(w.gathered(lanes_at(w, f"p_{kept}" if memory.array == "s" else f"c_{kept}", memory.offset, at)))
-            w.assign(made, index, f"({found} != 0)" if memory.kind == "b" else found)
-        w.give(result, made)
+            entry = w.variable(w.gathered(lanes_at(w, f"p_{kept}" if memory.array == "s" else f"c_{kept}", memory.offset, at)))
+            w.assign(taken, index, f"({entry} != 0)" if memory.kind == "b" else entry)
+        w.give(result, taken)
         w.release(memory)
     w.used(x)
     w.used(places)
@@ -272,14 +272,14 @@ def _stays(w: Writer, operation: Operation) -> None:
     (result,), (places,) = operation.results, operation.operands
     where, kind = w.in_memory(w.operand(places)), w.kind(operation.results[0].dtype)
     w.hold(where)
-    made = w.allocate(result.shape, kind)
+    last_state = w.allocate(result.shape, kind)
     kept, count = where.kind, math.prod(result.shape)
     with w.text.block(f"for i in range({count})"):
         w.text(f"own = s_{kept}[s0_{kept} + {where.offset} + i]")
         w.text(f"last = {w.number(1, kind)}")
         with w.text.block(f"for j in range(i + 1, {count})"):
             w.text(f"last = ti.select(s_{kept}[s0_{kept} + {where.offset} + j] == own, {w.number(0, kind)}, last)")
-        w.text(f"s_{kind}[s0_{kind} + {made.offset} + i] = last")
-    w.give(result, made)
+        w.text(f"s_{kind}[s0_{kind} + {last_state.offset} + i] = last")
+    w.give(result, last_state)
     w.release(where)
     w.used(places)

@@ -54,14 +54,14 @@ def products_of(program: Program) -> list[Product] | None:
     if len(kinds) != 1 or kinds.pop() not in (np.float32, np.float64) or any(a.ndim not in (1, 2) for a in program.arguments):
         return None
     for operation in program.operations:
-        made = _made(operation, [known.get(o) if isinstance(o, Variable) else None for o in operation.operands])
-        if made is None:
+        product = _made(operation, [known.get(o) if isinstance(o, Variable) else None for o in operation.operands])
+        if product is None:
             return None
-        known[operation.results[0]] = made
-    found = [known.get(r) if isinstance(r, Variable) else None for r in program.results]
+        known[operation.results[0]] = product
+    products = [known.get(r) if isinstance(r, Variable) else None for r in program.results]
     quad = QUAD[kind_of(program.results[0].dtype)]
-    fit = all(isinstance(p, Product) and 0 < p.inner <= INNER and p.columns and p.columns % quad == 0 and p.rows for p in found)
-    return found if found and fit else None  # type: ignore[return-value]
+    fit = all(isinstance(p, Product) and 0 < p.inner <= INNER and p.columns and p.columns % quad == 0 and p.rows for p in products)
+    return products if products and fit else None  # type: ignore[return-value]
 
 
 def _made(operation: Operation, operands: Sequence[Factor | Product | None]) -> Factor | Product | None:
@@ -189,27 +189,27 @@ class ProductKernel:
             ti = engine.language()
             entry = ti.f32 if self.dtype == np.float32 else ti.f64
             array = ti.types.ndarray
-            found = {"Control": array(dtype=ti.i32, ndim=1), "Entry": entry, "Entries": array(dtype=entry, ndim=1)}
-            found["Quads"] = array(dtype=ti.types.vector(self.quad, entry), ndim=1)
-            return found | {f"Row{n}": ti.types.vector(n, entry) for n in widths}
+            types = {"Control": array(dtype=ti.i32, ndim=1), "Entry": entry, "Entries": array(dtype=entry, ndim=1)}
+            types["Quads"] = array(dtype=ti.types.vector(self.quad, entry), ndim=1)
+            return types | {f"Row{n}": ti.types.vector(n, entry) for n in widths}
 
         return engine.shared_kernel(self.source, "products", ("products", self.dtype.name, self.lanes), names)
 
     def __call__(self, arrays: Sequence[np.ndarray], tiles: int, places: Sequence[Any] = ()) -> list[np.ndarray]:
         """See `diffsim.tile.source.kernel.Kernel.__call__`; no argument is a block."""
         arguments = self.program.arguments
-        given = [np.ascontiguousarray(a, self.dtype).reshape(-1) for a in arrays]
-        found = [buffers.empty((tiles, *r.shape), self.dtype) for r in self.program.results]
+        inputs = [np.ascontiguousarray(a, self.dtype).reshape(-1) for a in arrays]
+        outputs = [buffers.empty((tiles, *r.shape), self.dtype) for r in self.program.results]
         most = LARGEST // max(v.size for v in (*arguments, *self.program.results))
         for first in range(0, tiles, most):
             last = min(first + most, tiles)
-            parts = [g[first * a.size : last * a.size] if m else g for g, a, m in zip(given, arguments, self.mapped, strict=True)]
-            results = [f[first:last].reshape(-1, self.quad) for f in found]
+            parts = [g[first * a.size : last * a.size] if m else g for g, a, m in zip(inputs, arguments, self.mapped, strict=True)]
+            results = [f[first:last].reshape(-1, self.quad) for f in outputs]
             control = np.array([last - first, -(-(last - first) // self.workers)], np.int32)
             views = [view for part in parts for view in self._views(part)]
             with engine.lock:
                 self._kernel()(control, *views, *results)
-        return found
+        return outputs
 
     def _views(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """An argument as entries and as blocks of 16 bytes, which are left out if it has no whole number of them."""

@@ -1,4 +1,4 @@
-"""What each operation of a tile program is in its kernel: the table of rules, and operations entry by entry."""
+"""The source of each operation of a tile program: the table of rules, and operations entry by entry."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def write(w: Writer, operation: Operation) -> None:
     if operation.inner is not None:
         _inlined(w, operation, operation.inner)
         return
-    found = RULES.get(name)
-    if found is None and (name in ew.TABLE or name == "scale"):
-        found = _elementwise
-    if found is None:
+    rule = RULES.get(name)
+    if rule is None and (name in ew.TABLE or name == "scale"):
+        rule = _elementwise
+    if rule is None:
         raise TileError(f"{operation.place}: {name} has no rule in tile programs; write it with other operations, or call it outside")
-    found(w, operation)
+    rule(w, operation)
 
 
 def _inlined(w: Writer, operation: Operation, inner: Program) -> None:
-    """What a function with a rule of its own does."""
+    """The operations of a function with a rule of its own."""
     values = [w.operand(o) for o in operation.operands if isinstance(o, Variable)]
     for value in values:
         w.hold(value)
-    found = w.run(inner, values, write)
-    for variable, value in zip(operation.results, found, strict=True):
+    inlined = w.run(inner, values, write)
+    for variable, value in zip(operation.results, inlined, strict=True):
         w.give(variable, value)
         w.release(value)
     for value in values:
@@ -68,9 +68,9 @@ def _elementwise(w: Writer, operation: Operation) -> None:
     name, (result,) = operation.primitive.name, operation.results
     kinds = ["number" if w.dtype(o) is None else w.kind(o.dtype) for o in operation.operands]
     if name == "power":
-        found = _power(w, operation, kinds)
-        if found is not None:
-            w.join(*found)
+        power = _power(w, operation, kinds)
+        if power is not None:
+            w.join(*power)
             return
     kind = w.kind(result.dtype)
     if name in entries.COMPARED:
@@ -127,14 +127,14 @@ def _power(w: Writer, operation: Operation, kinds: Sequence[str]) -> Any:
         return None
 
     def entry(s: str) -> str:
-        n, base, found = int(abs(exponent)), w.variable(entries.converted(s, before, kind)), ""
+        n, base, power = int(abs(exponent)), w.variable(entries.converted(s, before, kind)), ""
         while n:
             if n & 1:
-                found = w.variable(f"{found} * {base}") if found else base
+                power = w.variable(f"{power} * {base}") if power else base
             n >>= 1
             base = w.variable(f"{base} * {base}") if n else base
-        found = found or w.number(1, kind)
-        return found if exponent >= 0 else f"({w.number(1, kind)} / {found})"
+        power = power or w.number(1, kind)
+        return power if exponent >= 0 else f"({w.number(1, kind)} / {power})"
 
     return one, entry
 
@@ -188,7 +188,7 @@ def _within(w: Writer, operation: Operation) -> None:
     _join(w, operation, [kind], entry)
 
 
-# what rules share
+# shared by rules
 
 
 def converted_copy(w: Writer, value: Value, target: View) -> None:

@@ -43,10 +43,10 @@ class Affine:
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.constant + other, self.terms)
-        found = dict(self.terms)
+        terms = dict(self.terms)
         for name, factor in other.terms:
-            found[name] = found.get(name, 0) + factor
-        return Affine(self.constant + other.constant, tuple((n, f) for n, f in found.items() if f))
+            terms[name] = terms.get(name, 0) + factor
+        return Affine(self.constant + other.constant, tuple((n, f) for n, f in terms.items() if f))
 
     def __mul__(self, factor: int) -> Affine:
         return Affine(self.constant * factor, tuple((n, f * factor) for n, f in self.terms) if factor else ())
@@ -116,14 +116,14 @@ class View:
 
     @property
     def whole(self) -> bool:
-        """Whether it is all of a buffer, entry by entry."""
+        """True if it is all of a buffer, entry by entry."""
         return self.buffer is not None and self.contiguous and self.size == self.buffer.size
 
     def at(self, index: Sequence[Affine]) -> Affine:
-        found = self.offset
+        affine = self.offset
         for place, stride in zip(index, self.strides, strict=True):
-            found = found + place * stride
-        return found
+            affine = affine + place * stride
+        return affine
 
     def row(self, k: Affine) -> View:
         """Entry `k` of the first axis."""

@@ -1,7 +1,7 @@
-"""Writes the kernel of a tile program: what each operation does, entry by entry, for as many tiles as a register has lanes.
+"""Writes the kernel of a tile program: each operation, entry by entry, for as many tiles as a register has lanes.
 
 Operations on entries of one shape wait in a *group*, and are written as one loop when something needs their results in another way: so
-what passes between them stays in registers. Results are stored in scratch memory if something reads them later. A value that nothing else
+the values between them stay in registers. Results are stored in scratch memory if something reads them later. A value that nothing else
 refers to is written in place when a program assigns to a part of it.
 """
 
@@ -73,9 +73,9 @@ class Writer:
 
     def variable(self, source: str) -> str:
         """A variable of the kernel with this value."""
-        made = self.name()
-        self.text(f"{made} = {source}")
-        return made
+        name = self.name()
+        self.text(f"{name} = {source}")
+        return name
 
     def allocate(self, shape: tuple[int, ...], kind: str) -> View:
         """Scratch memory for a value."""
@@ -164,19 +164,19 @@ class Writer:
             return value.text
         place, kept = value.at(index), stored(value.kind)
         if value.array == "s":
-            found = f"s_{kept}[s0_{kept} + {place}]"
+            text = f"s_{kept}[s0_{kept} + {place}]"
         elif value.array == "c":
-            found = f"V_{kept}(c_{kept}[{place}])"
+            text = f"V_{kept}(c_{kept}[{place}])"
         elif value.array.startswith("u"):  # shared by all tiles
             one = f"{value.array}[{place}]"
-            found = f"V_{kept}(ti.cast({one}, ti.i32))" if value.kind == "b" else f"V_{kept}({one})"
+            text = f"V_{kept}(ti.cast({one}, ti.i32))" if value.kind == "b" else f"V_{kept}({one})"
         else:
             entries = [f"{value.array}[{value.array}_at + {lane} * {value.array}_size + {place}]" for lane in range(self.lanes)]
             if value.kind == "b":
                 entries = [f"ti.cast({entry}, ti.i32)" for entry in entries]
             # a register gets a name: compared where it is put together, a register of truth values is all true
-            found = self.variable(self.gathered(entries))
-        return f"({found} != 0)" if value.kind == "b" else found
+            text = self.variable(self.gathered(entries))
+        return f"({text} != 0)" if value.kind == "b" else text
 
     def gathered(self, entries: Sequence[str]) -> str:
         return f"ti.Vector([{', '.join(entries)}])" if self.lanes > 1 else entries[0]
@@ -235,9 +235,9 @@ class Writer:
         """A value in scratch memory, its rows side by side; the value itself if it is."""
         if isinstance(value, View) and value.array == "s" and value.contiguous:
             return value
-        made = self.allocate(value.shape, value.kind)
-        self.copied(value, made)
-        return made
+        copy = self.allocate(value.shape, value.kind)
+        self.copied(value, copy)
+        return copy
 
     def give(self, variable: Variable, value: Value) -> None:
         """The value of a variable."""
@@ -249,7 +249,7 @@ class Writer:
         self.hold(value)
 
     def used(self, operand: Any) -> None:
-        """An operation that reads an operand has been written, or keeps hold of what it needs."""
+        """An operation that reads an operand has been written, or holds the operand."""
         if not isinstance(operand, Variable):
             return
         self.uses[operand] -= 1
@@ -294,18 +294,18 @@ class Writer:
         needed = [member for member in group.members if self.uses[member]]
         size = math.prod(group.shape)
         if size == 1:
-            found = self._statements(group, [Affine() for _ in group.shape], needed)
+            sources = self._statements(group, [Affine() for _ in group.shape], needed)
             for member in needed:
-                self.give(member, Uniform(found[member], self.kind(member.dtype), member.shape))
+                self.give(member, Uniform(sources[member], self.kind(member.dtype), member.shape))
         else:
             targets = {member: self.allocate(group.shape, self.kind(member.dtype)) for member in needed}
             views = [t.strides for t in targets.values()]
             views += [o.strides for _, operands in group.members.values() for o in operands if isinstance(o, View)]
             if needed and size:
                 with self.loops(group.shape, views) as index:
-                    found = self._statements(group, index, needed)
+                    sources = self._statements(group, index, needed)
                     for member, target in targets.items():
-                        self.assign(target, index, found[member])
+                        self.assign(target, index, sources[member])
             for member, target in targets.items():
                 self.give(member, target)
         for buffer in group.held:
@@ -313,7 +313,7 @@ class Writer:
 
     def _statements(self, group: Group, index: Sequence[Affine], needed: Sequence[Variable]) -> dict[Variable, str]:
         """Variables of one turn of the loop of a group."""
-        found: dict[Variable, str] = {}
+        sources_of: dict[Variable, str] = {}
         known: dict[str, str] = {}
         wanted = set(needed)
         for member in reversed(group.members):
@@ -325,14 +325,14 @@ class Writer:
             sources = []
             for operand in operands:
                 if isinstance(operand, Variable):
-                    sources.append(found[operand])
+                    sources.append(sources_of[operand])
                     continue
                 source = self.read(operand, index)
                 if isinstance(operand, View) and source not in known:
                     known[source] = self.variable(source)
                 sources.append(known.get(source, source))
-            found[member] = self.variable(entry(*sources))
-        return found
+            sources_of[member] = self.variable(entry(*sources))
+        return sources_of
 
     def close_all(self) -> None:
         """Write all that waits."""
@@ -349,10 +349,10 @@ class Writer:
             with self.text.block(f"if {bad}"):
                 self.text(f"errors[{number}] = ti.max(errors[{number}], t0 + 1)")
             return
-        found = self.variable(f"ti.select({bad}, V_i(F_i(1)), V_i(F_i(0)))")
-        with self.text.block(f"if {found}.sum() > 0"):
+        any_bad = self.variable(f"ti.select({bad}, V_i(F_i(1)), V_i(F_i(0)))")
+        with self.text.block(f"if {any_bad}.sum() > 0"):
             for lane in range(self.lanes):
-                with self.text.block(f"if {found}[{lane}] > 0"):  # lanes beyond the last tile repeat it
+                with self.text.block(f"if {any_bad}[{lane}] > 0"):  # lanes beyond the last tile repeat it
                     self.text(f"errors[{number}] = ti.max(errors[{number}], ti.min(t0 + {lane + 1}, control[4]))")
 
     # programs
@@ -371,16 +371,16 @@ class Writer:
         for operation in program.operations:
             self.place = operation.place or self.place
             rules(self, operation)
-        found = []
+        results = []
         for result in program.results:
             value = self.operand(result)
             if value.kind == "number":
                 raise AssertionError(result)
             self.hold(value)
-            found.append(value)
+            results.append(value)
         for result in program.results:
             self.used(result)
-        return found
+        return results
 
 
 def broadcast(value: Value, shape: tuple[int, ...]) -> Value:
@@ -394,8 +394,8 @@ def broadcast(value: Value, shape: tuple[int, ...]) -> Value:
 
 def picked(value: View, positions: np.ndarray) -> View | None:
     """The part of a contiguous value at positions among its entries, if that is a view."""
-    found = strided(positions)
-    if found is None:
+    view = strided(positions)
+    if view is None:
         return None
-    start, strides = found
+    start, strides = view
     return replace(value, shape=positions.shape, strides=strides, offset=value.offset + start)

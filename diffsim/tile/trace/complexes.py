@@ -29,13 +29,13 @@ class Pair(NamedTuple):
 
 
 def is_complex(x: Any) -> bool:
-    """Whether a variable, a number or an array is complex."""
+    """True if a variable, a number or an array is complex."""
     return np.dtype(x.dtype).kind == "c" if hasattr(x, "dtype") else isinstance(x, complex)
 
 
 @functools.lru_cache(maxsize=1000)  # programs are compared by identity
 def has_complex(program: Program) -> bool:
-    """Whether any value of a program is complex."""
+    """True if any value of a program is complex."""
     values = [*program.arguments, *program.results, *(r for o in program.operations for r in o.results)]
     return any(map(is_complex, values)) or any(is_complex(o) for p in program.operations for o in p.operands)
 
@@ -49,12 +49,12 @@ def in_parts(program: Program) -> Program:
     """The program on parts: complex arguments and results are two each, the real parts first."""
 
     def run(cores: Cores) -> Cores:
-        given = iter(cores)
-        known: dict[Variable, Any] = {a: Pair(next(given), next(given)) if is_complex(a) else next(given) for a in program.arguments}
+        entries = iter(cores)
+        known: dict[Variable, Any] = {a: Pair(next(entries), next(entries)) if is_complex(a) else next(entries) for a in program.arguments}
         for operation in program.operations:
             operands = [known[o] if isinstance(o, Variable) else _constant(o) for o in operation.operands]
-            found = _done(operation, operands)
-            known.update(zip(operation.results, found if operation.primitive.multiple else (found,), strict=True))
+            results = _done(operation, operands)
+            known.update(zip(operation.results, results if operation.primitive.multiple else (results,), strict=True))
         out: list[Any] = []
         for result in program.results:
             value = known[result] if isinstance(result, Variable) else _constant(result)
@@ -162,10 +162,10 @@ def _power(x: Any, y: Any) -> Pair:
     if isinstance(y, Pair) or hasattr(y, "dtype") or not float(y).is_integer() or not 0 <= y <= 16:
         product = _multiply(_log(_pair(x)), y)
         return _exp(_pair(product))
-    found: Any = None
+    power: Any = None
     for _ in range(int(y)):
-        found = x if found is None else _multiply(found, x)
-    return found if found is not None else Pair(_times(0.0, x.re) + 1.0, _times(0.0, x.im))
+        power = x if power is None else _multiply(power, x)
+    return power if power is not None else Pair(_times(0.0, x.re) + 1.0, _times(0.0, x.im))
 
 
 def _where(c: Any, x: Any, y: Any) -> Pair:
@@ -225,20 +225,20 @@ def _in(x: Any, part: Any) -> Any:
 
 def _fft(x: Pair, axes: Sequence[int], inverse: bool) -> Pair:
     """Along one axis after the other, as a product with a matrix of sines and cosines."""
-    found = x
+    transformed = x
     for axis in axes:
-        n = found.re.shape[axis]
-        rank, axis = found.re.ndim, axis % found.re.ndim
+        n = transformed.re.shape[axis]
+        rank, axis = transformed.re.ndim, axis % transformed.re.ndim
         turns = np.outer(np.arange(n), np.arange(n)) % n * (2 * np.pi / n)
-        dtype = found.re.dtype
+        dtype = transformed.re.dtype
         c = (np.cos(turns) / (n if inverse else 1)).astype(dtype)
         s = (np.sin(turns) / (n if inverse else 1) * (1 if inverse else -1)).astype(dtype)
         letters = "abcdefg"[:rank]
         axes_of = {"x_axes": letters, "y_axes": letters[axis] + "z", "out_axes": letters.replace(letters[axis], "z")}
-        re = mx.contract(found.re, c, **axes_of) - mx.contract(found.im, s, **axes_of)
-        im = mx.contract(found.re, s, **axes_of) + mx.contract(found.im, c, **axes_of)
-        found = Pair(re, im)
-    return found
+        re = mx.contract(transformed.re, c, **axes_of) - mx.contract(transformed.im, s, **axes_of)
+        im = mx.contract(transformed.re, s, **axes_of) + mx.contract(transformed.im, c, **axes_of)
+        transformed = Pair(re, im)
+    return transformed
 
 
 RULES: Mapping[str, Callable[..., Any]] = {

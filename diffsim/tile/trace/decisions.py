@@ -1,4 +1,4 @@
-"""What values decide: functions of NumPy on abstract arrays, and the shape and type of results that no example can tell."""
+"""Decisions by values: functions of NumPy on abstract arrays, and the shape and type of results that no example shows."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def _back(x: Any, axis: int) -> Any:
 
 def _winners(x: Any, axis: int | None, largest: bool, keepdims: bool) -> Any:
     if axis is None:
-        found = rd.winners(st.reshape(x, shape=(-1,)), largest=largest)
-        return st.reshape(found, shape=(1,) * x.ndim if keepdims else ())
-    found = _back(rd.winners(_rows(x, axis % x.ndim), largest=largest), axis % x.ndim)
-    kept = tuple(n for k, n in enumerate(found.shape) if keepdims or k != axis % x.ndim)
-    return st.reshape(found, shape=kept)
+        places = rd.winners(st.reshape(x, shape=(-1,)), largest=largest)
+        return st.reshape(places, shape=(1,) * x.ndim if keepdims else ())
+    places = _back(rd.winners(_rows(x, axis % x.ndim), largest=largest), axis % x.ndim)
+    kept = tuple(n for k, n in enumerate(places.shape) if keepdims or k != axis % x.ndim)
+    return st.reshape(places, shape=kept)
 
 
 def _argmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
@@ -75,11 +75,11 @@ def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 def _isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     isnan, isfinite = ew.TABLE["isnan"], ew.TABLE["isfinite"]
     near = ew.less_equal(ew.absolute(a - b), atol + rtol * ew.absolute(b))
-    found = bind(ew.TABLE["logical_or"], (ew.equal(a, b), bind(ew.TABLE["logical_and"], (near, bind(isfinite, (b,), {})), {})), {})
+    close = bind(ew.TABLE["logical_or"], (ew.equal(a, b), bind(ew.TABLE["logical_and"], (near, bind(isfinite, (b,), {})), {})), {})
     if not equal_nan:
-        return found
+        return close
     both = bind(ew.TABLE["logical_and"], (bind(isnan, (a,), {}), bind(isnan, (b,), {})), {})
-    return bind(ew.TABLE["logical_or"], (found, both), {})
+    return bind(ew.TABLE["logical_or"], (close, both), {})
 
 
 def _searchsorted(a: Any, v: Any, side: str = "left", sorter: None = None) -> Any:
@@ -146,8 +146,8 @@ def _extremum(a: Any, axis: Any, keepdims: bool, largest: bool, others: Mapping[
     axes = tuple(range(a.ndim)) if axis is None else tuple(k % a.ndim for k in (axis if isinstance(axis, tuple) else (axis,)))
     rest = tuple(k for k in range(a.ndim) if k not in axes)
     rows = st.reshape(st.transpose(a, axes=(*rest, *axes)), shape=(*(a.shape[k] for k in rest), -1))
-    found = rd.pick(rows, rd.winners(rows, largest=largest), -1)
-    return st.reshape(found, shape=tuple(1 if k in axes else n for k, n in enumerate(a.shape) if keepdims or k not in axes))
+    winner = rd.pick(rows, rd.winners(rows, largest=largest), -1)
+    return st.reshape(winner, shape=tuple(1 if k in axes else n for k, n in enumerate(a.shape) if keepdims or k not in axes))
 
 
 OF_VALUES = frozenset(
@@ -240,7 +240,7 @@ EXPANDED: Mapping[str, Callable[..., Any]] = {
     "diff": _difference,
     "diff transposed": _difference_transposed,
 }
-"""What operations do, written with others."""
+"""Operations, written with others."""
 
 # shapes and types of results
 
@@ -281,6 +281,6 @@ EXAMPLES: Mapping[str, Callable[..., Any]] = {
 
 def example(primitive: Primitive, examples: Sequence[Any], params: Mapping[str, Any]) -> Any:
     """A result of a primitive of the shape, type and layout of all that it may give."""
-    made = EXAMPLES.get(primitive.name)
-    found = (primitive.evaluate if made is None else made)(*examples, **params)
-    return found if primitive.multiple or hasattr(found, "dtype") else np.asarray(found)[()]
+    own = EXAMPLES.get(primitive.name)
+    result = (primitive.evaluate if own is None else own)(*examples, **params)
+    return result if primitive.multiple or hasattr(result, "dtype") else np.asarray(result)[()]

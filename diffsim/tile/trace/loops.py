@@ -1,6 +1,6 @@
 """Loops as operations of a tile program, with derivatives of every order.
 
-`repeat` runs the program of its body a number of times on a state. It can also give the state before each turn, stacked, which is what
+`repeat` runs the program of its body a number of times on a state. It can also give the state before each turn, stacked, which
 the reverse sweep of a loop reads: that is again a `repeat`, whose turns run backwards.
 """
 
@@ -31,9 +31,9 @@ def _evaluate(count: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
     for k in numbers:
         if k < int(count) and (not params["going"] or state[0]):
             number = np.asarray(k + params["first"])
-            found = interpret(body, (number, *state, *constants, *(s[k] for s in stacked)))
-            state = tuple(found[:states])
-            for out, value in zip(outs, found[states:], strict=True):
+            results = interpret(body, (number, *state, *constants, *(s[k] for s in stacked)))
+            state = tuple(results[:states])
+            for out, value in zip(outs, results[states:], strict=True):
                 out[k] = value
     return (*state, *outs)
 
@@ -55,19 +55,19 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
 
     def both(cores: Cores) -> Cores:
         number, *rest = cores
-        given: list[Any] = [None] * (1 + len(rest))
-        given[0] = number
+        inputs: list[Any] = [None] * (1 + len(rest))
+        inputs[0] = number
         for value, key in zip(rest, [key for group in order for key in group], strict=True):
-            given[places[key]] = value
-        primals = interpret(body, given[: len(values) + 1])
-        found = iter(interpret(derivative, given))
-        movement = [next(found) if h else None for h in has]
+            inputs[places[key]] = value
+        primals = interpret(body, inputs[: len(values) + 1])
+        results = iter(interpret(derivative, inputs))
+        movement = [next(results) if h else None for h in has]
         new = [movement[k] if movement[k] is not None else zeros_like(primals[k]) for k in carried]
         stacked = [m for m in movement[states:] if m is not None]
         return (*primals[:states], *new, *primals[states:], *stacked)
 
-    given = [np.zeros((), np.intp), *(_element(values, moved, key, groups[2]) for group in order for key in group)]
-    program = derived(both, given)
+    inputs = [np.zeros((), np.intp), *(_element(values, moved, key, groups[2]) for group in order for key in group)]
+    program = derived(both, inputs)
     inner = [values[k] if kind == "v" else moved[k] for group in order for kind, k in group]
     changed = {"body": program, "states": states + len(carried), "rows": len(order[2])}
     result = bind(repeat, (args[0], *inner), params | changed)
@@ -79,8 +79,8 @@ def _jvp(args: Sequence[Any], dots: Sequence[Any], out: Any, params: dict[str, A
 def _element(values: Sequence[Any], moved: Sequence[Any], key: tuple[str, int], rows: range) -> Any:
     kind, k = key
     value = values[k] if kind == "v" else moved[k]
-    found = aval(value)
-    return np.zeros(found.shape[1:] if k in rows else found.shape, found.dtype)
+    abstract = aval(value)
+    return np.zeros(abstract.shape[1:] if k in rows else abstract.shape, abstract.dtype)
 
 
 def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any], wanted: Sequence[bool]) -> list[Any]:
@@ -113,10 +113,10 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
         row = [next(parts) for _ in range(rows)]
         row_cts = {k: next(parts) for k in outs if k >= states}
         cts = [bars[k] if k < states else row_cts[k] for k in outs]
-        found = dict(zip(found_at, interpret(pulled, (number, *state, *constants, *row, *cts)), strict=True))
-        new = [found.get(k, zeros_like(values[k])) for k in in_state]
-        totals = [sums[k] + found[k] if k in found else sums[k] for k in in_constants]
-        return (*new, *totals, *(found.get(k, np.zeros(values[k].shape[1:], values[k].dtype)) for k in in_rows))
+        pulled_back = dict(zip(found_at, interpret(pulled, (number, *state, *constants, *row, *cts)), strict=True))
+        new = [pulled_back.get(k, zeros_like(values[k])) for k in in_state]
+        totals = [sums[k] + pulled_back[k] if k in pulled_back else sums[k] for k in in_constants]
+        return (*new, *totals, *(pulled_back.get(k, np.zeros(values[k].shape[1:], values[k].dtype)) for k in in_rows))
 
     first = [*(ct[k] for k in in_state), *(zeros_like(aval(values[k])) for k in in_constants)]
     constants = values[states : len(values) - rows]
@@ -130,8 +130,8 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
 
 
 def _blank(value: Any, rows: bool = False) -> Any:
-    found = aval(value)
-    return np.zeros(found.shape[1:] if rows else found.shape, found.dtype)
+    abstract = aval(value)
+    return np.zeros(abstract.shape[1:] if rows else abstract.shape, abstract.dtype)
 
 
 def _with_states(body: Program, states: int) -> Program:
@@ -228,7 +228,7 @@ def _require_steady(program: Program, state: Cores) -> None:
 
 
 def _while(body: Callable[[Any, Cores], Cores], init: Cores, go_on: Callable[[Any, Cores], Any], most: int | None) -> Cores:
-    """A loop whose state says whether it goes on, and how many turns it took."""
+    """A loop whose state decides if it goes on, and its number of turns."""
 
     def turn(number: Any, state: Cores) -> Cores:
         new = body(number, state[2:])

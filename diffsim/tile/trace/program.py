@@ -45,11 +45,11 @@ class Operation:
 
     Attributes:
         primitive: of the reverse-mode layer, or of `diffsim.tile.trace.loops`.
-        operands: what it works on.
+        operands: its operands.
         params: its parameters; an index, axes, a shape.
         results: one variable, or several if the primitive gives several.
         place: file and line of the user's program that does it, for messages.
-        inner: what it does, for a function with a derivative rule of its own.
+        inner: its program, for a function with a derivative rule of its own.
     """
 
     primitive: Primitive
@@ -98,7 +98,7 @@ class Program:
 
     @cached_property
     def has_own_rules(self) -> bool:
-        """Whether it calls functions with derivative rules of their own, which the signature does not tell apart."""
+        """True if it calls functions with derivative rules of their own, which the signature does not tell apart."""
         bodies = [o.params.get("body") for o in self.operations]
         return any(o.inner is not None for o in self.operations) or any(b.has_own_rules for b in bodies if isinstance(b, Program))
 
@@ -141,9 +141,9 @@ def pruned(arguments: Sequence[Variable], operations: Sequence[Operation], resul
             frozen(operation.params),
             None if operation.inner is None else (operation.primitive.evaluate, operation.inner.signature),
         )
-        found = known.get(key)
-        if found is not None:
-            renamed.update(zip(operation.results, found, strict=True))
+        same = known.get(key)
+        if same is not None:
+            renamed.update(zip(operation.results, same, strict=True))
             continue
         known[key] = operation.results
         merged.append(replace(operation, operands=operands))

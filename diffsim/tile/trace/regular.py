@@ -1,4 +1,4 @@
-"""Whether the matrix of a tile is singular within rounding: the test of `diffsim.ad.ops.rounding`, in operations of tiles."""
+"""True if the matrix of a tile is singular within rounding: the test of `diffsim.ad.ops.rounding`, in operations of tiles."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ checked: Primitive = Primitive("checked", lambda bad, dtype, what: np.zeros(np.s
 
 def _largest(x: Any) -> Any:
     """The largest entry along the last axis, which stays; 1 where it is 0."""
-    found = rd.pick(x, rd.winners(x, largest=True), -1)
-    return ew.where(ew.equal(found, 0.0), 1.0, found)
+    pivot = rd.pick(x, rd.winners(x, largest=True), -1)
+    return ew.where(ew.equal(pivot, 0.0), 1.0, pivot)
 
 
 def _scales(a: Any) -> tuple[Any, Any]:
@@ -39,7 +39,7 @@ def _flag(scaled: Any, inverse: Any, bar: Any, dtype: Any, what: str) -> Any:
     Args:
         scaled: the square of the norm of the matrix, rows and columns divided by their sizes.
         inverse: that of its inverse.
-        bar: what its derivative is multiplied by.
+        bar: the factor of its derivative.
         dtype: type of the matrix.
         what: names the operation in the message.
     """
@@ -65,9 +65,9 @@ def solved(a: Any, b: Any) -> Any:
     n, k, rank = a.shape[-1], b.shape[-1], max(a.ndim, b.ndim)
     rows, columns = _scales(a)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    given = [st.broadcast_to(x, shape=(*lead, n, m)) for x, m in ((b, k), (_probes(rows), rounding.PROBES))]
-    found = mx.solve(a, st.concatenate(*given, axis=rank - 1, lengths=(k, rounding.PROBES)))
-    x, tried = (st.getitem(found, index=(Ellipsis, part)) for part in (slice(k), slice(k, None)))
+    right_sides = [st.broadcast_to(x, shape=(*lead, n, m)) for x, m in ((b, k), (_probes(rows), rounding.PROBES))]
+    solution = mx.solve(a, st.concatenate(*right_sides, axis=rank - 1, lengths=(k, rounding.PROBES)))
+    x, tried = (st.getitem(solution, index=(Ellipsis, part)) for part in (slice(k), slice(k, None)))
     return x + _flag(_square(a / rows / columns), _norm_by(tried, columns), b, a.dtype, "a derivative of solve")
 
 

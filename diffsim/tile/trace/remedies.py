@@ -1,6 +1,6 @@
-"""What to write in place of a decision of Python by values of a tile program, in the words of the line that decides.
+"""Remedies for a decision of Python by values of a tile program, in the words of the line that decides.
 
-The instruction that a frame carries out has a place in its source, and the syntax tree says what is there: a branch, a loop, a function of
+The instruction that a frame carries out has a place in its source, and the syntax tree tells its kind: a branch, a loop, a function of
 Python's. Where the source is not known, the remedy is a general one.
 """
 
@@ -28,19 +28,19 @@ _FUNCTIONS = {
     "any": ("np.any({})", "np.any({})"),
     "all": ("np.all({})", "np.all({})"),
 }
-"""Functions of Python that ask for truth values: what to write for one argument, and for several."""
+"""Functions of Python that ask for truth values: replacements for one argument, and for several."""
 _BRANCH = "write np.where(condition, a, b) or ds.cond(condition, f, g, *args)"
 
 
 def undecided(what: str, remedy: str) -> TileError:
-    """The error of what cannot be known for all tiles at once."""
+    """The error about a value that cannot be known for all tiles at once."""
     return TileError(f"{caller()}: {what} a value of a tile program, which differs from tile to tile; {remedy}")
 
 
 def no_truth_value() -> TileError:
     """The error where Python asks for a truth value."""
-    found = _decision(user_frame())
-    return undecided("a truth value of", _BRANCH if found is None else f"in place of `{found[0]}` write {found[1]}")
+    decision = _decision(user_frame())
+    return undecided("a truth value of", _BRANCH if decision is None else f"in place of `{decision[0]}` write {decision[1]}")
 
 
 def no_index() -> TileError:
@@ -61,7 +61,7 @@ def no_number(name: str, remedy: str) -> TileError:
 
     Args:
         name: of the conversion, such as float().
-        remedy: what to write instead, unless the line stores into an array of NumPy.
+        remedy: the replacement, unless the line stores into an array of NumPy.
     """
     node = next(_around(user_frame()), None)
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
@@ -96,8 +96,8 @@ def _name_line(error: Exception) -> None:
 
 
 def _decision(frame: FrameType | None) -> tuple[str, str] | None:
-    """What a frame does with a truth value, and what to write; None if its source does not tell."""
-    found, inner = None, None
+    """The use of a truth value in a frame, and its replacement; None if the source does not tell."""
+    decision, inner = None, None
     for node in _around(frame):
         if isinstance(node, (ast.If, ast.While, ast.Assert, ast.IfExp)) and (inner is None or inner is node.test):
             return _branch(node)
@@ -105,13 +105,13 @@ def _decision(frame: FrameType | None) -> tuple[str, str] | None:
             one, several = _FUNCTIONS[node.func.id]
             return _text(node), (one if len(node.args) == 1 else several).format(", ".join(map(_text, node.args)))
         if inner is None and isinstance(node, ast.Call):
-            found = _text(node), "other functions, such as np.where and np.sort"
+            decision = _text(node), "other functions, such as np.where and np.sort"
         elif inner is None and isinstance(node, ast.expr) and (written := _entry_by_entry(node)) != _text(node):
-            found = _text(node), written
+            decision = _text(node), written
         elif inner is not None and not isinstance(node, (ast.BoolOp, ast.UnaryOp)):
             break
         inner = node
-    return found
+    return decision
 
 
 def _branch(node: ast.If | ast.While | ast.Assert | ast.IfExp) -> tuple[str, str]:
@@ -159,12 +159,12 @@ def _entry_by_entry(node: ast.expr) -> str:
 
 
 def _text(node: ast.AST) -> str:
-    found = ast.unparse(node)
-    return found if len(found) <= _LONGEST else f"{found[: _LONGEST - 3]}..."
+    text = ast.unparse(node)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _around(frame: FrameType | None) -> Iterator[ast.AST]:
-    """The nodes of the source around what a frame carries out, from the innermost up to a statement."""
+    """The nodes of the source around the instruction of a frame, from the innermost up to a statement."""
     span = None if frame is None else _span(frame)
     if frame is None or span is None:
         return
@@ -179,7 +179,7 @@ def _around(frame: FrameType | None) -> Iterator[ast.AST]:
 
 
 def _span(frame: FrameType) -> tuple[int, int, int, int] | None:
-    """Lines and columns of what a frame carries out; None before Python 3.11, which does not know them."""
+    """Lines and columns of the instruction of a frame; None before Python 3.11, which does not know them."""
     positions = getattr(frame.f_code, "co_positions", None)
     if positions is None:
         return None

@@ -1,4 +1,4 @@
-"""Tracing the function of a tile: it is run once on abstract arrays, and what it does is written down as a `Program`.
+"""Tracing the function of a tile: it is run once on abstract arrays, and its operations are written down as a `Program`.
 
 An abstract array has a shape, a type and a layout in memory, so the functions of `diffsim.numpy` work on it as on any other array. It
 stands for the arrays of all tiles at once, so nothing can be decided by its entries: that is refused, with the line that does it.
@@ -36,7 +36,7 @@ UNNEEDED = ("donate", "copy")
 
 
 class _Computing(threading.local):
-    """What a thread is computing on abstract arrays.
+    """The trace of a thread on abstract arrays.
 
     Attributes:
         functions: names of functions of NumPy.
@@ -174,9 +174,9 @@ class TileTrace(Trace):
         self.places = places
 
     def argument(self, shape: tuple[int, ...], dtype: Any) -> TileTracer:
-        made = self._new(np.ones(shape, dtype) if np.dtype(dtype).kind in "fc" else np.zeros(shape, dtype))
-        self.arguments.append(made.variable)
-        return made
+        tracer = self._new(np.ones(shape, dtype) if np.dtype(dtype).kind in "fc" else np.zeros(shape, dtype))
+        self.arguments.append(tracer.variable)
+        return tracer
 
     def _new(self, example: Any) -> TileTracer:
         return TileTracer(self, example, Variable(example.shape, example.dtype))
@@ -188,12 +188,12 @@ class TileTrace(Trace):
                 f"{caller()}: a function with ds.custom_vjp or ds.custom_jvp, or its rule, uses a value of the program from around it, of "
                 "which the rule gives no derivative; pass it as an argument"
             )
-        found = self.captured.get(id(value))
-        if found is None:
+        entry = self.captured.get(id(value))
+        if entry is None:
             if isinstance(value, TileTracer) and value.trace.ended:
                 raise value.trace.misused()
-            found = self.captured[id(value)] = value, self.argument(value.shape, value.dtype)
-        return found[1]
+            entry = self.captured[id(value)] = value, self.argument(value.shape, value.dtype)
+        return entry[1]
 
     def misused(self) -> TileError:
         return TileError(
@@ -225,8 +225,8 @@ class TileTrace(Trace):
             args, weak = _of_one_type(args), False
         examples = [a.primal if isinstance(a, TileTracer) else a for a in args]
         with np.errstate(all="ignore"):
-            found = decisions.example(primitive, examples, params)
-        results = tuple(map(self._new, found)) if primitive.multiple else (self._new(found),)
+            example = decisions.example(primitive, examples, params)
+        results = tuple(map(self._new, example)) if primitive.multiple else (self._new(example),)
         results[0].weak = weak
         operands = tuple(a.variable if isinstance(a, TileTracer) else a for a in args)
         self.operations.append(Operation(primitive, operands, params, tuple(r.variable for r in results), self.places()))
@@ -237,10 +237,10 @@ class TileTrace(Trace):
         mine = [k for k, a in enumerate(args) if isinstance(a, TileTracer)]
 
         def run(cores: Cores) -> Cores:
-            given = list(args)
+            inputs = list(args)
             for k, value in zip(mine, cores, strict=True):
-                given[k] = value
-            return tuple(primitive.evaluate(*given, **params))
+                inputs[k] = value
+            return tuple(primitive.evaluate(*inputs, **params))
 
         inner, _ = traced(run, [args[k].variable for k in mine], self.places, closed=True)
         results = tuple(self._new(_example(r)) for r in inner.results)
@@ -249,8 +249,8 @@ class TileTrace(Trace):
         return results
 
     def same(self, a: Any, b: Any) -> bool:
-        """Whether two abstract arrays are results of the same operations on the same arrays."""
-        made = {r: o for o in self.operations for r in o.results}
+        """True if two abstract arrays are results of the same operations on the same arrays."""
+        makers = {r: o for o in self.operations for r in o.results}
         known: dict[tuple[Variable, Variable], bool] = {}  # operands have common operands of their own, which would be compared again
 
         def equal(x: Any, y: Any) -> bool:
@@ -261,7 +261,7 @@ class TileTrace(Trace):
             return known[x, y]
 
         def of_same_operations(x: Variable, y: Variable) -> bool:
-            one, other = made.get(x), made.get(y)
+            one, other = makers.get(x), makers.get(y)
             if one is None or other is None or one.primitive is not other.primitive or one.results.index(x) != other.results.index(y):
                 return False
             return frozen(one.params) == frozen(other.params) and all(map(equal, one.operands, other.operands))
@@ -269,7 +269,7 @@ class TileTrace(Trace):
         return isinstance(b, TileTracer) and b.trace is self and equal(a.variable, b.variable)
 
     def program(self, results: Sequence[Any]) -> Program:
-        """What was written down, as far as the results need it."""
+        """The recorded operations that the results need."""
         owned = [self.own(r) for r in results]
         ends = [r.variable if isinstance(r, TileTracer) else r for r in owned]
         return pruned(self.arguments, self.operations, ends)
@@ -288,10 +288,10 @@ def interpret(program: Program, values: Sequence[Any]) -> list[Any]:
         operands = [known[o] if isinstance(o, Variable) else o for o in operation.operands]
         outer, _computing.place = _computing.place, operation.place
         try:
-            found = bind(operation.primitive, operands, operation.params)
+            results = bind(operation.primitive, operands, operation.params)
         finally:
             _computing.place = outer
-        known.update(zip(operation.results, found if operation.primitive.multiple else (found,), strict=True))
+        known.update(zip(operation.results, results if operation.primitive.multiple else (results,), strict=True))
     return [known[r] if isinstance(r, Variable) else r for r in program.results]
 
 
@@ -310,11 +310,11 @@ def traced(
         TileError: it captures something, and is closed.
     """
     trace, outer = TileTrace(places, closed), local.tiling
-    given = tuple(trace.argument(a.shape, a.dtype) for a in arguments)
+    inputs = tuple(trace.argument(a.shape, a.dtype) for a in arguments)
     local.tiling = Loops()
     try:
         with running(), remedies.located():
-            results = function(given)
+            results = function(inputs)
         program = trace.program(results)
     finally:
         local.tiling = outer
@@ -328,7 +328,7 @@ def derived(function: Callable[[Cores], Cores], arguments: Sequence[Any]) -> Pro
 
 
 class Loops:
-    """What the function of a tile does with loops.
+    """Loops in the function of a tile.
 
     Attributes:
         loop: traces a loop; `diffsim.tile.trace.loops`, which is built on tracing, sets it.
@@ -352,18 +352,18 @@ def tangents(program: Program, moved: Sequence[bool], noting: bool = False) -> t
         values = [ForwardTracer(trace, v, next(dots)) if m else v for v, m in zip(cores[:count], moved, strict=True)]
         outer, local.noted = local.noted, [] if noting else None
         try:
-            found = interpret(program, values)
+            results = interpret(program, values)
             noted = [(name, x) for name, x in local.noted or [] if cores and bottom(x).trace is bottom(cores[0]).trace]
         finally:
             local.noted = outer
-        mine = [f.tangent if isinstance(f, ForwardTracer) and f.trace is trace else None for f in found]
+        mine = [f.tangent if isinstance(f, ForwardTracer) and f.trace is trace else None for f in results]
         has[:] = [m is not None for m in mine]
         names[:] = dict.fromkeys(name for name, _ in noted)
         met = [st.add_up(x, axis=None, keepdims=False) if x.ndim else x for _, x in noted]
         return (*(m for m in mine if m is not None), *([functools.reduce(operator.add, met)] if met else []))
 
-    given = [*program.arguments, *(a for a, m in zip(program.arguments, moved, strict=True) if m)]
-    return derived(run, given), has, " or ".join(names)
+    inputs = [*program.arguments, *(a for a, m in zip(program.arguments, moved, strict=True) if m)]
+    return derived(run, inputs), has, " or ".join(names)
 
 
 def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tuple[Program, list[bool]]:
@@ -377,9 +377,9 @@ def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tup
         count = len(program.arguments)
         trace, cts = ReverseTrace(), iter(cores[count:])
         leaves = [trace.leaf(v) if w else v for v, w in zip(cores[:count], wanted, strict=True)]
-        found = interpret(program, leaves)
+        results = interpret(program, leaves)
         seeds = []
-        for result in found:
+        for result in results:
             if not is_inexact(result):
                 continue
             ct = next(cts)
@@ -395,5 +395,5 @@ def cotangents(program: Program, wanted: Sequence[bool], zero_wins: bool) -> tup
         has[:] = [b is not None for b in bars]
         return tuple(b for b in bars if b is not None)
 
-    given = [*program.arguments, *(r for r in program.results if is_inexact(r))]
-    return derived(run, given), has
+    inputs = [*program.arguments, *(r for r in program.results if is_inexact(r))]
+    return derived(run, inputs), has

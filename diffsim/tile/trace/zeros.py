@@ -44,15 +44,15 @@ class ByValue:
 
     @staticmethod
     def _any(cotangents: Sequence[Any]) -> Any:
-        """Whether some cotangent of a tile is not 0."""
-        found: Any = None
+        """True if some cotangent of a tile is not 0."""
+        anywhere: Any = None
         for ct in cotangents:
             if not isinstance(ct, Tracer) or ct.dtype.kind == "c":
                 continue
             one = st.astype(ew.logical_not(ew.equal(ct, 0.0)), dtype=ct.dtype)
             some = ew.logical_not(ew.equal(st.add_up(one, axis=None, keepdims=False) if one.ndim else one, 0.0))
-            found = some if found is None else ew.logical_or(found, some)
-        return found
+            anywhere = some if anywhere is None else ew.logical_or(anywhere, some)
+        return anywhere
 
     def _sweep(self, nodes: Sequence[Node]) -> None:
         heap = [(-node.id, node) for node in {n.id: n for n in nodes}.values()]
@@ -70,7 +70,7 @@ class ByValue:
                 self._carried[parent.id] = self._carried.get(parent.id, True) and carried
 
     def _carries(self, node: Node, k: int) -> bool:
-        """Whether a cotangent of 0 that the operation gives its k-th argument is one by its value."""
+        """True if a cotangent of 0 that the operation gives its k-th argument is one by its value."""
         assert node.primitive is not None
         if node.primitive not in PRODUCTS and node.primitive is not ew.divide:
             return node.primitive.name in CARRYING
@@ -87,8 +87,8 @@ class ByValue:
             at = waiting[-1]
             missing = [p for p in at.parents if p is not None and p.id not in self._inputs]
             if not missing:
-                given = [self._inputs[p.id] for p in at.parents if p is not None]
-                self._inputs[at.id] = frozenset().union(*given) if given else frozenset((at.id,))
+                sources = [self._inputs[p.id] for p in at.parents if p is not None]
+                self._inputs[at.id] = frozenset().union(*sources) if sources else frozenset((at.id,))
                 waiting.pop()
             waiting += missing
         return self._inputs[node.id]

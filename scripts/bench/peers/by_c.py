@@ -23,8 +23,8 @@ from staggered import Elastic, Light
 
 
 def acoustic(problem: Problem) -> Callable[[], Results]:
-    given, speed, wavelet = problem.settings, problem["speed"], problem["wavelet"]
-    wave = Wave(speed.shape, given["order"], problem.threads, given["dt"] / given["dx"], *_places(problem))
+    settings, speed, wavelet = problem.settings, problem["speed"], problem["wavelet"]
+    wave = Wave(speed.shape, settings["order"], problem.threads, settings["dt"] / settings["dx"], *_places(problem))
     observed = np.zeros((problem.steps + 1, len(problem["receivers"])), np.float32)
 
     def forward() -> Results:
@@ -50,8 +50,8 @@ def maxwell(problem: Problem) -> Callable[[], Results]:
 def _staggered(problem: Problem, kind: type[Elastic] | type[Light], names: tuple[str, ...]) -> Callable[[], Results]:
     if problem.slots:
         raise Cannot("no checkpoints are written")
-    given, medium = problem.settings, [problem[name] for name in names]
-    run = kind(medium[0].shape, problem.threads, given["dx"], given["dt"], *_places(problem))
+    settings, medium = problem.settings, [problem[name] for name in names]
+    run = kind(medium[0].shape, problem.threads, settings["dx"], settings["dt"], *_places(problem))
 
     def forward() -> Results:
         with threads_awake(problem.threads):
@@ -73,8 +73,8 @@ def _places(problem: Problem) -> tuple[tuple[int, int], tuple[int, int, int, int
 def diffusion(problem: Problem) -> Callable[[], Results]:
     if problem.gradient:
         raise Cannot("no adjoint of diffusion is written")
-    given = problem.settings
-    model = Diffusion(problem["kappa"].shape, problem.threads, given["dt"] / given["dx"] ** 2)
+    settings = problem.settings
+    model = Diffusion(problem["kappa"].shape, problem.threads, settings["dt"] / settings["dx"] ** 2)
 
     def forward() -> Results:
         with threads_awake(problem.threads):

@@ -29,8 +29,8 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
     The gradient for m is the sum of λ (pⁿ⁺¹ - 2 pⁿ + pⁿ⁻¹) / m over the steps.
     """
     _without_slots(problem)
-    given, speed, steps = problem.settings, problem["speed"], problem.steps
-    dx, dt, order = given["dx"], np.float32(given["dt"]), given["order"]
+    settings, speed, steps = problem.settings, problem["speed"], problem.steps
+    dx, dt, order = settings["dx"], np.float32(settings["dt"]), settings["order"]
     grid = Grid(speed.shape, extent=[dx * (n - 1) for n in speed.shape], dtype=np.float32)
     m = Function(name="m", grid=grid, space_order=order)
     kept = {"save": steps + 3} if problem.gradient else {}
@@ -86,7 +86,7 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
 
 
 def diffusion(problem: Problem) -> Callable[[], Results]:
-    """No heat crosses the edges, whose faces conduct nothing; so it does not matter what is read beyond them."""
+    """No heat crosses the edges, whose faces conduct nothing; so values beyond them have no effect."""
     _without_slots(problem)
     kappa, steps = problem["kappa"], problem.steps
     scale = np.float32(problem.settings["dt"] / problem.settings["dx"] ** 2)
@@ -134,15 +134,15 @@ def diffusion(problem: Problem) -> Callable[[], Results]:
             total.data[:] = 0
         bar.data[(steps - 1) % 2] = temperature.data[steps]
         back.apply(time_m=0, time_M=steps - 1)
-        found = np.zeros_like(kappa)
+        owed = np.zeros_like(kappa)
         for part, total in (((slice(None, -1),), totals[0]), ((slice(None), slice(None, -1)), totals[1])):
             axis = len(part) - 1
             face = np.array(total.data)[part] * (0.5 * scale)
             beyond = (*part[:-1], slice(1, None))
-            found[part] += face
-            found[beyond] += face
+            owed[part] += face
+            owed[beyond] += face
             assert face.shape[axis] == kappa.shape[axis] - 1
-        return {"gradient": found}
+        return {"gradient": owed}
 
     return gradient
 

@@ -21,10 +21,10 @@ from diffsim.solvers import Acoustic, Elastic, Heat, Maxwell
 
 def acoustic(problem: Problem) -> Callable[[], Results]:
     diffsim.init(threads=problem.threads)
-    given, dx = problem.settings, problem.settings["dx"]
+    settings, dx = problem.settings, problem.settings["dx"]
     speed, steps = problem["speed"], problem.steps
     simulation = diffsim.Simulation(
-        Acoustic(diffsim.Grid(speed.shape, dx), given["dt"], order=given["order"]),
+        Acoustic(diffsim.Grid(speed.shape, dx), settings["dt"], order=settings["order"]),
         sources={"f": problem["source"] * dx},
         receivers={"p": problem["receivers"] * dx},
         wrt=["c"],
@@ -44,15 +44,17 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
 
 def elastic(problem: Problem) -> Callable[[], Results]:
     diffsim.init(threads=problem.threads)
-    given, names = problem.settings, ("vp", "vs", "rho")
-    waves = Elastic(diffsim.Grid(problem["vp"].shape, given["dx"]), given["dt"])
+    settings, names = problem.settings, ("vp", "vs", "rho")
+    waves = Elastic(diffsim.Grid(problem["vp"].shape, settings["dx"]), settings["dt"])
     return _staggered(problem, waves, names, "fy", "vy", (0.5, 0.0))
 
 
 def maxwell(problem: Problem) -> Callable[[], Results]:
     diffsim.init(threads=problem.threads)
-    given = problem.settings
-    return _staggered(problem, Maxwell(diffsim.Grid(problem["eps"].shape, given["dx"]), given["dt"]), ("eps",), "Jz", "Ez", (0.5, 0.5))
+    settings = problem.settings
+    return _staggered(
+        problem, Maxwell(diffsim.Grid(problem["eps"].shape, settings["dx"]), settings["dt"]), ("eps",), "Jz", "Ez", (0.5, 0.5)
+    )
 
 
 def _staggered(
@@ -73,17 +75,17 @@ def _staggered(
 
     def gradient() -> Results:
         solution, pullback = simulation.vjp(inputs, steps, checkpoint=problem.slots or StoreAll(steps))
-        found = pullback(diffsim.Solution(traces={state: solution.traces[state]}))
-        return {name: found[name] for name in names}
+        gradient = pullback(diffsim.Solution(traces={state: solution.traces[state]}))
+        return {name: gradient[name] for name in names}
 
     return gradient if problem.gradient else forward
 
 
 def diffusion(problem: Problem) -> Callable[[], Results]:
     diffsim.init(threads=problem.threads)
-    given, steps = problem.settings, problem.steps
-    grid = diffsim.Grid(problem["kappa"].shape, given["dx"])
-    simulation = diffsim.Simulation(Heat(grid, given["dt"]), wrt=["kappa"])
+    settings, steps = problem.settings, problem.steps
+    grid = diffsim.Grid(problem["kappa"].shape, settings["dx"])
+    simulation = diffsim.Simulation(Heat(grid, settings["dt"]), wrt=["kappa"])
     inputs = {"kappa": problem["kappa"], "T": problem["initial"]}
 
     def forward() -> Results:
@@ -106,8 +108,8 @@ def product(problem: Problem) -> Callable[[], Results]:
     function = diffsim.value_and_grad(value)
 
     def gradient() -> Results:
-        found, slope = function(x)
-        return {"value": found, "gradient": slope}
+        value, slope = function(x)
+        return {"value": value, "gradient": slope}
 
     return gradient
 

@@ -36,9 +36,9 @@ def scanned(problem: Problem, step: Callable[[Any, Any], tuple[Any, Any]], state
 
 
 def acoustic(problem: Problem) -> Callable[[], Results]:
-    given = problem.settings
-    weights, reach = [w / given["dx"] ** 2 for w in WEIGHTS[given["order"]]], given["order"] // 2
-    dt, area = given["dt"], given["dx"] ** 2
+    settings = problem.settings
+    weights, reach = [w / settings["dx"] ** 2 for w in WEIGHTS[settings["order"]]], settings["order"] // 2
+    dt, area = settings["dt"], settings["dx"] ** 2
     (i, j), points = problem["source"][0], problem["receivers"]
 
     def laplacian(p: Any) -> Any:

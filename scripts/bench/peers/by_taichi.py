@@ -20,12 +20,12 @@ from exchange import WEIGHTS, Cannot, Problem, Results, serve
 def acoustic(problem: Problem) -> Callable[[], Results]:
     """A field for all steps if there is a gradient to take, otherwise for three."""
     _start(problem)
-    given, speed, steps = problem.settings, problem["speed"], problem.steps
-    n, taped, reach = speed.shape[0], problem.gradient, given["order"] // 2
+    settings, speed, steps = problem.settings, problem["speed"], problem.steps
+    n, taped, reach = speed.shape[0], problem.gradient, settings["order"] // 2
     depth = steps + 2 if taped else 3
     count = len(problem["receivers"])
-    weights = [float(w / given["dx"] ** 2) for w in WEIGHTS[given["order"]]]
-    scale = float(given["dt"] ** 2)
+    weights = [float(w / settings["dx"] ** 2) for w in WEIGHTS[settings["order"]]]
+    scale = float(settings["dt"] ** 2)
     row, column = map(int, problem["source"][0])
     c = ti.field(float, (n, n), needs_grad=taped)
     m = ti.field(float, (n, n), needs_grad=taped)
@@ -67,7 +67,7 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
             loss[None] += 0.5 * traces[t, r] ** 2
 
     cells.from_numpy(problem["receivers"].astype(np.int32))
-    f.from_numpy(problem["wavelet"] / np.float32(given["dx"] ** 2))
+    f.from_numpy(problem["wavelet"] / np.float32(settings["dx"] ** 2))
 
     def run() -> None:
         squares()

@@ -30,30 +30,30 @@ COURANT = 0.7
 def acoustic(problem: Problem) -> Callable[[], Results]:
     started(problem)
     warnings.filterwarnings("ignore", category=deepwave.ZeroWidthFaceWarning)  # edges that reflect are meant
-    given = problem.settings
-    amplitudes = np.append(problem["wavelet"], np.float32(0)) / np.float32(-(given["dx"] ** 2))  # a last step, to be recorded
+    settings = problem.settings
+    amplitudes = np.append(problem["wavelet"], np.float32(0)) / np.float32(-(settings["dx"] ** 2))  # a last step, to be recorded
     amplitudes = torch.tensor(amplitudes)[None, None]
     sources, receivers = torch.tensor(problem["source"])[None], torch.tensor(problem["receivers"])[None]
 
     def propagated(speed: Any) -> Any:
         return deepwave.scalar(
             speed,
-            given["dx"],
-            given["dt"],
+            settings["dx"],
+            settings["dt"],
             source_amplitudes=amplitudes,
             source_locations=sources,
             receiver_locations=receivers,
-            accuracy=given["order"],
+            accuracy=settings["order"],
             pml_width=0,
-            pml_freq=given["frequency"],
+            pml_freq=settings["frequency"],
             courant_number=COURANT,
             checkpoint_segments=problem.slots or None,
         )
 
     def forward() -> Results:
         with torch.no_grad():
-            found = propagated(torch.tensor(problem["speed"]))
-        return {"pressure": found[1][0].numpy(), "traces": found[-1][0].T.numpy()}  # the pressure before the last step
+            outputs = propagated(torch.tensor(problem["speed"]))
+        return {"pressure": outputs[1][0].numpy(), "traces": outputs[-1][0].T.numpy()}  # the pressure before the last step
 
     def gradient() -> Results:
         speed = torch.tensor(problem["speed"], requires_grad=True)
@@ -67,8 +67,8 @@ def elastic(problem: Problem) -> Callable[[], Results]:
     """A force acts on the velocity of Deepwave's next step. Receivers lie apart from the source, so records do not tell the difference."""
     started(problem)
     warnings.filterwarnings("ignore", category=deepwave.ZeroWidthFaceWarning)
-    given, names = problem.settings, ("vp", "vs", "rho")
-    amplitudes = torch.tensor(np.append(np.float32(0), problem["wavelet"]) / np.float32(given["dx"] ** 2))[None, None]
+    settings, names = problem.settings, ("vp", "vs", "rho")
+    amplitudes = torch.tensor(np.append(np.float32(0), problem["wavelet"]) / np.float32(settings["dx"] ** 2))[None, None]
     sources, receivers = torch.tensor(problem["source"])[None], torch.tensor(problem["receivers"])[None]
 
     def propagated(vp: Any, vs: Any, rho: Any) -> Any:
@@ -76,14 +76,14 @@ def elastic(problem: Problem) -> Callable[[], Results]:
             rho * (vp**2 - 2 * vs**2),
             rho * vs**2,
             1 / rho,
-            given["dx"],
-            given["dt"],
+            settings["dx"],
+            settings["dt"],
             source_amplitudes_y=amplitudes,
             source_locations_y=sources,
             receiver_locations_y=receivers,
-            accuracy=given["order"],
+            accuracy=settings["order"],
             pml_width=0,
-            pml_freq=given["frequency"],
+            pml_freq=settings["frequency"],
             checkpoint_segments=problem.slots or None,
         ).receiver_amplitudes_y
 

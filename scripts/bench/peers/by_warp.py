@@ -93,7 +93,7 @@ def half_squares(values: wp.array2d(dtype=float), loss: wp.array(dtype=float)):
 
 @wp.func
 def flux(k: wp.array2d(dtype=float), T: wp.array2d(dtype=float), i: int, j: int, a: int, b: int):
-    """Half of what flows in from a neighbour; nothing from outside of the grid."""
+    """Half of the flow from a neighbour; nothing from outside of the grid."""
     value = 0.0
     if a >= 0 and b >= 0 and a < T.shape[0] and b < T.shape[1]:
         value = (k[i, j] + k[a, b]) * (T[a, b] - T[i, j])
@@ -110,16 +110,16 @@ def conducted(T: wp.array2d(dtype=float), kappa: wp.array2d(dtype=float), half: 
 
 def acoustic(problem: Problem) -> Callable[[], Results]:
     _without_slots(problem)
-    given, speed, steps = problem.settings, problem["speed"], problem.steps
-    shape, order, taped = speed.shape, given["order"], problem.gradient
-    weights = [w / given["dx"] ** 2 for w in WEIGHTS[order]]
+    settings, speed, steps = problem.settings, problem["speed"], problem.steps
+    shape, order, taped = speed.shape, settings["order"], problem.gradient
+    weights = [w / settings["dx"] ** 2 for w in WEIGHTS[order]]
     weights[0] *= 2
     vector: Any = wp.vec3(*weights) if order == 4 else wp.types.vector(length=5, dtype=float)(*weights)
     step = step_4 if order == 4 else step_8
     c, m = (wp.array(speed, dtype=float, device=DEVICE, requires_grad=taped) for _ in range(2))
     states = _states(shape, steps + 2 if taped else 3, taped)
     traces = wp.zeros((steps + 1, len(problem["receivers"])), dtype=float, device=DEVICE, requires_grad=taped)
-    f = wp.array(problem["wavelet"] / np.float32(given["dx"] ** 2), dtype=float, device=DEVICE)
+    f = wp.array(problem["wavelet"] / np.float32(settings["dx"] ** 2), dtype=float, device=DEVICE)
     cells = wp.array(problem["receivers"], dtype=int, device=DEVICE)
     row, column = map(int, problem["source"][0])
     loss = wp.zeros(1, dtype=float, device=DEVICE, requires_grad=taped)
@@ -128,7 +128,7 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
         c.assign(speed)
         states[0].zero_()
         states[1].zero_()
-        wp.launch(squared, shape, inputs=[c, given["dt"] ** 2], outputs=[m], device=DEVICE)
+        wp.launch(squared, shape, inputs=[c, settings["dt"] ** 2], outputs=[m], device=DEVICE)
         for n in range(steps):
             before, p, after = (states[(n + k) % len(states)] for k in range(3))
             wp.launch(step, shape, inputs=[p, before, m, vector, f, n, row, column], outputs=[after], device=DEVICE)
@@ -144,9 +144,9 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
             run()
             wp.launch(half_squares, traces.shape, inputs=[traces], outputs=[loss], device=DEVICE)
         tape.backward(loss)
-        found = c.grad.numpy().copy()
+        bar = c.grad.numpy().copy()
         tape.zero()
-        return {"gradient": found}
+        return {"gradient": bar}
 
     return gradient if problem.gradient else forward
 
@@ -176,9 +176,9 @@ def diffusion(problem: Problem) -> Callable[[], Results]:
             run()
             wp.launch(half_squares, shape, inputs=[states[-1]], outputs=[loss], device=DEVICE)
         tape.backward(loss)
-        found = kappa.grad.numpy().copy()
+        bar = kappa.grad.numpy().copy()
         tape.zero()
-        return {"gradient": found}
+        return {"gradient": bar}
 
     return gradient if problem.gradient else forward
 

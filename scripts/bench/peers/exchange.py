@@ -2,8 +2,8 @@
 
 A peer's script has the packages that it needs in its head (inline script metadata), a function for each kind of work, and
 `serve({kind: function})`. The function gets the `Problem` and returns a call: the whole work, from NumPy arrays to NumPy arrays. `serve`
-calls it once, writes what it returns to RESULT.npz, and then once for each line of its input. Each call is answered by one line of JSON.
-What the peer itself prints goes to its error output.
+calls it once, writes its result to RESULT.npz, and then once for each line of its input. Each call is answered by one line of JSON.
+The output of the peer itself goes to its error output.
 """
 
 from __future__ import annotations

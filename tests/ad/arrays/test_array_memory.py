@@ -105,7 +105,7 @@ def place_of(a: Any, where: Any) -> tuple[int, ...]:
     return numpy.empty(numpy.shape(a))[where].shape
 
 
-# Each takes the namespace, the choices, an array and a second one; what it returns is a further array of the program.
+# Each takes the namespace, the choices, an array and a second one; its result is a further array of the program.
 
 
 def read(np: Any, c: Choices, a: Any, b: Any) -> Any:
@@ -224,12 +224,12 @@ def run(np: Any, program: list[list[int]], x: Any, y: Any, s: Any) -> tuple[list
         c = Choices(numbers)
         operation, a, b = c.of(OPERATIONS), c.below(len(arrays)), c.below(len(arrays))
         try:
-            made = operation(np, c, arrays[a], arrays[b])
+            result = operation(np, c, arrays[a], arrays[b])
         except EXPECTED_ERRORS:
             refused.append(f"{k} {operation.__name__}")
             continue
-        if made is not None and made.size <= LARGEST:
-            arrays.append(made)
+        if result is not None and result.size <= LARGEST:
+            arrays.append(result)
     return arrays, refused
 
 
@@ -261,10 +261,10 @@ def test_programs_of_assignments_and_views_do_as_numpy(program):
         skipped.extend(mine)
         return arrays
 
-    found, pullback = ds.vjp(f, *inputs())
+    results, pullback = ds.vjp(f, *inputs())
     assert skipped == refused
-    assert len(found) == len(expected)
-    for a, model in zip(found, expected, strict=True):
+    assert len(results) == len(expected)
+    for a, model in zip(results, expected, strict=True):
         assert numpy.shape(a) == model.shape
         numpy.testing.assert_array_equal(a, model)
     rng = numpy.random.default_rng(7)
@@ -276,7 +276,7 @@ def test_programs_of_assignments_and_views_do_as_numpy(program):
     assert along == pytest.approx(complex_step(program, directions, cts), rel=0, abs=GRADIENT_TOLERANCE * (scale + 1))
 
 
-# what random programs seldom come to
+# cases that random programs seldom reach
 
 
 def test_value_with_leading_axes_of_one_is_assigned():

@@ -24,12 +24,12 @@ def normal(seed: int, n: int) -> np.ndarray:
 
 
 def assert_right_or_stale(run, expected) -> None:
-    """`run` gives what is expected, or raises an error that names two places of this file."""
+    """`run` gives the expected values, or raises an error that names two places of this file."""
     try:
-        found, message = run(), ""
+        result, message = run(), ""
     except StaleValueError as error:
-        found, message = expected, str(error)
-    np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+        result, message = expected, str(error)
+    np.testing.assert_allclose(result, expected, rtol=TOLERANCE, atol=TOLERANCE)
     assert not message or len(re.findall(r"test_guard\.py:\d+", message)) == 2
 
 
@@ -96,7 +96,7 @@ def test_tangent_edited_inside_of_the_function(n):
 @SIZES
 def test_cotangent_is_left_alone_and_may_be_edited_afterwards(n):
     x, ct = normal(1, n), normal(2, n)
-    given = ct.copy()
+    before = ct.copy()
 
     def f(y):
         z = y.copy()
@@ -106,8 +106,8 @@ def test_cotangent_is_left_alone_and_may_be_edited_afterwards(n):
 
     _, pullback = ds.vjp(f, x)
     (bar,) = pullback(ct)
-    np.testing.assert_array_equal(ct, given)
-    expected = np.r_[0.0, 2 * given[1:]]
+    np.testing.assert_array_equal(ct, before)
+    expected = np.r_[0.0, 2 * before[1:]]
     ct[:] = 0.0
     np.testing.assert_array_equal(bar, expected)
 

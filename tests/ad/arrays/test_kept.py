@@ -1,4 +1,4 @@
-"""What an operation keeps for its derivative, edited afterwards: over all ways to hand a value over, and all times to edit it.
+"""Values that an operation keeps for its derivative, edited afterwards: over all ways to hand a value over, and all times to edit it.
 
 Each way is a function of x and of a weight w that it gets otherwise than as a differentiated argument: the sum of w x^2. Its gradient
 is 2 w x with the w that there was at the call; an error that names the edit is right too, another number never.
@@ -58,12 +58,12 @@ BUFFERS: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 def in_buffers(inputs: Any, outputs: Any, cotangents: Any) -> Any:
     """Works in place on all that it gets, and gives the same memory each time."""
     x, w = inputs
-    made = BUFFERS.setdefault(x.size, (np.empty(x.size), np.empty(x.size)))
-    np.multiply(2 * x * w, cotangents[0], out=made[0])
-    np.multiply(x**2, cotangents[0], out=made[1])
-    for given in (*inputs, *outputs, *cotangents):
-        given[:] = np.nan
-    return made
+    buffers = BUFFERS.setdefault(x.size, (np.empty(x.size), np.empty(x.size)))
+    np.multiply(2 * x * w, cotangents[0], out=buffers[0])
+    np.multiply(x**2, cotangents[0], out=buffers[1])
+    for each in (*inputs, *outputs, *cotangents):
+        each[:] = np.nan
+    return buffers
 
 
 @ds.kernel(reads=("x",), writes={"y": "x"})
@@ -247,12 +247,12 @@ EDITS: dict[str, Callable[[np.ndarray], None]] = {
 
 
 def right_or_refused(run: Callable[[], Any], expected: np.ndarray) -> None:
-    """`run` gives what is expected, or raises an error that says what was edited."""
+    """`run` gives the expected values, or raises an error that names the edited array."""
     try:
-        found = run()
+        result = run()
     except (StaleValueError, ReplayError):
         return
-    np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+    np.testing.assert_allclose(result, expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def weights(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -331,7 +331,7 @@ def test_surroundings_changed_after_the_call(way: str) -> None:
 
 @pytest.mark.parametrize("way", ["global", "list", "vector", "attribute", "closure", "function of Taichi", "adjoint kernel"])
 def test_a_kernel_has_the_derivative_of_each_call(way: str) -> None:
-    """Not an error: what Taichi compiles in is known, and kernels are kept for each value of it."""
+    """Not an error: values that Taichi compiles in are known, and kernels are kept for each value of it."""
     operation, assign = OF_SURROUNDINGS[way]
     x, w = weights(TINY)
 
@@ -374,7 +374,7 @@ def test_a_rule_may_count_its_calls() -> None:
     assert count == 2
 
 
-def test_the_error_names_what_was_changed() -> None:
+def test_the_error_names_the_changed_array() -> None:
     x, _ = weights(TINY)
     _, pullback = ds.vjp(lambda x: of_surroundings(WEIGHTS, x), x)
     try:

@@ -70,7 +70,7 @@ def test_a_tangent_of_an_integer_is_refused() -> None:
         ds.jvp(lambda a: a * 3.0, (2,), (1.0,))
 
 
-def test_rules_by_hand_may_edit_what_they_are_given() -> None:
+def test_rules_by_hand_may_edit_their_arguments() -> None:
     f = ds.custom_vjp(lambda x: x * 3.0)
 
     def backward(residual: Any, ct: Any) -> Any:
@@ -129,7 +129,7 @@ def test_aux_may_be_a_view() -> None:
     assert numpy.array_equal(gradient, [3, 0, 1]) and numpy.allclose(aux, [2.2, 0.7])
 
 
-def test_arrays_of_numpy_that_are_to_hold_differentiated_values_say_what_to_do() -> None:
+def test_arrays_of_numpy_that_are_to_hold_differentiated_values_name_a_remedy() -> None:
     def stored(x: Any) -> Any:
         y = numpy.zeros(3)
         y[0] = x[0]
@@ -229,10 +229,10 @@ def test_a_record_that_is_none_is_not_taken_for_one() -> None:
 )
 @pytest.mark.parametrize("repeats", [1, 200], ids=["small", "large"])
 def test_results_have_memory_of_their_own(f, repeats):
-    """Rules hand cotangents on as they are: what a user is given may be edited, and so may what they gave."""
-    x, y, given = numpy.random.default_rng(0).standard_normal((3, 3, 4))
+    """Rules hand cotangents on as they are: the user may edit the arrays that a rule gets, and those that it returned."""
+    x, y, cotangent = numpy.random.default_rng(0).standard_normal((3, 3, 4))
     f_of_many = lambda x, y: np.concatenate([np.ravel(f(a, b)) for a, b in zip(np.split(x, repeats), np.split(y, repeats), strict=True)])  # noqa: E731
-    f_used, ct = (f, given) if repeats == 1 else (f_of_many, numpy.tile(given.ravel(), repeats))
+    f_used, ct = (f, cotangent) if repeats == 1 else (f_of_many, numpy.tile(cotangent.ravel(), repeats))
     x, y = (numpy.tile(a, (repeats, 1)) for a in (x, y))
     bars = ds.vjp(f_used, x, y)[1](ct)
     arrays = [ct, x, y, *(bar for bar in bars if bar is not None)]

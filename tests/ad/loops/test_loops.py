@@ -1,4 +1,4 @@
-"""Checkpointed loops: the same gradient for every budget, bounded memory, and bodies that do what they may not."""
+"""Checkpointed loops: the same gradient for every budget, bounded memory, and bodies that break the rules."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def test_every_budget_gives_the_gradient_of_the_python_loop(checkpoint):
     arguments = range(4)
     expected = ds.grad(oscillator(None), argnums=arguments)(*start())
     stored = ds.grad(oscillator(StoreAll(STEPS)), argnums=arguments)(*start())
-    found = ds.grad(oscillator(checkpoint), argnums=arguments)(*start())
-    for bar, one, other in zip(found, stored, expected, strict=True):
+    gradient = ds.grad(oscillator(checkpoint), argnums=arguments)(*start())
+    for bar, one, other in zip(gradient, stored, expected, strict=True):
         numpy.testing.assert_array_equal(bar, one)
-        numpy.testing.assert_allclose(bar, other, rtol=1e-13)  # what is around the loop is summed in another order
+        numpy.testing.assert_allclose(bar, other, rtol=1e-13)  # outside values are summed in another order
 
 
 def test_hessian_vector_product_of_a_budget():
@@ -64,8 +64,8 @@ def test_hessian_vector_product_of_a_budget():
     dot = numpy.random.default_rng(9).standard_normal(3)
     expected = ds.hvp(lambda x: oscillator(None)(x, v, table, damping), x, dot)
     for checkpoint in (1, 5, "auto"):
-        found = ds.hvp(lambda x, c=checkpoint: oscillator(c)(x, v, table, damping), x, dot)
-        numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+        product = ds.hvp(lambda x, c=checkpoint: oscillator(c)(x, v, table, damping), x, dot)
+        numpy.testing.assert_allclose(product, expected, rtol=1e-12)
 
 
 def test_steps_are_run_again_as_often_as_binomial_checkpointing_says():
@@ -79,7 +79,7 @@ def test_steps_are_run_again_as_often_as_binomial_checkpointing_says():
     ds.grad(lambda x: ds.fori_loop(0, 20, body, x, checkpoint=20))(1.0)
     everything_kept, calls = calls, 0
     ds.grad(lambda x: ds.fori_loop(0, 20, body, x, checkpoint=3))(1.0)
-    assert everything_kept == 41  # to find the values, to see what a record takes, and for the records
+    assert everything_kept == 41  # to find the values, to see the memory of a record, and for the records
     assert 59 < calls <= 100  # 20 steps in three slots: two more repetitions at most
 
 
@@ -111,7 +111,7 @@ def test_many_steps_in_fifty_slots():
     assert most < 16 << 20
 
 
-# what a state may be
+# kinds of states
 
 
 def test_loop_without_steps_is_the_identity():
@@ -133,9 +133,9 @@ def test_loop_without_steps_is_the_identity():
 def test_a_result_is_no_view_of_the_first_state(loop: Any) -> None:
     def edited(x: Any) -> Any:
         a = np.sin(x)
-        found = loop(a)
+        result = loop(a)
         a[:2] = 7.0
-        return found
+        return result
 
     x = numpy.linspace(0.1, 0.4, 4)
     assert numpy.array_equal(edited(x), ds.vjp(edited, x)[0])
@@ -162,7 +162,7 @@ def test_state_of_numbers_flags_and_nothing():
 
 
 def test_number_that_becomes_differentiated():
-    """The first state is a plain number, and the later ones depend on what is around."""
+    """The first state is a plain number, and the later ones depend on outside values."""
     assert float(ds.grad(lambda x: ds.fori_loop(0, 3, lambda i, s: s * x, 1.0))(2.0)) == 12.0
 
 
@@ -172,7 +172,7 @@ def test_results_outside_of_a_derivative_are_numpy():
     numpy.testing.assert_array_equal(out, 4.0)
 
 
-def test_body_may_assign_to_what_it_makes_and_to_its_state():
+def test_a_body_may_assign_to_its_own_arrays_and_to_its_state():
     def f(x):
         def body(i, s):
             s[i] = s[i - 1] * x[i]
@@ -241,13 +241,13 @@ def test_more_slots_than_steps_are_as_many_as_steps():
 
 def test_progress_of_a_loop_is_told(monkeypatch):
     monkeypatch.setattr("diffsim.checkpoint.progress.TELL_SECONDS", 0.0)
-    told: list[float] = []
-    policy = Policy(slots=3, progress=lambda share, left: told.append(share))
+    shares: list[float] = []
+    policy = Policy(slots=3, progress=lambda share, left: shares.append(share))
     oscillator_gradient = ds.grad(oscillator(policy))(*start())
     numpy.testing.assert_array_equal(oscillator_gradient, ds.grad(oscillator(3))(*start()))
-    assert len(told) > 10
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    assert len(shares) > 10
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
 
 
 def test_nested_loops_share_a_policy_with_files(tmp_path):
@@ -264,7 +264,7 @@ def test_nested_loops_share_a_policy_with_files(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# what goes wrong
+# errors
 
 
 @pytest.mark.parametrize("loop", [ds.fori_loop, ds.while_loop, ds.integrate], ids=lambda f: f.__name__)
@@ -372,13 +372,13 @@ def test_one_pullback_in_two_threads_at_once():
 
     _, pullback = ds.vjp(f, 1.0)
     expected = float(pullback(1.0)[0])
-    found: list[float] = []
-    threads = [threading.Thread(target=lambda: found.append(float(pullback(1.0)[0]))) for _ in range(4)]
+    gradients: list[float] = []
+    threads = [threading.Thread(target=lambda: gradients.append(float(pullback(1.0)[0]))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert found == [expected] * 4
+    assert gradients == [expected] * 4
 
 
 def test_body_may_return_its_dict_in_another_order():
@@ -396,15 +396,15 @@ def test_chaos_in_a_loop_is_told_at_the_users_line(checkpoint):
         x, y, z = s[0], s[1], s[2]
         return s + 0.01 * np.stack([10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z])
 
-    with pytest.warns(ChaosWarning) as told:
+    with pytest.warns(ChaosWarning) as warnings:
         ds.grad(lambda s: ds.integrate(lorenz, s, steps=2000, checkpoint=checkpoint)[0])(numpy.array([1.0, 1.0, 20.0]))
-    assert told[0].filename == __file__
+    assert warnings[0].filename == __file__
 
 
 @pytest.mark.parametrize("checkpoint", ["auto", 10])
 def test_growth_of_a_linear_loop_is_no_chaos(checkpoint):
-    found = ds.grad(lambda u: ds.integrate(lambda v: 1.1 * v, u, steps=300, checkpoint=checkpoint))(1.0)  # warnings are errors
-    assert float(found) == pytest.approx(1.1**300)
+    gradient = ds.grad(lambda u: ds.integrate(lambda v: 1.1 * v, u, steps=300, checkpoint=checkpoint))(1.0)  # warnings are errors
+    assert float(gradient) == pytest.approx(1.1**300)
 
 
 def test_a_loop_cannot_be_undone():

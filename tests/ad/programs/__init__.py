@@ -1,4 +1,4 @@
-"""Differentiated programs, a module a group: what is written here in plain numerical Python has a gradient, and this one.
+"""Differentiated programs, a module a group: code in plain numerical Python has a gradient, and this one.
 
 A program is a function of `np`, the namespace it is written against, of `ds` where it uses an operator of the library, and of its
 arguments. Its value is that of the same program on plain NumPy (`reference.py` has the operators as loops); its derivative is a closed

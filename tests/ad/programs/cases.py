@@ -1,4 +1,4 @@
-"""What a case is: a program, its arguments, what is to be derived, and where the expectation comes from."""
+"""A case: a program, its arguments, the derivative, and the source of the expectation."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Case:
         return tree_map(lambda leaf: _in_precision(leaf, next(precisions)), unflatten(tree, entries))
 
     def cotangent(self) -> Any:
-        """A random cotangent of the result, None for what is not floating-point. Its entries are away from zero."""
+        """A random cotangent of the result, None for results that are not floating-point. Its entries are away from zero."""
         return _without_integers(self._random(self.value(), "cotangent"))
 
     def tangents(self) -> tuple[Any, ...]:
@@ -88,13 +88,13 @@ class Case:
         return tuple(_without_integers(self._random(self.args[i], f"tangent {i}")) for i in self.wrt)
 
     def expected_derivative(self) -> numpy.ndarray:
-        """What is expected, as one vector."""
+        """The expectation, as one vector."""
         if self.expected is STORED:
             return self.from_jacobian(numpy.array(stored_numbers()[str(self)], float))
         if self.expected is COMPLEX_STEP:
             return self.from_jacobian(oracles.complex_step_jacobian(self.bind_plain(oracles.ComplexNumpy()), self.args, self.wrt))
-        given = {"vjp": self.cotangent, "jvp": self.tangents, "hvp": self.vector}.get(self.kind)
-        return flatten(self.expected(*([given()] if given else []), *self.fresh_args())).astype(float)
+        direction = {"vjp": self.cotangent, "jvp": self.tangents, "hvp": self.vector}.get(self.kind)
+        return flatten(self.expected(*([direction()] if direction else []), *self.fresh_args())).astype(float)
 
     def vector(self) -> Any:
         """The vector of a Hessian-vector product."""
@@ -102,11 +102,11 @@ class Case:
 
     @staticmethod
     def scale(expected: numpy.ndarray) -> float:
-        """What errors are relative to: the largest entry, or 1e-3 where all are smaller."""
+        """The scale of errors: the largest entry, or 1e-3 where all are smaller."""
         return max(1e-3, float(numpy.max(numpy.abs(expected), initial=0.0)))
 
     def from_jacobian(self, jacobian: numpy.ndarray) -> numpy.ndarray:
-        """What is expected of this kind, from the Jacobian (the Hessian for the second-order kinds)."""
+        """The expectation for this kind, from the Jacobian (the Hessian for the second-order kinds)."""
         if self.kind == "vjp":
             return flatten(self.cotangent()) @ jacobian
         if self.kind in ("jvp", "hvp"):
@@ -115,7 +115,7 @@ class Case:
 
 
 def _in_precision(leaf: Any, dtype: Any) -> Any:
-    """A random entry in the precision of what it goes with."""
+    """A random entry in the precision of its partner."""
     return leaf.astype(dtype) if dtype == numpy.float32 else leaf
 
 

@@ -26,7 +26,7 @@ def counter_used_as_an_index(np, ds, x):
 
 @case((normal(3, 3), 0.2), COMPLEX_STEP)
 def array_that_the_body_only_reads(np, ds, x, rate):
-    """Free variables of the body get the sum of what each iteration owes them."""
+    """Free variables of the body get the sum of the contributions of all iterations."""
     return ds.fori_loop(0, 9, lambda i, y: y - rate * (y - x) ** 3, np.zeros(3), checkpoint=2)
 
 

@@ -1,6 +1,6 @@
 """Rules given by hand, and values that count as constants.
 
-Where a rule is right, the expectation is the derivative of the function. Where it differs on purpose, it is what the rule says.
+Where a rule is right, the expectation is the derivative of the function. Where it differs on purpose, it is that of the rule.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def gradient_reversed(np, ds, x):
 
 @case((numpy.array([0.3, 1.8]),), lambda bar, x: bar * 2 * x, differences=False)
 def rounding_that_passes_the_gradient(np, ds, x):
-    """The straight-through estimator, with what counts as a constant."""
+    """The straight-through estimator, with its constant part."""
     squared = x * x
     return squared + ds.stop_gradient(np.round(squared) - squared)
 

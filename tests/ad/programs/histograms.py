@@ -1,4 +1,4 @@
-"""Histograms: values combined into the bins that an index names. What falls outside is dropped."""
+"""Histograms: values combined into the bins that an index names. Values outside are dropped."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def largest_in_bins(np, ds, dst, values):
     differences=False,
 )
 def smallest_in_bins_with_ties(np, ds, dst, values):
-    """What the bin held wins a tie, then the lowest position."""
+    """The old value of the bin wins a tie, then the lowest position."""
     return ds.reduce_by_index("min", dst, BINS, values)
 
 

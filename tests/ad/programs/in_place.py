@@ -89,7 +89,7 @@ def scalar_broadcast_over_everything(np, x, c):
 
 @case((normal(12, 3),), lambda bar, x: bar * [0, 2, 2] * x, exact_zeros=True)
 def argument_overwritten(np, x):
-    """The derivative is for what the argument was when it came in."""
+    """The derivative is for the argument as it came in."""
     x[0] = 1.0
     x *= x
     return x

@@ -175,7 +175,7 @@ def conjugate_gradients(np, a, b):
 
 
 def _least_squares_gradient(a, b):
-    """Of |a x - b|^2 at its minimum: x has no say."""
+    """The derivative of |a x - b|^2 at its minimum: x has no say."""
     x = numpy.linalg.lstsq(a, b, rcond=None)[0]
     r = a @ x - b
     return 2 * numpy.outer(r, x), -2 * r

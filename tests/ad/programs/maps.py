@@ -57,7 +57,7 @@ def cube_of_a_negative_number(np, x):
     exact_zeros=True,
 )
 def infinite_slope_in_the_branch_not_taken(np, x):
-    """The square root has an infinite slope at 0, where it is not what is selected."""
+    """The square root has an infinite slope at 0, where it is not selected."""
     return np.where(x > 0, np.sqrt(x), 0.0)
 
 

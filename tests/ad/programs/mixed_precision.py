@@ -1,4 +1,4 @@
-"""Single precision, integers and booleans beside doubles. A cotangent has the precision of what it belongs to."""
+"""Single precision, integers and booleans beside doubles. A cotangent has the precision of its value."""
 
 from __future__ import annotations
 

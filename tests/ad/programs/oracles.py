@@ -29,9 +29,9 @@ class _ComplexLinalg:
 
 
 class ComplexNumpy:
-    """NumPy for a complex step: what it makes is complex, and what is not analytic is continued from the real axis.
+    """NumPy for a complex step: its arrays are complex, and functions that are not analytic are continued from the real axis.
 
-    Comparisons, `maximum`, `sort` and their like order complex numbers by their real parts first, which is what is wanted.
+    Comparisons, `maximum`, `sort` and their like order complex numbers by their real parts first, as wanted.
     Not for programs that conjugate, or that take apart a complex number.
     """
 
@@ -57,8 +57,8 @@ class ComplexNumpy:
         return numpy.eye(n, dtype=complex)
 
     def array(self, entries: Any, dtype: Any = None) -> Any:
-        made = numpy.array(entries, dtype)
-        return made.astype(complex) if made.dtype.kind == "f" else made
+        numbers = numpy.array(entries, dtype)
+        return numbers.astype(complex) if numbers.dtype.kind == "f" else numbers
 
     def zeros_like(self, x: Any) -> Any:
         return self.zeros(numpy.shape(x), numpy.asarray(x).dtype)

@@ -41,7 +41,7 @@ def _operator(op: Any, neutral: Any) -> tuple[Callable[[Any, Any], Any], Any]:
 
 
 def _columns(xs: Any, axis: int) -> tuple[tuple[numpy.ndarray, ...], bool]:
-    """The arrays with the axis in front, and whether there was a tuple of them."""
+    """The arrays with the axis in front, and a flag if there was a tuple of them."""
     many = isinstance(xs, tuple)
     return tuple(numpy.moveaxis(numpy.asarray(x), axis, 0) for x in (xs if many else (xs,))), many
 
@@ -142,7 +142,7 @@ def stop_gradient(tree: Any) -> Any:
 
 
 class custom_vjp:  # noqa: N801
-    """The function itself: its rules are what the library is tested with, not what the expectation comes from."""
+    """The function itself: its rules test the library, and are not the source of the expectation."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

@@ -44,7 +44,7 @@ def nothing_to_write(np, ds, dst, v):
 
 @case((normal(10, 5), normal(11, 3)), COMPLEX_STEP)
 def result_and_original_are_both_used(np, ds, dst, v):
-    """A scatter is a new array: the old one stays what it was."""
+    """A scatter is a new array: the old one stays the same."""
     return ds.scatter(dst, PLACES, v * v) * dst
 
 

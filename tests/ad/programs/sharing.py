@@ -1,4 +1,4 @@
-"""Sharing: what is used many times is derived once. The work is linear in the operations, whatever the number of paths."""
+"""Sharing: a value that is used many times is derived once. The work is linear in the operations, whatever the number of paths."""
 
 from __future__ import annotations
 

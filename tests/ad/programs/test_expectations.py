@@ -42,16 +42,16 @@ def test_expectation_is_the_derivative(case: Case) -> None:
         jacobian = oracles.difference_hessian(case.bind_plain(), case.args, case.wrt)
     else:
         jacobian = oracles.difference_jacobian(case.bind_plain(), case.args, case.wrt, case.difference_step)
-    found = case.from_jacobian(jacobian)
-    assert expected.shape == found.shape
-    assert numpy.max(numpy.abs(expected - found), initial=0.0) < DIFFERENCE_TOLERANCE * case.scale(expected)
+    derivative = case.from_jacobian(jacobian)
+    assert expected.shape == derivative.shape
+    assert numpy.max(numpy.abs(expected - derivative), initial=0.0) < DIFFERENCE_TOLERANCE * case.scale(expected)
 
 
 @pytest.mark.parametrize("case", [case for case in RUN if case.plain], ids=str)
 def test_plain_form_is_the_program(case: Case) -> None:
     """With the inner derivatives by differences."""
-    found = flatten(case.bind(numpy, reference)(*case.fresh_args()))
-    numpy.testing.assert_allclose(found, flatten(case.value()), rtol=DIFFERENCE_TOLERANCE, atol=DIFFERENCE_TOLERANCE)
+    values = flatten(case.bind(numpy, reference)(*case.fresh_args()))
+    numpy.testing.assert_allclose(values, flatten(case.value()), rtol=DIFFERENCE_TOLERANCE, atol=DIFFERENCE_TOLERANCE)
 
 
 def test_unflatten_undoes_flatten() -> None:

@@ -16,12 +16,12 @@ from .collection import CASES
 from .trees import flatten, is_float, leaves, structure, tree_map
 
 RUN = [case for case in CASES if case.kind != "raises"]
-# What is recomputed in another order than NumPy's differs by a few roundings.
+# A result computed in another order than NumPy's differs by a few roundings.
 VALUE_TOLERANCE = 1e-12
 
 
 def derive(case: Case) -> Any:
-    """What the library gives for a case, as it gives it."""
+    """The library's result for a case, as it is."""
     f, args = case.bind(np, ds), case.fresh_args()
     if case.kind == "grad":
         return ds.grad(f, argnums=case.wrt if len(case.wrt) > 1 else case.wrt[0])(*args)
@@ -71,21 +71,21 @@ def test_value(case: Case) -> None:
     """Called as it stands, and while it is being derived."""
     f, expected = case.bind(np, ds), case.value()
     tolerance = max(VALUE_TOLERANCE, case.tolerance if case.tolerance > 1e-9 else 0.0)
-    for found in (f(*case.fresh_args()), ds.vjp(f, *case.fresh_args())[0]) if case.kind in ("vjp", "grad") else (f(*case.fresh_args()),):
-        assert structure(found) == structure(expected)
-        for entry, wanted in zip(leaves(found), leaves(expected), strict=True):
+    for result in (f(*case.fresh_args()), ds.vjp(f, *case.fresh_args())[0]) if case.kind in ("vjp", "grad") else (f(*case.fresh_args()),):
+        assert structure(result) == structure(expected)
+        for entry, wanted in zip(leaves(result), leaves(expected), strict=True):
             assert numpy.shape(entry) == numpy.shape(wanted)
             numpy.testing.assert_allclose(numpy.asarray(entry), wanted, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("case", RUN, ids=str)
 def test_derivative(case: Case) -> None:
-    found, expected = derive(case), case.expected_derivative()
+    result, expected = derive(case), case.expected_derivative()
     if case.kind == "grad":
-        assert_built_like(found if len(case.wrt) > 1 else (found,), tuple(case.args[i] for i in case.wrt))
+        assert_built_like(result if len(case.wrt) > 1 else (result,), tuple(case.args[i] for i in case.wrt))
     if case.kind == "vjp":
-        assert_built_like(found, tuple(case.args[i] for i in case.wrt))
-    vector = flatten(found)
+        assert_built_like(result, tuple(case.args[i] for i in case.wrt))
+    vector = flatten(result)
     assert vector.shape == expected.shape
     assert numpy.max(numpy.abs(vector - expected), initial=0.0) <= case.tolerance * case.scale(expected)
     if case.exact_zeros:

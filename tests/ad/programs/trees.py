@@ -27,18 +27,18 @@ def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
 
 def leaves(tree: Any) -> list[Any]:
     """The leaves of a tree, None included, in the order of `tree_map`."""
-    found: list[Any] = []
-    tree_map(found.append, tree)
-    return found
+    collected: list[Any] = []
+    tree_map(collected.append, tree)
+    return collected
 
 
 def structure(tree: Any) -> str:
-    """What holds what, without the leaves: two trees that print alike are built alike."""
+    """The structure without the leaves: two trees that print alike are built alike."""
     return repr(tree_map(lambda leaf: None if leaf is None else ..., tree))
 
 
 def is_float(leaf: Any) -> bool:
-    """Whether a leaf has a derivative: floats, complex numbers, and the many-digit objects that the stored numbers come from."""
+    """True if a leaf has a derivative: floats, complex numbers, and the many-digit objects that the stored numbers come from."""
     return leaf is not None and numpy.asarray(leaf).dtype.kind in "fcO"
 
 

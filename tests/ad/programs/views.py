@@ -1,4 +1,4 @@
-"""Views, copies and aliases: what shares memory in NumPy shares its derivative here."""
+"""Views, copies and aliases: arrays that share memory in NumPy share their derivative here."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def gather_is_a_copy(np, x, v):
 
 @case((normal(12, 2, 3),), lambda bar, x: numpy.stack([0 * bar[0], bar[0] + bar[1]]), exact_zeros=True)
 def rows_swapped_without_a_copy_lose_one(np, x):
-    """Rows are views: the second assignment reads what the first one wrote."""
+    """Rows are views: the second assignment reads the entries that the first one wrote."""
     y = x.copy()
     y[0], y[1] = y[1], y[0]
     return y

@@ -96,19 +96,19 @@ def stacked(case: Case, found: Any) -> numpy.ndarray:
 def test_scan_is_the_loop(name: str, reverse: bool, exclusive: bool) -> None:
     case = CASES[name]
     xs = elements(case, (3, 7, 2))
-    found = stacked(case, ds.scan(case.op, xs, case.neutral, axis=1, reverse=reverse, exclusive=exclusive))
+    result = stacked(case, ds.scan(case.op, xs, case.neutral, axis=1, reverse=reverse, exclusive=exclusive))
     expected = numpy.array([running(case, lane, reverse, exclusive) for lane in along(case, xs, 1)])  # lane, i (, component)
     expected = expected.reshape(3, 2, 7, case.arity).transpose(3, 0, 2, 1)
-    assert numpy.allclose(found, expected, rtol=SAME, atol=SAME)
+    assert numpy.allclose(result, expected, rtol=SAME, atol=SAME)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_reduce_is_the_loop(name: str) -> None:
     case = CASES[name]
     xs = elements(case, (5, 2))
-    found = stacked(case, ds.reduce(case.op, xs, case.neutral))
+    result = stacked(case, ds.reduce(case.op, xs, case.neutral))
     expected = numpy.array([running(case, lane, False, False)[-1] for lane in along(case, xs, 0)]).reshape(2, case.arity).T
-    assert numpy.allclose(found, expected, rtol=SAME, atol=SAME)
+    assert numpy.allclose(result, expected, rtol=SAME, atol=SAME)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -133,7 +133,7 @@ INDEX = numpy.array([0, 2, 2, 5, 0, 1, -1, 2])
 def test_histograms_are_the_loop_and_differentiate(name: str, columns: tuple[int, ...]) -> None:
     case = CASES[name]
     dst, values = elements(case, (4, *columns)), elements(case, (8, *columns))
-    found = stacked(case, ds.reduce_by_index(case.op, dst, INDEX, values, case.neutral))
+    result = stacked(case, ds.reduce_by_index(case.op, dst, INDEX, values, case.neutral))
     bins = along(case, tuple(x.reshape(4, -1).T for x in dst) if case.arity > 1 else dst.reshape(4, -1).T, 0)
     lanes = along(case, tuple(x.reshape(8, -1).T for x in values) if case.arity > 1 else values.reshape(8, -1).T, 0)
     width = len(bins[0])
@@ -144,7 +144,7 @@ def test_histograms_are_the_loop_and_differentiate(name: str, columns: tuple[int
             if 0 <= k < 4:
                 column[k] = case.plain(column[k], lanes[i][c])
         expected[:, c] = numpy.array(column).reshape(4, case.arity)
-    assert numpy.allclose(found.reshape(case.arity, 4, width), expected.transpose(2, 0, 1), rtol=SAME, atol=SAME)
+    assert numpy.allclose(result.reshape(case.arity, 4, width), expected.transpose(2, 0, 1), rtol=SAME, atol=SAME)
     ds.check_grads(lambda d, v: ds.reduce_by_index(case.op, d, INDEX, v), (dst, values), directions=1)
 
 
@@ -153,7 +153,7 @@ def test_products_with_several_zeros_are_exact_to_second_order() -> None:
     index = numpy.array([0, 0, 0, 1, 1])
     hessian = ds.hessian(lambda v: np.sum(ds.reduce_by_index("*", np.ones(2), index, v)))(values)
     expected = numpy.zeros((5, 5))
-    expected[0, 2] = expected[2, 0] = 2.0  # d2(v0 v1 v2): what is left is v1
+    expected[0, 2] = expected[2, 0] = 2.0  # d2(v0 v1 v2): the rest is v1
     expected[3, 4] = expected[4, 3] = 1.0
     assert numpy.array_equal(hessian, expected)
 
@@ -173,8 +173,8 @@ def test_ties_go_to_the_one_that_was_there_first(op: Any) -> None:
 
 def test_elements_that_are_arrays_reach_the_operator_whole() -> None:
     xs = RNG.standard_normal((5, 2, 2))
-    found = ds.scan(lambda a, b: a @ b, xs)
-    assert numpy.allclose(found[3], xs[0] @ xs[1] @ xs[2] @ xs[3], rtol=SAME)
+    products = ds.scan(lambda a, b: a @ b, xs)
+    assert numpy.allclose(products[3], xs[0] @ xs[1] @ xs[2] @ xs[3], rtol=SAME)
     ds.check_grads(lambda xs: ds.scan(lambda a, b: a @ b, xs), (xs,), directions=1)
 
 
@@ -193,7 +193,7 @@ def test_empty_inputs() -> None:
         ds.reduce(matrices, (empty,) * 4)
 
 
-def test_scatter_writes_the_last_and_drops_what_is_outside() -> None:
+def test_scatter_writes_the_last_and_drops_values_outside() -> None:
     dst, values = numpy.zeros(4), numpy.array([1.0, 2.0, 3.0, 4.0])
     index = numpy.array([1, 7, 1, -1])
     assert numpy.array_equal(ds.scatter(dst, index, values), [0, 3, 0, 0])
@@ -214,8 +214,8 @@ def test_map_of_arithmetic_is_one_operation_an_instruction() -> None:
 
 def test_map_over_records_and_rows() -> None:
     points = {"x": RNG.standard_normal((6, 3)), "m": RNG.standard_normal(6)}
-    found = ds.map(lambda p: (p["m"] * p["x"], np.sum(p["x"])), points)
-    assert numpy.allclose(found[0], points["m"][:, None] * points["x"]) and found[1].shape == (6,)
+    results = ds.map(lambda p: (p["m"] * p["x"], np.sum(p["x"])), points)
+    assert numpy.allclose(results[0], points["m"][:, None] * points["x"]) and results[1].shape == (6,)
     ds.check_grads(lambda p: ds.map(lambda p: (p["m"] * p["x"], np.sum(p["x"] ** 2)), p), (points,), directions=1)
 
 
@@ -229,7 +229,7 @@ def test_large_arrays_run_in_compiled_kernels_with_the_same_values() -> None:
     assert slope == pytest.approx(float(ds.jvp(loss, (xs,), (v,))[1]), rel=1e-9)  # forward mode runs the tree of array operations
 
 
-def test_errors_say_what_is_expected() -> None:
+def test_errors_name_the_expected_form() -> None:
     x = numpy.ones(3)
     with pytest.raises(ParameterError, match="operator '-' is unknown; write one of"):
         ds.scan("-", x)

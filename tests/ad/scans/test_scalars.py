@@ -20,7 +20,7 @@ from diffsim.checkpoint import Policy
 PROGRAMS = 40
 STEPS = 5
 TOLERANCE = 1e-10
-"""Of a gradient against the one without checkpoints: the sums are taken in another order."""
+"""Tolerance of a gradient against the one without checkpoints: the sums are taken in another order."""
 
 Step = Callable[[Any, Any], Any]
 UNARY: tuple[Callable[[Any, float], Any], ...] = (
@@ -108,9 +108,9 @@ def test_scalar_programs_are_run_again_with_the_same_bits(loop: str, form: str) 
         step = program(seed)
         for start, around in ((0.37, 0.81), (-0.9, 0.35)):
             s, c = FORMS[form](start), FORMS[form](around)
-            found = ds.value_and_grad(lambda s, c, step=step: LOOPS[loop](step, s, c), (0, 1))(s, c)
+            result = ds.value_and_grad(lambda s, c, step=step: LOOPS[loop](step, s, c), (0, 1))(s, c)
             expected = ds.value_and_grad(lambda s, c, step=step: plainly(loop, step, s, c), (0, 1))(s, c)
-            for a, b in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+            for a, b in zip((result[0], *result[1]), (expected[0], *expected[1]), strict=True):
                 np.testing.assert_allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE, err_msg=f"program {seed}")
 
 

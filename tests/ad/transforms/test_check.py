@@ -63,7 +63,7 @@ def test_one_wrong_component_of_many_is_found() -> None:
         ds.check_grads(f, (numpy.linspace(1, 2, 50),), order=1)
 
 
-def test_bad_calls_say_what_is_expected() -> None:
+def test_bad_calls_name_the_expected_form() -> None:
     with pytest.raises(ParameterError, match=r"write check_grads\(f, \(x,\)\)"):
         ds.check_grads(np.sin, X)
     with pytest.raises(ParameterError, match="expected some to differentiate for"):

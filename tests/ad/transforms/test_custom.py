@@ -1,4 +1,4 @@
-"""Rules given by hand: that they are used, where, how often, and with what arguments."""
+"""Rules given by hand: the places, number and arguments of their calls."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_backward_runs_once_a_call_of_the_pullback():
     assert calls == ["forward"] * 2 + ["backward"] * 4
 
 
-def test_rule_may_assign_in_place_and_keep_what_it_likes():
+def test_a_rule_may_assign_in_place_and_keep_any_value():
     @ds.custom_vjp
     def f(x):
         return np.cumsum(x)
@@ -94,7 +94,7 @@ def test_rule_in_loops_and_in_remat():
     assert float(ds.grad(lambda x: ds.fori_loop(0, 2, lambda i, s: f(1, s, 3.0), x, checkpoint=1))(1.0)) == 900.0
 
 
-# errors, each with what to do
+# errors, each with a remedy
 
 
 def rules(forward, backward):

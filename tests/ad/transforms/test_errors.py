@@ -1,4 +1,4 @@
-"""Errors of derivatives say what was expected, what was found, and what to do."""
+"""Errors of derivatives name the expected value, the given one, and a remedy."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_message(name):
 
 
 def test_differentiated_number_is_not_written_into_a_numpy_array():
-    """NumPy reads it by float() and wraps the error; its cause says what to do."""
+    """NumPy reads it by float() and wraps the error; its cause names a remedy."""
     with pytest.raises((TypeError, ValueError)) as caught:
         in_grad(into_numpy)()
     errors, error = [], caught.value

@@ -76,7 +76,7 @@ WAYS = {
     "plain": wave,
     "in place": wave_in_place,
     "remat": lambda x: ds.remat(wave)(x),
-    "remat of what is around it": lambda x: ds.remat(lambda y: np.sin(x * y))(x),
+    "remat of an outside value": lambda x: ds.remat(lambda y: np.sin(x * y))(x),
     "fori_loop": lambda x: np.sin(ds.fori_loop(0, 2, lambda i, s: s * x, 1.0 + 0.0 * x, checkpoint=1)),
     "loop in a loop": lambda x: np.sin(ds.fori_loop(0, 2, lambda i, s: ds.fori_loop(0, 1, lambda j, t: t * x, s), 1.0 + 0.0 * x)),
     "while_loop": lambda x: np.sin(ds.while_loop(lambda s: s[1] < 2, lambda s: (s[0] * x, s[1] + 1), (1.0 + 0.0 * x, 0))[0]),

@@ -16,7 +16,7 @@ STEPS = 30
 ROUNDOFF = 1e-11
 """Relative; two sweeps of the same operations in another order."""
 ITERATIVE = 1e-6
-"""Relative; what the solvers of SciPy's are asked for."""
+"""Relative; the tolerance that SciPy's solvers get."""
 
 rng = numpy.random.default_rng(0)
 
@@ -76,9 +76,9 @@ def test_the_dot_product_test_holds(jacobian: Any) -> None:
 
 def test_solvers_of_scipy_take_it(jacobian: Any, dense: numpy.ndarray) -> None:
     target = rng.standard_normal(dense.shape[0])
-    found = lsqr(jacobian, target, damp=0.3, atol=1e-12, btol=1e-12)[0]
+    solution = lsqr(jacobian, target, damp=0.3, atol=1e-12, btol=1e-12)[0]
     damped = dense.T @ dense + 0.09 * numpy.eye(dense.shape[1])
-    assert close(found, numpy.linalg.solve(damped, dense.T @ target), ITERATIVE)
+    assert close(solution, numpy.linalg.solve(damped, dense.T @ target), ITERATIVE)
     hessian = jacobian.H @ jacobian + 0.09 * aslinearoperator(numpy.eye(dense.shape[1]))
     assert close(cg(hessian, dense.T @ target, rtol=1e-10)[0], numpy.linalg.solve(damped, dense.T @ target), ITERATIVE)
     values = numpy.linalg.svd(dense, compute_uv=False)[:3]
@@ -139,6 +139,6 @@ def test_types_are_those_of_arrays_and_numbers() -> None:
         (lambda x: np.fft.fft(x), numpy.ones(3), "the value holds complex128"),
     ],
 )
-def test_what_has_no_real_derivative_is_refused(f: Any, x: Any, text: str) -> None:
+def test_functions_without_a_real_derivative_are_refused(f: Any, x: Any, text: str) -> None:
     with pytest.raises(DerivativeError, match=text):
         ds.linear_operator(f, x)

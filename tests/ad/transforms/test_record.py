@@ -45,7 +45,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
 
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
-    """What is freed here is freed by reference counts alone: no cycles."""
+    """Reference counts alone free memory here: no cycles."""
     gc.collect()
     gc.disable()
     try:
@@ -87,7 +87,7 @@ def test_value_added_to_itself_a_hundred_thousand_times():
 def test_a_long_chain_needs_no_recursion():
     def f(x):
         y = x
-        for _ in range(200_000):  # a hundred times what Python recurses to
+        for _ in range(200_000):  # a hundred times Python's limit of recursion
             y = y * 1.0
         return y
 
@@ -252,7 +252,7 @@ def test_users_arrays_are_let_go():
         assert [end() for end in ends] == [None, None]
 
 
-def test_what_is_not_used_is_freed_while_running():
+def test_unused_values_are_freed_while_running():
     most = 0
 
     def f(x):
@@ -308,9 +308,9 @@ def test_threads_differentiate_apart(count):
         f, slope = power_by_loop(k)
         start.wait(timeout=30)
         for x in numpy.linspace(0.8, 1.2, 12):
-            found = float(ds.grad(f)(x)), float(ds.jvp(f, (x,), (1.0,))[1])
-            if found != pytest.approx((slope(x),) * 2, rel=1e-12):
-                wrong.append((k, x, found, slope(x)))
+            slopes = float(ds.grad(f)(x)), float(ds.jvp(f, (x,), (1.0,))[1])
+            if slopes != pytest.approx((slope(x),) * 2, rel=1e-12):
+                wrong.append((k, x, slopes, slope(x)))
 
     threads = [threading.Thread(target=work, args=(k + 1,)) for k in range(count)]
     for thread in threads:
@@ -323,8 +323,8 @@ def test_threads_differentiate_apart(count):
 
 def test_pullback_is_called_in_another_thread():
     _, pullback = ds.vjp(lambda x: ds.remat(np.exp)(x) * x, 1.0)
-    found: list[float] = []
-    thread = threading.Thread(target=lambda: found.append(float(pullback(1.0)[0])))
+    gradients: list[float] = []
+    thread = threading.Thread(target=lambda: gradients.append(float(pullback(1.0)[0])))
     thread.start()
     thread.join(timeout=30)
-    assert found == pytest.approx([2 * numpy.e])
+    assert gradients == pytest.approx([2 * numpy.e])

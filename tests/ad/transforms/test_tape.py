@@ -19,7 +19,7 @@ def program(x: Any, w: Any) -> Any:
     return np.sum(flux * flux) + np.sum(x) * flux[0]
 
 
-def test_entries_name_what_was_done() -> None:
+def test_entries_name_their_operations() -> None:
     tape = ds.show_tape(program, X, W)
     assert [e.label for e in tape.entries if e.operation == "input"] == ["x", "w"]
     (flux,) = (e for e in tape.entries if e.label == "flux")

@@ -64,8 +64,8 @@ def pair() -> ds.Batch:
 @cache
 def inputs() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
-    found = {name: rng.uniform(0.5, 1.5, soil().input_shape(name, STEPS)) for name in soil().inputs}
-    return found | {"T": 280 + 10 * found["T"]}
+    values = {name: rng.uniform(0.5, 1.5, soil().input_shape(name, STEPS)) for name in soil().inputs}
+    return values | {"T": 280 + 10 * values["T"]}
 
 
 def traces(solution: ds.Solution) -> np.ndarray:
@@ -78,7 +78,7 @@ def run(name: str) -> Callable[[Any], Any]:
 
 def gradients(name: str) -> Callable[[Any], Any]:
     def take(value: Any) -> Any:
-        _, gradient = soil().value_and_grad(lambda found: (found.traces["T"] ** 2).sum(), inputs() | {name: value}, STEPS)
+        _, gradient = soil().value_and_grad(lambda solution: (solution.traces["T"] ** 2).sum(), inputs() | {name: value}, STEPS)
         return np.concatenate([np.ravel(gradient[each]) for each in soil().wrt])
 
     return take
@@ -153,11 +153,11 @@ def through_jax(value: Any) -> Any:
 def targets() -> list[Target]:
     """All inputs."""
     z, x, faces = grid().coordinates(0), grid().coordinates(1), grid().coordinates(1, 1)
-    at, on_faces, given, rng = {"z": z, "x": x}, {"z": z, "x": faces}, inputs(), np.random.default_rng(1)
+    at, on_faces, plain, rng = {"z": z, "x": x}, {"z": z, "x": faces}, inputs(), np.random.default_rng(1)
     t, samples = {"time": DT * np.arange(STEPS)}, {"time": DT * np.arange(STEPS + 1)}
     rates, none = {"1/s": (1.0, 0.0), "1/min": (1 / 60, 0.0)}, ("z", "x")
     speeds, powers = {"m/s": (1.0, 0.0), "km/s": (1e3, 0.0)}, {"K/s": (1.0, 0.0), "K/min": (1 / 60, 0.0)}
-    both, places = np.stack([given["kappa"], 2 * given["kappa"]]), np.array([[15.0, 20.0], [25.0, 0.0], [30.0, 40.0]])
+    both, places = np.stack([plain["kappa"], 2 * plain["kappa"]]), np.array([[15.0, 20.0], [25.0, 0.0], [30.0, 40.0]])
     return [
         Target("grid spacing", 12.5, "m", METRES, (), {}, lambda v: ds.Grid((3, 4), v).spacing),
         Target("grid spacing", np.array([10.0, 20.0]), "m", METRES, (), {}, lambda v: ds.Grid((3, 4), v).spacing),
@@ -176,29 +176,29 @@ def targets() -> list[Target]:
             lambda v: ds.solvers.Acoustic(grid(), 1e-3, sponge=2, sponge_speed=v).profiles["damp0"].values,
         ),
         Target("lowpass", 10.0, "Hz", {"Hz": (1.0, 0.0), "kHz": (1e3, 0.0)}, (), {}, lambda v: ZeroPhaseFilter(0.01, 20, lowpass=v).gain),
-        Target("input kappa", given["kappa"], "m²/s", DIFFUSIVITY, none, at, run("kappa")),
-        Target("input kappa", given["kappa"], "m²/s", DIFFUSIVITY, none, at, gradients("kappa")),
-        Target("input kappa", given["kappa"], "m²/s", DIFFUSIVITY, none, at, through_torch),
-        Target("input kappa", given["kappa"], "m²/s", DIFFUSIVITY, none, at, through_jax),
-        Target("input T", given["T"], "K", KELVIN, none, at, run("T")),
-        Target("input T", given["T"], "K", KELVIN, none, at, recorded),
-        Target("input wind", given["wind"], "m/s", speeds, none, on_faces, run("wind")),
-        Target("input decay", given["decay"], "1/s", rates, ("x",), {"x": x}, run("decay")),
+        Target("input kappa", plain["kappa"], "m²/s", DIFFUSIVITY, none, at, run("kappa")),
+        Target("input kappa", plain["kappa"], "m²/s", DIFFUSIVITY, none, at, gradients("kappa")),
+        Target("input kappa", plain["kappa"], "m²/s", DIFFUSIVITY, none, at, through_torch),
+        Target("input kappa", plain["kappa"], "m²/s", DIFFUSIVITY, none, at, through_jax),
+        Target("input T", plain["T"], "K", KELVIN, none, at, run("T")),
+        Target("input T", plain["T"], "K", KELVIN, none, at, recorded),
+        Target("input wind", plain["wind"], "m/s", speeds, none, on_faces, run("wind")),
+        Target("input decay", plain["decay"], "1/s", rates, ("x",), {"x": x}, run("decay")),
         Target("input share", 0.75, "", ONCE | {"%": (0.01, 0.0)}, (), {}, run("share")),
-        Target("input sun", given["sun"], "K/s", powers, ("time", "x"), t | {"x": x}, run("sun")),
-        Target("input lamp", given["lamp"], "K/s", powers, ("time",), t, gradients("lamp")),
-        Target("input q", given["q"], "", ONCE, ("time", "source"), t, run("q")),
+        Target("input sun", plain["sun"], "K/s", powers, ("time", "x"), t | {"x": x}, run("sun")),
+        Target("input lamp", plain["lamp"], "K/s", powers, ("time",), t, gradients("lamp")),
+        Target("input q", plain["q"], "", ONCE, ("time", "source"), t, run("q")),
         Target("input T dot", rng.normal(size=(SIDE, SIDE)), "K", DIFFERENCES, none, at, tangent("T")),
         Target("cotangent of final T", rng.normal(size=(SIDE, SIDE)), "", ONCE, none, at, pulled("final", "T")),
         Target("cotangent of traces T", rng.normal(size=(STEPS + 1, 2)), "", ONCE, ("time", "receiver"), samples, pulled("traces", "T")),
         Target("input kappa", both, "m²/s", DIFFUSIVITY, ("run", "z", "x"), at, batched("kappa")),
-        Target("input kappa", given["kappa"], "m²/s", DIFFUSIVITY, none, at, batched("kappa")),
+        Target("input kappa", plain["kappa"], "m²/s", DIFFUSIVITY, none, at, batched("kappa")),
         Target("source of q", places[:2], "m", METRES, ("source", "axis"), {}, placed("sources")),
         Target("receiver of T", places[:2], "m", METRES, ("receiver", "axis"), {}, placed("receivers")),
         Target("receiver of T", places[:2], "m", METRES, ("receiver", "axis"), {}, placed("receivers", plain=False)),
         Target("sources of q", np.stack([places[:2], places[1:]]), "m", METRES, ("run", "source", "axis"), {}, _sources_of_runs),
-        Target("kappa", given["kappa"], "m²/s", DIFFUSIVITY, none, at, _dataset),
-        Target("spacing", np.array([2.0, 3.0]), "m", METRES, (), {}, lambda v: Tikhonov(1.0, v, order=1)(given["kappa"])),
+        Target("kappa", plain["kappa"], "m²/s", DIFFUSIVITY, none, at, _dataset),
+        Target("spacing", np.array([2.0, 3.0]), "m", METRES, (), {}, lambda v: Tikhonov(1.0, v, order=1)(plain["kappa"])),
         Target("data", rng.uniform(1, 2, (5, 3)), "K", {"K": (1.0, 0.0), "mK": (1e-3, 0.0)}, ("time", "receiver"), {}, _misfit),
         Target("weight", rng.uniform(1, 2, (5, 3)), "K**-2", {"1/K**2": (1.0, 0.0)}, ("time", "receiver"), {}, lambda v: _misfit(weight=v)),
         Target(
@@ -208,7 +208,7 @@ def targets() -> list[Target]:
             "x0", np.array([1.0, 2.0]), "", ONCE, (), {}, lambda v: ds.optimize.minimise(lambda x: ((x**2).sum(), 2 * x), v, iterations=1).x
         ),
         Target("bounds", np.array([1.0, 2.0]), "", ONCE, (), {}, _bounded),
-        Target("values", given["T"], "K", KELVIN, none, at, _drawn),
+        Target("values", plain["T"], "K", KELVIN, none, at, _drawn),
     ]
 
 

@@ -26,7 +26,7 @@ class Target:
         converts: unit -> the number that a value in it is multiplied with, and the one that is added.
         dims: names of the dimensions, if a labelled array is matched to them.
         at: name of a dimension -> its coordinates, in m or s.
-        take: gives the input to the library, and returns what the library makes of it.
+        take: gives the input to the library, and returns the library's value of it.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Member:
-    """An input as another package holds it, and whether the library takes it."""
+    """An input as another package holds it, and a flag if the library takes it."""
 
     target: Target
     label: str
@@ -149,19 +149,19 @@ def _arranged(target: Target) -> Iterator[Member]:
 
 
 def require(member: Member, wanted: Any) -> None:
-    """Raise unless the library makes of a member what it makes of the plain numbers, or refuses it in one line."""
+    """Raise unless the library gives for a member the result for the plain numbers, or refuses it in one line."""
     target = member.target
     if member.taken:
-        found = target.take(member.make())
+        result = target.take(member.make())
         np.testing.assert_allclose(
-            np.asarray(found, float), np.asarray(wanted, float), rtol=1e-12, atol=1e-12 * np.abs(wanted).max(), err_msg=str(member)
+            np.asarray(result, float), np.asarray(wanted, float), rtol=1e-12, atol=1e-12 * np.abs(wanted).max(), err_msg=str(member)
         )
         return
     try:
-        found = target.take(member.make())
+        result = target.take(member.make())
     except ds.DiffsimError as error:
         message = str(error)
         assert "\n" not in message and target.name in message and "; " in message and "expected" in message, (str(member), message)
         assert all(word in message for word in member.says), (str(member), message, member.says)
     else:
-        raise AssertionError(f"{member} is taken: {found}")
+        raise AssertionError(f"{member} is taken: {result}")

@@ -1,4 +1,4 @@
-"""Quantities and labelled arrays are taken as what they say, by every input of the library, or are refused in one line."""
+"""Quantities and labelled arrays are taken with their units and labels, by every input of the library, or are refused in one line."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def _built_now(_cpu: None) -> None:
 def cases() -> list[Any]:
     """The gate runs the first member of each label, and of the rest a few."""
     seen: set[str] = set()
-    found = []
+    params = []
     for number, member in enumerate(ALL):
         marks = [pytest.mark.slow] if member.label in seen and number % 20 else []
-        found.append(pytest.param(member, marks=marks, id=str(member)))
+        params.append(pytest.param(member, marks=marks, id=str(member)))
         seen.add(member.label)
-    return found
+    return params
 
 
 def test_there_are_enough() -> None:
@@ -47,5 +47,5 @@ def test_there_are_enough() -> None:
 
 
 @pytest.mark.parametrize("member", cases())
-def test_an_input_is_taken_as_what_it_says(member: Member) -> None:
+def test_an_input_is_taken_with_its_unit_and_labels(member: Member) -> None:
     require(member, wanted(id(member.target)))

@@ -48,8 +48,8 @@ TABLE = [
 
 @pytest.mark.parametrize(("unit", "wanted", "factor", "offset"), TABLE)
 def test_units_convert(unit: str, wanted: str, factor: float, offset: float) -> None:
-    found = conversion(unit, wanted)
-    assert (found.scale, found.shift) == (pytest.approx(factor, rel=4e-16), pytest.approx(offset, rel=4e-16))
+    result = conversion(unit, wanted)
+    assert (result.scale, result.shift) == (pytest.approx(factor, rel=4e-16), pytest.approx(offset, rel=4e-16))
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_columns_of_places_are_those_that_they_are_named() -> None:
     heat = ds.solvers.Heat(grid, 0.1)
     wanted = ds.Simulation(heat, receivers={"T": places})._compiled.points["points at T"]
     named = xarray.DataArray(np.array(places)[:, ::-1], dims=("gauge", "direction"), coords={"direction": ["x", "z"]})
-    for given in (named, named.T, named.rename(direction="b").T, ds.Points(named)):
-        found = ds.Simulation(heat, receivers={"T": given})._compiled.points["points at T"]
-        assert np.array_equal(found.cells, wanted.cells)
+    for labelled in (named, named.T, named.rename(direction="b").T, ds.Points(named)):
+        points = ds.Simulation(heat, receivers={"T": labelled})._compiled.points["points at T"]
+        assert np.array_equal(points.cells, wanted.cells)
     with pytest.raises(ParameterError, match=r"labels \(x, y\) along direction, expected \(z, x\); "):
         ds.Simulation(heat, receivers={"T": named.assign_coords(direction=["x", "y"])})
     with pytest.raises(ParameterError, match=r"\(a, b\), expected \(point, axis\)"):
@@ -132,7 +132,7 @@ def test_inputs_may_be_a_dataset_and_lists_of_quantities() -> None:
     xarray = pytest.importorskip("xarray")
     rod = ds.Simulation(ds.solvers.Heat(ds.Grid((3,), 1.0), 0.1), precision="f64")
     kappa, T = np.array([0.5, 0.4, 0.3]), np.array([280.0, 290.0, 300.0])
-    loss = lambda found: (found.final["T"] ** 2).sum()  # noqa: E731
+    loss = lambda solution: (solution.final["T"] ** 2).sum()  # noqa: E731
     wanted = rod.value_and_grad(loss, {"kappa": kappa, "T": T}, 4)
     data = xarray.Dataset({"kappa": ("x", kappa * 1e4, {"units": "cm2 s-1"}), "T": ("x", T - 273.15, {"units": "degC"})}, {"x": [0, 1, 2]})
     listed = {"kappa": [_pint(k * 1e4, "cm**2/s") for k in kappa], "T": [_pint(t - 273.15, "degC") for t in T]}
@@ -145,15 +145,15 @@ def test_inputs_may_be_a_dataset_and_lists_of_quantities() -> None:
 def test_inputs_are_copied_before_a_reverse_sweep() -> None:
     xarray = pytest.importorskip("xarray")
     rod = ds.Simulation(ds.solvers.Heat(ds.Grid((3,), 1.0), 0.1), precision="f64")
-    given = {"kappa": xarray.DataArray(np.array([0.5, 0.4, 0.3]), dims="x"), "T": np.array([280.0, 290.0, 300.0])}
-    _, pullback = rod.vjp(given, 4, checkpoint=2)
+    inputs = {"kappa": xarray.DataArray(np.array([0.5, 0.4, 0.3]), dims="x"), "T": np.array([280.0, 290.0, 300.0])}
+    _, pullback = rod.vjp(inputs, 4, checkpoint=2)
     ones = ds.Solution(final={"T": np.ones(3)})
     wanted = pullback(ones)["kappa"]
-    given["kappa"][...] = 9.0
+    inputs["kappa"][...] = 9.0
     assert np.array_equal(pullback(ones)["kappa"], wanted)
 
 
-def test_what_states_nothing_is_taken_as_it_lies() -> None:
+def test_an_array_without_unit_and_labels_is_taken_as_it_lies() -> None:
     xarray = pytest.importorskip("xarray")
     assert plain("c", VALUES, SPEED) is VALUES
     assert np.array_equal(plain("c", xarray.DataArray(VALUES), SPEED), VALUES)
@@ -184,10 +184,10 @@ def test_a_certificate_takes_quantities_of_inputs_directions_scales_and_bounds()
         "scale": {"T": _pint(2e3, "mK")},
         "bounds": {"T": (_pint(-23.15, "degC"), None)},
     }
-    loss = lambda found: (found.final["T"] ** 2).sum()  # noqa: E731
+    loss = lambda certificate: (certificate.final["T"] ** 2).sum()  # noqa: E731
     wanted = ds.certify(rod, loss, {"kappa": kappa, "T": T}, 3, **plain_options)
-    found = ds.certify(rod, loss, {"kappa": _pint(kappa * 1e4, "cm**2/s"), "T": _pint(T - 273.15, "degC")}, 3, **said)
-    assert found.passed and wanted.passed and len(found.lines) == len(wanted.lines)
+    certificate = ds.certify(rod, loss, {"kappa": _pint(kappa * 1e4, "cm**2/s"), "T": _pint(T - 273.15, "degC")}, 3, **said)
+    assert certificate.passed and wanted.passed and len(certificate.lines) == len(wanted.lines)
     with pytest.raises(ParameterError, match=r"inputs\['kappa'\] has the unit meter"):
         ds.certify(rod, loss, {"kappa": _pint(kappa, "m"), "T": T}, 3)
 

@@ -65,9 +65,9 @@ def test_spellings_of_a_unit_are_one(wanted: str) -> None:
 
 def test_temperatures_have_a_shift_and_their_differences_none() -> None:
     for unit, zero, size in (("degC", 273.15, 1.0), ("degF", 459.67 * 5 / 9, 5 / 9), ("K", 0.0, 1.0), ("mK", 0.0, 1e-3)):
-        found = conversion(unit, "K")
-        assert np.allclose(found(np.array([0.0, 10.0])), [zero, zero + 10 * size], rtol=1e-14)
-        assert np.isclose(found.difference(10.0), 10 * size, rtol=1e-14)
+        factor = conversion(unit, "K")
+        assert np.allclose(factor(np.array([0.0, 10.0])), [zero, zero + 10 * size], rtol=1e-14)
+        assert np.isclose(factor.difference(10.0), 10 * size, rtol=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_a_file_takes_its_name_when_it_is_on_disk(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 @pytest.mark.parametrize("old", [b"old", None])
-def test_what_was_there_stays_if_it_cannot_be_written(
+def test_old_files_stay_if_new_ones_cannot_be_written(
     failing: str, old: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "run.json"

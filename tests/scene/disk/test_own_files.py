@@ -39,8 +39,8 @@ def test_the_files_are_those_of_the_page(tmp_path: Path) -> None:
 
 
 def test_the_example_finds_the_field_that_made_the_records(tmp_path: Path) -> None:
-    made = subprocess.run([sys.executable, str(MAKER), str(tmp_path)], capture_output=True, text=True, timeout=300)
-    assert made.returncode == 0, made.stderr
+    run = subprocess.run([sys.executable, str(MAKER), str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
     command = [sys.executable, "-m", "diffsim", "run", "bay.toml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

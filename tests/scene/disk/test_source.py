@@ -35,7 +35,7 @@ def test_the_gradient_sums_over_points_and_shots(of: str, fire: str) -> None:
     objective = sought({"of": of}, truth, fire).objective("f64")
     problem, setup = objective.problem, objective.problem.setup
     theta = problem.theta + 0.1 * np.random.default_rng(1).standard_normal(problem.theta.size)
-    found, data = objective.evaluate(theta), objective.observed.traces["p"]
+    evaluation, data = objective.evaluate(theta), objective.observed.traces["p"]
     values = problem.unknowns.split(theta)["f"]
     (model,) = objective.problem.scene.sources.values()
     times = setup.equation.dt * np.arange(setup.steps)
@@ -57,26 +57,26 @@ def test_the_gradient_sums_over_points_and_shots(of: str, fire: str) -> None:
             expected[points] += wavelet @ bars
         np.testing.assert_allclose(shot.sources["f"], np.array(model.points)[points])
     assert len(setup.shots) == (2 if fire == "in turn" else 1)
-    assert found.value == pytest.approx(loss, rel=1e-12) and objective.value(theta) == pytest.approx(loss, rel=1e-12)
-    np.testing.assert_allclose(found.gradient, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    assert evaluation.value == pytest.approx(loss, rel=1e-12) and objective.value(theta) == pytest.approx(loss, rel=1e-12)
+    np.testing.assert_allclose(evaluation.gradient, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 def test_the_certificate_of_a_source_and_a_wave_speed() -> None:
-    made = scene(
+    case = scene(
         copy.deepcopy(ACOUSTIC),
         unknowns__f={"scale": 0.1, "smooth": 1.0, "mask": {"upper": [0.04]}},
         truth__fields__f=WAVELET,
         penalty=[{"type": "tikhonov", "unknown": "f", "order": 1, "length": 0.004, "weight": 1e-3}],
         accept=[],
     )
-    assert certify(made).passed
-    problem = made.problem("f64")
+    assert certify(case).passed
+    problem = case.problem("f64")
     assert problem.free["f"].sum() == 21 and problem.free["f"].shape == (24,)
 
 
 def test_a_wavelet_is_found(tmp_path: Path) -> None:
     """On a finer grid with another time step the true wavelet is that of the same times. The result is saved over time."""
-    made = sought(
+    case = sought(
         {"start": {"constant": 0.0}},
         WAVELET,
         time__steps=70,
@@ -85,9 +85,9 @@ def test_a_wavelet_is_found(tmp_path: Path) -> None:
         optimise={"iterations": 40},
         accept=[{"quantity": "correlation", "of": "f", "at_least": 0.9}],
     )
-    (tmp_path / "s.toml").write_text(to_toml(made), encoding="utf-8")
-    assert Scene.load(tmp_path / "s.toml").unknowns == made.unknowns
-    outcome = made.run(tmp_path / "out", precision="f64")
+    (tmp_path / "s.toml").write_text(to_toml(case), encoding="utf-8")
+    assert Scene.load(tmp_path / "s.toml").unknowns == case.unknowns
+    outcome = case.run(tmp_path / "out", precision="f64")
     assert outcome.passed, outcome.accepted
     unknown = Outcome.load(tmp_path / "out").unknowns["f"]
     (axis,) = unknown.axes
@@ -98,8 +98,8 @@ def test_amplitudes_are_found() -> None:
     values = [0.5, 2.0]
     truth = {"layers": {"axis": "number", "tops": [1.0], "values": values}}
     for fire in ("in turn", "together"):
-        made = sought({"of": "amplitudes", "lower": 0.0}, truth, fire, truth__noise=0.0, optimise={"iterations": 20})
-        outcome = made.run(precision="f64")
+        case = sought({"of": "amplitudes", "lower": 0.0}, truth, fire, truth__noise=0.0, optimise={"iterations": 20})
+        outcome = case.run(precision="f64")
         np.testing.assert_allclose(outcome.unknowns["f"].answer, values, rtol=0.1)  # the data are made on another grid
         np.testing.assert_allclose(outcome.unknowns["f"].truth, values)
 

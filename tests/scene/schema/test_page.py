@@ -45,14 +45,14 @@ def plate(tmp_path: Path) -> Path:
 
 
 def anchor(heading: str) -> str:
-    """Of a heading, as GitHub makes it."""
+    """Anchor of a heading, as GitHub makes it."""
     return "#" + heading.lower().replace(" ", "-")
 
 
 def section(heading: str) -> str:
     """The text under a heading, up to the next one."""
-    (found,) = re.findall(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", re.sub(r"^```.*?^```$", "", TEXT, flags=re.S | re.M), re.S | re.M)
-    return found
+    (text,) = re.findall(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", re.sub(r"^```.*?^```$", "", TEXT, flags=re.S | re.M), re.S | re.M)
+    return text
 
 
 def rows(heading: str) -> dict[str, list[str]]:
@@ -66,20 +66,20 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", keys.parts_of_scenes())
 def test_every_part_of_the_schema_has_its_table(name: str) -> None:
-    """Once, and each key says what it means."""
+    """Once, and each key has its meaning."""
     model = keys.part_named(name)
-    assert [keys.part_named(found[1]) for found in keys.MARKER.finditer(SOURCE)].count(model) == 1
+    assert [keys.part_named(marker[1]) for marker in keys.MARKER.finditer(SOURCE)].count(model) == 1
     listed = keys.keys_of(model, lambda other: other.__name__)
     assert listed
     for key in listed:
         assert key.kind and key.unit and key.default, key.name
-        assert key.meaning or key.name == "type", f"{name}: {key.name}: say in a docstring what it means"
+        assert key.meaning or key.name == "type", f"{name}: {key.name}: state its meaning in a docstring"
 
 
 def test_no_docstring_tells_of_a_key_that_there_is_not() -> None:
     for name, model in keys.parts_of_scenes().items():
-        told = set(keys.described(model.__doc__, "Attributes"))
-        assert told <= {*model.model_fields, *getattr(model, "__annotations__", {})}, name
+        keys_told = set(keys.described(model.__doc__, "Attributes"))
+        assert keys_told <= {*model.model_fields, *getattr(model, "__annotations__", {})}, name
 
 
 class Inner(Model):
@@ -193,10 +193,10 @@ def test_equations_have_the_names_and_units_of_the_page() -> None:
 
 
 def test_names_of_data_sets_and_scenes() -> None:
-    found = rows("dataset")["name"][3]
+    cell = rows("dataset")["name"][3]
     for name, load in DATASETS.items():
-        assert f"`{name}`" in found
-        assert all(f"`{quantity}`" in found for quantity in load().quantities)
+        assert f"`{name}`" in cell
+        assert all(f"`{quantity}`" in cell for quantity in load().quantities)
     assert re.findall(r"^\| `(\w+)` \|", section("Packaged scenes"), re.MULTILINE) == list(scene_files())
 
 

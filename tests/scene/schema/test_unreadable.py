@@ -55,15 +55,15 @@ def with_value(text: str, key: tuple[str, ...], value: str) -> str | None:
 
 
 def cases() -> list[tuple[str, tuple[str, ...], str]]:
-    """Scene, key, and what stands there."""
-    found = [
+    """Scene, key, and its value."""
+    every = [
         (name, key, what)
         for name, text in ((name, path.read_text(encoding="utf-8")) for name, path in scene_files().items())
         for key in keys(tomllib.loads(text))
         for what in VALUES
         if with_value(text, key, "0")
     ]
-    return random.Random(28).sample(found, len(found))
+    return random.Random(28).sample(every, len(every))
 
 
 def refused(name: str, key: tuple[str, ...], what: str, folder: Path) -> None:
@@ -79,9 +79,9 @@ def refused(name: str, key: tuple[str, ...], what: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("most", [150, pytest.param(None, marks=pytest.mark.slow)])
 def test_the_key_is_named(most: int | None, tmp_path: Path) -> None:
-    found = cases()
-    assert len(found) > 1000
-    for case in found[:most]:
+    every = cases()
+    assert len(every) > 1000
+    for case in every[:most]:
         refused(*case, tmp_path)
 
 

@@ -20,10 +20,10 @@ def failed(base, **changes):
 
 @pytest.mark.parametrize("base", [ACOUSTIC, HEAT, WAVE, DRIVEN], ids=lambda base: base["name"])
 def test_right_gradients_pass(base):
-    told = []
-    lines = scene(base).gradcheck(told.append)
+    lines_seen = []
+    lines = scene(base).gradcheck(lines_seen.append)
     assert [line for line in lines if not line.passed] == []
-    assert list(lines) == told
+    assert list(lines) == lines_seen
     names = [line.name for line in lines]
     for name in base["unknowns"]:
         assert f"dot product, {name}" in names
@@ -34,11 +34,11 @@ def test_right_gradients_pass(base):
 
 
 def test_dropped_fold_at_the_boundary(monkeypatch):
-    """What a mirror copied into the halo must come back."""
+    """Values that a mirror copied into the halo must come back."""
     gathered = reverse.Reverse.gathered
     monkeypatch.setattr(reverse.Reverse, "gathered", lambda *a: dataclasses.replace(gathered(*a), fold=(), outside=()))
-    found = failed(HEAT)
-    assert {"dot product, T", "jvp against vjp of the loss, T", "Taylor with gradient, T near the edge"} <= found
+    names = failed(HEAT)
+    assert {"dot product, T", "jvp against vjp of the loss, T", "Taylor with gradient, T near the edge"} <= names
 
 
 def test_wrong_transpose(monkeypatch):
@@ -49,8 +49,8 @@ def test_wrong_transpose(monkeypatch):
         return total(self, {tuple(-o for o in offset): node for offset, node in contributions.items()}, *rest)
 
     monkeypatch.setattr(reverse.Reverse, "_total", flipped)
-    found = failed(HEAT)
-    assert {"dot product, T", "dot product, kappa", "Taylor with gradient, random 1", "Taylor with gradient, random 2"} <= found
+    names = failed(HEAT)
+    assert {"dot product, T", "dot product, kappa", "Taylor with gradient, random 1", "Taylor with gradient, random 2"} <= names
 
 
 def test_snapshot_without_one_of_two_states(monkeypatch):
@@ -61,9 +61,9 @@ def test_snapshot_without_one_of_two_states(monkeypatch):
         ring.users[ring.working[-1]] += len(ring.working)
 
     monkeypatch.setattr(Ring, "save", save)
-    found = failed(ACOUSTIC)
-    assert {"3 slots against all stored", "5 slots against all stored"} <= found
-    assert all("slot" in name for name in found)
+    names = failed(ACOUSTIC)
+    assert {"3 slots against all stored", "5 slots against all stored"} <= names
+    assert all("slot" in name for name in names)
 
 
 def test_doubled_loss_term(monkeypatch):
@@ -75,17 +75,17 @@ def test_doubled_loss_term(monkeypatch):
         return value + ds.stop_gradient(value)
 
     monkeypatch.setattr(L2Misfit, "__call__", doubled)
-    found = failed(ACOUSTIC)
-    assert {f"Taylor with gradient, random {k}" for k in (1, 2, 3)} <= found
-    assert all(name.startswith("Taylor with gradient") for name in found)
+    names = failed(ACOUSTIC)
+    assert {f"Taylor with gradient, random {k}" for k in (1, 2, 3)} <= names
+    assert all(name.startswith("Taylor with gradient") for name in names)
 
 
 def test_gradient_wrong_by_a_thousandth(monkeypatch):
     right = Objective.evaluate
 
     def wrong(self, theta, schedule=None):
-        found = right(self, theta, schedule)
-        return dataclasses.replace(found, gradient=1.001 * found.gradient)
+        evaluation = right(self, theta, schedule)
+        return dataclasses.replace(evaluation, gradient=1.001 * evaluation.gradient)
 
     monkeypatch.setattr(Objective, "evaluate", wrong)
     assert {f"Taylor with gradient, random {k}" for k in (1, 2, 3)} <= failed(ACOUSTIC)
@@ -125,9 +125,9 @@ def test_a_run_that_fails_in_the_middle_keeps_its_lines(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(Objective, "value", value)
-    told = []
-    certificate = scene(HEAT).gradcheck(told.append)
-    assert list(certificate) == told and certificate.verdict == "cannot judge"
+    lines_seen = []
+    certificate = scene(HEAT).gradcheck(lines_seen.append)
+    assert list(certificate) == lines_seen and certificate.verdict == "cannot judge"
     stops = [line for line in certificate if "stopped by MemoryError: there is no more memory" in line.note]
     assert {"Taylor with gradient, random 1", "Taylor with gradient, T near the edge"} <= {line.name for line in stops}
     assert all(line.passed for line in certificate if line not in stops) and len(certificate) > len(stops) + 6
@@ -135,7 +135,7 @@ def test_a_run_that_fails_in_the_middle_keeps_its_lines(monkeypatch):
 
 @pytest.mark.parametrize("factor", [1.001, 0.999])
 def test_a_thousandth_in_the_adjoint_of_one_unknown(monkeypatch, factor):
-    """Of the adjoint of all steps, so that dot products see it and differences of the loss do."""
+    """A factor on the adjoint of all steps, so that dot products see it and differences of the loss do."""
     right = ds.Simulation.vjp
 
     def vjp(self, *arguments, **named):
@@ -143,7 +143,7 @@ def test_a_thousandth_in_the_adjoint_of_one_unknown(monkeypatch, factor):
         return solution, lambda bars: {name: (factor if name == "kappa" else 1.0) * bar for name, bar in pullback(bars).items()}
 
     monkeypatch.setattr(ds.Simulation, "vjp", vjp)
-    found = failed(HEAT)
-    assert {"dot product, kappa", "jvp against vjp of the loss, kappa", "Taylor with gradient, kappa near the edge"} <= found
-    assert {f"Taylor with gradient, random {k}" for k in (2, 3)} <= found  # along the first, kappa matters a ten-thousandth of T
-    assert "dot product, T" not in found and "Taylor with gradient, T near the edge" not in found
+    names = failed(HEAT)
+    assert {"dot product, kappa", "jvp against vjp of the loss, kappa", "Taylor with gradient, kappa near the edge"} <= names
+    assert {f"Taylor with gradient, random {k}" for k in (2, 3)} <= names  # along the first, kappa matters a ten-thousandth of T
+    assert "dot product, T" not in names and "Taylor with gradient, T near the edge" not in names

@@ -50,14 +50,14 @@ def test_a_loss_rests_from_where_it_falls_by_less_than_a_hundredth():
     ],
 )
 def test_iterations_that_are_done(losses, more, sentence):
-    found = ending(scene(ACOUSTIC, **more), "iterations", history(losses), compared(1.05), "f64")
-    assert sentence in found
+    text = ending(scene(ACOUSTIC, **more), "iterations", history(losses), compared(1.05), "f64")
+    assert sentence in text
 
 
 def test_only_the_last_stage_counts():
     two = scene(ACOUSTIC, stage=[{}, {}])
-    found = ending(two, "iterations", [*history(SLOW), *history(FAST, 2)], [], "f64")
-    assert found.startswith("all 8 iterations were done while the loss was still falling")
+    text = ending(two, "iterations", [*history(SLOW), *history(FAST, 2)], [], "f64")
+    assert text.startswith("all 8 iterations were done while the loss was still falling")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_only_the_last_stage_counts():
         (5.2, "; the residual is still 5.2 times the noise, for which another start, stages or another method may do more"),
     ],
 )
-def test_what_is_left_over_the_noise(times_noise, sentence):
+def test_the_rest_above_the_noise(times_noise, sentence):
     assert ending(scene(ACOUSTIC), "iterations", history(SLOW), compared(times_noise), "f64").endswith(sentence)
 
 
@@ -78,7 +78,7 @@ def test_a_tolerance_that_is_reached():
         "less than 1 %; more iterations gain little"
     )
     falls = ending(scene(ACOUSTIC, stage=[{"tolerance": 0.01}]), "value", history(FAST), [], "f64")
-    assert falls.endswith("(stage[0].tolerance), but by 50 % of what was left; a lower stage[0].tolerance goes on")
+    assert falls.endswith("(stage[0].tolerance), but by 50 % of the rest; a lower stage[0].tolerance goes on")
     nothing = ending(scene(ACOUSTIC), "value", history([1.0, 1.0 - 1e-12]), [], "f64")
     assert "and the whole search gained nothing" in nothing and "raise unknowns.*.scale" in nothing
     assert ending(scene(ACOUSTIC, optimise__tolerance=0.0), "value", history([1.0, 1.0]), [], "f64") == "nothing more was gained"

@@ -49,12 +49,12 @@ def test_the_penalties_take_part() -> None:
     v, h = np.random.default_rng(1).standard_normal(theta.size), 1e-3
 
     def slope(at: np.ndarray) -> np.ndarray:
-        found = with_penalty(at)[1] - without(at)[1]
-        return np.asarray(found)
+        difference = with_penalty(at)[1] - without(at)[1]
+        return np.asarray(difference)
 
     expected = (slope(theta + h * v) - slope(theta - h * v)) / (2 * h)
-    found = with_penalty.hessian(theta) @ v - without.hessian(theta) @ v
-    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+    product = with_penalty.hessian(theta) @ v - without.hessian(theta) @ v
+    np.testing.assert_allclose(product, expected, atol=1e-6 * np.abs(expected).max())
 
 
 def newton(**changes: Any) -> Scene:
@@ -97,8 +97,8 @@ def test_killed_within_the_conjugate_gradients_it_ends_with_the_same_bits(
 def test_misfits_that_are_not_convex_go_downhill_too(kind: str) -> None:
     """The Hessian of Wasserstein's is indefinite at the start: the conjugate gradients end where there is no curvature."""
     misfit = [{"of": "traces", "state": "p", "type": kind}]
-    made = scene(ACOUSTIC, misfit=misfit, accept=[], optimise={"method": "gauss-newton", "iterations": 3})
-    outcome = made.run(precision="f64")
+    case = scene(ACOUSTIC, misfit=misfit, accept=[], optimise={"method": "gauss-newton", "iterations": 3})
+    outcome = case.run(precision="f64")
     assert outcome.losses[1] < 0.7 * outcome.losses[0]
 
 
@@ -164,9 +164,9 @@ def test_a_killed_batch_is_not_taken_for_another(shots: list[int], tmp_path: Pat
         patch.setattr(ShotFile, "keep", killed)
         with pytest.raises(KeyboardInterrupt):
             objective(problem.theta, np.array([0, 3]))
-    found, expected = objective(problem.theta, np.array(shots)), scene(ACOUSTIC, **ADAM).objective("f64")(problem.theta, np.array(shots))
-    assert found[0] == expected[0]
-    np.testing.assert_array_equal(found[1], expected[1])
+    result, expected = objective(problem.theta, np.array(shots)), scene(ACOUSTIC, **ADAM).objective("f64")(problem.theta, np.array(shots))
+    assert result[0] == expected[0]
+    np.testing.assert_array_equal(result[1], expected[1])
 
 
 def test_batches_that_cannot_be() -> None:

@@ -41,12 +41,12 @@ def test_shots_and_a_penalty_on_slopes() -> None:
     weight = 1e-6 / (by_cell.size * length**2)
     penalty, slope = tikhonov(fields["c"], weight, (length, length), 1, problem.start["c"], None)
 
-    found = objective.evaluate(theta)
-    np.testing.assert_allclose(list(found.parts.values()), [*parts, penalty], rtol=ROUND_OFF)
+    evaluation = objective.evaluate(theta)
+    np.testing.assert_allclose(list(evaluation.parts.values()), [*parts, penalty], rtol=ROUND_OFF)
     expected = by_cell + slope
-    np.testing.assert_allclose(found.by_cell["c"], expected, rtol=0, atol=ROUND_OFF * np.abs(expected).max())
-    np.testing.assert_allclose(found.gradient, 100.0 * expected.ravel(), rtol=0, atol=ROUND_OFF * 100 * np.abs(expected).max())
-    assert objective.value(theta) == pytest.approx(found.value, rel=ROUND_OFF)
+    np.testing.assert_allclose(evaluation.by_cell["c"], expected, rtol=0, atol=ROUND_OFF * np.abs(expected).max())
+    np.testing.assert_allclose(evaluation.gradient, 100.0 * expected.ravel(), rtol=0, atol=ROUND_OFF * 100 * np.abs(expected).max())
+    assert objective.value(theta) == pytest.approx(evaluation.value, rel=ROUND_OFF)
 
 
 def test_a_final_state_a_total_variation_and_regions() -> None:
@@ -59,15 +59,15 @@ def test_a_final_state_a_total_variation_and_regions() -> None:
     bars = pullback(Solution(final={"T": weight * residual}))
     penalty, slope = total_variation(fields["T"], 1e-3 / data.size, (1.0, 1.0), 0.1, None)
 
-    found = objective.evaluate(theta)
-    np.testing.assert_allclose(list(found.parts.values()), [0.5 * weight * np.sum(residual**2), penalty], rtol=ROUND_OFF)
+    evaluation = objective.evaluate(theta)
+    np.testing.assert_allclose(list(evaluation.parts.values()), [0.5 * weight * np.sum(residual**2), penalty], rtol=ROUND_OFF)
     by_region = [(0.3 * fields["kappa"] * bars["kappa"])[:, half].sum() for half in (slice(None, 5), slice(5, None))]
     expected = np.concatenate([(bars["T"] + slope).ravel(), by_region])
-    np.testing.assert_allclose(found.gradient, expected, rtol=0, atol=ROUND_OFF * np.abs(expected).max())
-    assert objective.value(theta) == pytest.approx(found.value, rel=ROUND_OFF)
+    np.testing.assert_allclose(evaluation.gradient, expected, rtol=0, atol=ROUND_OFF * np.abs(expected).max())
+    assert objective.value(theta) == pytest.approx(evaluation.value, rel=ROUND_OFF)
 
 
-def test_only_what_has_data_gets_cotangents() -> None:
+def test_only_quantities_with_data_get_cotangents() -> None:
     objective, theta = objective_of(ACOUSTIC)
     setup = objective.problem.setup
     inputs = next(setup.prepared(objective.problem.inputs(objective.problem.unknowns.split(theta))))

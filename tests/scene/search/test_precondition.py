@@ -31,15 +31,15 @@ def test_the_energy_is_that_of_the_states_of_every_step_of_every_shot() -> None:
             energy += setup.simulation.run(until, steps).final["p"] ** 2
     energy = gaussian_filter(energy, SMOOTH, mode="nearest")
     expected = 1 / np.sqrt(energy / energy.max() + WATER)
-    found = weights_of(problem, problem.start)["c"]
-    np.testing.assert_allclose(found, expected / expected.mean(), rtol=1e-10)
-    assert 2 < found.max() / found.min() <= np.sqrt((1 + WATER) / WATER)
+    weights = weights_of(problem, problem.start)["c"]
+    np.testing.assert_allclose(weights, expected / expected.mean(), rtol=1e-10)
+    assert 2 < weights.max() / weights.min() <= np.sqrt((1 + WATER) / WATER)
 
 
 def test_depth_is_counted_from_the_first_side_of_the_first_axis() -> None:
     problem = scene(ACOUSTIC, unknowns__c__depth=2.0).problem("f64")
-    found = weights_of(problem, problem.start)["c"]
-    np.testing.assert_allclose(found, np.broadcast_to((np.arange(16)[:, None] + 0.5) / 8.0, (16, 15)), rtol=1e-12)
+    weights = weights_of(problem, problem.start)["c"]
+    np.testing.assert_allclose(weights, np.broadcast_to((np.arange(16)[:, None] + 0.5) / 8.0, (16, 15)), rtol=1e-12)
 
 
 def weighted(problem: Problem, weights: dict[str, Any]) -> Problem:
@@ -96,7 +96,7 @@ def test_a_run_with_bounds_stages_and_an_interruption(tmp_path: Path, monkeypatc
     np.testing.assert_array_equal(resumed.unknowns["c"].answer, whole.unknowns["c"].answer)
 
 
-def test_what_cannot_be_preconditioned() -> None:
+def test_scenes_that_cannot_be_preconditioned() -> None:
     with pytest.raises(SceneError, match=r"unknowns.lamp.depth: expected an unknown over the cells"):
         scene(DRIVEN, unknowns__lamp__depth=1.0).problem("f64")
     with pytest.raises(SceneError, match=r"unknowns.eta0.precondition: expected a forward field at the start"):

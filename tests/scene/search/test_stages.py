@@ -1,4 +1,4 @@
-"""Stages: what each minimises, where it starts, and that a run killed in any of them ends with the same bits."""
+"""Stages: the loss of each, its start, and that a run killed in any of them ends with the same bits."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def test_records_of_another_sampling_with_gaps(tmp_path: Path) -> None:
     misfit = energy = 0.0
     for d, p in zip(data, predicted, strict=True):
         there = np.isfinite(d)
-        kept, found = (filtered(np.where(there, values, 0.0), 4e-3, 30.0)[there] for values in (d, p))
-        misfit, energy = misfit + ((found - kept) ** 2).sum(), energy + (kept**2).sum()
+        kept, modelled = (filtered(np.where(there, values, 0.0), 4e-3, 30.0)[there] for values in (d, p))
+        misfit, energy = misfit + ((modelled - kept) ** 2).sum(), energy + (kept**2).sum()
     assert objective.value(problem.theta) == pytest.approx(misfit / energy, rel=1e-8)
 
 

@@ -24,7 +24,7 @@ WHOLE = {"rank": 400, "prior": PRIOR}
 
 
 def jacobian(problem: Problem, fields: dict[str, Any], name: str) -> np.ndarray:
-    """Of all that is compared, by the free cells of an unknown: a column each, by the tangent."""
+    """Jacobian of the compared values, by the free cells of an unknown: a column each, by the tangent."""
     kind, state = problem.scene.misfit[0].of, problem.scene.misfit[0].state
     columns = []
     for cell in np.argwhere(problem.free[name]):
@@ -56,26 +56,26 @@ def dense(hessian: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def waves() -> tuple[Problem, Outcome]:
-    made = scene(WAVE, uncertainty=WHOLE)
-    return made.problem("f64"), made.run(precision="f64")
+    case = scene(WAVE, uncertainty=WHOLE)
+    return case.problem("f64"), case.run(precision="f64")
 
 
 def test_at_full_rank_it_is_that_of_the_dense_hessian(waves: tuple[Problem, Outcome]) -> None:
     problem, outcome = waves
-    found, free = outcome.unknowns["eta0"], problem.free["eta0"]
-    columns = jacobian(problem, {"eta0": found.answer}, "eta0")
+    answer, free = outcome.unknowns["eta0"], problem.free["eta0"]
+    columns = jacobian(problem, {"eta0": answer.answer}, "eta0")
     noise = outcome.traces["eta"].noise
     expected = dense(columns.T @ columns / noise**2, gaussian_covariance(free, problem.setup.grid.spacing, 0.5, 1200.0))
-    assert found.deviation is not None and found.prior_deviation is not None
-    np.testing.assert_allclose(found.deviation[free], expected, rtol=1e-6)
-    np.testing.assert_allclose(found.prior_deviation[free], 0.5, rtol=1e-12)
-    assert np.isnan(found.deviation[~free]).all()
+    assert answer.deviation is not None and answer.prior_deviation is not None
+    np.testing.assert_allclose(answer.deviation[free], expected, rtol=1e-6)
+    np.testing.assert_allclose(answer.prior_deviation[free], 0.5, rtol=1e-12)
+    assert np.isnan(answer.deviation[~free]).all()
     assert expected.min() < 0.05 < 0.2 < expected.max()  # the records tell much of some cells and little of others
 
 
 def test_the_uplift_of_the_packaged_tsunami_on_a_coarse_grid() -> None:
     """On the sphere, over its sea floor and behind its coast."""
-    made = Scene.load(
+    case = Scene.load(
         "tsunami",
         [
             *("grid.shape=[24, 30]", "time.dt=45.0", "time.duration=1800.0", "equation.sponge=2", "truth.refine=1.0", "truth.noise=0.5"),
@@ -83,17 +83,17 @@ def test_the_uplift_of_the_packaged_tsunami_on_a_coarse_grid() -> None:
             *("uncertainty.prior.eta0.deviation=0.5", "uncertainty.prior.eta0.length=1.0e4"),
         ],
     )
-    problem, outcome = made.problem("f64"), made.run(precision="f64")
-    found, free = outcome.unknowns["eta0"], problem.free["eta0"]
-    assert found.deviation is not None and free.sum() == 120
-    columns = jacobian(problem, {"eta0": found.answer}, "eta0")
+    problem, outcome = case.problem("f64"), case.run(precision="f64")
+    answer, free = outcome.unknowns["eta0"], problem.free["eta0"]
+    assert answer.deviation is not None and free.sum() == 120
+    columns = jacobian(problem, {"eta0": answer.answer}, "eta0")
     covariance = gaussian_covariance(free, problem.setup.equation.cell_lengths(), 0.5, 1e4)
     expected = dense(columns.T @ columns / outcome.traces["eta"].noise ** 2, covariance)
-    np.testing.assert_allclose(found.deviation[free], expected, rtol=1e-6)
+    np.testing.assert_allclose(answer.deviation[free], expected, rtol=1e-6)
     assert expected.min() < 0.05 < 0.4 < expected.max()
 
 
-def test_at_a_lower_rank_it_lacks_what_the_other_eigenpairs_take_off(waves: tuple[Problem, Outcome]) -> None:
+def test_at_a_lower_rank_it_lacks_the_reductions_by_the_other_eigenpairs(waves: tuple[Problem, Outcome]) -> None:
     problem, whole = waves
     outcome = scene(WAVE, uncertainty={"rank": 12, "prior": PRIOR}).run(precision="f64")
     assert outcome.eigenvalues is not None and whole.eigenvalues is not None
@@ -102,7 +102,7 @@ def test_at_a_lower_rank_it_lacks_what_the_other_eigenpairs_take_off(waves: tupl
     low, full = (o.unknowns["eta0"].deviation[free] ** 2 for o in (outcome, whole))  # type: ignore[index]
     rest = whole.eigenvalues[12:]
     assert np.all(low >= full * (1 - 1e-6))
-    # Σ over cells is at most σ² times the sum of what each pair takes off, and each takes off something
+    # Σ over cells is at most σ² times the sum of the reductions by each pair, and each is above 0
     assert 0 < np.sum(low - full) < 0.25 * free.size * np.max(rest / (1 + rest))
 
 
@@ -112,9 +112,9 @@ def test_by_its_tikhonov_penalty_it_is_that_of_the_hessian_of_the_loss() -> None
         {"type": "tikhonov", "unknown": "T", "order": 1, "weight": 1e-2, "length": 1.0},
         {"type": "tikhonov", "unknown": "T", "order": 0, "weight": 1e-2},
     ]
-    made = scene(HEAT, unknowns__kappa=None, truth__fields__kappa=None, fields={"kappa": {"constant": 0.5}}, penalty=penalty)
-    made = Scene(**{**made.model_dump(exclude_unset=True), "uncertainty": {"rank": 200}})
-    problem, outcome = made.problem("f64"), made.run(precision="f64")
+    case = scene(HEAT, unknowns__kappa=None, truth__fields__kappa=None, fields={"kappa": {"constant": 0.5}}, penalty=penalty)
+    case = Scene(**{**case.model_dump(exclude_unset=True), "uncertainty": {"rank": 200}})
+    problem, outcome = case.problem("f64"), case.run(precision="f64")
     data = outcome.finals["T"]
     columns = jacobian(problem, {"T": outcome.unknowns["T"].answer}, "T")
     energy = 0.5 * np.sum(data.data**2)
@@ -135,12 +135,12 @@ def test_the_precision_of_penalties_is_their_hessian() -> None:
     labels = np.full((5, 7), -1)
     labels[mask] = np.arange(mask.sum())
     penalties = [Tikhonov(2.0, (0.5, 2.0), 1, mask=mask), Tikhonov(0.3, 1.0, 0, mask=mask)]
-    found = precision_of(penalties, rng.standard_normal((5, 7)), labels)
+    precision = precision_of(penalties, rng.standard_normal((5, 7)), labels)
     v = rng.standard_normal(mask.sum())
     field = np.zeros((5, 7))
     field[mask] = v
-    assert 0.5 * v @ (found @ v) == pytest.approx(sum(float(p(field)) for p in penalties), rel=1e-12)
-    assert abs(found - found.T).max() < 1e-14
+    assert 0.5 * v @ (precision @ v) == pytest.approx(sum(float(p(field)) for p in penalties), rel=1e-12)
+    assert abs(precision - precision.T).max() < 1e-14
 
 
 def test_several_unknowns_and_shots_and_regions() -> None:
@@ -150,8 +150,8 @@ def test_several_unknowns_and_shots_and_regions() -> None:
     assert deviation is not None and len(np.unique(deviation)) == 2 and deviation.max() < 0.2
     prior = {"c": {"deviation": 100.0, "length": 20.0}}
     shots = scene(ACOUSTIC, optimise__iterations=1, uncertainty={"rank": 4, "prior": prior}).run(precision="f64")
-    found = shots.unknowns["c"].deviation
-    assert found is not None and found.min() < 80 < 99 < found.max() <= 100
+    spread = shots.unknowns["c"].deviation
+    assert spread is not None and spread.min() < 80 < 99 < spread.max() <= 100
 
 
 def test_the_report_draws_it(waves: tuple[Problem, Outcome]) -> None:
@@ -176,8 +176,8 @@ def test_deviations_and_weights_of_records_count(tmp_path: Path) -> None:
 
 
 def test_killed_it_goes_on_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = scene(WAVE, uncertainty={"rank": 5, "prior": PRIOR})
-    whole = made.run(tmp_path / "whole", precision="f64")
+    case = scene(WAVE, uncertainty={"rank": 5, "prior": PRIOR})
+    whole = case.run(tmp_path / "whole", precision="f64")
     assert not list((tmp_path / "whole").glob("uncertainty*"))
     right, done = CellCurvature.by_cell, [0]
 
@@ -189,8 +189,8 @@ def test_killed_it_goes_on_with_the_same_bits(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(CellCurvature, "by_cell", killed)
     with pytest.raises(KeyboardInterrupt):
-        made.run(tmp_path / "cut", precision="f64")
-    resumed = made.run(tmp_path / "cut", resume=True, precision="f64")
+        case.run(tmp_path / "cut", precision="f64")
+    resumed = case.run(tmp_path / "cut", resume=True, precision="f64")
     assert done[0] == 30 + 1
     np.testing.assert_array_equal(resumed.unknowns["eta0"].deviation, whole.unknowns["eta0"].deviation)
     again = Outcome.load(tmp_path / "cut")
@@ -203,7 +203,7 @@ def test_it_may_be_asked_for_when_a_search_is_done() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "no prior": ({"uncertainty": {}}, r"uncertainty.prior.eta0: expected what was known before the records, found none"),
+    "no prior": ({"uncertainty": {}}, r"uncertainty.prior.eta0: expected prior knowledge, found none"),
     "slopes alone": (
         {"uncertainty": {}, "penalty": [{"type": "tikhonov", "unknown": "eta0", "order": 1, "weight": 1e-3, "length": 500.0}]},
         r"uncertainty.prior.eta0: precision: expected a positive definite matrix",
@@ -230,12 +230,12 @@ def test_amplitudes_of_sources_which_shots_share() -> None:
     speed = {"constant": 2000.0, "gaussians": [{"centre": [75.0, 75.0], "width": 20.0, "amplitude": 200.0}]}
     changes = {"unknowns": {"f": {"of": "amplitudes"}}, "fields": {"c": speed}, "truth__fields": {"f": truth}, "penalty": [], "accept": []}
     newton = {"method": "gauss-newton", "iterations": 6}
-    made = scene(ACOUSTIC, **changes, optimise=newton, uncertainty={"rank": 2, "prior": {"f": {"deviation": 0.3}}})
-    problem, outcome = made.problem("f64"), made.run(precision="f64")
+    case = scene(ACOUSTIC, **changes, optimise=newton, uncertainty={"rank": 2, "prior": {"f": {"deviation": 0.3}}})
+    problem, outcome = case.problem("f64"), case.run(precision="f64")
     setup = problem.setup
     columns = [[s.traces["p"] for s in setup.predict(problem.inputs({"f": unit}))] for unit in np.eye(2)]
     matrix = np.array(columns).reshape(2, -1).T
-    pair, found = outcome.traces["p"], outcome.unknowns["f"]
-    np.testing.assert_allclose(found.answer, np.linalg.lstsq(matrix, pair.data.ravel(), rcond=None)[0], rtol=1e-4)
+    pair, answer = outcome.traces["p"], outcome.unknowns["f"]
+    np.testing.assert_allclose(answer.answer, np.linalg.lstsq(matrix, pair.data.ravel(), rcond=None)[0], rtol=1e-4)
     expected = np.linalg.inv(matrix.T @ matrix / pair.noise**2 + np.eye(2) / 0.3**2)
-    np.testing.assert_allclose(found.deviation, np.sqrt(np.diag(expected)), rtol=1e-8)
+    np.testing.assert_allclose(answer.deviation, np.sqrt(np.diag(expected)), rtol=1e-8)

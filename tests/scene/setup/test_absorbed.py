@@ -1,4 +1,4 @@
-"""Notes on what lies inside of an absorbing layer."""
+"""Notes on parts inside of an absorbing layer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.scene.tiny import ACOUSTIC
 
 def sponged(cells: int, **mask: Any) -> list[str]:
     """The notes on the small acoustic scene with a sponge: cells of 10 m from 0, sources at x = 30 and 40, receivers at x = 110."""
-    made = copy.deepcopy(ACOUSTIC)
-    made["equation"]["sponge"] = cells
-    made["sources"]["f"]["points"] = [[40.0, 30.0], [100.0, 40.0]]
+    table = copy.deepcopy(ACOUSTIC)
+    table["equation"]["sponge"] = cells
+    table["sources"]["f"]["points"] = [[40.0, 30.0], [100.0, 40.0]]
     if mask:
-        made["unknowns"]["c"]["mask"] = mask
-    problem = Scene(**made).problem("f64")
+        table["unknowns"]["c"]["mask"] = mask
+    problem = Scene(**table).problem("f64")
     return absorbed(problem.setup, problem.free)
 
 
@@ -56,12 +56,12 @@ def test_notes_name_points_and_free_cells() -> None:
 
 
 def test_a_run_tells_and_keeps_the_notes(tmp_path: Path) -> None:
-    made = copy.deepcopy(ACOUSTIC)
-    made["equation"]["sponge"] = 4
-    told: list[str] = []
+    table = copy.deepcopy(ACOUSTIC)
+    table["equation"]["sponge"] = 4
+    noted: list[str] = []
     watcher = Silent()
-    watcher.note = told.append  # type: ignore[method-assign]
-    outcome = Scene(**made | {"optimise": {"iterations": 1}}).run(tmp_path / "out", precision="f64", watcher=watcher)
-    assert len(outcome.notes) == 4 and [f"note: {line}" for line in outcome.notes] == told
+    watcher.note = noted.append  # type: ignore[method-assign]
+    outcome = Scene(**table | {"optimise": {"iterations": 1}}).run(tmp_path / "out", precision="f64", watcher=watcher)
+    assert len(outcome.notes) == 4 and [f"note: {line}" for line in outcome.notes] == noted
     assert Outcome.load(tmp_path / "out").notes == outcome.notes
     assert f"Note: {outcome.notes[0]}." in render(outcome, [])

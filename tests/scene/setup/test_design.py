@@ -1,4 +1,4 @@
-"""Designs: the transmission of a mode, densities that become binary, and what scenes of designs refuse."""
+"""Designs: the transmission of a mode, densities that become binary, and keys that scenes of designs refuse."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_the_loss_is_that_of_the_photonics_functions() -> None:
     source = mode_source(light, "x", 0.7, slab_mode(light, "x", plain[:, 7], 1.0), wavelet)
     assert np.array_equal(source.amplitudes["Jz"], problem.setup.shots[0].amplitudes["Jz"])
     assert np.array_equal(source.places["Jz"], problem.setup.shots[0].sources["Jz"])
-    (found,) = problem.setup.predict({"eps": eps})
-    power = [abs(complex(watch.amplitudes(found, name, mode)[0])) ** 2 for name, mode in (("out", out), ("sent", sent))]
+    (solution,) = problem.setup.predict({"eps": eps})
+    power = [abs(complex(watch.amplitudes(solution, name, mode)[0])) ** 2 for name, mode in (("out", out), ("sent", sent))]
     objective = Objective(problem, observe(scene, problem.setup))
     rng = np.random.default_rng(2)
     loss, gradient = objective(problem.theta)
@@ -136,7 +136,7 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "message"), PROBLEMS, ids=[message[:40] for _, message in PROBLEMS])
-def test_what_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_refused_designs(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SceneError) as caught:
         bend(**changes).problem("f64")
     assert message in str(caught.value)
@@ -152,9 +152,9 @@ SOURCES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "message"), SOURCES, ids=[message[:30] for _, message in SOURCES])
 def test_which_modes_are_refused(changes: dict[str, Any], message: str) -> None:
-    given = {"mode": MODE, "wavelet": PACKET} | changes
+    source = {"mode": MODE, "wavelet": PACKET} | changes
     with pytest.raises(SceneError) as caught:
-        bend(sources={"Jz": {key: value for key, value in given.items() if value is not None}}).problem("f64")
+        bend(sources={"Jz": {key: value for key, value in source.items() if value is not None}}).problem("f64")
     assert message in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Fields of a scene against what they should be, and each way a data file can be wrong."""
+"""Fields of a scene against closed forms, and each way a data file can be wrong."""
 
 from pathlib import Path
 from typing import Any
@@ -29,20 +29,20 @@ def test_every_part_has_a_builder():
 
 
 def test_parts_are_added_and_then_cut():
-    found = field(constant=5.0, boxes=[{"lower": [10.0, -6.0], "upper": [14.0, 0.0], "amplitude": 4.0}], ceil=8.0, floor=6.0)
+    values = field(constant=5.0, boxes=[{"lower": [10.0, -6.0], "upper": [14.0, 0.0], "amplitude": 4.0}], ceil=8.0, floor=6.0)
     inside = (Z <= 14) & (X <= 0)
-    np.testing.assert_array_equal(found, np.where(inside, 8.0, 6.0))
+    np.testing.assert_array_equal(values, np.where(inside, 8.0, 6.0))
 
 
 def test_layers():
-    found = field(layers={"axis": "z", "tops": [14.0, 20.0], "values": [1.0, 2.0, 3.0]})
-    np.testing.assert_array_equal(found, np.select([Z < 14, Z < 20], [1.0, 2.0], 3.0))
+    values = field(layers={"axis": "z", "tops": [14.0, 20.0], "values": [1.0, 2.0, 3.0]})
+    np.testing.assert_array_equal(values, np.select([Z < 14, Z < 20], [1.0, 2.0], 3.0))
 
 
 def test_gaussian_is_turned_from_the_first_axis_to_the_second():
-    found = field(gaussians=[{"centre": [16.0, 6.0], "width": [1.0, 4.0], "amplitude": 2.0, "angle": 90.0}])
+    values = field(gaussians=[{"centre": [16.0, 6.0], "width": [1.0, 4.0], "amplitude": 2.0, "angle": 90.0}])
     expected = 2 * np.exp(-0.5 * (((Z - 16) / 4) ** 2 + ((X - 6) / 1) ** 2))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
     tilted = field(gaussians=[{"centre": [16.0, 6.0], "width": [9.0, 1.0], "amplitude": 1.0, "angle": 45.0}])
     along, across = tilted[(Z == 18) & (X == 9)], tilted[(Z == 18) & (X == 3)]  # the long axis points to more z and more x
     assert along > across
@@ -59,20 +59,20 @@ def test_depth_is_the_data_at_its_own_points_and_linear_between():
     for i, j in ((0, 0), (30, 12), (89, 118)):  # cells at two neighbouring points of the data and in the middle
         steps = (0.5 * (latitude[i + 1] - latitude[i]), 0.5 * (longitude[j + 1] - longitude[j]))
         grid = Grid((3, 3), steps, (latitude[i], longitude[j]))
-        found = build_field(FieldModel(dataset={"name": "matplotlib:topobathy"}), Place(grid, grid, "H"))
+        built = build_field(FieldModel(dataset={"name": "matplotlib:topobathy"}), Place(grid, grid, "H"))
         corners = depth[i : i + 2, j : j + 2]
-        np.testing.assert_allclose(found[::2, ::2], corners, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(found[1, 1], corners.mean(), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(built[::2, ::2], corners, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(built[1, 1], corners.mean(), rtol=1e-9, atol=1e-9)
     assert depth.min() == 0
 
 
 def test_raster_without_coordinates_is_stretched_over_the_cells():
     grid = Grid((256, 256), 0.5, 100.0)
-    found = build_field(FieldModel(dataset={"name": "matplotlib:s1045"}), Place(grid, grid, "kappa"))
-    assert (found.min(), found.max()) == (0, 1)
+    values = build_field(FieldModel(dataset={"name": "matplotlib:s1045"}), Place(grid, grid, "kappa"))
+    assert (values.min(), values.max()) == (0, 1)
     coarse = Grid((128, 128), 1.0, 100.25)  # each cell covers four pixels, whose mean lies at its centre
     mean = build_field(FieldModel(dataset={"name": "matplotlib:s1045"}), Place(coarse, coarse, "kappa"))
-    np.testing.assert_allclose(mean, found.reshape(128, 2, 128, 2).mean(axis=(1, 3)), rtol=1e-12)
+    np.testing.assert_allclose(mean, values.reshape(128, 2, 128, 2).mean(axis=(1, 3)), rtol=1e-12)
 
 
 def test_conversion_is_blur_then_scale_then_classes(tmp_path):
@@ -90,10 +90,10 @@ def test_conversion_is_blur_then_scale_then_classes(tmp_path):
 def test_file_on_a_finer_grid_is_interpolated(tmp_path):
     np.savez(tmp_path / "v.npz", speed=2 * Z + X)
     fine = refined(GRID, 2.0)
-    found = build_field(FieldModel(file={"path": str(tmp_path / "v.npz"), "key": "speed"}), Place(fine, GRID, "c"))
+    values = build_field(FieldModel(file={"path": str(tmp_path / "v.npz"), "key": "speed"}), Place(fine, GRID, "c"))
     z, x = np.meshgrid(fine.coordinates(0), fine.coordinates(1), indexing="ij")
-    np.testing.assert_allclose(found[1:-1, 1:-1], (2 * z + x)[1:-1, 1:-1], rtol=1e-12)
-    np.testing.assert_allclose(found[0, 1:-1], (2 * GRID.coordinates(0)[0] + x)[0, 1:-1], rtol=1e-12)  # its end values go on
+    np.testing.assert_allclose(values[1:-1, 1:-1], (2 * z + x)[1:-1, 1:-1], rtol=1e-12)
+    np.testing.assert_allclose(values[0, 1:-1], (2 * GRID.coordinates(0)[0] + x)[0, 1:-1], rtol=1e-12)  # its end values go on
 
 
 @pytest.mark.parametrize(
@@ -144,17 +144,17 @@ def test_parts_that_do_not_fit(parts, expected):
 
 def test_masks():
     known = {"H": X}
-    found = build_mask(Where(field="H", above=0.0, below=12.0, margin=2, lower=[14.0, -100.0], upper=[100.0, 9.0]), known, HERE)
+    mask = build_mask(Where(field="H", above=0.0, below=12.0, margin=2, lower=[14.0, -100.0], upper=[100.0, 9.0]), known, HERE)
     expected = (X >= 0) & (X <= 9) & (Z >= 14)
     expected[[0, 1, -2, -1]] = False
     expected[:, [0, 1, -2, -1]] = False
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(mask, expected)
     with pytest.raises(SceneError, match="found none that meets"):
         build_mask(Where(field="H", above=1e9), known, HERE)
     with pytest.raises(SceneError, match=r"expected a known field \(H\), found 'h'"):
         build_mask(Where(field="h", above=0.0), known, HERE)
-    made = Where(of=FieldModel(boxes=({"lower": [10.0, 2.0], "upper": [20.0, 8.0], "amplitude": 1.0},)), above=0.5)
-    np.testing.assert_array_equal(build_mask(made, {}, HERE), (X >= 2) & (X <= 8) & (Z >= 10) & (Z <= 20))
+    where = Where(of=FieldModel(boxes=({"lower": [10.0, 2.0], "upper": [20.0, 8.0], "amplitude": 1.0},)), above=0.5)
+    np.testing.assert_array_equal(build_mask(where, {}, HERE), (X >= 2) & (X <= 8) & (Z >= 10) & (Z <= 20))
     with pytest.raises(ValueError, match="either field or of, found both"):
         Where(field="H", of=FieldModel(constant=1.0), above=0.0)
 
@@ -170,16 +170,16 @@ def test_a_name_that_is_too_long_is_told(tmp_path):
 
 
 def test_numbers_at_the_edge_continue(tmp_path: Path) -> None:
-    """A model of the inner part of a grid, by each method; what lies inside is as without `extend`."""
+    """A model of the inner part of a grid, by each method; the values inside are as without `extend`."""
     grid = Grid((8, 9), 10.0, (-20.0, -30.0), ("z", "x"))
     inner = Grid((4, 5), 10.0, (0.0, -10.0), ("z", "x"))
     values = np.random.default_rng(5).standard_normal((4, 5))
     np.save(tmp_path / "c.npy", values)
     file: dict[str, Any] = {"path": str(tmp_path / "c.npy"), "spacing": 10.0, "origin": [0.0, -10.0], "axes": ["z", "x"]}
     for method in ("nearest", "linear", "cubic", "mean"):
-        found = build_field(FieldModel(file={**file, "method": method, "extend": "edge"}), Place(grid, grid, "fields.c"))
+        built = build_field(FieldModel(file={**file, "method": method, "extend": "edge"}), Place(grid, grid, "fields.c"))
         close = 1e-4 if method == "cubic" else 1e-12  # its coefficients come from an iterative solver
-        np.testing.assert_allclose(found, np.pad(values, 2, mode="edge"), rtol=close, atol=close)
+        np.testing.assert_allclose(built, np.pad(values, 2, mode="edge"), rtol=close, atol=close)
         alone = build_field(FieldModel(file={**file, "method": method}), Place(inner, inner, "fields.c"))
         np.testing.assert_allclose(alone, values, rtol=close, atol=close)
     with pytest.raises(SceneError, match=r'z from 0 to 30, .* found -20 to 50; .* extend = "edge"'):

@@ -43,12 +43,12 @@ def test_grid_of_a_data_set():
 
 @pytest.mark.parametrize("base", [ACOUSTIC, HEAT], ids=["traces", "final"])
 def test_without_noise_and_refinement_the_truth_fits_exactly(base):
-    found = scene(base, truth__refine=1.0, truth__noise=0.0, penalty=[]).objective("f64")
-    at_truth = found.problem.unknowns.join(true_fields(found.problem.scene, found.problem.setup))
-    value, gradient = found(at_truth)
+    fitting = scene(base, truth__refine=1.0, truth__noise=0.0, penalty=[]).objective("f64")
+    at_truth = fitting.problem.unknowns.join(true_fields(fitting.problem.scene, fitting.problem.setup))
+    value, gradient = fitting(at_truth)
     assert value < 1e-25
     assert np.abs(gradient).max() < 1e-12
-    assert found(found.problem.theta)[0] > 1e-4
+    assert fitting(fitting.problem.theta)[0] > 1e-4
 
 
 def test_data_from_the_finer_grid_are_close_but_not_the_same(acoustic):
@@ -88,16 +88,16 @@ def test_value_alone_has_the_bits_of_value_with_gradient(acoustic, heat, wave):
 
 @pytest.mark.parametrize("normalise", [True, False])
 def test_weights_count(normalise):
-    """Of each misfit its own, in the value and in the gradient."""
+    """Each misfit has its own weight, in the value and in the gradient."""
     misfits = [{"of": "traces", "state": "p", "weight": w, "normalise": normalise} for w in (1.0, 3.5)]
     objective = scene(ACOUSTIC, misfit=misfits, penalty=[]).objective("f64")
-    found = objective.evaluate(objective.problem.theta)
-    first, second = found.parts.values()
+    evaluation = objective.evaluate(objective.problem.theta)
+    first, second = evaluation.parts.values()
     assert second == pytest.approx(3.5 * first, rel=1e-12)
     alone = scene(ACOUSTIC, misfit=misfits[:1], penalty=[]).objective("f64").evaluate(objective.problem.theta)
     assert first == alone.value > 0
-    np.testing.assert_allclose(found.gradient, 4.5 * alone.gradient, rtol=1e-9, atol=1e-12 * np.abs(found.gradient).max())
-    residual = found.predicted["traces", "p"] - objective.observed.traces["p"]
+    np.testing.assert_allclose(evaluation.gradient, 4.5 * alone.gradient, rtol=1e-9, atol=1e-12 * np.abs(evaluation.gradient).max())
+    residual = evaluation.predicted["traces", "p"] - objective.observed.traces["p"]
     size = np.sum(objective.observed.traces["p"] ** 2) if normalise else 2.0
     assert first == pytest.approx(np.sum(residual**2) / size, rel=1e-10)
 
@@ -177,22 +177,22 @@ def test_data_that_are_all_zero():
 
 def test_sources_and_receivers_between_cells_by_sincs():
     """As a simulation with such points records them, and above the first centres, below a free surface, alone or side by side."""
-    made = copy.deepcopy(ACOUSTIC)
-    made["equation"] = {"type": "acoustic", "order": 4, "boundary": "odd_image"}
-    made["sources"]["f"] |= {"points": [[-3.0, 33.0], [101.0, 38.0]], "interpolation": "sinc"}
-    made["receivers"]["p"] = {"points": [[-2.0, 111.0]], "interpolation": "sinc"}
-    setup = Scene(**made).problem("f64").setup
+    table = copy.deepcopy(ACOUSTIC)
+    table["equation"] = {"type": "acoustic", "order": 4, "boundary": "odd_image"}
+    table["sources"]["f"] |= {"points": [[-3.0, 33.0], [101.0, 38.0]], "interpolation": "sinc"}
+    table["receivers"]["p"] = {"points": [[-2.0, 111.0]], "interpolation": "sinc"}
+    setup = Scene(**table).problem("f64").setup
     inputs = {"c": np.full(setup.grid.shape, 2000.0)}
-    found = [solution.traces["p"] for solution in setup.predict(inputs)]
+    traces = [solution.traces["p"] for solution in setup.predict(inputs)]
     one = ds.Simulation(
         setup.equation,
         sources={"f": ds.Points([[-3.0, 33.0]], "sinc")},
         receivers={"p": ds.Points([[-2.0, 111.0]], "sinc")},
         precision="f64",
     )
-    for number, place in enumerate(made["sources"]["f"]["points"]):
+    for number, place in enumerate(table["sources"]["f"]["points"]):
         one.move(sources={"f": ds.Points([place], "sinc")})
-        np.testing.assert_array_equal(one.run(inputs | dict(setup.shots[number].amplitudes), setup.steps).traces["p"], found[number])
-    made["receivers"]["p"]["interpolation"] = "linear"
+        np.testing.assert_array_equal(one.run(inputs | dict(setup.shots[number].amplitudes), setup.steps).traces["p"], traces[number])
+    table["receivers"]["p"]["interpolation"] = "linear"
     with pytest.raises(SceneError, match=r"receivers\.p: .*lies outside the grid"):
-        Scene(**made).problem("f64")
+        Scene(**table).problem("f64")

@@ -1,4 +1,4 @@
-"""Scenes whose data are records from files: what is compared, what is refused, and what a run without a truth gives."""
+"""Scenes whose data are records from files: the compared samples, the refused files, and the results of a run without a truth."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ DATA: dict[str, Any] = {
 
 def tables(folder: Path, **more: Any) -> dict[str, Any]:
     """The small scene with the gauges in a folder in place of receivers and truth."""
-    found = {key: value for key, value in copy.deepcopy(WAVE).items() if key not in ("truth", "receivers")}
+    table = {key: value for key, value in copy.deepcopy(WAVE).items() if key not in ("truth", "receivers")}
     data = {name: value for name, value in (DATA | more).items() if value is not None}
     paths = data["path"] if isinstance(data["path"], list) else [data["path"]]
-    return found | {"data": {"eta": data | {"path": [str(folder / path) for path in paths]}}}
+    return table | {"data": {"eta": data | {"path": [str(folder / path) for path in paths]}}}
 
 
 def seismogram(path: Path, shots: int = 2, samples: int = 30, receivers: int = 5) -> Path:
@@ -72,10 +72,10 @@ def seismogram(path: Path, shots: int = 2, samples: int = 30, receivers: int = 5
 
 def seismic(folder: Path, **data: Any) -> dict[str, Any]:
     """The small acoustic scene of two shots with records of its five receivers."""
-    found = {key: value for key, value in copy.deepcopy(ACOUSTIC).items() if key not in ("truth", "accept")}
+    table = {key: value for key, value in copy.deepcopy(ACOUSTIC).items() if key not in ("truth", "accept")}
     paths = data.pop("path", ["a.npy"])
     allow = [*data.pop("allow", []), "outside"]  # their records are longer than the run
-    return found | {"data": {"p": {"dt": 2.0e-3, **data, "allow": allow, "path": [str(folder / path) for path in paths]}}}
+    return table | {"data": {"p": {"dt": 2.0e-3, **data, "allow": allow, "path": [str(folder / path) for path in paths]}}}
 
 
 def test_the_loss_is_that_of_the_samples_at_their_own_times(wave: Objective, tmp_path: Path) -> None:
@@ -93,10 +93,10 @@ def test_the_loss_is_that_of_the_samples_at_their_own_times(wave: Objective, tmp
         if height:
             (at,) = through_six(np.array([60 * float(minutes) - 30]), times[1], predicted[:, NAMES.index(name)])
             expected += 0.5 * 3.0 * ((100 * at - float(height)) / float(sigma)) ** 2
-    found = objective.evaluate(theta)
-    assert found.value == pytest.approx(expected, rel=1e-12)
+    evaluation = objective.evaluate(theta)
+    assert evaluation.value == pytest.approx(expected, rel=1e-12)
     assert objective.value(theta) == pytest.approx(expected, rel=1e-12)
-    assert np.isfinite(found.gradient).all() and np.isfinite(found.predicted["traces", "eta"]).all()
+    assert np.isfinite(evaluation.gradient).all() and np.isfinite(evaluation.predicted["traces", "eta"]).all()
     np.testing.assert_allclose(problem.setup.receivers["eta"], PLACES)
     normalised = Scene(**tables(tmp_path)).objective("f64")
     assert normalised.value(0 * theta) == pytest.approx(1.0, rel=1e-12)
@@ -109,9 +109,9 @@ def test_weights_of_a_file_multiply_the_misfit(tmp_path: Path) -> None:
     by_receiver = np.array([1.0, 0.0, 2.0, 0.5, 3.0])
     np.savez(tmp_path / "a.npz", values=values, w=by_sample, v=by_receiver)
     for name, weight in (("w", by_sample), ("v", np.broadcast_to(by_receiver, values.shape))):
-        made = seismic(tmp_path, path=["a.npz"], weights=name) | {"penalty": []}
+        table = seismic(tmp_path, path=["a.npz"], weights=name) | {"penalty": []}
         misfit = [{"of": "traces", "state": "p", "normalise": False}]
-        objective = Scene(**made | {"misfit": misfit}).objective("f64")
+        objective = Scene(**table | {"misfit": misfit}).objective("f64")
         problem = objective.problem
         predicted = [solution.traces["p"] for solution in problem.setup.predict(problem.inputs(problem.start))]
         expected = 0.5 * np.sum(weight * (np.array(predicted) - values) ** 2)
@@ -157,13 +157,15 @@ def test_a_rehearsal_has_the_times_and_the_gaps_of_the_records(wave: Objective, 
     """With a truth too the values of the file are not used, and the answer is compared with the truth."""
     gauges(tmp_path / "g.csv", wave)
     real, rehearsed = (Scene(**tables(tmp_path) | more).objective("f64").observed for more in ({}, {"truth": WAVE["truth"]}))
-    data, made = real.traces["eta"], rehearsed.traces["eta"]
-    np.testing.assert_array_equal(np.isnan(data), np.isnan(made))
+    data, simulated = real.traces["eta"], rehearsed.traces["eta"]
+    np.testing.assert_array_equal(np.isnan(data), np.isnan(simulated))
     np.testing.assert_array_equal(rehearsed.records["eta"].times, real.records["eta"].times)
     deviation = rehearsed.records["eta"].deviation
     there = np.isfinite(data)
     assert deviation is not None
-    assert 0.7 < np.sqrt(np.mean(((data - made)[there] / deviation[there]) ** 2)) < 1.4  # the same waves, noise of the file's deviations
+    assert (
+        0.7 < np.sqrt(np.mean(((data - simulated)[there] / deviation[there]) ** 2)) < 1.4
+    )  # the same waves, noise of the file's deviations
     outcome = Scene(**tables(tmp_path) | {"truth": WAVE["truth"], "accept": [{"quantity": "correlation", "at_least": 0.2}]}).run()
     assert outcome.passed and outcome.unknowns["eta0"].truth is not None
 
@@ -173,7 +175,7 @@ def test_shots_in_one_file_or_in_one_each(tmp_path: Path) -> None:
     for shot in range(2):
         np.save(tmp_path / f"{shot}.npy", both[shot])
     one, each = (Scene(**seismic(tmp_path, path=paths)).objective("f64") for paths in (["a.npy"], ["0.npy", "1.npy"]))
-    np.testing.assert_array_equal(one.observed.traces["p"], both[:, :25])  # what was recorded after the run is left out
+    np.testing.assert_array_equal(one.observed.traces["p"], both[:, :25])  # samples after the run are left out
     np.testing.assert_array_equal(each.observed.traces["p"], both[:, :25])
     theta = one.problem.theta
     first, second = one.evaluate(theta), each.evaluate(theta)
@@ -185,9 +187,9 @@ def test_a_survey_in_segy_with_its_receivers(tmp_path: Path) -> None:
     """Shots by field record, z and x from the headers, the unit from the scene; the loss of a start without waves is that of the data."""
     values = np.random.default_rng(7).standard_normal((30, 2)).astype(np.float32)
     segy(tmp_path / "a.sgy", values, shots=(11, 12), step=2e-3)
-    made = seismic(tmp_path, path=["a.sgy"], dt=None, unit="kPa")
-    made["data"]["p"] = {name: value for name, value in made["data"]["p"].items() if value is not None}
-    objective = Scene(**{key: value for key, value in made.items() if key != "receivers"}).objective("f64")
+    table = seismic(tmp_path, path=["a.sgy"], dt=None, unit="kPa")
+    table["data"]["p"] = {name: value for name, value in table["data"]["p"].items() if value is not None}
+    objective = Scene(**{key: value for key, value in table.items() if key != "receivers"}).objective("f64")
     np.testing.assert_allclose(objective.problem.setup.receivers["p"], [[25.0, 10.0], [25.0, 30.0]])
     data = objective.observed.traces["p"]
     np.testing.assert_allclose(data, 1e3 * np.stack([values[:25], 2 * values[:25]]), rtol=1e-6)
@@ -200,8 +202,8 @@ def test_shots_at_receivers_of_their_own(tmp_path: Path) -> None:
     for shot in range(2):
         places = np.column_stack([np.linspace(30, 100, 3), np.full(3, 60.0 + 10 * shot)])
         np.savez(tmp_path / f"{shot}.npz", values=rng.standard_normal((25, 3)), coordinates=places)
-    made = {key: value for key, value in seismic(tmp_path, path=["0.npz", "1.npz"]).items() if key != "receivers"}
-    objective = Scene(**made).objective("f64")
+    table = {key: value for key, value in seismic(tmp_path, path=["0.npz", "1.npz"]).items() if key != "receivers"}
+    objective = Scene(**table).objective("f64")
     data = objective.observed.traces["p"]
     assert data.shape == (2, 25, 6) and np.isnan(data[0, :, 3:]).all() and np.isfinite(data[1, :, 3:]).all()
     assert np.isfinite(objective.evaluate(objective.problem.theta).gradient).all()
@@ -251,7 +253,7 @@ MISMATCHES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "variable": (sized(), {"values": "p"}, "expected one of the variables values, found no p; name one of them"),
     "no times": (sized(), {"dt": None}, "found no times; name them, or give dt"),
 }
-"""Name -> what writes the file, what the scene says, and the message after the key and the file."""
+"""Name -> the writer of the file, the keys of the scene, and the message after the key and the file."""
 
 
 @pytest.mark.parametrize("name", MISMATCHES)
@@ -266,13 +268,13 @@ def test_a_mismatch_names_the_key_the_file_and_the_trace(name: str, tmp_path: Pa
 
 
 def without(*keys: str) -> Any:
-    return lambda made: {key: value for key, value in made.items() if key not in keys}
+    return lambda table: {key: value for key, value in table.items() if key not in keys}
 
 
 WRONG: dict[str, tuple[Any, str]] = {
     "neither": (
         without("data"),
-        "scene: expected [truth], [data.STATE] or both, found neither; add what",
+        "scene: expected [truth], [data.STATE] or both, found neither; add the",
     ),
     "state": (
         lambda made: made | {"data": {"q": made["data"]["p"]}},
@@ -330,7 +332,7 @@ def test_files_outside_of_a_folder_are_refused(wave: Objective, tmp_path: Path) 
 def test_a_run_is_another_with_other_stations(wave: Objective, tmp_path: Path) -> None:
     times = wave.problem.setup.times()
     wide(tmp_path / "w.csv", ("time", *NAMES), [[t, *row] for t, row in zip(times, waves(wave), strict=True)])
-    made = []
+    keys = []
     for shift in (0.0, 100.0):
         rows = [[name, y + shift, x] for name, (y, x) in zip(NAMES, PLACES, strict=True)]
         wide(tmp_path / "stations.csv", ("receiver", "y", "x"), rows)
@@ -343,8 +345,8 @@ def test_a_run_is_another_with_other_stations(wave: Objective, tmp_path: Path) -
             }
         )
         assert scene.problem("f64").setup.receivers["eta"][0, 0] == PLACES[0][0] + shift
-        made.append(identify(scene, "f64").search)
-    assert made[0] != made[1]
+        keys.append(identify(scene, "f64").search)
+    assert keys[0] != keys[1]
 
 
 def with_sources(path: Path, places: list[tuple[int, int]]) -> Path:
@@ -381,15 +383,15 @@ def test_sources_in_headers_are_those_of_the_scene(tmp_path: Path) -> None:
 
 
 def test_a_time_between_samples_beside_that_of_headers_is_noted(tmp_path: Path) -> None:
-    """Of records and of wavelets; the same one says nothing."""
+    """A note for records and one for wavelets; the same one says nothing."""
     with_sources(tmp_path / "a.sgy", [(0, 0), (0, 0)])
     segy(tmp_path / "w.sgy", np.sin(np.arange(20.0))[:, None], step=2e-3)
     for dt, notes in ((2e-3, 0), (1.9e-3, 1)):
-        made = seismic(tmp_path, path=["a.sgy"], dt=dt, allow=["short"])
-        made["sources"]["f"]["wavelet"] = {"type": "file", "path": str(tmp_path / "w.sgy"), "dt": dt, "allow": ["outside"]}
-        found = [note for note in notes_of(Scene(**made).problem("f64")) if "headers" in note]
-        assert [note.partition(":")[0] for note in found] == ["data.p", "sources.f.wavelet"] * notes
-        assert all(".sgy: dt = 1.9 ms is taken, where the headers have 2 ms between samples" in note for note in found)
+        table = seismic(tmp_path, path=["a.sgy"], dt=dt, allow=["short"])
+        table["sources"]["f"]["wavelet"] = {"type": "file", "path": str(tmp_path / "w.sgy"), "dt": dt, "allow": ["outside"]}
+        lines = [note for note in notes_of(Scene(**table).problem("f64")) if "headers" in note]
+        assert [note.partition(":")[0] for note in lines] == ["data.p", "sources.f.wavelet"] * notes
+        assert all(".sgy: dt = 1.9 ms is taken, where the headers have 2 ms between samples" in note for note in lines)
 
 
 def test_missing_values_are_gaps(tmp_path: Path) -> None:
@@ -400,8 +402,8 @@ def test_missing_values_are_gaps(tmp_path: Path) -> None:
     with pytest.raises(SceneError, match=r"a\.npy, shot 0, trace 1: expected measured values, found -9999 at 6 samples"):
         Scene(**seismic(tmp_path, unit="kPa")).problem("f64")
     for missing in ([-9999.0, 1e20], [-9999, 1e20, 5.5]):
-        found = Scene(**seismic(tmp_path, unit="kPa", missing=missing)).problem("f64").setup.data["p"].values
-        np.testing.assert_array_equal(np.isnan(found), (values == -9999) | (values == 1e20))
+        values_read = Scene(**seismic(tmp_path, unit="kPa", missing=missing)).problem("f64").setup.data["p"].values
+        np.testing.assert_array_equal(np.isnan(values_read), (values == -9999) | (values == 1e20))
     with pytest.raises(SceneError, match=r"shot 1, trace 4: .* found 1e\+20 at 1 sample "):
         Scene(**seismic(tmp_path, missing=-9999.0)).problem("f64")
 
@@ -414,10 +416,10 @@ def test_a_trace_of_one_shot_is_left_out(tmp_path: Path) -> None:
     with pytest.raises(SceneError, match=r'shot 1, trace 3: expected a signal, found zeros only; drop = \["1:3"\], or allow'):
         Scene(**seismic(tmp_path)).problem("f64")
     objective = Scene(**seismic(tmp_path, drop=["1:3"])).objective("f64")
-    found = objective.problem.setup.data["p"].values
-    gaps = np.zeros(found.shape, bool)
+    values_read = objective.problem.setup.data["p"].values
+    gaps = np.zeros(values_read.shape, bool)
     gaps[1, :, 3] = True
-    np.testing.assert_array_equal(np.isnan(found), gaps)
+    np.testing.assert_array_equal(np.isnan(values_read), gaps)
     assert np.isfinite(objective.value(objective.problem.theta))
     with pytest.raises(SceneError, match=r"expected traces of the names 0, 1, .* found no 2:3"):
         Scene(**seismic(tmp_path, drop=["2:3"])).problem("f64")
@@ -430,11 +432,11 @@ def test_dead_traces_of_segy_are_gaps(tmp_path: Path) -> None:
     with segyio.open(str(tmp_path / "a.sgy"), "r+", ignore_geometry=True) as file:
         file.header[7].update({segyio.TraceField.TraceIdentificationCode: 2})
         file.header[1].update({segyio.TraceField.TraceIdentificationCode: 1})
-    found = Scene(**seismic(tmp_path, path=["a.sgy"], dt=None)).problem("f64").setup.data["p"].values
+    values_read = Scene(**seismic(tmp_path, path=["a.sgy"], dt=None)).problem("f64").setup.data["p"].values
     gaps = np.zeros((2, 5), bool)
     gaps[1, 2] = True
-    np.testing.assert_array_equal(np.isnan(found).all(axis=1), gaps)
-    assert np.isfinite(found[~np.broadcast_to(gaps[:, None], found.shape)]).all()
+    np.testing.assert_array_equal(np.isnan(values_read).all(axis=1), gaps)
+    assert np.isfinite(values_read[~np.broadcast_to(gaps[:, None], values_read.shape)]).all()
 
 
 def test_a_receiver_outside_in_one_shot_can_be_left_out(tmp_path: Path) -> None:
@@ -444,36 +446,36 @@ def test_a_receiver_outside_in_one_shot_can_be_left_out(tmp_path: Path) -> None:
         for number in range(10):
             place = {segyio.TraceField.GroupX: 200 + 100 * (number % 5) if number != 7 else 99999, segyio.TraceField.SourceGroupScalar: -10}
             file.header[number].update(place)
-    made = seismic(tmp_path, path=["a.sgy"], dt=None)
-    del made["receivers"]
+    table = seismic(tmp_path, path=["a.sgy"], dt=None)
+    del table["receivers"]
     with pytest.raises(SceneError, match=r'field record 2, trace 2: expected a receiver on the grid, .* drop = \["1:2"\]'):
-        Scene(**made).problem("f64")
-    made["data"]["p"]["drop"] = ["1:2"]
-    found = Scene(**made).problem("f64").setup.data["p"]
-    assert found.positions.shape == (5, 2) and np.isnan(found.values[1, :, 2]).all() and np.isfinite(found.values[0]).all()
+        Scene(**table).problem("f64")
+    table["data"]["p"]["drop"] = ["1:2"]
+    recorded = Scene(**table).problem("f64").setup.data["p"]
+    assert recorded.positions.shape == (5, 2) and np.isnan(recorded.values[1, :, 2]).all() and np.isfinite(recorded.values[0]).all()
 
 
 def test_a_gauge_on_land_is_named(wave: Objective, tmp_path: Path) -> None:
     """With the file and a remedy, and where most cells are land, a hint at the sign of the depth."""
     gauges(tmp_path / "g.csv", wave)
-    made = tables(tmp_path)
+    table = tables(tmp_path)
     y, x = PLACES[1]
     block = {"lower": [y - 900, x - 900], "upper": [y + 900, x + 900], "amplitude": -1e6}
-    made["fields"]["H"] = made["fields"]["H"] | {"boxes": [block], "floor": 0.0}
+    table["fields"]["H"] = table["fields"]["H"] | {"boxes": [block], "floor": 0.0}
     with pytest.raises(
         SceneError, match=r'^data\.eta: .*g\.csv, trace middle, expected .* found land at .*; move it, or drop = \["middle"\]$'
     ):
-        Scene(**made).problem("f64")
-    made["fields"]["H"] = {"constant": 0.0}
+        Scene(**table).problem("f64")
+    table["fields"]["H"] = {"constant": 0.0}
     with pytest.raises(SceneError, match=r"trace \w+, expected .* 100% of all cells are land: a depth is an elevation with scale = -1"):
-        Scene(**made).problem("f64")
+        Scene(**table).problem("f64")
 
 
 def test_a_start_beyond_its_bounds_says_its_numbers_and_unit(tmp_path: Path) -> None:
     seismogram(tmp_path / "a.npy")
-    made = seismic(tmp_path)
-    made["unknowns"]["c"] |= {"start": {"constant": 2.0}, "transform": "logit"}
-    made["time"] = {"dt": 2.0e-3, "steps": 24}
+    table = seismic(tmp_path)
+    table["unknowns"]["c"] |= {"start": {"constant": 2.0}, "transform": "logit"}
+    table["time"] = {"dt": 2.0e-3, "steps": 24}
     expected = r"^unknowns\.c\.start: expected numbers strictly between lower = 1500 and upper = 2600 m/s, found 2 to 2; correct the start"
     with pytest.raises(SceneError, match=expected):
-        Scene(**made).problem("f64")
+        Scene(**table).problem("f64")

@@ -1,4 +1,4 @@
-"""What a scene leaves out: the time step, the speed and the frequency of its layer, and the cells around the model."""
+"""Values that a scene leaves out: the time step, the speed and the frequency of its layer, and the cells around the model."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ SURFACE = {"type": "acoustic", "order": 4, "boundary": {"z": ["odd_image", "zero
 
 def tables(base: dict[str, Any] = ACOUSTIC, **changes: Any) -> dict[str, Any]:
     """A small scene with other tables, where keys of a nested one have __ between them; None takes one out."""
-    made = copy.deepcopy(base)
+    table = copy.deepcopy(base)
     for key, value in changes.items():
         *path, last = key.split("__")
-        place = made
+        place = table
         for name in path:
             place = place[name]
         place[last] = value
         if value is None:
             del place[last]
-    return made
+    return table
 
 
 def test_a_time_step_is_stable_for_the_upper_bound_and_the_truth() -> None:
     scene = Scene(**tables(time={"duration": 0.05}))
-    made = resolved(scene).scene
+    case = resolved(scene).scene
     grid = scene.problem("f64").setup.grid
     limit = 10.0 / (2600.0 * np.sqrt(8 / 3))  # of order 4 in two dimensions: h / c sqrt(3 / 8)
-    assert made.time.dt == pytest.approx(0.9 * limit, rel=1e-2) and made.time.count == int(np.ceil(0.05 / made.time.step))
+    assert case.time.dt == pytest.approx(0.9 * limit, rel=1e-2) and case.time.count == int(np.ceil(0.05 / case.time.step))
     assert stable_step(Acoustic(grid, 1.0, order=4), {"c": np.full(grid.shape, 2600.0)}) == pytest.approx(limit)
     faster = resolved(Scene(**tables(time={"duration": 0.05}, truth__fields={"c": {"constant": 5200.0}}))).scene
-    assert faster.time.dt == pytest.approx(made.time.step / 2, rel=1e-2)
+    assert faster.time.dt == pytest.approx(case.time.step / 2, rel=1e-2)
     assert resolved(Scene(**tables())).scene.time.dt == ACOUSTIC["time"]["dt"]
 
 
@@ -54,28 +54,28 @@ def test_a_time_step_is_stable_for_the_upper_bound_and_the_truth() -> None:
 )
 def test_equations_name_their_stable_step(equation: type, fields: dict[str, float]) -> None:
     grid = Grid((8, 9), 10.0)
-    made = equation(grid, 1e-9)
+    solver = equation(grid, 1e-9)
     values = {name: np.full(grid.shape, value) for name, value in fields.items()}
-    limit = stable_step(made, values)
-    assert limit is not None and made.dt == 1e-9
+    limit = stable_step(solver, values)
+    assert limit is not None and solver.dt == 1e-9
     equation(grid, 0.999 * limit).check(values)
     with pytest.raises(ValueError, match="exceeds the stable"):
         equation(grid, 1.001 * limit).check(values)
 
 
 def test_diffusion_takes_half_of_its_stable_step() -> None:
-    made = resolved(Scene(**tables(HEAT, time={"duration": 2.0}))).scene
-    assert made.time.dt == pytest.approx(0.5 * 2 / (0.5 * 8.0))
+    case = resolved(Scene(**tables(HEAT, time={"duration": 2.0}))).scene
+    assert case.time.dt == pytest.approx(0.5 * 2 / (0.5 * 8.0))
 
 
 def test_a_layer_is_tuned_for_the_start_and_the_wavelet() -> None:
-    made = resolved(Scene(**tables(equation=SURFACE))).scene
-    assert (made.equation.layer_speed, made.equation.layer_frequency) == (2000.0, 40.0)  # type: ignore[attr-defined]
-    given = resolved(Scene(**tables(equation=SURFACE | {"layer_speed": 1234.0}))).scene
-    assert (given.equation.layer_speed, given.equation.layer_frequency) == (1234.0, 40.0)  # type: ignore[attr-defined]
+    case = resolved(Scene(**tables(equation=SURFACE))).scene
+    assert (case.equation.layer_speed, case.equation.layer_frequency) == (2000.0, 40.0)  # type: ignore[attr-defined]
+    stated = resolved(Scene(**tables(equation=SURFACE | {"layer_speed": 1234.0}))).scene
+    assert (stated.equation.layer_speed, stated.equation.layer_frequency) == (1234.0, 40.0)  # type: ignore[attr-defined]
     pulse = {"type": "pulse", "delay": 0.02, "width": 0.004}
-    made = resolved(Scene(**tables(equation=SURFACE, sources__f__wavelet=pulse))).scene
-    assert made.equation.layer_frequency == pytest.approx(1 / (2 * np.pi * 0.004))  # type: ignore[attr-defined]
+    case = resolved(Scene(**tables(equation=SURFACE, sources__f__wavelet=pulse))).scene
+    assert case.equation.layer_frequency == pytest.approx(1 / (2 * np.pi * 0.004))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_layer_is_tuned_for_the_start_and_the_wavelet() -> None:
         ({"sources__f__dipole": [1.0]}, "sources.f.dipole: expected 2 numbers"),
     ],
 )
-def test_what_cannot_be_derived_is_asked_for(changes: dict[str, Any], expected: str) -> None:
+def test_values_that_cannot_be_derived_are_asked_for(changes: dict[str, Any], expected: str) -> None:
     with pytest.raises(SceneError) as caught:
         Scene(**tables(**changes)).problem("f64")
     assert str(caught.value).startswith(expected)
@@ -130,9 +130,9 @@ def test_records_of_bare_numbers(tmp_path: Path) -> None:
         "axes": ["shot", "receiver", "time"],
         "shape": [2, 5, 30],
     }
-    made = tables(data={"p": data}, truth=None, accept=[])
-    found = Scene(**made).problem("f64").setup.data["p"]
-    np.testing.assert_array_equal(found.values, values.transpose(0, 2, 1))
+    table = tables(data={"p": data}, truth=None, accept=[])
+    recorded = Scene(**table).problem("f64").setup.data["p"]
+    np.testing.assert_array_equal(recorded.values, values.transpose(0, 2, 1))
     with pytest.raises(SceneError, match="expected an order of shot, time, receiver"):
         Scene(**tables(data={"p": data | {"axes": ["shot", "time", "time"]}}, truth=None, accept=[])).problem("f64")
 
@@ -155,9 +155,9 @@ def test_a_wavelet_from_a_file(tmp_path: Path) -> None:
 
 
 def test_dipoles_and_sincs_reach_the_simulation() -> None:
-    made = tables(sources__f__dipole=[1.0, 0.0], receivers__p__dipole=[0.0, 2.0])
-    made["sources"]["f"] |= {"interpolation": "sinc", "points": [[70.0, 70.0]]}
-    setup = Scene(**made).problem("f64").setup
+    table = tables(sources__f__dipole=[1.0, 0.0], receivers__p__dipole=[0.0, 2.0])
+    table["sources"]["f"] |= {"interpolation": "sinc", "points": [[70.0, 70.0]]}
+    setup = Scene(**table).problem("f64").setup
     sources, receivers = setup.placed({"f": np.zeros((1, 2))})["f"], setup.placed({"p": np.zeros((1, 2))})["p"]
     assert sources.interpolation == "sinc" and np.array_equal(sources.dipole, [[1.0, 0.0]])
     assert receivers.interpolation == "linear" and np.array_equal(receivers.dipole, [[0.0, 2.0]])
@@ -165,7 +165,7 @@ def test_dipoles_and_sincs_reach_the_simulation() -> None:
 
 def test_density_and_attenuation_are_known_or_sought() -> None:
     """A directional source in a medium whose speed, density and quality factor are found together, at the time step that follows."""
-    made = tables(
+    table = tables(
         time={"duration": 0.05},
         equation={"type": "visco_acoustic", "order": 4, "Q": "given", "frequency": 40.0},
         sources={"q": ACOUSTIC["sources"]["f"] | {"dipole": [0.0, 1.0]}},
@@ -176,9 +176,9 @@ def test_density_and_attenuation_are_known_or_sought() -> None:
         },
     )
     truth = {"rho": {"constant": 2100.0}, "Q": {"constant": 40.0}}
-    made["truth"]["fields"] |= truth
-    made["accept"] = []
-    outcome = Scene(**made).run(precision="f64")
+    table["truth"]["fields"] |= truth
+    table["accept"] = []
+    outcome = Scene(**table).run(precision="f64")
     assert outcome.times[-1] == pytest.approx(0.05, abs=outcome.times[1]) and outcome.settings["time"]["dt"] == outcome.times[1]
     assert all(np.abs(outcome.unknowns[name].gradient_first).max() > 0 for name in ("c", "rho", "Q"))
     first, last = (sum(parts[k] for parts in outcome.loss_parts.values()) for k in (0, 1))
@@ -186,19 +186,19 @@ def test_density_and_attenuation_are_known_or_sought() -> None:
 
 
 def test_receivers_beside_a_source_are_noted() -> None:
-    made = tables(receivers__p={"points": [[40.0, 39.0], [100.0, 110.0]]})
-    (note,) = (line for line in notes_of(Scene(**made).problem("f64")) if line.startswith("misfit"))
+    table = tables(receivers__p={"points": [[40.0, 39.0], [100.0, 110.0]]})
+    (note,) = (line for line in notes_of(Scene(**table).problem("f64")) if line.startswith("misfit"))
     assert (
         note.startswith("misfit[0]: receivers of p within a cell of the source in 1 shot (shot 0 is one)")
         and "offset = [50, 1.0e6]" in note
     )
-    far = tables(receivers__p=made["receivers"]["p"], misfit=[{"of": "traces", "state": "p", "offset": [20.0, 1e6]}])
+    far = tables(receivers__p=table["receivers"]["p"], misfit=[{"of": "traces", "state": "p", "offset": [20.0, 1e6]}])
     assert not any(line.startswith("misfit") for line in notes_of(Scene(**far).problem("f64")))
 
 
 def test_a_coarse_grid_is_noted_with_the_spacing_that_it_needs() -> None:
-    made = Scene(**tables(sources__f__wavelet={"type": "ricker", "frequency": 40.0}))
-    (note,) = (line for line in notes_of(made.problem("f64")) if line.startswith("grid"))
+    case = Scene(**tables(sources__f__wavelet={"type": "ricker", "frequency": 40.0}))
+    (note,) = (line for line in notes_of(case.problem("f64")) if line.startswith("grid"))
     assert note.startswith("grid: 2 cells of 10 in the shortest wave of sources.f (2000 m/s at 2.5 times 40 Hz)")
     assert note.endswith("cells of 5, or a frequency of 20 Hz")
     fine = Scene(**tables(sources__f__wavelet={"type": "ricker", "frequency": 20.0}))
@@ -210,8 +210,8 @@ def test_amplitudes_like_a_fill_value_may_be_allowed(tmp_path: Path) -> None:
     wavelet: dict[str, Any] = {"type": "file", "path": str(tmp_path / "w.npy"), "dt": 0.1}
     with pytest.raises(SceneError, match=r'which looks like a fill value; fill it, or allow = \["fill"\]'):
         wavelet_values(Sampled(**wavelet), 0.1 * np.arange(5), "w")
-    found = wavelet_values(Sampled(**wavelet, allow=["fill"]), 0.1 * np.arange(5), "w")
-    np.testing.assert_allclose(found, np.load(tmp_path / "w.npy"), rtol=1e-12, atol=1e7)
+    values = wavelet_values(Sampled(**wavelet, allow=["fill"]), 0.1 * np.arange(5), "w")
+    np.testing.assert_allclose(values, np.load(tmp_path / "w.npy"), rtol=1e-12, atol=1e7)
 
 
 def test_a_start_that_is_refused_is_named_by_its_key_without_a_time_step_too() -> None:

@@ -1,4 +1,4 @@
-"""What workers of a cluster run in tests, in place of shots."""
+"""Functions that workers of a cluster run in tests, in place of shots."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Kept:
 
 
 def places(kept: Kept, factor: int, shots: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """The number of the shot times a factor, and where it ran with what. Later shots are done first."""
+    """The number of the shot times a factor, its process and its kept arguments. Later shots are done first."""
     for shot in shots:
         time.sleep(0.2 / (1 + shot))
         yield factor * shot, os.getpid(), id(kept)
 
 
 def deadly(kept: Kept, folder: Path, times: int, shots: Sequence[int]) -> Iterator[int]:
-    """Shot 1 kills its worker so many times."""
+    """Shot 1 kills its worker this number of times."""
     for shot in shots:
         if shot == 1:
             died = len(list(folder.iterdir()))
@@ -44,6 +44,6 @@ def failing(kept: Kept, shots: Sequence[int]) -> Iterator[int]:
 
 
 def folders(policy: Any, shots: Sequence[int]) -> Iterator[tuple[bool, float]]:
-    """Whether the folder of a policy is there, and the seconds between copies."""
+    """True if the folder of a policy is there, and the seconds between copies."""
     for _ in shots:
         yield policy.folder.is_dir(), policy.resume

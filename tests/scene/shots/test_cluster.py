@@ -43,8 +43,8 @@ DIED = r"result of shot 1, got 2 workers that died while they ran it; .*take few
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """Two workers of one thread, for all tests."""
-    with module._started(2) as found:
-        yield found
+    with module._started(2) as started:
+        yield started
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def require_same(found: Path, expected: Path) -> None:
 
 @pytest.mark.parametrize("name", sampled(SEARCHES, 3))
 def test_a_run_has_the_same_bits(name: str, client: Any, tmp_path: Path) -> None:
-    made = scene(ACOUSTIC, **FOUR, **SEARCHES[name])
-    made.run(tmp_path / "alone", precision="f64")
-    made.run(tmp_path / "cluster", precision="f64", workers=client)
+    case = scene(ACOUSTIC, **FOUR, **SEARCHES[name])
+    case.run(tmp_path / "alone", precision="f64")
+    case.run(tmp_path / "cluster", precision="f64", workers=client)
     require_same(tmp_path / "cluster", tmp_path / "alone")
 
 
@@ -97,14 +97,14 @@ def test_code_of_a_user(client: Any, tmp_path: Path) -> None:
     )
     file = tmp_path / "own.toml"
     file.write_text(as_toml(tables(ACOUSTIC, accept=[], misfit__0__type="cubes_of_mine:Cubes", optimise={"iterations": 1})))
-    made = Scene.load(file, allow_code=True)
-    alone, found = (made.run(precision="f64", workers=workers) for workers in (None, client))
-    assert [row.loss for row in found.history] == [row.loss for row in alone.history]
-    np.testing.assert_array_equal(found.unknowns["c"].answer, alone.unknowns["c"].answer)
+    case = Scene.load(file, allow_code=True)
+    alone, parallel = (case.run(precision="f64", workers=workers) for workers in (None, client))
+    assert [row.loss for row in parallel.history] == [row.loss for row in alone.history]
+    np.testing.assert_array_equal(parallel.unknowns["c"].answer, alone.unknowns["c"].answer)
 
 
 def test_a_worker_that_is_killed_within_an_evaluation_loses_its_shot_alone(client: Any, crew: Cluster) -> None:
-    """And the process that takes its place gets what was sent before."""
+    """And the process that takes its place gets the parts that were sent before."""
     objective = scene(ACOUSTIC, **FOUR).objective("f64")
     theta = objective.problem.theta + 0.1
     expected = objective.evaluate(theta)
@@ -117,11 +117,11 @@ def test_a_worker_that_is_killed_within_an_evaluation_loses_its_shot_alone(clien
         shares.append(share)
 
     other = Objective(replace(objective.problem, workers=crew), objective.observed, killing)
-    found = other.evaluate(theta)
+    evaluation = other.evaluate(theta)
     assert shares == [0.25, 0.5, 0.75, 1.0]
     assert victim not in client.run(os.getpid).values()
-    np.testing.assert_array_equal(found.gradient, expected.gradient)
-    assert found.parts == expected.parts
+    np.testing.assert_array_equal(evaluation.gradient, expected.gradient)
+    assert evaluation.parts == expected.parts
     assert other.value(theta) == objective.value(theta)
 
 
@@ -137,12 +137,12 @@ def test_a_worker_that_dies_with_a_result_loses_it(client: Any, crew: Cluster, m
         return fetched(self, future, address)
 
     monkeypatch.setattr(module._Call, "_fetched", killing)
-    found = list(crew.run(shot_functions.places, (Kept(),), (10,), [0, 3, 1, 2]))
-    assert [value for value, _, _ in found] == [0, 30, 10, 20]
+    results = list(crew.run(shot_functions.places, (Kept(),), (10,), [0, 3, 1, 2]))
+    assert [value for value, _, _ in results] == [0, 30, 10, 20]
     assert killed
 
 
-def test_results_come_in_order_and_what_is_kept_is_sent_once(client: Any, crew: Cluster) -> None:
+def test_results_come_in_order_and_kept_parts_are_sent_once(client: Any, crew: Cluster) -> None:
     kept, shots = Kept(), [0, 3, 1, 2, 5, 4]
     first = list(crew.run(shot_functions.places, (kept,), (10,), shots))
     second = list(crew.run(shot_functions.places, (kept,), (7,), shots))
@@ -154,10 +154,10 @@ def test_results_come_in_order_and_what_is_kept_is_sent_once(client: Any, crew: 
 
 def test_the_error_is_that_of_the_first_shot_that_fails(crew: Cluster) -> None:
     """As one after another: results of shots before it come first."""
-    found = crew.run(shot_functions.failing, (Kept(),), (), [0, 1, 2, 3])
-    assert next(found) == 0
+    results = crew.run(shot_functions.failing, (Kept(),), (), [0, 1, 2, 3])
+    assert next(results) == 0
     with pytest.raises(StabilityError, match=r"^shot 1: expected a smaller dt; lower it$"):
-        next(found)
+        next(results)
 
 
 def test_workers_that_would_give_other_bits_are_refused(client: Any) -> None:
@@ -202,7 +202,7 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
         list(crew.run(shot_functions.failing, (Kept(),), (), [0]))
 
 
-def test_what_workers_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     import dask
 
     with (
@@ -259,15 +259,15 @@ def test_threads_are_divided() -> None:
 
 
 def test_progress_of_shots() -> None:
-    told: list[float] = []
-    progress = ShotProgress(lambda share, left: told.append(share), 4, done=1)
+    shares: list[float] = []
+    progress = ShotProgress(lambda share, left: shares.append(share), 4, done=1)
     progress.within(1)(0.5, 3.0)
     progress.finished(2)
-    assert told == [2.5 / 4, 3 / 4]
+    assert shares == [2.5 / 4, 3 / 4]
 
 
 def test_ctrl_c_ends_all_processes_and_the_run_resumes(tmp_path: Path) -> None:
-    """The signal goes to every process of the terminal. What is left is resumed without workers, with the same bits."""
+    """The signal goes to every process of the terminal. The rest is resumed without workers, with the same bits."""
     file, folder = tmp_path / "four.toml", tmp_path / "run"
     file.write_text(as_toml(tables(ACOUSTIC, **FOUR, optimise={"iterations": 2}, checkpoint={"resume": 1e-9})))
     command = [
@@ -291,27 +291,27 @@ def test_ctrl_c_ends_all_processes_and_the_run_resumes(tmp_path: Path) -> None:
     while (left := _group(done.pid)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
-    made = Scene.load(file)
-    resumed, whole = made.run(folder, resume=True, precision="f64"), made.run(precision="f64")
+    case = Scene.load(file)
+    resumed, whole = case.run(folder, resume=True, precision="f64"), case.run(precision="f64")
     np.testing.assert_array_equal(resumed.unknowns["c"].answer, whole.unknowns["c"].answer)
 
 
 def _group(number: int) -> list[int]:
     """The live processes of a group."""
-    found = []
+    pids = []
     for process in psutil.process_iter():
         try:
             if os.getpgid(process.pid) == number and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
+                pids.append(process.pid)
         except (ProcessLookupError, psutil.NoSuchProcess):  # it has ended
             continue
-    return found
+    return pids
 
 
 def test_a_shot_that_kills_its_workers(crew: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_DEATHS", 1)
-    found = crew.run(shot_functions.deadly, (Kept(),), (tmp_path, 3), [0, 1, 2])
-    assert next(found) == 0
+    results = crew.run(shot_functions.deadly, (Kept(),), (tmp_path, 3), [0, 1, 2])
+    assert next(results) == 0
     with pytest.raises(WorkerError, match=DIED):
-        next(found)
+        next(results)
     assert len(list(tmp_path.iterdir())) == 2

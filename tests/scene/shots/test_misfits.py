@@ -60,10 +60,10 @@ def test_each_type_sums_the_misfit_of_its_class_over_all_shots(kind: str) -> Non
     assert objective.value(theta) == pytest.approx(3.0 * expected, rel=1e-12)
     plain = with_misfit(table | {"normalise": False}).objective("f64")
     assert plain.value(theta) == pytest.approx(3.0 * sum(loss(v) for loss, v in zip(losses, predicted, strict=True)), rel=1e-12)
-    found = objective.evaluate(theta)
+    evaluation = objective.evaluate(theta)
     v = np.random.default_rng(2).standard_normal(theta.size)
     slope = (objective.value(theta + 1e-5 * v) - objective.value(theta - 1e-5 * v)) / 2e-5
-    assert found.gradient @ v == pytest.approx(slope, rel=1e-5)
+    assert evaluation.gradient @ v == pytest.approx(slope, rel=1e-5)
 
 
 def test_the_certificate_of_two_misfits_with_mutes() -> None:
@@ -138,10 +138,10 @@ def test_samples_over_their_noise_are_those_that_count(name: str) -> None:
 
 def test_samples_that_any_misfit_leaves_count() -> None:
     objective = with_misfit({"window": [0.0, 0.01]}, {"window": [0.03, 0.04]}).objective("f64")
-    found = shares(objective.problem.scene, ("traces", "p"), objective.observed, objective.problem.setup)
+    counted = shares(objective.problem.scene, ("traces", "p"), objective.observed, objective.problem.setup)
     t = DT * np.arange(25)
     expected = (t < 0.0101) | ((t > 0.0299) & (t < 0.0401))
-    np.testing.assert_array_equal(found, np.broadcast_to(expected[:, None], found.shape))
+    np.testing.assert_array_equal(counted, np.broadcast_to(expected[:, None], counted.shape))
     whole = with_misfit({"window": [0.0, 0.01]}, {}).objective("f64")
     assert shares(whole.problem.scene, ("traces", "p"), whole.observed, whole.problem.setup) is None
 
@@ -237,7 +237,7 @@ def test_mistakes_of_several_misfits_are_listed() -> None:
         with_misfit({"weight": -1.0}, {"type": "envelope", "level": "x"})
 
 
-def test_what_needs_sources_times_and_traces_says_so() -> None:
+def test_misfits_that_need_sources_times_and_traces_name_them() -> None:
     final = [{"of": "final", "state": "T"}]
     with pytest.raises(SceneError, match=r'misfit\[0\]: expected window, offset and mutes with of = "traces"'):
         scene(HEAT, misfit=[final[0] | {"window": [0.0, 1.0]}])
@@ -254,8 +254,8 @@ def test_records_with_gaps_and_weights(tmp_path: Path) -> None:
     values = np.load(tmp_path / "a.npy")
     values[0, 7, 2] = np.nan
     np.save(tmp_path / "a.npy", values)
-    made = seismic(tmp_path, deviation=0.5) | {"penalty": []}
-    objective = Scene(**made | {"misfit": [{"of": "traces", "state": "p", "type": "huber", "delta": 0.7, "normalise": False}]}).objective(
+    table = seismic(tmp_path, deviation=0.5) | {"penalty": []}
+    objective = Scene(**table | {"misfit": [{"of": "traces", "state": "p", "type": "huber", "delta": 0.7, "normalise": False}]}).objective(
         "f64"
     )
     problem = objective.problem
@@ -267,10 +267,10 @@ def test_records_with_gaps_and_weights(tmp_path: Path) -> None:
         with pytest.raises(
             SceneError, match=r"misfit\[0\]: shot 0: mask: expected traces without gaps, .* sample 7 of trace 2; fill the gaps"
         ):
-            Scene(**made | {"misfit": [{"of": "traces", "state": "p", "type": kind}]}).objective("f64")
+            Scene(**table | {"misfit": [{"of": "traces", "state": "p", "type": kind}]}).objective("f64")
     np.save(tmp_path / "a.npy", values[::-1])
     with pytest.raises(SceneError, match=rf"misfit\[0\]: shot {len(values) - 1}: mask: expected traces without gaps"):
-        Scene(**made | {"misfit": [{"of": "traces", "state": "p", "type": "envelope"}]}).objective("f64")
+        Scene(**table | {"misfit": [{"of": "traces", "state": "p", "type": "envelope"}]}).objective("f64")
     assert len(values) > 1
     times = DT * np.append(np.arange(24), 30.0)
     np.savez(tmp_path / "b.npz", values=values[:, :25], times=times)
@@ -319,12 +319,12 @@ class Silent:
 
 def test_one_of_a_users_own_in_a_file_and_in_python(tmp_path: Path) -> None:
     table = {"type": f"{HERE}:Powers", "power": 6, "normalise": False}
-    made = with_misfit({"type": Powers, "power": 6, "normalise": False})
-    (tmp_path / "s.toml").write_text(to_toml(made), encoding="utf-8")
+    case = with_misfit({"type": Powers, "power": 6, "normalise": False})
+    (tmp_path / "s.toml").write_text(to_toml(case), encoding="utf-8")
     assert f'type = "{HERE}:Powers"' in (tmp_path / "s.toml").read_text()
     loaded = Scene.load(tmp_path / "s.toml", allow_code=True)
-    assert loaded.misfit == made.misfit == with_misfit({"type": partial(Powers, power=6), "normalise": False}).misfit
-    assert pickle.loads(pickle.dumps(made)).misfit == made.misfit
+    assert loaded.misfit == case.misfit == with_misfit({"type": partial(Powers, power=6), "normalise": False}).misfit
+    assert pickle.loads(pickle.dumps(case)).misfit == case.misfit
     objective = loaded.objective("f64")
     problem = objective.problem
     predicted = [s.traces["p"] for s in problem.setup.predict(problem.inputs(problem.start))]
@@ -341,10 +341,10 @@ def test_one_of_a_users_own_in_a_file_and_in_python(tmp_path: Path) -> None:
 
 
 def test_its_code_belongs_to_the_identity_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = with_misfit({"type": Powers})
-    before = identify(made, "f64")
+    case = with_misfit({"type": Powers})
+    before = identify(case, "f64")
     monkeypatch.setattr("diffsim.scene.disk.folder.code_digest", lambda kind: "changed" if kind is Powers else None)
-    assert identify(made, "f64") != before
+    assert identify(case, "f64") != before
 
 
 def test_each_wrong_class_of_a_misfit_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +360,7 @@ def test_each_wrong_class_of_a_misfit_is_one_line(monkeypatch: pytest.MonkeyPatc
         assert str(caught.value).startswith(expected) and "\n" not in str(caught.value)
 
 
-def test_what_the_data_need_a_class_must_take(tmp_path: Path) -> None:
+def test_a_class_must_take_the_arguments_that_the_data_need(tmp_path: Path) -> None:
     seismogram(tmp_path / "a.npy")
     misfit = [{"of": "traces", "state": "p", "type": Bare}]
     with pytest.raises(SceneError, match=r"misfit\[0\]: expected an argument weight of Bare, since the data have a weight or a deviation"):
@@ -379,5 +379,5 @@ def test_registered_misfits_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
     entries = [EntryPoint("powers", f"{HERE}:Powers", MISFITS.group)]
     monkeypatch.setattr(own, "entry_points", lambda group: entries if group == "diffsim.misfits" else [])
-    (found,) = with_misfit({"type": "powers"}).misfit
-    assert found.of_class is Powers and found.type == "powers"
+    (misfit,) = with_misfit({"type": "powers"}).misfit
+    assert misfit.of_class is Powers and misfit.type == "powers"

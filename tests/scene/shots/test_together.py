@@ -48,8 +48,8 @@ def test_groups_of_any_size_have_the_same_bits(precision: str) -> None:
     alone, value = evaluated(objective, theta, 1)
     assert len(alone.predicted["traces", "p"]) == 5
     for size in (2, 3, 5):
-        found, again = evaluated(objective, theta, size)
-        require_same_bits(found, alone)
+        evaluation, again = evaluated(objective, theta, size)
+        require_same_bits(evaluation, alone)
         assert again == value
     some = np.array([3, 0, 2])
     require_same_bits(evaluated(objective, theta, 2, shots=some)[0], evaluated(objective, theta, 1, shots=some)[0])
@@ -89,8 +89,8 @@ METHODS: dict[str, tuple[dict[str, Any], set[int]]] = {
 @pytest.mark.parametrize("method", METHODS)
 def test_a_search_that_takes_long_has_the_same_bits(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, sizes = METHODS[method]
-    made = scene(survey(optimise={"method": method, "iterations": 4, **settings}))
-    expected = run_scene(made, precision="f64")
+    case = scene(survey(optimise={"method": method, "iterations": 4, **settings}))
+    expected = run_scene(case, precision="f64")
     groups: list[int] = []
     original = Several.vjp
 
@@ -100,9 +100,9 @@ def test_a_search_that_takes_long_has_the_same_bits(method: str, monkeypatch: py
 
     monkeypatch.setattr(Several, "vjp", counted)
     monkeypatch.setattr(search, "SECONDS", 0.0)
-    monkeypatch.setattr(together, "CELLS", 3 * made.problem().setup.grid.size)
-    found = run_scene(made, precision="f64")
+    monkeypatch.setattr(together, "CELLS", 3 * case.problem().setup.grid.size)
+    outcome = run_scene(case, precision="f64")
     assert set(groups) == sizes
-    assert [each.loss for each in found.history] == [each.loss for each in expected.history]
+    assert [each.loss for each in outcome.history] == [each.loss for each in expected.history]
     for name, unknown in expected.unknowns.items():
-        np.testing.assert_array_equal(found.unknowns[name].answer, unknown.answer)
+        np.testing.assert_array_equal(outcome.unknowns[name].answer, unknown.answer)

@@ -62,11 +62,11 @@ def test_a_misfit_gets_the_data_of_each_shot() -> None:
     deviation = 1.0 + np.arange(5.0)
     mine = heard(type=Scattered(deviation), window=[0.0, 0.03]).objective("f64")
     theirs = heard(type="l2", window=[0.0, 0.03]).objective("f64")
-    found, other = mine.evaluate(mine.problem.theta), theirs.evaluate(theirs.problem.theta)
-    assert found.value != pytest.approx(other.value, rel=1e-3)
-    data, predicted = mine.observed.traces["p"][:, :16], found.predicted["traces", "p"][:, :16]
+    evaluation, other = mine.evaluate(mine.problem.theta), theirs.evaluate(theirs.problem.theta)
+    assert evaluation.value != pytest.approx(other.value, rel=1e-3)
+    data, predicted = mine.observed.traces["p"][:, :16], evaluation.predicted["traces", "p"][:, :16]
     expected = np.sum(((predicted - data) / deviation) ** 2) / np.sum((data / deviation) ** 2)
-    assert found.value == pytest.approx(expected, rel=1e-10)
+    assert evaluation.value == pytest.approx(expected, rel=1e-10)
     plain = heard(type=Scattered(1.0), window=[0.0, 0.03]).objective("f64")
     np.testing.assert_allclose(plain.evaluate(plain.problem.theta).gradient, other.gradient, rtol=1e-9, atol=1e-14)
 
@@ -105,16 +105,18 @@ def test_the_state_belongs_to_the_identity_of_a_run(tmp_path: Path) -> None:
 
 
 def test_another_process_finds_the_same_state(tmp_path: Path) -> None:
-    made = heard(type=Scattered(np.arange(1.0, 6.0)))
-    (tmp_path / "scene").write_bytes(pickle.dumps(made))
+    case = heard(type=Scattered(np.arange(1.0, 6.0)))
+    (tmp_path / "scene").write_bytes(pickle.dumps(case))
     code = (
         "import pickle, sys; from tests.scene.words.test_objects import *; from diffsim.scene.words.typed import PartObject\n"
         "found = pickle.loads(open(sys.argv[1], 'rb').read()).misfit[0]\n"
-        "print(found.type, found.made(data=1.0)(np.zeros(5)), heard(type=Scattered(np.arange(1.0, 6.0))).misfit[0].type)"
+        "print(found.type, found.instance(data=1.0)(np.zeros(5)), heard(type=Scattered(np.arange(1.0, 6.0))).misfit[0].type)"
     )
-    told = subprocess.run([sys.executable, "-c", code, str(tmp_path / "scene")], capture_output=True, text=True, check=True).stdout.split()
-    name = made.misfit[0].type.split()
-    assert told[:3] == name == told[4:] and float(told[3]) == pytest.approx(0.5 * sum(1 / k**2 for k in range(1, 6)))
+    printed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "scene")], capture_output=True, text=True, check=True
+    ).stdout.split()
+    name = case.misfit[0].type.split()
+    assert printed[:3] == name == printed[4:] and float(printed[3]) == pytest.approx(0.5 * sum(1 / k**2 for k in range(1, 6)))
 
 
 @pytest.mark.parametrize(
@@ -163,5 +165,5 @@ def test_keys_that_objects_do_not_have(unknown: dict[str, Any], penalty: dict[st
 
 
 def test_an_object_is_written_by_its_name() -> None:
-    made = warm({}, {"type": Near(1.0), "weight": 1.0})
-    assert f'type = "{HERE}:Near object ' in to_toml(made)
+    case = warm({}, {"type": Near(1.0), "weight": 1.0})
+    assert f'type = "{HERE}:Near object ' in to_toml(case)

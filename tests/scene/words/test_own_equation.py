@@ -241,16 +241,16 @@ def test_each_wrong_class_is_named(folder: Path, kind: str, text: str, expected:
 def test_a_class_is_found_beside_the_scene_and_in_packages(folder: Path) -> None:
     (folder / "mine_beside.py").write_text(f"from {HERE} import Spread\n\n\nclass Near(Spread):\n    class Nested(Spread):\n        pass\n")
     for kind in ("mine_beside:Near", "mine_beside:Near.Nested", f"{HERE}:Spread"):
-        found = loaded(folder, kind).equation
-        assert found.type == found.title == kind == f"{found.of.__module__}:{found.of.__qualname__}"
+        equation = loaded(folder, kind).equation
+        assert equation.type == equation.title == kind == f"{equation.of.__module__}:{equation.of.__qualname__}"
 
 
 def test_registered_equations_have_names(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     entries = [EntryPoint("spread", f"{HERE}:Spread", EQUATIONS.group), EntryPoint("gone", "not_there:Class", EQUATIONS.group)]
     monkeypatch.setattr(own, "entry_points", lambda group: entries if group == "diffsim.equations" else [])
-    found = loaded(folder, "spread", allow_code=False)
-    assert found.equation.of is Spread and found.equation.title == f"spread ({HERE}:Spread)"
-    assert found.problem("f64").setup.equation.given["D"] == 0.5
+    case = loaded(folder, "spread", allow_code=False)
+    assert case.equation.of is Spread and case.equation.title == f"spread ({HERE}:Spread)"
+    assert case.problem("f64").setup.equation.given["D"] == 0.5
     with pytest.raises(
         SceneError, match=r"expected one of long_wave, .*, spread, gone, or a class .*, found 'spred'; did you mean spread\?"
     ):
@@ -275,10 +275,10 @@ GIVEN = {
 
 
 def test_options_are_the_arguments_of_the_constructor() -> None:
-    made = Scene(**spread(**GIVEN)).equation.build(ds.Grid((6, 7), 1.0), 0.1)
-    assert isinstance(made, Spread)
+    built = Scene(**spread(**GIVEN)).equation.build(ds.Grid((6, 7), 1.0), 0.1)
+    assert isinstance(built, Spread)
     expected = GIVEN | {"lengths": (1.0, 2.0), "pair": (3, 4), "plain_list": (5,)}
-    assert {key: made.given[key] for key in GIVEN} == expected
+    assert {key: built.given[key] for key in GIVEN} == expected
     plain = Scene(**spread()).equation.build(ds.Grid((6, 7), 1.0), 0.1)
     defaults = {key: value.default for key, value in signature(Spread).parameters.items()}
     assert {key: plain.given[key] for key in GIVEN} == {key: defaults[key] for key in GIVEN}
@@ -314,8 +314,8 @@ def test_options_are_the_arguments_of_the_constructor() -> None:
     ],
 )
 def test_each_wrong_option_is_named(options: dict[str, Any], expected: str) -> None:
-    found = message({"type": Spread, "D": 0.5} | options)
-    assert found.startswith(expected) and "\n" not in found and "; " in found
+    text = message({"type": Spread, "D": 0.5} | options)
+    assert text.startswith(expected) and "\n" not in text and "; " in text
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_each_wrong_option_is_named(options: dict[str, Any], expected: str) -> N
         (Spread, "equation.D: expected a value, found none; add the key"),
         (
             Nameless,
-            "equation: argument speed of Nameless: expected an annotation or a default, which say what a scene can give, found neither",
+            "equation: argument speed of Nameless: expected an annotation or a default for the values of a scene, found neither",
         ),
         (Calls, "equation: argument speed of Calls: expected float, int, bool, str, Literal, "),
         (Typed, "equation: argument type of Typed: expected another name, for a scene cannot have this one as a key; rename the argument"),
@@ -348,37 +348,37 @@ def test_each_wrong_option_is_named(options: dict[str, Any], expected: str) -> N
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
 def test_each_wrong_constructor_is_named(equation: Any, expected: str) -> None:
-    found = message(equation)
-    assert found.startswith(expected) and "\n" not in found
+    text = message(equation)
+    assert text.startswith(expected) and "\n" not in text
 
 
 def test_all_problems_have_their_lines() -> None:
     with pytest.raises(SceneError) as caught:
         Scene(**spread(count=1.5, on=2) | {"seed": "x"})
-    found = [line.split(":")[0] for line in str(caught.value).splitlines()]
-    assert found == ["seed", "equation.count", "equation.on"]
+    keys = [line.split(":")[0] for line in str(caught.value).splitlines()]
+    assert keys == ["seed", "equation.count", "equation.on"]
 
 
 def test_rules_of_several_options_name_inputs_with_units() -> None:
     """Each has the unit of the state whose sides have its rule."""
     lamp, heater = ({"type": "dirichlet", "value": name} for name in ("lamp", "heater"))
-    made = Scene(**spread(sides={"x": ["mirror", lamp]}, fixed=heater | {"varies": []}))
-    equation = made.equation.build(ds.Grid((6, 7), 1.0, axes=("y", "x")), 0.1)
+    case = Scene(**spread(sides={"x": ["mirror", lamp]}, fixed=heater | {"varies": []}))
+    equation = case.equation.build(ds.Grid((6, 7), 1.0, axes=("y", "x")), 0.1)
     assert {name: variable.unit for name, variable in equation.series.items()} == {"lamp": "Pa"}
     assert {name: variable.unit for name, variable in equation.parameters.items()} == {"heater": "K"}
     assert equation.states["w"].boundary == ((ds.EvenImage(),) * 2, (ds.EvenImage(), ds.Dirichlet("lamp")))
     assert equation.states["u"].boundary == ((ds.Dirichlet("heater"),) * 2,) * 2
 
 
-def test_what_a_scene_asks_of_an_equation() -> None:
-    made = Scene(**spread(margin=4))
-    assert made.truth is not None
-    assert fine_steps(made, made.truth) == np.ceil(10 * 1.5**2)
+def test_attributes_of_an_equation_that_a_scene_reads() -> None:
+    case = Scene(**spread(margin=4))
+    assert case.truth is not None
+    assert fine_steps(case, case.truth) == np.ceil(10 * 1.5**2)
     grid = ds.Grid((12, 11), 1.0)
-    given = made.equation.build(refined(grid, 1.5), 0.1, 1.5).given
-    assert given["margin"] == 6 and given["margins"] == (2, 4)  # 1.5 and 4.5, rounded to even
-    problem = made.problem("f64")
-    (penalty,) = (found for _, found in problem.penalties.values())
+    options = case.equation.build(refined(grid, 1.5), 0.1, 1.5).given
+    assert options["margin"] == 6 and options["margins"] == (2, 4)  # 1.5 and 4.5, rounded to even
+    problem = case.problem("f64")
+    (penalty,) = (each for _, each in problem.penalties.values())
     slope = np.arange(12.0)[:, None] * np.ones(11)  # 1 from cell to cell, over 1000 m each, which is `length`
     np.testing.assert_allclose(float(penalty(slope)), 0.5 * 11 / 12)
     receivers = tables(spread(), receivers={"u": {"points": [[5.0, 5.0], [1.0, 5.0]]}})
@@ -403,10 +403,10 @@ def loss(made: Scene) -> float:
 
 
 def test_a_scene_goes_to_another_process() -> None:
-    made = Scene(**spread(sides={"y": "zero", "x": ["mirror", "zero"]}))
-    assert pickle.loads(pickle.dumps(made)) == made
+    case = Scene(**spread(sides={"y": "zero", "x": ["mirror", "zero"]}))
+    assert pickle.loads(pickle.dumps(case)) == case
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        assert pool.submit(loss, made).result(300) == loss(made)
+        assert pool.submit(loss, case).result(300) == loss(case)
 
 
 def test_packaged_equations_have_no_digest_and_others_that_of_their_modules(folder: Path) -> None:
@@ -418,9 +418,9 @@ def test_packaged_equations_have_no_digest_and_others_that_of_their_modules(fold
         f"from mine_used import FACTOR\nimport numpy as np\nfrom {HERE} import Spread\n\n\nclass Near(Spread):\n    pass\n"
     )
     equation = loaded(folder, "mine_top:Near").equation.of
-    found = modules_of(equation)
-    assert {"mine_top", "mine_used", HERE, "tests.scene.tiny"} <= found.keys()
-    assert all(name.startswith(("mine_top", "mine_used", "tests")) for name in found)
+    modules = modules_of(equation)
+    assert {"mine_top", "mine_used", HERE, "tests.scene.tiny"} <= modules.keys()
+    assert all(name.startswith(("mine_top", "mine_used", "tests")) for name in modules)
     before = code_digest(equation)
     files["mine_aside"].write_text("FACTOR = 2\n")
     assert code_digest(equation) == before

@@ -35,7 +35,7 @@ Written = tuple[Any, ds.boundary.Rule]
 def drawn(rng: np.random.Generator) -> Written:
     """A rule at random, both ways."""
     x, y, order = (float(v) for v in (rng.uniform(-1, 1), rng.uniform(0.2, 2), rng.integers(0, 4)))
-    made: list[Written] = [
+    tables: list[Written] = [
         ("zero", boundary.Zero()),
         ("mirror", ds.EvenImage()),
         ("odd_image", ds.OddImage()),
@@ -47,7 +47,7 @@ def drawn(rng: np.random.Generator) -> Written:
         ({"type": "extrapolate", "order": int(order)}, ds.Extrapolate(int(order))),
         ({"type": "outflow", "speed": y}, ds.Outflow(y)),
     ]
-    return made[rng.integers(len(made))]
+    return tables[rng.integers(len(tables))]
 
 
 def of_axis(rng: np.random.Generator) -> tuple[Any, Any]:
@@ -80,11 +80,11 @@ def test_a_boundary_of_a_scene_is_that_of_python(kind: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     state, coefficient = ("T", "kappa") if kind is Heat else ("p", "c")
     inputs = {state: rng.normal(size=grid.shape), coefficient: rng.uniform(0.1, 0.3, grid.shape)}
-    found, wanted = (
+    result, wanted = (
         ds.Simulation(equation, precision="f64").run(inputs, STEPS).final[state]
         for equation in (model.build(grid, 0.1), kind(grid, 0.1, boundary=rules, **others))
     )
-    np.testing.assert_array_equal(found, wanted, err_msg=f"{table}")
+    np.testing.assert_array_equal(result, wanted, err_msg=f"{table}")
 
 
 def test_every_rule_with_a_name_can_be_written() -> None:
@@ -131,24 +131,24 @@ def test_a_rule_of_ones_own_is_used_by_its_name(cooled: Any, tmp_path: Path) -> 
     assert model.build(grid, 0.1).states["T"].boundary[1] == (ds.EvenImage(), cooled(0.3, 0.7))
     inputs = {"T": rng.normal(size=grid.shape), "kappa": rng.uniform(0.1, 0.3, grid.shape)}
     wanted = Heat(grid, 0.1, boundary=("mirror", ("mirror", ds.Robin(1.0, 0.7, 0.3))))
-    found, expected = (ds.Simulation(made, precision="f64").run(inputs, STEPS).final["T"] for made in (model.build(grid, 0.1), wanted))
-    np.testing.assert_array_equal(found, expected)
-    made = scene(DRIVEN, equation__boundary={"x": ["mirror", table]})
+    result, expected = (ds.Simulation(case, precision="f64").run(inputs, STEPS).final["T"] for case in (model.build(grid, 0.1), wanted))
+    np.testing.assert_array_equal(result, expected)
+    case = scene(DRIVEN, equation__boundary={"x": ["mirror", table]})
     path = tmp_path / "cooled.toml"
     path.write_text(as_toml(tables(DRIVEN, equation__boundary={"x": ["mirror", table]})))
-    assert Scene.load(path) == made
-    assert made.model_dump(mode="json", exclude_unset=True)["equation"]["boundary"] == {"x": ["mirror", table]}
+    assert Scene.load(path) == case
+    assert case.model_dump(mode="json", exclude_unset=True)["equation"]["boundary"] == {"x": ["mirror", table]}
 
 
 def test_an_input_that_a_rule_of_ones_own_names_is_searched_for(cooled: Any, driven: Objective) -> None:
     """As that of Robin's rule in its place, which is the same here."""
     heated = DRIVEN["equation"]["boundary"]["x"][0]
     rule = {"type": "cooled", "air": "air", "varies": ["time", "y"]}
-    made = scene(DRIVEN, equation__boundary__x=[heated, rule]).objective("f64")
-    assert made.problem.setup.unit("air") == "K of air"
-    found, wanted = (each.evaluate(driven.problem.theta) for each in (made, driven))
-    assert found.value == wanted.value
-    np.testing.assert_array_equal(found.gradient, wanted.gradient)
+    search = scene(DRIVEN, equation__boundary__x=[heated, rule]).objective("f64")
+    assert search.problem.setup.unit("air") == "K of air"
+    result, wanted = (each.evaluate(driven.problem.theta) for each in (search, driven))
+    assert result.value == wanted.value
+    np.testing.assert_array_equal(result.gradient, wanted.gradient)
 
 
 KEYS: list[tuple[dict[str, Any], str, str]] = [
@@ -195,9 +195,9 @@ def test_keys_of_every_type(forget: None) -> None:
         how: Literal["up", "down"]
         most: float | None = None
 
-    given = {"cells": 3, "sharp": True, "name": "edge", "how": "down"}
-    assert RuleModel(type="made", **given).build() == Made(3, True, "edge", "down")
-    assert RuleModel(type="made", most=2, **given).build() == Made(3, True, "edge", "down", 2.0)
+    arguments = {"cells": 3, "sharp": True, "name": "edge", "how": "down"}
+    assert RuleModel(type="made", **arguments).build() == Made(3, True, "edge", "down")
+    assert RuleModel(type="made", most=2, **arguments).build() == Made(3, True, "edge", "down", 2.0)
     written = '{type = "made", cells = 1, sharp = true, name = "...", how = "up"}'
     with pytest.raises(SceneError, match=re.escape(f'expected cells of "made", found none; write {written}')):
         RuleModel(type="made")
@@ -210,7 +210,7 @@ def test_keys_of_every_type(forget: None) -> None:
         ("most", "far", "a number, found 'far'"),
     ):
         with pytest.raises(SceneError, match=f"{key}: expected {expected}"):
-            RuleModel(type="made", **given | {key: wrong})
+            RuleModel(type="made", **arguments | {key: wrong})
 
 
 def test_rules_that_a_scene_cannot_give_say_why(forget: None) -> None:
@@ -240,10 +240,10 @@ def test_a_word_is_a_rule_whose_arguments_have_defaults() -> None:
     cells = np.random.default_rng(0).normal(size=(6, 7))
     grid, inputs = ds.Grid((6, 7), 1.0), {"T": cells, "kappa": np.full((6, 7), 0.2)}
     for word, rule in (("odd_image", ds.OddImage()), ("extrapolate", ds.Extrapolate(0)), ("antiperiodic", ds.Antiperiodic())):
-        found, wanted = (
-            ds.Simulation(Heat(grid, 0.1, boundary=made), precision="f64").run(inputs, STEPS).final["T"] for made in (word, rule)
+        result, wanted = (
+            ds.Simulation(Heat(grid, 0.1, boundary=edge), precision="f64").run(inputs, STEPS).final["T"] for edge in (word, rule)
         )
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(result, wanted)
 
 
 def test_axes_that_are_left_out_have_the_equations_own_rule() -> None:
@@ -254,11 +254,11 @@ def test_axes_that_are_left_out_have_the_equations_own_rule() -> None:
 
 def test_words_and_lists_read_back_from_toml(tmp_path: Path) -> None:
     for table in ("zero", {"type": "extrapolate", "order": 2}, {"y": "periodic"}, {"x": ["mirror", {"type": "outflow", "speed": 1.0}]}):
-        made = scene(DRIVEN, equation__boundary=table)
-        assert made.model_dump(mode="json", exclude_unset=True)["equation"]["boundary"] == table
+        case = scene(DRIVEN, equation__boundary=table)
+        assert case.model_dump(mode="json", exclude_unset=True)["equation"]["boundary"] == table
         path = tmp_path / "driven.toml"
         path.write_text(as_toml(tables(DRIVEN, equation__boundary=table)))
-        assert Scene.load(path) == made
+        assert Scene.load(path) == case
 
 
 @pytest.fixture(scope="module")
@@ -268,13 +268,13 @@ def driven() -> Objective:
 
 def test_inputs_that_are_named_are_their_numbers(driven: Objective) -> None:
     """Where all are the same everywhere and at all times, the run is that of numbers."""
-    setup, given = driven.problem.setup, {"lamp": 0.7, "edge": -0.3, "air": 1.4}
-    inputs = {name: np.full(driven.problem.start[name].shape, value) for name, value in given.items()}
-    (found,) = setup.predict({**driven.problem.known, **inputs})
+    setup, numbers = driven.problem.setup, {"lamp": 0.7, "edge": -0.3, "air": 1.4}
+    inputs = {name: np.full(driven.problem.start[name].shape, value) for name, value in numbers.items()}
+    (solution,) = setup.predict({**driven.problem.known, **inputs})
     rules = ((ds.Dirichlet(-0.3),) * 2, (ds.Neumann(0.7), ds.Robin(1.0, 0.5, 1.4)))
     plain = ds.Simulation(Heat(setup.grid, 0.2, rules), precision="f64")
     wanted = plain.run({"kappa": driven.problem.known["kappa"]}, setup.steps).final["T"]
-    np.testing.assert_allclose(found.final["T"], wanted, rtol=0, atol=1e-14 * np.abs(wanted).max())
+    np.testing.assert_allclose(solution.final["T"], wanted, rtol=0, atol=1e-14 * np.abs(wanted).max())
 
 
 def test_domains(driven: Objective) -> None:
@@ -288,7 +288,7 @@ def test_domains(driven: Objective) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_gradients_are_those_of_differences(driven: Objective, seed: int) -> None:
-    """Of each unknown alone and of all together, along random directions, in f64."""
+    """Gradients of each unknown alone and of all together, along random directions, in f64."""
     rng, problem = np.random.default_rng(seed), driven.problem
     theta = problem.theta + 0.1 * rng.standard_normal(problem.theta.size)
     gradient = driven.evaluate(theta).gradient
@@ -326,7 +326,7 @@ def test_a_history_of_few_values() -> None:
 
 def test_a_number_can_be_unknown() -> None:
     rule = {"type": "robin", "a": 1.0, "b": 0.5, "value": "air", "varies": []}
-    made = scene(
+    case = scene(
         DRIVEN,
         equation__boundary={"x": rule},
         unknowns={"air": {"start": {"constant": 0.0}}},
@@ -334,17 +334,17 @@ def test_a_number_can_be_unknown() -> None:
         penalty=[{"type": "tikhonov", "unknown": "air", "weight": 1e-8}],
         accept=[{"quantity": "relative_error", "at_most": 0.05}],
     )
-    assert made.problem("f64").theta.shape == (1,)
-    assert [line for line in made.gradcheck() if not line.passed] == []
-    outcome = made.run(precision="f64")
+    assert case.problem("f64").theta.shape == (1,)
+    assert [line for line in case.gradcheck() if not line.passed] == []
+    outcome = case.run(precision="f64")
     assert outcome.passed
     assert outcome.unknowns["air"].answer.shape == (1,)
 
 
 def test_waves_from_a_piston() -> None:
-    """Of the acoustic equation, several shots: a history at one side, and a profile of what holds for all steps at another."""
+    """Boundary inputs of the acoustic equation, several shots: a history at one side, and a profile for all steps at another."""
     rules = {"x": [{"type": "dirichlet", "value": "piston"}, "mirror"], "z": {"type": "neumann", "flux": "leak", "varies": ["x"]}}
-    made = scene(
+    case = scene(
         ACOUSTIC,
         equation={"type": "acoustic", "order": 4, "boundary": rules},
         fields={"c": {"constant": 2000.0}},
@@ -356,8 +356,8 @@ def test_waves_from_a_piston() -> None:
         penalty=[],
         accept=[],
     )
-    assert {name: values.shape for name, values in made.problem("f64").start.items()} == {"piston": (24,), "leak": (15,)}
-    assert [line for line in made.gradcheck() if not line.passed] == []
+    assert {name: values.shape for name, values in case.problem("f64").start.items()} == {"piston": (24,), "leak": (15,)}
+    assert [line for line in case.gradcheck() if not line.passed] == []
 
 
 class Decay(ds.Equation):
@@ -374,7 +374,7 @@ class Decay(ds.Equation):
 
 
 def test_an_equation_of_ones_own_has_parameters_along_few_axes() -> None:
-    given = tables(
+    table = tables(
         DRIVEN,
         equation=Decay,
         fields={"u": {"gaussians": [{"centre": [2.0, 3.0], "width": 1.0, "amplitude": 1.0}]}},
@@ -385,17 +385,17 @@ def test_an_equation_of_ones_own_has_parameters_along_few_axes() -> None:
         penalty=[{"type": "tikhonov", "unknown": "rate", "order": 1, "weight": 1e-4}],
         accept=[{"quantity": "loss_reduction", "at_least": 10.0}],
     )
-    made = Scene(**given)
-    assert {name: values.shape for name, values in made.problem("f64").start.items()} == {"rate": (7,), "D": (1,), "push": (14,)}
-    assert [line for line in made.gradcheck() if not line.passed] == []
-    outcome = made.run(precision="f64")
+    case = Scene(**table)
+    assert {name: values.shape for name, values in case.problem("f64").start.items()} == {"rate": (7,), "D": (1,), "push": (14,)}
+    assert [line for line in case.gradcheck() if not line.passed] == []
+    outcome = case.run(precision="f64")
     assert outcome.passed and not outcome.background.keys() - {"u"}
 
 
 def test_without_noise_and_refinement_the_truth_fits_exactly() -> None:
-    found = scene(DRIVEN, truth__refine=1.0, truth__noise=0.0, penalty=[], unknowns__lamp__smooth=0.0, unknowns__air__mask=None)
-    objective = found.objective("f64")
-    truth = true_fields(found, objective.problem.setup)
+    case = scene(DRIVEN, truth__refine=1.0, truth__noise=0.0, penalty=[], unknowns__lamp__smooth=0.0, unknowns__air__mask=None)
+    objective = case.objective("f64")
+    truth = true_fields(case, objective.problem.setup)
     np.testing.assert_allclose(truth["lamp"], 3 * np.exp(-0.5 * ((0.2 * np.arange(14) - 1.2) / 0.5) ** 2), rtol=1e-12)
     assert objective.value(objective.problem.unknowns.join(truth)) < 1e-25
     assert objective.value(objective.problem.theta) > 1e-3
@@ -408,8 +408,8 @@ def here(tmp_path: Path) -> Path:
 
 def from_file(path: Path, **changes: Any) -> Scene:
     file = {"path": str(path), "allow": ["outside"]}
-    given = {"unknowns__lamp": None, "truth__fields__lamp": None, "fields__lamp": {"file": file}}
-    return scene(DRIVEN, penalty=[], accept=[], **given, **changes)
+    table = {"unknowns__lamp": None, "truth__fields__lamp": None, "fields__lamp": {"file": file}}
+    return scene(DRIVEN, penalty=[], accept=[], **table, **changes)
 
 
 @pytest.mark.parametrize("length", [14, 20])
@@ -417,10 +417,10 @@ def test_a_history_from_a_file(here: Path, length: int) -> None:
     """Each step has its value, in the data as well; values after the run are not read."""
     values = np.random.default_rng(0).normal(size=length)
     np.save(here, values)
-    made = from_file(here)
-    problem = made.problem("f64")
+    case = from_file(here)
+    problem = case.problem("f64")
     np.testing.assert_array_equal(problem.known["lamp"], values[:14])
-    fine, inputs = prepared(made, problem.setup)
+    fine, inputs = prepared(case, problem.setup)
     times = fine.times()[:-1]
     np.testing.assert_allclose(inputs["lamp"], np.interp(times, 0.2 * np.arange(14), values[:14]), rtol=1e-12, atol=1e-12)
     shorter = from_file(here, certificate={"steps": 5})
@@ -435,8 +435,8 @@ def test_a_history_of_which_the_run_takes_a_small_part_is_refused(here: Path) ->
     ):
         scene(DRIVEN, penalty=[], accept=[], **fields).problem("f64")
     np.save(here, np.ones(15))
-    made = scene(DRIVEN, penalty=[], accept=[], **fields, certificate={"steps": 5})
-    assert made.gradcheck().passed  # the whole run takes enough of it
+    case = scene(DRIVEN, penalty=[], accept=[], **fields, certificate={"steps": 5})
+    assert case.gradcheck().passed  # the whole run takes enough of it
 
 
 def test_files_of_histories_that_do_not_fit(here: Path) -> None:
@@ -522,8 +522,8 @@ def test_long_waves_say_why_they_take_no_rule() -> None:
 
 def test_histories_count_as_memory() -> None:
     """Start, truth and gradient of each value of an unknown history, and its values at the times of the finer run."""
-    made = scene(DRIVEN), scene(DRIVEN, equation__boundary="mirror")
-    named, plain = (sum(share.size for share in shares(each, "f64") if share.key == "time.steps") for each in made)
+    cases = scene(DRIVEN), scene(DRIVEN, equation__boundary="mirror")
+    named, plain = (sum(share.size for share in shares(each, "f64") if share.key == "time.steps") for each in cases)
     assert named - plain == 8 * (1 + 6) * (3 * 14 + 32)
 
 
@@ -532,8 +532,8 @@ def test_a_run_is_resumed_with_the_same_bits(tmp_path: Path) -> None:
     scene(DRIVEN, optimise__iterations=3).run(tmp_path / "part", precision="f64")
     resumed = scene(DRIVEN).run(tmp_path / "part", resume=True, precision="f64")
     assert resumed.history[-1].loss == whole.history[-1].loss
-    for name, found in whole.unknowns.items():
-        np.testing.assert_array_equal(resumed.unknowns[name].answer, found.answer)
+    for name, unknown in whole.unknowns.items():
+        np.testing.assert_array_equal(resumed.unknowns[name].answer, unknown.answer)
     assert [axis.name for axis in whole.unknowns["air"].axes] == ["time", "y"]
     assert set(whole.background) == {"kappa"}
     assert whole.passed

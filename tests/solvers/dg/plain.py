@@ -91,7 +91,7 @@ def advection_rate(mesh: Mesh, wind_y: np.ndarray, wind_x: np.ndarray, periodic:
     winds = [mesh.polynomials(a) for a in (wind_y, wind_x)]
 
     def rate(cells: np.ndarray) -> np.ndarray:
-        u, found = mesh.polynomials(cells), {}
+        u, rates = mesh.polynomials(cells), {}
         for at in u:
             fluxes = [fitted(evaluate(a[at], mesh.nodes, mesh.nodes) * evaluate(u[at], mesh.nodes, mesh.nodes), mesh.nodes) for a in winds]
             stars = {}
@@ -104,8 +104,8 @@ def advection_rate(mesh: Mesh, wind_y: np.ndarray, wind_x: np.ndarray, periodic:
                     a_out, u_out = a_in, 0 * u_in
                 sides = (a_in, u_in, a_out, u_out) if face in ("top", "right") else (a_out, u_out, a_in, u_in)
                 stars[face] = np.where(sides[0] > 0, sides[0], 0) * sides[1] + np.where(sides[2] < 0, sides[2], 0) * sides[3]
-            found[at] = mesh.weak_rate(*fluxes, stars)
-        return mesh.cells(found)
+            rates[at] = mesh.weak_rate(*fluxes, stars)
+        return mesh.cells(rates)
 
     return rate
 

@@ -59,8 +59,8 @@ def on_demand(*values: Any) -> Any:
 
 @pytest.mark.parametrize(("order", "boundary"), [(1, "outflow"), on_demand(2, "periodic"), (3, "periodic"), on_demand(4, "outflow")])
 def test_advection_is_its_weak_form(order: int, boundary: str) -> None:
-    found, expected = advected(order, boundary)
-    assert np.abs(found - expected).max() < MONOMIALS * np.abs(expected).max()
+    result, expected = advected(order, boundary)
+    assert np.abs(result - expected).max() < MONOMIALS * np.abs(expected).max()
 
 
 WALLED, OPEN = (("wall", "outflow"), "periodic"), ("outflow", ("outflow", "wall"))
@@ -302,15 +302,17 @@ def test_a_checkpointed_gradient_is_the_stored_one(name: str) -> None:
 
     value, stored = simulation.value_and_grad(loss, inputs, steps, checkpoint=ds.checkpoint.Policy(schedule="store_all"))
     for slots in (2, 4):
-        again, found = simulation.value_and_grad(loss, inputs, steps, checkpoint=slots)
-        assert again == value and all(np.array_equal(found[each], stored[each]) for each in inputs)
+        again, gradient = simulation.value_and_grad(loss, inputs, steps, checkpoint=slots)
+        assert again == value and all(np.array_equal(gradient[each], stored[each]) for each in inputs)
 
 
 @pytest.mark.parametrize("name", sampled(["advection", "acoustics"]))
 def test_the_gradient_is_certified(name: str) -> None:
     simulation, rng = ds.Simulation(CASES[name](), precision="f64"), np.random.default_rng(11)
     first = next(iter(simulation.equation.states))
-    report = ds.certify(simulation, lambda found: 0.5 * (found.final[first] ** 2).sum(), random_inputs(simulation, rng), steps=12, seed=1)
+    report = ds.certify(
+        simulation, lambda solution: 0.5 * (solution.final[first] ** 2).sum(), random_inputs(simulation, rng), steps=12, seed=1
+    )
     assert report.passed, report
 
 
@@ -341,13 +343,13 @@ def test_f32_follows_f64() -> None:
         (lambda: DGAcoustic(ds.Grid.from_faces(([0.0, 1.0, 3.0, 4.0, 5.0],)), 0.1, 1), ShapeError, "stretched"),
     ],
 )
-def test_what_is_refused(make: Callable[[], ds.Equation], kind: type[DiffsimError], text: str) -> None:
+def test_refused_arguments(make: Callable[[], ds.Equation], kind: type[DiffsimError], text: str) -> None:
     with pytest.raises(kind, match=text):
         make()
 
 
 @pytest.mark.parametrize("order", [on_demand(1), on_demand(2), on_demand(3), 4])
-def test_the_limit_of_dt_is_stable_and_what_exceeds_it_is_refused(order: int) -> None:
+def test_the_limit_of_dt_is_stable_and_a_larger_dt_is_refused(order: int) -> None:
     """White noise grows within 300 steps if the limit is too large by some per cent."""
     cells = 4 * (order + 1)
     grid, rng = ds.Grid((cells, cells), 1 / (order + 1)), np.random.default_rng(13)

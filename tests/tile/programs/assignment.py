@@ -1,4 +1,4 @@
-"""Assignment to elements, rows and slices: what is overwritten loses its cotangent, and the new value gets it."""
+"""Assignment to elements, rows and slices: an overwritten value loses its cotangent, and the new value gets it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case of a tile program is: a program with the closed form of its cotangents, and arguments for several tiles."""
+"""A case of a tile program: a program with the closed form of its cotangents, and arguments for several tiles."""
 
 from __future__ import annotations
 

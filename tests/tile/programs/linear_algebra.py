@@ -134,8 +134,8 @@ def _cholesky(bar, x):
     half = numpy.tril(factor.T @ numpy.tril(bar))
     half[numpy.diag_indices(4)] /= 2
     inverse = numpy.linalg.inv(factor)
-    found = inverse.T @ half @ inverse
-    return (found + found.T) @ x
+    product = inverse.T @ half @ inverse
+    return (product + product.T) @ x
 
 
 @case((normal(25, 4, 4),), _cholesky)
@@ -160,8 +160,8 @@ def cholesky_by_elements(np, x):
 
 def _eigenvalues(bar, x):
     _, v = numpy.linalg.eigh(x + x.T + numpy.diag([0.0, 5, 10, 15]))
-    found = v * bar @ v.T
-    return found + found.T
+    product = v * bar @ v.T
+    return product + product.T
 
 
 @case((normal(27, 4, 4),), _eigenvalues)
@@ -170,13 +170,13 @@ def eigenvalues(np, x):
 
 
 def _projector(bar, x):
-    """Of the first eigenvector v: dv = -(A - w)^+ dA v."""
+    """The derivative of the first eigenvector v: dv = -(A - w)^+ dA v."""
     a = x + x.T + numpy.diag([0.0, 5, 10, 15])
     w, v = numpy.linalg.eigh(a)
     first = v[:, 0]
     moved = (bar + bar.T) @ first
-    found = -numpy.outer(numpy.linalg.pinv(a - w[0] * numpy.eye(4)) @ moved, first)
-    return found + found.T
+    outer = -numpy.outer(numpy.linalg.pinv(a - w[0] * numpy.eye(4)) @ moved, first)
+    return outer + outer.T
 
 
 @case((normal(28, 4, 4),), _projector)

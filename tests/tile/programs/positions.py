@@ -109,13 +109,13 @@ def elements_added_to_one_by_one(np, x, i, v):
 
 
 def _multiplied(bar, x, i, v):
-    """Read backwards: each factor scales what all factors before it left."""
-    older, found = bar.copy(), numpy.zeros(4)
+    """Read backwards: each factor scales the product of all factors before it."""
+    older, bars = bar.copy(), numpy.zeros(4)
     for k in reversed(range(4)):
         before = x[i[k]] * numpy.prod([v[j] for j in range(k) if i[j] == i[k]])
-        found[k] = older[i[k]] * before
+        bars[k] = older[i[k]] * before
         older[i[k]] *= v[k]
-    return older, found
+    return older, bars
 
 
 @case((normal(19, 5), REPEATED, normal(20, 4)), _multiplied)

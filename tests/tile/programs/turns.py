@@ -92,8 +92,8 @@ def record_as_a_state(np, ds, x, y):
     def turn(k, state):
         return {"field": state["field"] * y, "sum": state["sum"] + y}
 
-    found = ds.fori_loop(0, 4, turn, {"field": x, "sum": 0.0})
-    return found["field"], found["sum"]
+    final = ds.fori_loop(0, 4, turn, {"field": x, "sum": 0.0})
+    return final["field"], final["sum"]
 
 
 @case((normal(14, 5, 3),), lambda bar, m: numpy.broadcast_to(bar, (5, 3)) * (2 * m))

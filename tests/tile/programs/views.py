@@ -1,4 +1,4 @@
-"""Views: what is written through one reaches the array that it is a part of."""
+"""Views: a value written through one reaches the array that it is a part of."""
 
 from __future__ import annotations
 
