@@ -18,9 +18,10 @@ from diffsim.checkpoint.schedule import require_schedule
 from diffsim.engine import PRECISIONS, Rebuilt, settings
 from diffsim.simulation.export.dataset import dataset
 from diffsim.simulation.export.described import described
-from diffsim.simulation.gradients.gradient import Call, run_reversibly
+from diffsim.simulation.gradients.gradient import run_reversibly
 from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
 from diffsim.simulation.gradients.recorded import run_recorded
+from diffsim.simulation.gradients.reversal import Call
 from diffsim.simulation.prepared.checks import check_names, check_steps, places
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import Watch, run_forward
@@ -28,7 +29,7 @@ from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.simulation.prepared.locks import Turn
 from diffsim.simulation.prepared.options import RunOptions, Until, WatchAdjoint
 from diffsim.simulation.prepared.points import point_tables
-from diffsim.simulation.prepared.reversal import SweepReport
+from diffsim.simulation.prepared.report import SweepReport
 from diffsim.simulation.prepared.sizes import sizes_for, sizes_of
 from diffsim.simulation.prepared.solution import Pullback, Solution
 from diffsim.simulation.prepared.traced import trace

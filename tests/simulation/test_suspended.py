@@ -98,7 +98,7 @@ def test_the_same_run_takes_it(tmp_path: Path) -> None:
 
 def test_traces_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the key does not know of: the run records its traces again, and they must be the kept ones."""
-    monkeypatch.setattr("diffsim.simulation.gradients.gradient.run_key", lambda *what: "the same for all runs")
+    monkeypatch.setattr("diffsim.simulation.gradients.suspended.run_key", lambda *what: "the same for all runs")
     cut(acoustic(), tmp_path)
     with pytest.raises(StorageError, match="another run: its traces of p differ"):
         gradient(acoustic(8e-4), policy(tmp_path))

@@ -16,7 +16,8 @@ from diffsim.ad.ops.structure import astype
 from diffsim.base.arguments import real_array
 from diffsim.base.quantities import plain
 from diffsim.errors import DerivativeError
-from diffsim.simulation.gradients.gradient import Call, run_reversibly
+from diffsim.simulation.gradients.gradient import run_reversibly
+from diffsim.simulation.gradients.reversal import Call
 from diffsim.simulation.prepared.checks import check_names
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import run_forward
