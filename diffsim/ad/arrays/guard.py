@@ -1,6 +1,6 @@
-"""What the record keeps of a user's own NumPy arrays: a copy, or for large ones a fingerprint that is checked before use.
+"""What the tape keeps of a user's own NumPy arrays: a copy, or for large ones a fingerprint that is checked before use.
 
-A recorded operation may need the values of its arguments in the reverse sweep, and the body of a checkpointed loop reads what is
+An operation on the tape may need the values of its arguments in the reverse sweep, and the body of a checkpointed loop reads what is
 around it again. If a program edits an array in place after that, the gradient would be silently wrong.
 """
 
@@ -30,7 +30,7 @@ class _Seen:
 
     Attributes:
         array: NumPy's.
-        copy: what the record refers to: a copy, or the array itself.
+        copy: what the tape refers to: a copy, or the array itself.
         look: its fingerprint.
         reread: the body of a loop that is run again in the reverse sweep uses it.
     """
@@ -93,7 +93,7 @@ def private(array: np.ndarray) -> np.ndarray:
 
 
 def constant(array: np.ndarray) -> np.ndarray:
-    """A copy in memory that cannot be written to, so that the record refers to it without a look at what it holds."""
+    """A copy in memory that cannot be written to, so that the tape refers to it without a look at what it holds."""
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) if array.size else array
 
 
@@ -140,7 +140,7 @@ def note_outside(array: Any) -> None:
 
 
 def kept() -> Kept:
-    """What must not change until the reverse sweep: what the present record refers to, or will read again."""
+    """What must not change until the reverse sweep: what the present tape refers to, or will read again."""
     return {key: seen for key, seen in local.seen.items() if seen.referred or seen.reread}
 
 
@@ -148,7 +148,7 @@ def check(arrays: Kept, referred_only: bool = False) -> None:
     """Raise if one of the arrays was edited since.
 
     Raises:
-        StaleValueError: naming where it was recorded and where it is used.
+        StaleValueError: naming where the tape took it and where it is used.
     """
     for seen in arrays.values():
         if (seen.referred or not referred_only) and seen.changed():

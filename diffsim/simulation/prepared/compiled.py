@@ -45,7 +45,7 @@ class Compiled:
         equation: the equation to solve.
         traced: the equation as expressions.
         points: where sources and receivers are.
-        receivers: states that are recorded.
+        receivers: states that are sampled.
         wrt: inputs that gradients are wanted for.
         precision: "f32" or "f64".
         turn: the lock that threads take in turns. A tangent shares that of its primal, because both use the same tables.
