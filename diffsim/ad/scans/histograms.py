@@ -98,7 +98,7 @@ def _histogram_with_pullback(arrays: Any, params: Any, wanted: Any) -> Any:
     plain = is_plain(*arrays)
     if plain:
         dsts, values = contiguous(arrays[:count]), contiguous(arrays[count:])
-        out, totals = kernels.histogram_recorded(op, dsts, index, values, kind)
+        out, totals = kernels.histogram_with_totals(op, dsts, index, values, kind)
     else:
         out = histogram(*arrays, **params)
 
