@@ -303,7 +303,7 @@ def test_solutions_are_not_recorded_where_states_are_needed_too(monkeypatch: pyt
 
 @pytest.mark.parametrize("of_state", [True, False])
 def test_weights_with_a_number_of_all_cells(of_state: bool) -> None:
-    """Where it is one of the states, these are needed; where it is one of the solution, records keep that."""
+    """Where it is one of the states, these are needed; where it is one of the solution, recorded steps keep that."""
 
     def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
         weight = k * (1 + mean(u) ** 2) if of_state else k * (1 + mean(k))
