@@ -1,4 +1,4 @@
-"""Reverse and forward mode over arrays: values, transformations, control flow, records and operators."""
+"""Reverse and forward mode over arrays: values, transformations, control flow, pytrees and operators."""
 
 from diffsim.ad.loops.loops import cond, fori_loop, integrate, while_loop
 from diffsim.ad.loops.remat import remat

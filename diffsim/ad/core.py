@@ -30,7 +30,7 @@ class Primitive:
     """An operation with its derivatives.
 
     Args:
-        name: its name in messages and in drawings of the record.
+        name: its name in messages and in drawings of the tape.
         evaluate: `(*args, **params)` -> the value (a tuple if `multiple`), on plain arrays.
         jvp: `(args, tangents, out, params)` -> the tangent of the value, None if it is zero. A tangent of None is zero.
         vjp: `(ct, args, out, params, wanted)` -> a cotangent (or None) for each argument; those not `wanted` are ignored.
@@ -39,7 +39,7 @@ class Primitive:
         outer: whether its derivative is taken together with that of its argument, if that is a root (see `diffsim.ad.ops.roots`).
         live: `(live, args, params, parents)` -> for each argument with a parent, which of its entries the live entries of the value read
             (see `diffsim.ad.transforms.live`). None: by `vjp` where it reads shapes only, else all entries.
-        record: in place of `vjp`, `(args, params, wanted)` -> (value, pullback), where pullback(ct) gives a cotangent an argument.
+        with_pullback: in place of `vjp`, `(args, params, wanted)` -> (value, pullback), where pullback(ct) gives a cotangent an argument.
         multiple: the value is a tuple.
         constant: the derivative is zero wherever it exists.
         takes_over: `vjp` has a further argument `owned`: whether it may overwrite its cotangent.
@@ -47,7 +47,7 @@ class Primitive:
     All rules are written with primitives, so that they can be differentiated again.
     """
 
-    __slots__ = ("_kept", "constant", "evaluate", "jvp", "keeps", "live", "multiple", "name", "outer", "record", "takes_over", "vjp")
+    __slots__ = ("_kept", "constant", "evaluate", "jvp", "keeps", "live", "multiple", "name", "outer", "takes_over", "vjp", "with_pullback")
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Primitive:
         vjp: Callable[..., Any] | None = None,
         keeps: Callable[[tuple[bool, ...]], tuple[Sequence[bool], bool]] | None = None,
         live: Callable[..., Sequence[Any]] | None = None,
-        record: Callable[..., Any] | None = None,
+        with_pullback: Callable[..., Any] | None = None,
         multiple: bool = False,
         constant: bool = False,
         takes_over: bool = False,
@@ -70,7 +70,7 @@ class Primitive:
         self.keeps = keeps
         self.live = live
         self.outer = False
-        self.record = record
+        self.with_pullback = with_pullback
         self.multiple = multiple
         self.constant = constant
         self.takes_over = takes_over

@@ -1,4 +1,4 @@
-"""A solver as one operation of the record: it brings its own adjoint, and a tangent that is a solver again.
+"""A solver as one operation on the tape: it brings its own adjoint, and a tangent that is a solver again.
 
 With the tangent of the solver, its adjoint has derivatives of its own: along (x', c') the pullback J(x)^T c changes by the first part of
 the tangent's pullback of (c', c) at (x, x'). So solvers take part in derivatives of any order.
@@ -23,11 +23,11 @@ class Model(Protocol):
     def evaluate(self, *args: np.ndarray) -> tuple[np.ndarray, ...]:
         """The values."""
 
-    def record(self, *args: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[[Plain], Plain]]:
+    def with_pullback(self, *args: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[[Plain], Plain]]:
         """The values, and a pullback from their cotangents to one of each argument."""
 
     def tangent(self, differentiable: bool) -> Model:
-        """The solver of (arguments, tangents) to (values, tangents); a flag if `record` of it will be wanted."""
+        """The solver of (arguments, tangents) to (values, tangents); a flag if `with_pullback` of it will be wanted."""
 
 
 def apply(model: Model, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -45,11 +45,11 @@ def _jvp(args: Sequence[Any], tangents: Sequence[Any], out: Sequence[Any], param
     return both[len(out) :]
 
 
-def _record(args: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
+def _with_pullback(args: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
     model = params["model"]
     known = None
     if is_plain(*args):
-        out, known = model.record(*args)
+        out, known = model.with_pullback(*args)
     else:
         out = apply(model, args)
 
@@ -61,7 +61,7 @@ def _record(args: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...
     return out, pullback
 
 
-_solve = Primitive("simulation", lambda *args, model: model.evaluate(*args), jvp=_jvp, record=_record, multiple=True)
+_solve = Primitive("simulation", lambda *args, model: model.evaluate(*args), jvp=_jvp, with_pullback=_with_pullback, multiple=True)
 
 
 def _pull(model: Model, args: Sequence[Any], cts: Sequence[Any]) -> tuple[Any, ...]:
@@ -69,7 +69,7 @@ def _pull(model: Model, args: Sequence[Any], cts: Sequence[Any]) -> tuple[Any, .
 
 
 def _adjoint_evaluate(*values: Any, model: Model, count: int) -> tuple[Any, ...]:
-    return tuple(model.record(*values[:count])[1](values[count:]))
+    return tuple(model.with_pullback(*values[:count])[1](values[count:]))
 
 
 def _adjoint_jvp(values: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Records as trees: tuples, lists, dicts, NamedTuples, dataclasses and registered types, taken apart into leaves and put together."""
+"""Pytrees: tuples, lists, dicts, NamedTuples, dataclasses and registered types, taken apart into leaves and put together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _registered: dict[type, _Kind] = {}
 def register_pytree(
     kind: type, flatten: Callable[[Any], tuple[Sequence[Any], Any]], unflatten: Callable[[Any, Sequence[Any]], Any]
 ) -> None:
-    """Let the values of a type take part as records.
+    """Let the values of a type take part as pytrees.
 
     Args:
         kind: the type itself; subclasses are registered on their own.
@@ -53,7 +53,7 @@ def register_pytree(
         ParameterError: `kind` is no type, or one of numbers, text or arrays; or the others are no functions.
     """
     if not isinstance(kind, type) or issubclass(kind, (int, float, complex, str, bytes, np.ndarray, np.generic)):
-        raise ParameterError(f"kind = {shown(kind)}, expected a type of records of your own; give the class itself")
+        raise ParameterError(f"kind = {shown(kind)}, expected a type of pytrees of your own; give the class itself")
     function("flatten", flatten, "lambda value: ((value.x,), None)", optional=False)
     function("unflatten", unflatten, "lambda data, children: Kind(*children)", optional=False)
     _registered[kind] = _Kind(flatten, unflatten)
@@ -73,7 +73,7 @@ class _Template:
     def __init__(self, value: Any, names: tuple[Any, ...], put: Callable[[Any, Any, Any], None]) -> None:
         self.names, self.put = names, put
         self.value = value
-        self.value = self.fill([None] * len(names))  # so that the shape of a record does not keep its arrays
+        self.value = self.fill([None] * len(names))  # so that the shape of a pytree does not keep its arrays
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Template) and type(self.value) is type(other.value) and self.names == other.names
@@ -120,7 +120,7 @@ def _kind_of(value: Any) -> _Kind | None:
 
 
 class Tree:
-    """The shape of a record: a leaf, None, or a node with children."""
+    """The shape of a pytree: a leaf, None, or a node with children."""
 
     __slots__ = ("children", "data", "kind", "unflatten")
 
@@ -150,7 +150,7 @@ LEAF = Tree(None)
 
 
 def flatten(value: Any) -> tuple[list[Any], Tree]:
-    """Leaves of a record from left to right, and its shape."""
+    """Leaves of a pytree from left to right, and its shape."""
     leaves: list[Any] = []
     return leaves, _walk(value, leaves)
 
@@ -168,7 +168,7 @@ def _walk(value: Any, leaves: list[Any]) -> Tree:
 
 
 def unflatten(tree: Tree, leaves: Sequence[Any]) -> Any:
-    """A record of a shape, with these leaves."""
+    """A pytree of a shape, with these leaves."""
     values = iter(leaves)
     return _build(tree, values)
 
@@ -221,13 +221,13 @@ def in_order(value: Any, tree: Tree) -> Any:
     if flatten(value)[1] == tree:
         return value
     try:
-        ordered = unflatten(tree, leaves_like(value, tree, "a record"))
+        ordered = unflatten(tree, leaves_like(value, tree, "a pytree"))
     except ShapeError:
         return value
     return ordered if flatten(ordered)[1] == tree else value
 
 
 def tree_map(function: Callable[[Any], Any], value: Any) -> Any:
-    """A record with `function` applied to its leaves."""
+    """A pytree with `function` applied to its leaves."""
     leaves, tree = flatten(value)
     return unflatten(tree, [function(leaf) for leaf in leaves])

@@ -2,7 +2,7 @@
 
 C's allocator returns the memory of an array of megabytes to the system, and the system clears the pages of the next one when they are
 first touched. Often that takes longer than the computation. So this module keeps the memory of large arrays after their last view is
-deleted, for the next arrays of about that size: results of array programs, and the fields and records of simulations.
+deleted, for the next arrays of about that size: results of array programs, and the fields and residuals of simulations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SMALLEST = 1 << 18
 STEPS = 8
 """Sizes between powers of two, so that arrays of similar sizes share memory. At most an eighth of it is unused."""
 SHARE, MOST, UNKNOWN = 8, 1 << 32, 1 << 30
-"""Unused memory is at most 1 / `SHARE` of the machine's memory, and at most `MOST` bytes, a record of 1000 steps of a million cells. Where
+"""Unused memory is at most 1 / `SHARE` of the machine's memory, and at most `MOST` bytes, residuals of 1000 steps of a million cells. Where
 the system does not report its memory, it is at most `UNKNOWN` bytes."""
 ALIGNMENT = 64
 """Bytes to a multiple of which each array is aligned: those of the widest vector registers, and of a cache line."""

@@ -2,9 +2,9 @@
 
 *State n* is the state of the primal before step n. So step n takes state n to state n + 1, and a run of `steps` steps ends in
 state `steps`. The *working state* is the state that the primal runs on. A *slot* stores a copy of one state. Slots are counted from 0 in
-each *tier* of storage, and tier 0 is the memory that the primal runs in. A *record* stores the values that the adjoints of consecutive
-steps need, in memory of its own. A *kept run* consists of the states of consecutive steps, in free slots of tier 0. Records and kept
-runs form one stack: the newest is reversed first.
+each *tier* of storage, and tier 0 is the memory that the primal runs in. The *residuals* of a step are the values that its adjoint
+needs. They have memory of their own, and a step is *recorded* if they are kept. A *kept run* consists of the states of consecutive
+steps, in free slots of tier 0. Recorded steps and kept runs form one stack: the newest is reversed first.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class EndForward:
 class Reverse:
     """Run the adjoint of steps stop-1 down to `start`.
 
-    There are three cases. The newest record or kept run has these steps. Or a kept run has all of them but the last, and the working
-    state is the state of that last step. In both cases the record or run is freed, and the working state is undefined afterwards: load
+    There are three cases. They are the steps that were recorded or kept last. Or all of them but the last were kept, and the working state
+    is the state of that last step. In both cases the residuals or states are freed, and the working state is undefined afterwards: load
     a state before the next use. Or stop == start + 1 and the working state is state `start`, which does not change.
 
     Example:

@@ -35,8 +35,8 @@ DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # caps of measured times, relative to t
 TURN_SECONDS = 0.25  # after this time `on_piece` is called
 RECORD_SECONDS = 0.1  # a recorded piece takes at most this long, since it is reversed in one call
 SHORT_SECONDS = 5e-3  # recorded pieces are no shorter, unless there are `LEAST_PIECES`
-FEW_STEPS = 100  # with fewer steps growth cannot be measured, and records stay in one piece
-LEAST_PIECES, MOST_PIECES = 24, 200  # a record is cut into this many pieces, if it has enough steps
+FEW_STEPS = 100  # with fewer steps growth cannot be measured, and recorded steps stay in one piece
+LEAST_PIECES, MOST_PIECES = 24, 200  # a `Record` is cut into this many pieces, if it has enough steps
 
 
 class _Phase(enum.Enum):
@@ -66,8 +66,8 @@ class Sweep:
         guard: compares repeated states with those of the first run.
         on_action: called after each action, for a display. It may raise to stop the run.
         on_piece: called after each piece of an action. `Advance`, `Record`, `Keep` and `Reverse` are then cut into pieces, so that it is
-            called every quarter of a second, and 24 to 200 times in the reversal of a long record. It needs a stepper that keeps several
-            records.
+            called every quarter of a second, and 24 to 200 times in the reversal of many recorded steps. It needs a stepper that
+            holds the residuals of several pieces.
         reverse_weight: cost of a reversed step in primal steps, until it is measured.
         every: no piece that is reversed goes beyond a multiple of so many steps, so `on_piece` is called at each of them; 0: they may.
 
@@ -91,7 +91,7 @@ class Sweep:
             # x becomes r x (1 - x); `x_bar` is carried back, and `r_bar` is the gradient for r.
 
             def __init__(self, x, r):
-                self.x, self.r, self.slots, self.records, self.r_bar = x, r, {}, {}, 0.0
+                self.x, self.r, self.slots, self.residuals, self.r_bar = x, r, {}, {}, 0.0
 
             def advance(self, start, stop):
                 for _ in range(start, stop):
@@ -99,7 +99,7 @@ class Sweep:
 
             def record(self, start, stop):
                 for step in range(start, stop):
-                    self.records[step] = self.x
+                    self.residuals[step] = self.x
                     self.advance(step, step + 1)
 
             def save(self, step, slot):
@@ -113,7 +113,7 @@ class Sweep:
 
             def reverse(self, start, stop):
                 for step in reversed(range(start, stop)):
-                    x = self.records.pop(step, self.x)
+                    x = self.residuals.pop(step, self.x)
                     self.r_bar += self.x_bar * x * (1 - x)
                     self.x_bar *= self.r * (1 - 2 * x)
 
@@ -160,7 +160,7 @@ class Sweep:
         self._actions = schedule.actions_until(lambda: self.end)
         self._phase = _Phase.READY
         self._in_use: dict[tuple[int, int], int] = {}  # tier and slot: step of the state there
-        self._records: list[tuple[int, int, bool]] = []  # pieces of records (True) and of kept runs (False), the newest last
+        self._held: list[tuple[int, int, bool]] = []  # pieces of recorded steps (True) and of kept runs (False), the newest last
         self._since = 0  # the state that the working one was computed from
         self._at: int | None = 0  # the working state, None while it is undefined
         self._undone = False
@@ -231,7 +231,7 @@ class Sweep:
         self._phase, began = _Phase.REVERSE, clock()
         for action in self._actions:
             self._execute(action)
-            if self._times is not None and self.remaining and not self._records and (self.schedule.online or isinstance(action, Reverse)):
+            if self._times is not None and self.remaining and not self._held and (self.schedule.online or isinstance(action, Reverse)):
                 self._replan(self._times)
                 self._times = None
                 if self.replanned is not None:
@@ -371,7 +371,7 @@ class Sweep:
         call = self._stepper.record if recorded else self._stepper.keep
         for begin, end in self._pieces("record" if recorded else "keep", start, stop):
             self._timed("record" if recorded else "advance", call, begin, end)
-            self._records.append((begin, end, recorded))
+            self._held.append((begin, end, recorded))
             self._at = end
             if self._guard is not None and not self._undone and (not recorded or self._phase is _Phase.REVERSE):
                 self._guard.reached(end, self._since)
@@ -379,13 +379,13 @@ class Sweep:
                 self._on_piece(type(action)(begin, end))
 
     def _reverse(self, start: int, stop: int) -> None:
-        """Reverse the pieces of the newest record or kept run, or one step from the working state and then the kept run before it."""
+        """Reverse the pieces that were recorded or kept last, or one step from the working state and then the kept run before it."""
         while start < stop:
-            begin, end, recorded = self._records[-1] if self._records else (-1, -1, True)
+            begin, end, recorded = self._held[-1] if self._held else (-1, -1, True)
             both = end == stop - 1 == self._at and not recorded and not (self._every and end % self._every == 0)
             held = start <= begin and (end == stop or both)
             if held:
-                self._records.pop()
+                self._held.pop()
             else:
                 begin = stop - 1
                 self._require_at(begin, Reverse(start, stop))

@@ -23,7 +23,7 @@ Arrays = Callable[[], Sequence[npt.NDArray]]
 class ReplayGuard:
     """Fingerprints of states of the first run. Every repeated run must give the same fingerprints.
 
-    Every `stride`-th state is compared, both in advances and in records. States that the first run saves are compared when they are first
+    Every `stride`-th state is compared, in advances and in recorded steps. States that the first run saves are compared when they are first
     loaded: the first of them always, and as many others as 2 % of the run's time allow.
 
     Args:
@@ -116,7 +116,7 @@ class ReplayGuard:
         """Note that the reverse sweep is over, and compare the outputs."""
         if self._outputs is not None and self._fingerprint(self._outputs) != self._outputs_before:
             raise ReplayError(
-                "what the run recorded changed when steps were run again: something is added up in each run of a step; let records be "
+                "the outputs of the run changed when steps were run again: something is added up in each run of a step; let outputs be "
                 "written, not added to, by the number of the step"
             )
 

@@ -22,8 +22,8 @@ class Summary:
         writes: number of saves, one entry a tier.
         reads: number of loads, one entry a tier.
         peak_slots: most slots in use at a time, those of kept runs included, one entry a tier.
-        peak_record: most steps in records at a time.
-        peak_states: most states kept in slots of the first tier and records together at a time.
+        peak_record: most steps at a time whose residuals are kept.
+        peak_states: most states kept in slots of the first tier and recorded steps together at a time.
         starts: number of runs over consecutive steps: of `Advance`, `Record`, `Keep`, `Undo` and `Reverse`.
         cost: steps run forward or undone, plus saves and loads at the cost of their tiers, in steps of the primal.
 
@@ -54,7 +54,7 @@ def simulate(schedule: AnySchedule, steps: int | None = None) -> Summary:
     - the loss is evaluated once, on the final state, before any reversal;
     - the values that reversed steps need are present;
     - each step is reversed once, from the last to the first;
-    - at the end no slot and no record is in use, and the declared counts are right.
+    - at the end no slot and no residual is in use, and the declared counts are right.
 
     It takes O(actions) time and O(slots) memory.
 
@@ -106,7 +106,7 @@ class _Machine:
         self.working: int | None = 0  # step of the working state, None while it is undefined
         self.slots: list[dict[int, int]] = [{} for _ in self.tiers]  # slot: step of the state in it
         self.fetched: set[tuple[int, int]] = set()  # tier, slot
-        self.records: list[range] = []  # steps of each record and kept run, the newest last
+        self.held: list[range] = []  # steps that are recorded at once, or of a kept run, the newest last
         self.runs: list[range] = []  # the kept runs among them
         self.remaining = self.steps  # steps 0..remaining-1 are still to be reversed
         self.forward_ended = False
@@ -134,7 +134,7 @@ class _Machine:
                 self.advances += stop - start
             case Record(start, stop):
                 self._run(start, stop)
-                self.records.append(range(start, stop))
+                self.held.append(range(start, stop))
                 self.recorded += stop - start
                 self._note_peaks()
             case Keep(start, stop):
@@ -166,9 +166,9 @@ class _Machine:
             self._refuse(
                 "every step reversed when the schedule ends", f"steps 0..{self.remaining - 1} not reversed", "add the missing Reverse"
             )
-        if self.records:
-            left = _steps(self.records[-1])
-            self._refuse("every record reversed when the schedule ends", f"one of {left}", "Reverse the newest record first")
+        if self.held:
+            left = _steps(self.held[-1])
+            self._refuse("all recorded steps reversed when the schedule ends", f"{left} left", "Reverse those recorded last first")
         if any(self.slots):
             used = [f"{sorted(used)} of tier {tier}" for tier, used in enumerate(self.slots) if used]
             self._refuse("all slots empty when the schedule ends", f"slots {', '.join(used)} in use", "Free each after its last Load")
@@ -208,7 +208,7 @@ class _Machine:
         self._run(start, stop)
         self.advances += stop - start
         self.runs.append(range(start, stop))
-        self.records.append(self.runs[-1])
+        self.held.append(self.runs[-1])
         free = self.tiers[0].slots - self._in_use(0) + stop - start
         if stop - start > free:
             self._refuse(f"at most {free} states, for which there are free slots", f"{stop - start}", "Keep fewer, or Free slots first")
@@ -265,17 +265,17 @@ class _Machine:
             self._refuse("0 <= start < stop", f"start = {start}, stop = {stop}", "reverse at least one step")
         if stop != self.remaining:
             self._refuse(f"stop = {self.remaining}, the steps still to be reversed", f"stop = {stop}", "reverse from the last step down")
-        newest = self.records[-1] if self.records else range(0)
+        newest = self.held[-1] if self.held else range(0)
         joined = bool(self.runs) and newest is self.runs[-1] and newest == range(start, stop - 1) and self.working == stop - 1
         if newest == range(start, stop) or joined:
-            self.records.pop()
+            self.held.pop()
             if self.runs and newest is self.runs[-1]:
                 self.runs.pop()
             self.working = None
         elif stop != start + 1 or self.working != start:
-            held = f"the newest record of {_steps(newest)}" if self.records else "no record"
+            held = f"{_steps(newest)} recorded or kept last" if self.held else "none recorded"
             self._refuse(
-                f"a record of {_steps(range(start, stop))}, or a single step with the working state at {start}",
+                f"{_steps(range(start, stop))} recorded or kept at once, or a single step with the working state at {start}",
                 f"{held}, working state {_name(self.working)}",
                 "Record the steps, or Load and Advance to the step",
             )
@@ -299,13 +299,15 @@ class _Machine:
     def _note_peaks(self, tier: int = 0) -> None:
         self.peak_slots[tier] = max(self.peak_slots[tier], self._in_use(tier))
         states = self._in_use(0)
-        recorded = sum(map(len, self.records)) - sum(map(len, self.runs))
+        recorded = sum(map(len, self.held)) - sum(map(len, self.runs))
         self.peak_record = max(self.peak_record, recorded)
         self.peak_states = max(self.peak_states, states + recorded)
         if self.shared is not None:
             used = states * self.shared.state + recorded * self.shared.record
             if used > self.shared.total:
-                self._refuse(f"at most {self.shared.total} units of memory in use", f"{used}", "Free a slot or reverse a record first")
+                self._refuse(
+                    f"at most {self.shared.total} units of memory in use", f"{used}", "Free a slot or reverse recorded steps first"
+                )
 
     def _refuse(self, expected: str, got: str, remedy: str) -> NoReturn:
         raise ScheduleError(f"action {self.count}, {self.action}: expected {expected}, got {got}; {remedy}")

@@ -46,7 +46,7 @@ class OneByOne:
             self._stepper.advance(step, step + 1)
 
     def reverse(self, start: int, stop: int) -> None:
-        """Run the adjoint of steps stop-1 down to `start`: of the newest record or kept run, or a single step."""
+        """Run the adjoint of steps stop-1 down to `start`: of the newest recorded or kept run, or a single step."""
         if start not in self._kept:
             self._stepper.reverse(start, stop)
             return

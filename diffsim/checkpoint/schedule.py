@@ -52,12 +52,12 @@ class Tier:
 
 @dataclass(frozen=True)
 class Shared:
-    """One memory for slots of the first tier and for records. Either may use all of it.
+    """One memory for slots of the first tier and for residuals. Either may use all of it.
 
     Attributes:
         total: its size, in any unit.
         state: size of a slot.
-        record: size of a recorded step.
+        record: size of the residuals of a step.
 
     Example:
         See `Mixed`.
@@ -111,12 +111,12 @@ class AnySchedule(ABC):
 
         @property
         def slots(self) -> int:
-            """Most states in slots of the first tier at a time, without the working state and records."""
+            """Most states in slots of the first tier at a time, without the working state and residuals."""
 
     @property
     @abstractmethod
     def recorded(self) -> int:
-        """Most steps held in records at a time."""
+        """Most steps at a time whose residuals are kept."""
 
     @property
     def all_recorded(self) -> int:
@@ -140,7 +140,7 @@ class AnySchedule(ABC):
 
     @property
     def shared(self) -> Shared | None:
-        """The one memory of slots and records; None: each has its own."""
+        """The one memory of slots and residuals; None: each has its own."""
         return None
 
     @property
@@ -248,7 +248,7 @@ class Schedule(AnySchedule):
 
     @property
     def recorded(self) -> int:
-        """Most steps held in records at a time."""
+        """Most steps at a time whose residuals are kept."""
         return self._counted.recorded
 
     @property
@@ -357,7 +357,7 @@ class _Counts:
     @classmethod
     def of(cls, actions: Iterator[Action]) -> _Counts:
         advances = all_recorded = undone = starts = held = most_held = 0
-        records: list[int] = []  # first steps of records and kept runs that are not reversed yet
+        held_from: list[int] = []  # first steps of recorded and kept runs that are not reversed yet
         for action in actions:
             match action:
                 case Advance(start, stop) | Keep(start, stop):
@@ -366,12 +366,12 @@ class _Counts:
                     all_recorded += stop - start
                     held += stop - start
                     most_held = max(most_held, held)
-                    records.append(start)
+                    held_from.append(start)
                 case Undo(start, stop):
                     undone += stop - start
                 case Reverse(start, stop):
-                    if records and records[-1] == start:
-                        records.pop()
+                    if held_from and held_from[-1] == start:
+                        held_from.pop()
                         held -= stop - start
                 case _:
                     continue

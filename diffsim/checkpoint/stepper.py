@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 class Stepper(Protocol):
-    """A working state, slots in the same memory, records, and a cotangent that `reverse` propagates.
+    """A working state, slots in the same memory, residuals of recorded steps, and a cotangent that `reverse` propagates.
 
     The cotangent and the gradients of parameters belong to the stepper, and only `reverse` changes them. A copy in a slot must hold
     all values that `advance` reads: every field, and every earlier time level of a multistep scheme.
@@ -40,7 +40,8 @@ class Stepper(Protocol):
     def reverse(self, start: int, stop: int) -> None:
         """Run the adjoint of steps stop-1 down to `start`.
 
-        If they are the newest record, free it. Otherwise there is a single step, whose input is the working state. That state is kept.
+        If they were recorded last, free their residuals. Otherwise there is a single step, whose input is the working state, which is
+        kept.
         """
 
 

@@ -4,8 +4,8 @@ from diffsim.kernels.histograms import (
     histogram,
     histogram_generic,
     histogram_generic_vjp,
-    histogram_recorded,
     histogram_winners,
+    histogram_with_totals,
     order_by_index,
 )
 from diffsim.kernels.operator import Operator
@@ -21,8 +21,8 @@ __all__ = [
     "histogram",
     "histogram_generic",
     "histogram_generic_vjp",
-    "histogram_recorded",
     "histogram_winners",
+    "histogram_with_totals",
     "linear_recurrence",
     "order_by_index",
     "reduce",

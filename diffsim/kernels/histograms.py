@@ -83,13 +83,13 @@ def histogram_generic(op: Operator, dsts: Sequence[npt.NDArray], index: IntArray
     return way.generic(op, checked, index, vs)
 
 
-def histogram_recorded(
+def histogram_with_totals(
     op: Operator, dsts: Sequence[npt.NDArray], index: IntArray, values: Sequence[npt.NDArray], kind: str | None = None
 ) -> tuple[Arrays, Arrays]:
     """The result of `histogram` for a kind, or of `histogram_generic`, with the totals that `histogram_generic_vjp` reuses."""
     checked, index, vs = _checked(dsts, index, values, op)
     if checked[0].size and _large(index, vs, len(checked[0])):
-        return large_bins.recorded(op, checked, index, vs)
+        return large_bins.with_totals(op, checked, index, vs)
     return ((histogram(kind, checked[0], index, vs[0]),) if kind else histogram_generic(op, checked, index, vs)), ()
 
 
@@ -103,7 +103,7 @@ def histogram_generic_vjp(
 ) -> tuple[Cotangents, Cotangents]:
     """Cotangents of dsts and values, given those of the histogram (None: zero); None for integers and booleans.
 
-    Dropped values get zero. There are no divisions. `totals` are those of `histogram_recorded` for the same arrays.
+    Dropped values get zero. There are no divisions. `totals` are those of `histogram_with_totals` for the same arrays.
     """
     checked, index, vs = _checked(dsts, index, values, op)
     if not checked[0].size:

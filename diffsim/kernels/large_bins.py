@@ -48,10 +48,10 @@ def generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> Arra
 
     If there is a value less than components, the last component, of type i32, is the number of the value's row.
     """
-    return recorded(op, dsts, index, values)[0]
+    return with_totals(op, dsts, index, values)[0]
 
 
-def recorded(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> tuple[Arrays, Arrays]:
+def with_totals(op: Operator, dsts: Arrays, index: IntArray, values: Arrays) -> tuple[Arrays, Arrays]:
     """The histogram, and the totals of its parts, if there are several.
 
     It is made in one part if the parts' totals are not finite, since the result may well be.
@@ -81,7 +81,7 @@ def _generic(op: Operator, dsts: Arrays, index: IntArray, values: Arrays, count:
 def generic_vjp(
     op: Operator, dsts: Arrays, index: IntArray, values: Arrays, cotangents: Sequence[npt.NDArray | None], totals: Arrays = ()
 ) -> tuple[list[npt.NDArray | None], list[npt.NDArray | None]]:
-    """Cotangents of dsts and values; `totals` are those of `recorded`."""
+    """Cotangents of dsts and values; `totals` are those of `with_totals`."""
     index, dtypes, threads = _signed(index), [d.dtype for d in dsts], workers()
     floats = op.pullback(dtypes).floats
     bins, cols = dsts[0].shape

@@ -59,7 +59,7 @@ class Point:
 
 
 def journaled(journal: Journal | None, x: npt.NDArray[np.float64], context: bytes, compute: Callable[[], Evaluation]) -> Evaluation:
-    """The evaluation at x: from the journal if it has records left, else computed and recorded."""
+    """The evaluation at x: from the journal if it has entries left, else computed and recorded."""
     evaluation = None if journal is None else journal.recall(x, context)
     if evaluation is None:
         evaluation = compute()
@@ -83,11 +83,11 @@ USUAL = 240
 
 
 class Evaluator:
-    """Calls the objective, or the journal in its stead while that has records.
+    """Calls the objective, or the journal in its stead while that has entries.
 
     Args:
         objective: x -> (value, gradient). It gets a copy of x, which it may keep or overwrite.
-        journal: Rewound here; None keeps no record.
+        journal: Rewound here; None keeps no journal.
         batches: Parts of the objective that each evaluation takes; None: all of it.
     """
 

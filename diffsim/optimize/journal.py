@@ -1,4 +1,4 @@
-"""A record on disk of every evaluation, from which a killed run resumes with the same bits."""
+"""A journal on disk of every evaluation, from which a killed run resumes with the same bits."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Evaluation:
 
 
 class Journal:
-    """Append-only record of the evaluations of one optimisation.
+    """Append-only file of the evaluations of one optimisation.
 
     To resume, the optimiser starts anew from x0 and is fed the recorded evaluations until they are used up. An optimiser that computes
-    the same from the same inputs then stands, bit for bit, where it stood. Each record holds a digest of its x, so a run that goes
+    the same from the same inputs then stands, bit for bit, where it stood. Each entry holds a digest of its x, so a run that goes
     another way (another x0, method, SciPy, BLAS or number of BLAS threads) is found out at the first evaluation that differs.
 
-    Survival: a record is handed to the operating system and fsync'ed before the optimiser sees its value, so neither `kill -9` nor
-    a power cut loses an evaluation that was recorded. Each record has its length and a checksum; bytes after the last whole record are
-    dropped when the next one is written. Records are read one at a time, so memory holds one gradient. On disk a record takes 64 bytes
+    Survival: an entry is handed to the operating system and fsync'ed before the optimiser sees its value, so neither `kill -9` nor
+    a power cut loses an evaluation that was recorded. Each entry has its length and a checksum; bytes after the last whole entry are
+    dropped when the next one is written. Entries are read one at a time, so memory holds one gradient. On disk an entry takes 64 bytes
     and 8 more for each unknown.
 
     One process at a time may use a journal.
@@ -115,12 +115,12 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Close the file; every record is on disk already."""
+        """Close the file; every entry is on disk already."""
         with suppress(OSError):  # an error of writing was raised before
             self._file.close()
 
     def rewind(self) -> None:
-        """Go back to the first record; `minimise` does this at its start."""
+        """Go back to the first entry; `minimise` does this at its start."""
         self._position = self._first
         self._number = 0
         self._used_up = False
@@ -133,15 +133,15 @@ class Journal:
             context: Further dependences of the evaluation, such as the parts of a batch.
 
         Raises:
-            JournalError: The next record is of another x.
+            JournalError: The next entry is of another x.
         """
         if self._used_up:
             return None
-        record = self._read()
-        if record is None:
+        entry = self._read()
+        if entry is None:
             self._used_up = True
             return None
-        number, digest, evaluation = record
+        number, digest, evaluation = entry
         if number != self._number or evaluation.gradient.shape != x.shape or digest != _digest_of(x, context):
             raise JournalError(
                 f"{self.path}: evaluation {self._number + 1} was recorded at another x than the optimiser asks for now; resume with the "
@@ -155,13 +155,13 @@ class Journal:
         """Append an evaluation and wait until it is on disk; the arguments are those of `recall`.
 
         Raises:
-            JournalError: Records are left that were not recalled; appending here would destroy them.
+            JournalError: Entries are left that were not recalled; appending here would destroy them.
             ShapeError: The gradient has not x's shape.
             StorageError: It cannot be written.
         """
         if not self._used_up:
             raise JournalError(
-                f"{self.path}: expected all records to be recalled first, got one to append; call recall(x) until it gives None"
+                f"{self.path}: expected all entries to be recalled first, got one to append; call recall(x) until it gives None"
             )
         if evaluation.gradient.shape != x.shape:
             raise ShapeError(f"gradient: expected the shape of x, {x.shape}, got {evaluation.gradient.shape}; return one entry an unknown")
@@ -178,7 +178,7 @@ class Journal:
         self._number += 1
 
     def _read(self) -> tuple[int, bytes, Evaluation] | None:
-        """The record at the present position, or None if there is no whole one."""
+        """The entry at the present position, or None if there is no whole one."""
         left = os.fstat(self._file.fileno()).st_size - self._position
         self._file.seek(self._position)
         head = self._file.read(_HEAD.size)

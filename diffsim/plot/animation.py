@@ -51,7 +51,7 @@ def animate(
 ) -> Path:
     """Write a film of a run. With a loss, the adjoint field is shown beside the field, at the same times.
 
-    The adjoint field at a step is the gradient of the loss by the state there. It runs backwards, from the records to their causes.
+    The adjoint field at a step is the gradient of the loss by the state there. It runs backwards, from the traces to their causes.
 
     Args:
         simulation: the simulation to run. With a loss, the whole gradient is computed, for the inputs in its `wrt`.

@@ -1,7 +1,7 @@
 """A simulation's run as a function of plain arrays, for packages that differentiate by themselves.
 
-Such a package calls `evaluate` where it wants values, and `record` where it wants a pullback too. `adjoint` makes the pullback a function
-of the same kind, `pushforward` the tangent, and `batched` the runs of a batch. So derivatives of any order follow, of batches too.
+Such a package calls `evaluate` where it wants values, and `with_pullback` where it wants a pullback too. `adjoint` makes the pullback a
+function of the same kind, `pushforward` the tangent, and `batched` the runs of a batch. So derivatives of any order follow, of batches too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from diffsim.base.arguments import instance
 from diffsim.checkpoint import Checkpoint, Policy
 from diffsim.errors import ParameterError
 from diffsim.simulation.batch import Batch
-from diffsim.simulation.gradients.recorded import RecordedRun
+from diffsim.simulation.gradients.taped import TapedRun
 from diffsim.simulation.prepared.checks import check_steps
 from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.simulation import Simulation
@@ -46,7 +46,7 @@ class Exported(Protocol):
     def evaluate(self, *args: Array) -> Plain:
         """The values, in memory of their own."""
 
-    def record(self, *args: Array) -> tuple[Plain, Pull]:
+    def with_pullback(self, *args: Array) -> tuple[Plain, Pull]:
         """The values, and a pullback from their cotangents to one of each argument."""
 
     def adjoint(self) -> Exported:
@@ -59,7 +59,7 @@ class Exported(Protocol):
         """The function for several runs in one call: arguments and values have an axis of runs first. None: there is no such call."""
 
 
-class ExportedRun(RecordedRun):
+class ExportedRun(TapedRun):
     """A run of a simulation."""
 
     derived = False
@@ -163,7 +163,7 @@ class Derived:
     def evaluate(self, *args: Array) -> Plain:
         return tuple(np.array(value) for value in self._function(*args))
 
-    def record(self, *args: Array) -> tuple[Plain, Pull]:
+    def with_pullback(self, *args: Array) -> tuple[Plain, Pull]:
         values, pullback = vjp(self._function, *args)
         return tuple(np.array(value) for value in values), lambda cts: [np.array(bar) for bar in pullback(tuple(cts))]
 
@@ -230,7 +230,7 @@ class Latest:
 
     def values(self, *args: Array) -> Plain:
         """The values; their pullback is kept."""
-        values, pull = self.model.record(*args)
+        values, pull = self.model.with_pullback(*args)
         with self._lock:
             self._kept = [arg.copy() for arg in args], pull
         return values
@@ -263,7 +263,7 @@ class Pulled:
 
     def __init__(self, latest: Latest, arguments: int) -> None:
         self._adjoint, self._latest, self._arguments = latest.model.adjoint(), latest, arguments
-        self.record, self.adjoint, self.pushforward = self._adjoint.record, self._adjoint.adjoint, self._adjoint.pushforward
+        self.with_pullback, self.adjoint, self.pushforward = self._adjoint.with_pullback, self._adjoint.adjoint, self._adjoint.pushforward
 
     def batched(self, runs: int) -> Pulled | None:
         """The pullback for several runs in one call."""

@@ -18,9 +18,10 @@ from diffsim.checkpoint.schedule import require_schedule
 from diffsim.engine import PRECISIONS, Rebuilt, settings
 from diffsim.simulation.export.dataset import dataset
 from diffsim.simulation.export.described import described
-from diffsim.simulation.gradients.gradient import Call, run_reversibly
+from diffsim.simulation.gradients.gradient import run_reversibly
 from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
-from diffsim.simulation.gradients.recorded import run_recorded
+from diffsim.simulation.gradients.reversal import Call
+from diffsim.simulation.gradients.taped import run_taped
 from diffsim.simulation.prepared.checks import check_names, check_steps, places
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import Watch, run_forward
@@ -28,7 +29,7 @@ from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.simulation.prepared.locks import Turn
 from diffsim.simulation.prepared.options import RunOptions, Until, WatchAdjoint
 from diffsim.simulation.prepared.points import point_tables
-from diffsim.simulation.prepared.reversal import SweepReport
+from diffsim.simulation.prepared.report import SweepReport
 from diffsim.simulation.prepared.sizes import sizes_for, sizes_of
 from diffsim.simulation.prepared.solution import Pullback, Solution
 from diffsim.simulation.prepared.traced import trace
@@ -248,7 +249,7 @@ class Simulation(Rebuilt, Summary):
         checkpoint: Checkpoint = "auto",
         until: Until | None = None,
     ) -> Solution:
-        """Solve forward. Inside a differentiated function (`diffsim.grad` and the like) it is one operation of the record.
+        """Solve forward. Inside a differentiated function (`diffsim.grad` and the like) it is one operation on the tape.
 
         Args:
             inputs: arrays by name, see the class. Those that are differentiated for must be in `wrt`.
@@ -262,7 +263,7 @@ class Simulation(Rebuilt, Summary):
         function("watch", watch, "lambda done, states: ...")
         options = RunOptions(Policy.of(checkpoint), until, max(every, 1))
         if any(isinstance(value, DifferentiatedArray) for value in mapping("inputs", inputs, "{'c': c}").values()):
-            return run_recorded(self._compiled, inputs, steps, options)
+            return run_taped(self._compiled, inputs, steps, options)
         return run_forward(self._compiled, inputs, steps, options, watch if every > 0 else None)
 
     def vjp(
@@ -349,7 +350,7 @@ class Simulation(Rebuilt, Summary):
         """A solution of this simulation as an `xarray.Dataset`, without copies: `to_netcdf` and `to_zarr` write it.
 
         Args:
-            solution: its states become `final_p` and its records `trace_p`.
+            solution: its states become `final_p` and its traces `trace_p`.
             inputs: arrays by name, which become `input_c`.
             gradient: arrays by name, which become `gradient_c`.
             unit: unit of the grid's coordinates; None: the one that the grid states.
@@ -374,7 +375,7 @@ class Simulation(Rebuilt, Summary):
         """Write fields over the cells to a VTK file, which ParaView shows.
 
         Each field is data of cells, under the names of `to_xarray`. A value on the upper face of a cell is written to this cell. What has
-        a value for each step, such as records, is left out.
+        a value for each step, such as traces, is left out.
 
         Args:
             path: the file. Its ending is `.vti`, or `.vtr` for a stretched grid, and is added if it is missing.

@@ -1,4 +1,4 @@
-"""A tile program over many tiles as one operation of the reverse-mode record."""
+"""A tile program over many tiles as one operation on the reverse-mode tape."""
 
 from __future__ import annotations
 
@@ -141,14 +141,14 @@ def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:
     """A function of tiles as a function of arrays of tiles, compiled into one kernel.
 
     Args:
-        function: of the arrays of one tile, written with `diffsim.numpy`: of arrays, numbers and records of them, with 1 to 4 axes each
+        function: of the arrays of one tile, written with `diffsim.numpy`: of arrays, numbers and pytrees of them, with 1 to 4 axes each
             and static shapes. It is run once, on abstract arrays, to find its operations.
         axes: the axis of each argument along which its tiles lie: a number for all arguments, or a tuple with one entry an argument. None
             stands for an argument that all tiles share.
 
     Returns:
         A function of the same arguments with that axis added. The results of all tiles lie along a new first axis. It is one operation
-        of the reverse-mode record: `ds.grad`, `ds.vjp`, `ds.jvp`, `ds.hvp` and all others apply. Outside values that the function uses
+        on the reverse-mode tape: `ds.grad`, `ds.vjp`, `ds.jvp`, `ds.hvp` and all others apply. Outside values that the function uses
         is shared by all tiles, and differentiated too.
 
     Raises:
@@ -272,10 +272,10 @@ class _Tile:
 
 
 def _first(value: Any, axis: int, number: int, alone: bool) -> Any:
-    """A core value with the axis of the tiles first. `alone`: it is the argument itself, and no part of a list or another record."""
+    """A core value with the axis of the tiles first. `alone`: it is the argument itself, and no part of a list or another pytree."""
     rank = len(value.shape)
     if not rank:
-        what = "is a number" if alone else "holds numbers in a record"
+        what = "is a number" if alone else "holds numbers in a pytree"
         remedy = "set axes= to None at its place if all tiles share it" + ("" if alone else ", or make one array of it by numpy.array")
         raise ShapeError(f"argument {number} {what}, expected arrays with an axis along which tiles lie; {remedy}")
     if not -rank <= axis < rank:
@@ -291,7 +291,7 @@ def _result(leaf: Any) -> Any:
         return leaf.__array__()  # whose error names a remedy
     value = core(leaf) if isinstance(leaf, (Array, np.ndarray, np.generic, Tracer, int, float, bool)) else None
     if value is None:
-        raise TileError(f"the function of a tile returned {type(leaf).__name__}, expected arrays, numbers and records of them")
+        raise TileError(f"the function of a tile returned {type(leaf).__name__}, expected arrays, numbers and pytrees of them")
     return value if hasattr(value, "dtype") else np.asarray(value)
 
 

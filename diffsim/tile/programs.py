@@ -302,7 +302,7 @@ def kernel(tiles: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     Returns:
         A decorator. The function that it takes is `(i, j, ..., x, ...)`: the numbers of the tile, one for each entry of `tiles`, and the
         arguments. Arrays are whole arrays, of which it reads blocks by `load`, and entries or rows by x[i], where i counts as in NumPy.
-        Numbers are numbers. It returns results of `store` and `add`, or a record of them. The function that the decorator makes takes the
+        Numbers are numbers. It returns results of `store` and `add`, or a pytree of them. The function that the decorator makes takes the
         arguments alone, and gives arrays. It is differentiable, to every order.
 
     Raises:

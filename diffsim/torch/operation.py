@@ -66,7 +66,7 @@ class _Run(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, model: Exported, *tensors: Any) -> tuple[Any, ...]:
         kept = torch.empty(0)
-        values, kept.pull = model.record(*map(_array, tensors))
+        values, kept.pull = model.with_pullback(*map(_array, tensors))
         ctx.model = model
         ctx.save_for_backward(*tensors, kept)  # torch frees these after the backward pass, and the pullback with them
         return tuple(torch.from_numpy(value) for value in values)

@@ -1,4 +1,4 @@
-"""Simulations as operations of the record: every transformation goes through them."""
+"""Simulations as operations on the tape: every transformation goes through them."""
 
 from __future__ import annotations
 

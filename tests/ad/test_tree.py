@@ -1,4 +1,4 @@
-"""Records: taken apart and put together again, compared in shape, and differentiated as they are."""
+"""Pytrees: taken apart and put together again, compared in shape, and differentiated as they are."""
 
 from __future__ import annotations
 
@@ -78,23 +78,23 @@ RECORDS = some.recursive(
 
 @settings(derandomize=True, max_examples=150, deadline=None, database=None)
 @given(RECORDS)
-def test_taken_apart_and_put_together(record):
-    leaves, tree = flatten(record)
-    assert unflatten(tree, leaves) == record
-    assert flatten(record)[1] == tree and hash(flatten(record)[1]) == hash(tree)
-    assert leaves_like(record, tree, "it") == leaves
-    assert tree_map(lambda a: 2 * a, record) == unflatten(tree, [2 * leaf for leaf in leaves])
+def test_taken_apart_and_put_together(pytree):
+    leaves, tree = flatten(pytree)
+    assert unflatten(tree, leaves) == pytree
+    assert flatten(pytree)[1] == tree and hash(flatten(pytree)[1]) == hash(tree)
+    assert leaves_like(pytree, tree, "it") == leaves
+    assert tree_map(lambda a: 2 * a, pytree) == unflatten(tree, [2 * leaf for leaf in leaves])
 
 
 @settings(derandomize=True, max_examples=150, deadline=None, database=None)
 @given(RECORDS, RECORDS)
 def test_shapes_are_equal_where_the_records_are_but_for_their_leaves(a, b):
-    blank = [tree_map(lambda _: 0, record) for record in (a, b)]
+    blank = [tree_map(lambda _: 0, pytree) for pytree in (a, b)]
     assert (flatten(a)[1] == flatten(b)[1]) == (repr(blank[0]) == repr(blank[1]))
 
 
 @pytest.mark.parametrize(
-    "record",
+    "pytree",
     [
         collections.OrderedDict(b=1.0, a=2.0),
         collections.Counter(a=2.0, b=3.0),
@@ -103,13 +103,13 @@ def test_shapes_are_equal_where_the_records_are_but_for_their_leaves(a, b):
     ],
     ids=lambda r: type(r).__name__,
 )
-def test_kinds_of_dicts_stay_the_same(record):
-    leaves, tree = flatten(record)
+def test_kinds_of_dicts_stay_the_same(pytree):
+    leaves, tree = flatten(pytree)
     again = unflatten(tree, [leaf * 10 for leaf in leaves])
-    assert type(again) is type(record) and list(again) == list(record)
-    assert [again[k] for k in record] == [record[k] * 10 for k in record]
-    assert getattr(again, "default_factory", None) == getattr(record, "default_factory", None)
-    assert getattr(again, "title", None) == getattr(record, "title", None)
+    assert type(again) is type(pytree) and list(again) == list(pytree)
+    assert [again[k] for k in pytree] == [pytree[k] * 10 for k in pytree]
+    assert getattr(again, "default_factory", None) == getattr(pytree, "default_factory", None)
+    assert getattr(again, "title", None) == getattr(pytree, "title", None)
 
 
 def test_dataclass_is_filled_without_its_constructor():
@@ -121,12 +121,12 @@ def test_dataclass_is_filled_without_its_constructor():
 
 
 def test_gradient_of_every_kind_of_record():
-    record = {"pair": Pair(2.0), "frozen": Frozen(3.0, [1, None]), "table": table(a=4.0), "own": Registered(5.0, "m"), "text": "x"}
+    pytree = {"pair": Pair(2.0), "frozen": Frozen(3.0, [1, None]), "table": table(a=4.0), "own": Registered(5.0, "m"), "text": "x"}
 
     def f(r):
         return r["pair"].first * r["frozen"].p * r["table"]["a"] * r["own"].value * r["frozen"].q[0]
 
-    g = ds.grad(f)(record)
+    g = ds.grad(f)(pytree)
     assert [float(g["pair"].first), float(g["frozen"].p), float(g["table"]["a"]), float(g["own"].value)] == [60.0, 40.0, 30.0, 24.0]
     assert (g["pair"].second, g["frozen"].q, g["own"].unit, g["text"]) == (None, [None, None], "m", None)
 
@@ -151,8 +151,8 @@ def test_none_stands_for_any_part():
 
 
 def test_dicts_fit_in_any_order():
-    for record, other in (({"a": 1, "b": 2}, {"b": 20, "a": 10}), (table(a=1, b=2), table(b=20, a=10))):
-        assert leaves_like(other, flatten(record)[1], "it") == [10, 20]
+    for pytree, other in (({"a": 1, "b": 2}, {"b": 20, "a": 10}), (table(a=1, b=2), table(b=20, a=10))):
+        assert leaves_like(other, flatten(pytree)[1], "it") == [10, 20]
 
 
 @pytest.mark.parametrize(
@@ -173,4 +173,4 @@ def test_another_shape_is_refused_naming_the_part(wrong, shown, expected):
 def test_data_of_a_registered_type_must_agree():
     tree = flatten(Registered(1.0, "m"))[1]
     with pytest.raises(ShapeError, match=re.escape("Registered(*)")):
-        leaves_like(Registered(1.0, "km"), tree, "a record")
+        leaves_like(Registered(1.0, "km"), tree, "a pytree")

@@ -231,7 +231,7 @@ def test_results_are_the_callers_own() -> None:
 
 
 def test_a_cotangent_of_ones_gives_results_that_are_the_callers_own() -> None:
-    """The gradient of sum(x * y) for x has the entries of y, but not its memory; also if the record stays, and for numbers of y itself."""
+    """The gradient of sum(x * y) for x has the entries of y, but not its memory; also if the tape stays, and for numbers of y itself."""
     x, y = np.linspace(1.0, 2.0, LARGE), np.linspace(3.0, 4.0, LARGE)
     before = y.copy()
     _, pullback = ds.vjp(lambda x, y: dnp.sum(x * y), x, y)

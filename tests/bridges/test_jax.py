@@ -144,14 +144,14 @@ def test_threads_share_a_simulation(simulation: ds.Simulation) -> None:
 def test_a_gradient_runs_forward_once(simulation: ds.Simulation) -> None:
     """The reverse sweep takes the states that the forward run kept, and does not find those of other arguments."""
     runs: list[str] = []
-    record, evaluate = ExportedRun.record, ExportedRun.evaluate
+    with_pullback, evaluate = ExportedRun.with_pullback, ExportedRun.evaluate
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ExportedRun, "record", lambda self, *args: (runs.append("record"), record(self, *args))[1])
+        patch.setattr(ExportedRun, "with_pullback", lambda self, *args: (runs.append("pullback"), with_pullback(self, *args))[1])
         patch.setattr(ExportedRun, "evaluate", lambda self, *args: (runs.append("evaluate"), evaluate(self, *args))[1])
         gradient = jax.jit(jax.grad(lambda inputs: energy(bridge.run(simulation, inputs, STEPS))))
         for seed in (0, 1):
             gradient(arrays_of(inputs_of(simulation, seed)))["c"].block_until_ready()
-    assert runs == ["record", "record"]
+    assert runs == ["pullback", "pullback"]
 
 
 def test_large_arrays_pass() -> None:

@@ -154,10 +154,10 @@ def test_workers_of_a_data_loader_have_simulations() -> None:
 def test_tensors_share_memory_with_arrays(simulation: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """No copy stands between a tensor and the run, in both directions."""
     seen: dict[str, Any] = {}
-    record = ExportedRun.record
+    with_pullback = ExportedRun.with_pullback
 
     def watched(self: Any, *args: np.ndarray) -> Any:
-        values, pull = record(self, *args)
+        values, pull = with_pullback(self, *args)
         seen.update(args=args, values=values)
 
         def pulled(cotangents: Any) -> Any:
@@ -166,7 +166,7 @@ def test_tensors_share_memory_with_arrays(simulation: ds.Simulation, monkeypatch
 
         return values, pulled
 
-    monkeypatch.setattr(ExportedRun, "record", watched)
+    monkeypatch.setattr(ExportedRun, "with_pullback", watched)
     tensors = tensors_of(inputs_of(simulation))
     solution = bridge.run(simulation, tensors, STEPS)
     addresses = [tensors[name].data_ptr() for name in tensors]
@@ -210,14 +210,14 @@ def test_an_edit_of_an_input_before_the_backward_pass_is_noticed(simulation: ds.
 def test_states_are_freed_after_the_backward_pass(simulation: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Although the loss is kept, as in lists of losses."""
     pulls: list[Any] = []
-    record = ExportedRun.record
+    with_pullback = ExportedRun.with_pullback
 
     def watched(self: Any, *args: np.ndarray) -> Any:
-        values, pull = record(self, *args)
+        values, pull = with_pullback(self, *args)
         pulls.append(weakref.ref(pull))
         return values, pull
 
-    monkeypatch.setattr(ExportedRun, "record", watched)
+    monkeypatch.setattr(ExportedRun, "with_pullback", watched)
     loss = energy(bridge.run(simulation, tensors_of(inputs_of(simulation)), STEPS))
     loss.backward(retain_graph=True)
     assert pulls[0]() is not None
@@ -226,8 +226,8 @@ def test_states_are_freed_after_the_backward_pass(simulation: ds.Simulation, mon
     assert pulls[0]() is None
 
 
-def test_without_gradients_nothing_is_recorded(simulation: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExportedRun, "record", None)
+def test_without_gradients_nothing_is_kept(simulation: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ExportedRun, "with_pullback", None)
     tensors = tensors_of(inputs_of(simulation))
     assert not bridge.run(simulation, {name: t.detach() for name, t in tensors.items()}, STEPS).final["p"].requires_grad
     with torch.no_grad():

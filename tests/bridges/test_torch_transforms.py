@@ -11,7 +11,7 @@ import pytest
 import diffsim as ds
 from diffsim.errors import ParameterError
 from diffsim.simulation.gradients import gradient as gradients
-from diffsim.simulation.gradients import recorded
+from diffsim.simulation.gradients import taped
 from diffsim.simulation.prepared import forward
 from tests.bridges.transforms import MADE, Problem, close, energy
 from tests.bridges.tube import STEPS, inputs_of, rod, tube
@@ -152,7 +152,7 @@ def test_a_gradient_of_func_runs_forward_once(several: bool, monkeypatch: pytest
     gradient = torch.func.grad(loss_of(problem))
     x = torch.from_numpy(problem.rows.copy() if several else problem.x.copy())
     runs: list[str] = []
-    for module, name in ((forward, "run_forward"), (gradients, "run_reversibly"), (recorded, "run_reversibly"), (recorded, "run_forward")):
+    for module, name in ((forward, "run_forward"), (gradients, "run_reversibly"), (taped, "run_reversibly"), (taped, "run_forward")):
         function = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *args, name=name, function=function: (runs.append(name), function(*args))[1])
     (torch.vmap(gradient) if several else gradient)(x)

@@ -165,13 +165,13 @@ def test_long_actions_are_cut_for_those_who_want_a_turn(schedule):
         sweep.reverse()
     assert actions == list(schedule.actions())
     assert log.calls == [as_call(piece) for piece in pieces if not isinstance(piece, EndForward)]
-    records = []
+    held = []
     for piece in pieces:  # a stack
         if isinstance(piece, Record):
-            records.append((piece.start, piece.stop))
+            held.append((piece.start, piece.stop))
         elif isinstance(piece, Reverse):
-            assert records.pop() == (piece.start, piece.stop)
-    assert not records
+            assert held.pop() == (piece.start, piece.stop)
+    assert not held
     back = [piece for piece in pieces if isinstance(piece, Reverse)]
     assert [piece.stop for piece in back] == [1000, *(piece.start for piece in back[:-1])]
     assert len(back) >= 20

@@ -118,7 +118,7 @@ def test_faults_are_caught_in_slow_tiers(fault):
 
 
 class Stacked:
-    """Keeps several records."""
+    """Holds the residuals of several steps."""
 
     def record(self, start, stop):
         for n in range(start, stop):

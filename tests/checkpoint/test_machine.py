@@ -43,7 +43,7 @@ def test_the_legal_schedule_passes():
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 12, 20])
-def test_a_schedule_of_several_records_passes(length):
+def test_a_schedule_that_records_several_times_passes(length):
     summary = simulate(Segments(12, length))
     assert summary.recorded == 12
     assert summary.peak_record == min(length, 12)
@@ -66,13 +66,13 @@ ILLEGAL = {
     "keep from elsewhere": (with_change(1, Keep(1, 2)), r"the working state at 1, got it is at 0"),
     "keep more than there are slots": (with_change(1, Keep(0, 1)), r"at most 0 states, for which there are free slots, got 1"),
     "save where a run is": ((Keep(0, 1), Save(1, 0)), r"a slot that no kept run takes, got 1 states of kept runs in slots"),
-    "reverse a record and a kept run at once": (
+    "reverse recorded steps and a kept run at once": (
         (Keep(0, 1), Record(1, 2), EndForward(2), Reverse(0, 2)),
-        r"a record of steps 0\.\.1, or .* got the newest record of steps 1\.\.1",
+        r"steps 0\.\.1 recorded or kept at once, or .* got steps 1\.\.1 recorded or kept last",
     ),
     "reverse a kept run and a step that was left": (
         (Keep(0, 1), Advance(1, 2), EndForward(2), Reverse(0, 2)),
-        r"a record of steps 0\.\.1, or .* got the newest record of steps 0\.\.0, working state at 2",
+        r"steps 0\.\.1 recorded or kept at once, or .* got steps 0\.\.0 recorded or kept last, working state at 2",
     ),
     "advance past the end": (with_change(1, Advance(0, 3)), r"a stop of at most 2, .* got 3"),
     "advance past the adjoint": (with_change(6, Advance(0, 2)), r"a stop of at most 1, .* got 2"),
@@ -81,7 +81,7 @@ ILLEGAL = {
     "record by nothing": (with_change(2, Record(1, 1)), r"start < stop, got start = 1"),
     "record what is not reversed in its turn": (
         with_change(4, Load(0, 0), Record(0, 1), drop=0),
-        r"every record reversed when the schedule ends, got one of steps 1\.\.1",
+        r"all recorded steps reversed when the schedule ends, got steps 1\.\.1 left",
     ),
     "save another state": (with_change(0, Save(1, 0)), r"the working state at 1, got it is at 0"),
     "save the undefined state": (with_change(5, Free(0), Save(0, 0)), r"the working state at 0, got it is undefined"),
@@ -99,16 +99,19 @@ ILLEGAL = {
     "reverse below zero": (with_change(7, Reverse(-1, 1)), r"0 <= start < stop, got start = -1"),
     "reverse out of order": (with_change(4, Reverse(0, 1)), r"stop = 2, the steps still to be reversed, got stop = 1"),
     "reverse twice": (with_change(5, Reverse(1, 2)), r"stop = 1, the steps still to be reversed, got stop = 2"),
-    "reverse without a record": (with_change(2, Advance(1, 2)), r"a record of steps 1\.\.1, or .*, got no record, working state at 2"),
+    "reverse what is not recorded": (
+        with_change(2, Advance(1, 2)),
+        r"steps 1\.\.1 recorded or kept at once, or .*, got none recorded, working state at 2",
+    ),
     "reverse more than is recorded": (
         with_change(4, Reverse(0, 2)),
-        r"a record of steps 0\.\.1, or .* got the newest record of steps 1\.\.1",
+        r"steps 0\.\.1 recorded or kept at once, or .* got steps 1\.\.1 recorded or kept last",
     ),
     "reverse two steps from one state": (
         (Save(0, 0), Advance(0, 2), EndForward(2), Load(0, 0), Reverse(0, 2)),
-        r"a record of steps 0\.\.1, or a single step .*, got no record, working state at 0",
+        r"steps 0\.\.1 recorded or kept at once, or a single step .*, got none recorded, working state at 0",
     ),
-    "reverse from an undefined state": (with_change(5, drop=2), r"a record of steps 0\.\.0, or .* working state undefined"),
+    "reverse from an undefined state": (with_change(5, drop=2), r"steps 0\.\.0 recorded or kept at once, or .* working state undefined"),
     "go on after the end": ((*LEGAL, Load(0, 0)), r"nothing but Free after the last step is reversed"),
     "end too early": (LEGAL[:-1], r"every step reversed when the schedule ends, got steps 0\.\.0 not reversed"),
     "leave a slot": (with_change(6), r"all slots empty when the schedule ends, got slots \[0\] of tier 0 in use"),
@@ -123,24 +126,26 @@ def test_an_illegal_schedule_is_refused(name):
         simulate(scripted(2, 1, listed))
 
 
-def test_a_record_may_wait_while_a_later_step_is_reversed():
+def test_recorded_steps_may_wait_while_a_later_step_is_reversed():
     before = (Save(0, 0), Advance(0, 1), Save(1, 1), Advance(1, 2), EndForward(2))
-    record_first = (Load(0, 0), Free(0), Record(0, 1), Load(1, 1), Free(1), Reverse(1, 2))
-    assert simulate(scripted(2, 2, (*before, *record_first, Reverse(0, 1)))).peak_states == 2
+    recorded_first = (Load(0, 0), Free(0), Record(0, 1), Load(1, 1), Free(1), Reverse(1, 2))
+    assert simulate(scripted(2, 2, (*before, *recorded_first, Reverse(0, 1)))).peak_states == 2
 
 
-def test_a_record_is_reversed_whole():
+def test_steps_recorded_at_once_are_reversed_at_once():
     listed = (Record(0, 2), EndForward(2), Reverse(1, 2), Reverse(0, 1))
-    with pytest.raises(ScheduleError, match=r"^action 3, .* a record of steps 1\.\.1, or .*, got the newest record of steps 0\.\.1"):
+    with pytest.raises(
+        ScheduleError, match=r"^action 3, .* steps 1\.\.1 recorded or kept at once, or .*, got steps 0\.\.1 recorded or kept last"
+    ):
         simulate(scripted(2, 0, listed))
 
 
-def test_records_are_a_stack():
+def test_recorded_steps_are_a_stack():
     listed = (Record(0, 1), Record(1, 3), EndForward(3), Reverse(1, 3), Reverse(0, 1))
     assert simulate(scripted(3, 0, listed)).peak_states == 3
 
 
-def test_a_state_reversed_without_a_record_is_still_there():
+def test_a_state_reversed_without_residuals_is_still_there():
     listed = (Advance(0, 2), EndForward(2), Undo(1, 2), Reverse(1, 2), Undo(0, 1), Reverse(0, 1))
     schedule = scripted(2, 0, listed)
     assert simulate(schedule).undone == 2

@@ -187,7 +187,7 @@ def test_the_records_of_the_histogram_for_its_adjoint_change_no_bits(implementat
     n, bins, cols = size
     dsts, values, index = case.operands((bins, cols), 40), case.operands((n, cols), 41), indices(n, bins, 42)
     bars = [np.random.default_rng(43).standard_normal(d.shape) if d.dtype.kind == "f" else None for d in dsts]
-    result, totals = kernels.histogram_recorded(case.operator, dsts, index, values)
+    result, totals = kernels.histogram_with_totals(case.operator, dsts, index, values)
     for one, other in zip(result, kernels.histogram_generic(case.operator, dsts, index, values), strict=True):
         assert np.array_equal(one, other)
     again = kernels.histogram_generic_vjp(case.operator, dsts, index, values, bars, totals)

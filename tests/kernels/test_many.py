@@ -48,7 +48,7 @@ def test_products_of_matrices(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """Values are those of NumPy. The gradient, which takes more arrays, is the transpose of the tangent."""
     monkeypatch.setattr(launch, "SMALLEST", 1)
     used: list[str] = []
-    for module, function in ((large, "scan"), (large_bins, "recorded"), (plain, "scan_vjp"), (plain_bins, "generic_vjp")):
+    for module, function in ((large, "scan"), (large_bins, "with_totals"), (plain, "scan_vjp"), (plain_bins, "generic_vjp")):
         right = getattr(module, function)
         monkeypatch.setattr(module, function, lambda *a, right=right, name=function: used.append(name) or right(*a))
     f, expected = CASES[name]
@@ -64,4 +64,4 @@ def test_products_of_matrices(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     left = sum(float(np.sum(np.asarray(m) * b)) for m, b in zip(moved, bars, strict=True))
     right = sum(float(np.sum(np.asarray(p) * d)) for p, d in zip(pulled, dots, strict=True))
     assert left == pytest.approx(right, rel=1e-11)
-    assert set(used) >= ({"scan", "scan_vjp"} if name == "scan" else {"recorded", "generic_vjp"})
+    assert set(used) >= ({"scan", "scan_vjp"} if name == "scan" else {"with_totals", "generic_vjp"})

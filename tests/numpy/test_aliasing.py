@@ -330,7 +330,7 @@ VIEWS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("rows", [4, 40000])
 def test_every_view_of_an_array_from_around_reads_it_and_refuses_edits(name: str, rows: int) -> None:
-    """The record refers to large arrays themselves, so that an edit of one raises."""
+    """The tape refers to large arrays themselves, so that an edit of one raises."""
     start = np.arange(1.0, 6.0 * rows + 1.0).reshape(2, 3, rows)
     reference = start.copy()
     view = VIEWS[name](np, reference)

@@ -50,7 +50,7 @@ def test_an_operation_without_a_value_is_named(rate: Any, steps: int) -> None:
 
 def test_records_that_do_not_grow_make_an_operation_without_a_value_more_probable() -> None:
     text = message(lambda T: -sqrt(T - 0.95), 1e-3, 2000, 1.0)
-    assert "The records did not grow" in text and text.index("a negative number") < text.index("lower dt")
+    assert "The traces did not grow" in text and text.index("a negative number") < text.index("lower dt")
 
 
 def test_without_records_both_causes_are_named() -> None:

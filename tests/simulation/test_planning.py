@@ -17,7 +17,7 @@ from diffsim.checkpoint.planning.memory import least_text
 from diffsim.checkpoint.storage.channel import Channel
 from diffsim.errors import PlanError
 from diffsim.simulation.gradients.measure import FRESH
-from diffsim.simulation.prepared.sizes import FORCED, RECORDED
+from diffsim.simulation.prepared.sizes import FORCED, SAMPLED
 from tests.cases import CASES
 from tests.sampled import sampled
 from tests.simulation import chaotic
@@ -187,7 +187,7 @@ def test_sizes_grow_with_steps_and_points() -> None:
     case = CASES[0]
     simulation = case.simulation()
     few, many = simulation.sizes(10), simulation.sizes(1010)
-    points = FORCED * 2 + RECORDED * 2
+    points = FORCED * 2 + SAMPLED * 2
     assert many.streams - few.streams == 1000 * points * 8
     assert few.fixed - few.streams == many.fixed - many.streams
     assert isinstance(few, Sizes) and Policy.of(4).slots == 4

@@ -43,7 +43,7 @@ Gradient = Callable[[Any, int], bytes]
 
 
 def wave(state: str) -> Gradient:
-    """Gradient of a wave, whose state is two values of p and whose records are residuals; or of heat, with one."""
+    """Gradient of a wave, whose state is two values of p and whose recorded steps keep residuals; or of heat, with one."""
     grid = ds.Grid((9, 13), 10.0)
     equation: Any = Acoustic(grid, 1e-3, 4) if state == "p" else Heat(grid, 10.0)
     made = ds.Simulation(equation, receivers={state: [[40.0, 50.0]]}, precision="f64")
@@ -158,7 +158,7 @@ def test_as_many_states_as_steps_store_all(asked: Callable[[int, int], Any], mor
 
 
 def test_records_in_the_memory_of_the_states_asked_for_store_all(launched: list[int]) -> None:
-    """A record of a wave's step is half of a state."""
+    """The residuals of a wave's step are half of a state."""
     gradient, steps = wave("p"), 60
     gradient(StoreAll(steps), steps)
     expected = launched.copy()
@@ -181,11 +181,11 @@ def test_a_loop_with_a_state_for_each_step_runs_none_twice() -> None:
     for asked in (12, 500, Binomial(12, 12), Online(12)):
         calls = 0
         ds.grad(lambda x, asked=asked: ds.integrate(body, x, steps=12, checkpoint=asked))(1.0)
-        assert calls == 12 + 1 + 12, asked  # to find the value, to see what a record takes, and for the records
+        assert calls == 12 + 1 + 12, asked  # to find the value, to see what a tape takes, and for the tapes
 
 
 def test_a_loop_keeps_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of a loop are larger than its states; where they do not fit, states alone are kept."""
+    """Tapes of a loop are larger than its states; where they do not fit, states alone are kept."""
     monkeypatch.setattr("diffsim.checkpoint.planning.everything.available_memory", lambda: 1000)
     calls = 0
 
@@ -195,4 +195,4 @@ def test_a_loop_keeps_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> No
         return 0.9 * state
 
     ds.grad(lambda x: ds.integrate(body, x, steps=12, checkpoint=12))(1.0)
-    assert calls == 12 + 1 + 11 + 12  # the last step is recorded on the way; the others are run up to it, and again for their records
+    assert calls == 12 + 1 + 11 + 12  # the last step is recorded on the way; the others are run up to it, and again for their tapes

@@ -97,8 +97,8 @@ def test_the_same_run_takes_it(tmp_path: Path) -> None:
 
 
 def test_traces_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the key does not know of: the run records its traces again, and they must be the kept ones."""
-    monkeypatch.setattr("diffsim.simulation.gradients.gradient.run_key", lambda *what: "the same for all runs")
+    """Whatever the key does not know of: the run computes its traces again, and they must be the kept ones."""
+    monkeypatch.setattr("diffsim.simulation.gradients.suspended.run_key", lambda *what: "the same for all runs")
     cut(acoustic(), tmp_path)
     with pytest.raises(StorageError, match="another run: its traces of p differ"):
         gradient(acoustic(8e-4), policy(tmp_path))
@@ -248,7 +248,7 @@ def test_two_sweeps_may_be_kept_at_once(tmp_path: Path) -> None:
 
 
 def test_states_found_on_disk_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The traces of the steps before them are recorded in replays only, and that is no fault."""
+    """The traces of the steps before them are computed in replays only, and that is no fault."""
     leave_states(tmp_path, monkeypatch)
     found, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(6)))
     assert reversed_steps < 25
@@ -285,7 +285,7 @@ class Exchanged(ds.Equation):
 
 @pytest.mark.parametrize("other", [Exchanged(swap=True), Exchanged(dt=0.2)], ids=["outputs", "time"])
 def test_another_equation_does_not_take_it(tmp_path: Path, other: ds.Equation) -> None:
-    """Neither has records, so the key alone tells them apart."""
+    """Neither has traces, so the key alone tells them apart."""
     inputs = {"x": np.ones(12), "y": np.full(12, 0.5), "k": np.ones(12)}
     reversed_steps = 0
 

@@ -64,7 +64,9 @@ def test_a_gradient_computes_not_much_more_than_a_run(step: Step) -> None:
     stepper = run._stepper
     assert stepper.adjoint is not None
     programs = (
-        (stepper.forward, stepper.adjoint.program) if stepper.recorded is None else (stepper.recorded.forward, stepper.recorded.adjoint)
+        (stepper.forward, stepper.adjoint.program)
+        if stepper.with_residuals is None
+        else (stepper.with_residuals.forward, stepper.with_residuals.adjoint)
     )
     kind = "nonlinear" if step.name.startswith(NONLINEAR) else "linear"
     assert sum(operations(run, program) for program in programs) <= OPERATIONS[kind] * operations(run, stepper.forward)

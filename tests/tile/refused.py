@@ -31,7 +31,7 @@ REFUSED: dict[str, str] = {
     "histogram/bins_decided_by_the_values": INTEGER,
     "linear algebra/gauss_elimination_with_pivots": INTEGER,
     "nested/newton_iteration_in_a_while_loop": IF,
-    "records/dataclass_with_an_integer": RANGE,
+    "pytrees/dataclass_with_an_integer": RANGE,
     "sorting/bubble_sort": IF,
     "sorting/insertion_sort_that_overwrites_its_argument": WHILE_AND,
     "sorting/partition_by_scans": ARRAY,

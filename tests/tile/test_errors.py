@@ -202,7 +202,7 @@ def test_the_error_names_the_line_and_a_replacement(function: Callable[..., Any]
         ((X, M[:3]), 0, ShapeError, "3, 5 tiles, expected one number"),
         ((X, M), (0, 5), ShapeError, "argument 1 has the shape .* no axis 5"),
         ((X, 2.0), 0, ShapeError, "argument 1 is a number, expected arrays with an axis.*None"),
-        ((X, [1.0, 2.0]), 0, ShapeError, "argument 1 holds numbers in a record, expected arrays.*None.*numpy.array"),
+        ((X, [1.0, 2.0]), 0, ShapeError, "argument 1 holds numbers in a pytree, expected arrays.*None.*numpy.array"),
         ((X, M), (None, None), ParameterError, "axes has no axis, expected one"),
         ((X, M), (0,), ParameterError, r"axes = \(0,\) for 2 arguments, expected"),
         ((X, numpy.zeros((TILES, 1, 1, 1, 1, 1))), 0, TileError, "5 axes in each tile, expected 4 at most"),

@@ -27,7 +27,7 @@ class Convertible(Holder):
         if isinstance(value, Tracer):
             raise _no_numpy(self)
         guard.require_both_parts(value, dtype)
-        out = np.array(value, dtype)  # a copy: an edit of it must not reach the record
+        out = np.array(value, dtype)  # a copy: an edit of it must not reach the tape
         return out
 
     def __dlpack__(self, **options: Any) -> Any:

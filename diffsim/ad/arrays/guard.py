@@ -1,6 +1,6 @@
-"""Records of a user's own NumPy arrays: a copy, or for large ones a fingerprint that is checked before use.
+"""Users' own NumPy arrays on the tape: copies, or for large ones fingerprints that are checked before use.
 
-A recorded operation may need the values of its arguments in the reverse sweep, and the body of a checkpointed loop reads outside
+An operation on the tape may need the values of its arguments in the reverse sweep, and the body of a checkpointed loop reads outside
 values again. If a program edits an array in place after that, the gradient would be silently wrong.
 """
 
@@ -30,7 +30,7 @@ class _Seen:
 
     Attributes:
         array: NumPy's.
-        copy: the array that the record refers to: a copy, or the array itself.
+        copy: the array that the tape refers to: a copy, or the array itself.
         look: its fingerprint.
         reread: the body of a loop that is run again in the reverse sweep uses it.
     """
@@ -93,7 +93,7 @@ def private(array: np.ndarray) -> np.ndarray:
 
 
 def constant(array: np.ndarray) -> np.ndarray:
-    """A copy in memory that cannot be written to, so that the record refers to it without a look at its entries."""
+    """A copy in memory that cannot be written to, so that the tape refers to it without a look at its entries."""
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) if array.size else array
 
 
@@ -140,7 +140,7 @@ def note_outside(array: Any) -> None:
 
 
 def kept() -> Kept:
-    """Arrays that must not change until the reverse sweep: the present record refers to them, or will read them again."""
+    """Arrays that must not change until the reverse sweep: the present tape refers to them, or will read them again."""
     return {key: seen for key, seen in local.seen.items() if seen.referred or seen.reread}
 
 
@@ -148,7 +148,7 @@ def check(arrays: Kept, referred_only: bool = False) -> None:
     """Raise if one of the arrays was edited since.
 
     Raises:
-        StaleValueError: naming where it was recorded and where it is used.
+        StaleValueError: naming where the tape took it and where it is used.
     """
     for seen in arrays.values():
         if (seen.referred or not referred_only) and seen.changed():

@@ -34,7 +34,7 @@ def normalise(index: Any, plain: Callable[[Any], Any]) -> tuple[Index, bool]:
             part = plain(part)
         if isinstance(part, (list, tuple, range, np.ndarray, np.bool_)):
             if not is_constant(part):
-                part = np.array(part)  # a copy: the record keeps it
+                part = np.array(part)  # a copy: the tape keeps it
             if not part.size and part.dtype.kind == "f":
                 part = part.astype(np.intp)  # an empty list
         if isinstance(part, (np.ndarray, bool, Tracer)):

@@ -1,4 +1,4 @@
-"""Leaves of records between a program's arrays and the core values inside."""
+"""Leaves of pytrees between a program's arrays and the core values inside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Cores = tuple[Any, ...]
 
 
 def array_core(leaf: Any) -> Any:
-    """The core value of a leaf of a record if that is an array or a number, else None."""
+    """The core value of a leaf of a pytree if that is an array or a number, else None."""
     if isinstance(leaf, (Array, np.ndarray, np.generic, Tracer)):
         return core(leaf)
     return np.float64(leaf) if type(leaf) is float else np.complex128(leaf) if type(leaf) is complex else None
@@ -31,7 +31,7 @@ def differentiable(leaf: Any) -> Any:
 
 
 def copied(leaf: Any) -> Any:
-    """The result of `differentiable`, in memory that the caller's array does not share: the record may refer to it."""
+    """The result of `differentiable`, in memory that the caller's array does not share: the tape may refer to it."""
     if isinstance(leaf, np.ndarray):
         guard.require_plain(leaf)
         return snapshot(leaf) if leaf.dtype.kind in "fc" else None
@@ -49,12 +49,12 @@ def as_constant(leaf: Any) -> Any:
 
 
 def as_kept(leaf: Any) -> Any:
-    """A leaf that the record refers to as it is: an array of NumPy's that nobody will edit unnoticed."""
+    """A leaf that the tape refers to as it is: an array of NumPy's that nobody will edit unnoticed."""
     return guard.private(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def _strides(leaf: Any) -> tuple[int, ...] | None:
-    """Where the entries lie in memory decides which reshapes are views; the record's copy may lie otherwise."""
+    """Where the entries lie in memory decides which reshapes are views; the tape's copy may lie otherwise."""
     return leaf.strides if isinstance(leaf, np.ndarray) else None
 
 
@@ -72,7 +72,7 @@ Form = tuple[bool, tuple[int, ...] | None]
 
 
 def forms_of(state: Any) -> list[Form]:
-    """Forms of the leaves of a record."""
+    """Forms of the leaves of a pytree."""
     return [_form(leaf) for leaf in flatten(state)[0]]
 
 
@@ -94,5 +94,5 @@ def _as_array(value: Any, scalar: bool, strides: tuple[int, ...] | None) -> Any:
 
 
 def public(cores: Sequence[Any], tree: Tree) -> Any:
-    """A record of results: `Array`s inside a transformation, NumPy's own otherwise."""
+    """A pytree of results: `Array`s inside a transformation, NumPy's own otherwise."""
     return unflatten(tree, [wrap(c) if hasattr(c, "dtype") else c for c in cores])

@@ -36,7 +36,7 @@ class _Watch(Trace):
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         out = bind(primitive, [a.primal if isinstance(a, _Watched) and a.trace is self else a for a in args], params)
         if primitive.constant:
-            return out  # as in the runs that are recorded
+            return out  # as in the runs that are taped
         return tuple(map(self.mark, out)) if primitive.multiple else self.mark(out)
 
 

@@ -12,7 +12,7 @@ from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom, is_known, local
 from diffsim.ad.loops.closure import closed, discover
-from diffsim.ad.loops.replay import LoopStepper, Record, Step, require_same
+from diffsim.ad.loops.replay import LoopStepper, Step, StepTape, require_same
 from diffsim.ad.ops.elementwise import where
 from diffsim.ad.ops.structure import compact, reshape, zeros_like
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
@@ -39,7 +39,7 @@ def _evaluate(*cores: Any, step: Step, count: int, first: int, steps: int, check
     return state
 
 
-def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
+def _with_pullback(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
     """The value of a loop, and its pullback: the reverse sweep of a checkpointing schedule."""
     count, steps, step, first = params["count"], params["steps"], params["step"], params["first"]
     state, captured = tuple(cores[:count]), tuple(cores[count:])
@@ -52,9 +52,9 @@ def _record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ..
 
     def pullback(cts: Sequence[Any]) -> list[Any]:
         stepper = LoopStepper(step, first, steps, state, captured)
-        counted = policy.slots is not None and policy.slots < steps  # the user asks for states, whatever the record of a step takes
-        recorded = None if counted else max(Record(step, first, state, captured).nbytes(), 1)
-        schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), recorded, _nbytes(captured)))
+        counted = policy.slots is not None and policy.slots < steps  # the user asks for states, whatever the tape of a step takes
+        taped = None if counted else max(StepTape(step, first, state, captured).nbytes(), 1)
+        schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), taped, _nbytes(captured)))
         guard = ReplayGuard(stepper.compared) if policy.verify else None
         growth = GrowthMonitor(stepper.cotangent_size, stepper.precision(), lambda: largest(stepper.compared()))
         stores = open_stores(schedule, stepper.state_arrays, policy)
@@ -104,7 +104,7 @@ def _jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[s
     return [next(moved) if k in in_state else None for k in range(count)]
 
 
-_loop = Primitive("loop", _evaluate, jvp=_jvp, record=_record, multiple=True)
+_loop = Primitive("loop", _evaluate, jvp=_jvp, with_pullback=_with_pullback, multiple=True)
 
 
 # for users
@@ -196,7 +196,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
         upper: past the last i.
         body: (i, state) -> state. It is run again in the reverse sweep, so it must do the same each time; it may use values from
             around it, which are differentiated too, but not assign to arrays made outside.
-        init: first state: an array, a number, or a record of them. Structure, shapes and types stay.
+        init: first state: an array, a number, or a pytree of them. Structure, shapes and types stay.
         checkpoint: memory for the reverse sweep ("auto" is half of the available memory, or a size such as "100 MB"), or a number
             of states to keep at most, or a schedule or `Policy` of `diffsim.checkpoint`; `resume` is for simulations alone.
 
@@ -373,7 +373,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         pred: a number or an array of one element.
         true_fun: of the operands.
         false_fun: likewise.
-        operands: arrays, numbers and records of them.
+        operands: arrays, numbers and pytrees of them.
 
     Returns:
         The result of the chosen function.
@@ -409,7 +409,7 @@ def _either(chosen: Any, yes: Any, no: Any) -> Any:
     others, structure = cores_of(no)
     if structure != tree:
         raise ShapeError(
-            f"the functions of a cond return the structures {tree} and {structure}, expected one; return the same record from both"
+            f"the functions of a cond return the structures {tree} and {structure}, expected one; return the same pytree from both"
         )
     if chosen.size != 1:
         raise ShapeError(f"pred has the shape {chosen.shape}, expected one truth value; use where for arrays")

@@ -1,4 +1,4 @@
-"""Functions whose record is not kept: the reverse sweep runs them again."""
+"""Functions whose tape is not kept: the reverse sweep runs them again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, forms_of, is_floating, public
 from diffsim.ad.core import Primitive, Tracer, aval, bind, local
 from diffsim.ad.loops.closure import closed, discover
-from diffsim.ad.loops.replay import Record, Step, require_same
+from diffsim.ad.loops.replay import Step, StepTape, require_same
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.tree import Tree, unflatten
@@ -18,10 +18,10 @@ from diffsim.base.copies import remade
 
 @remade
 def remat(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f` without its record: the reverse sweep runs it again. It must do the same each time.
+    """`f` without its tape: the reverse sweep runs it again. It must do the same each time.
 
     Args:
-        f: of arrays, numbers and records of them.
+        f: of arrays, numbers and pytrees of them.
 
     Returns:
         A function of the same arguments.
@@ -81,20 +81,20 @@ def _remat_step(params: dict[str, Any]) -> Step:
     return lambda _, state, captured: params["run"](state, captured)
 
 
-def _remat_record(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
+def _remat_with_pullback(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
     count = params["count"]
     out = bind(_remat, cores, params)
 
     def pullback(cts: Sequence[Any]) -> list[Any]:
-        record = Record(_remat_step(params), 0, tuple(cores[:count]), tuple(cores[count:]))
-        require_same(record.state, out, "a function of remat")
-        return record.pull(cts)
+        tape = StepTape(_remat_step(params), 0, tuple(cores[:count]), tuple(cores[count:]))
+        require_same(tape.state, out, "a function of remat")
+        return tape.pull(cts)
 
     return out, pullback
 
 
 def _remat_jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
-    """The function over values and tangents, again without its record."""
+    """The function over values and tangents, again without its tape."""
     count, run = params["count"], params["run"]
     moving = [k for k, t in enumerate(tangents) if t is not None]
 
@@ -113,4 +113,4 @@ def _remat_jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: 
     return list(bind(_remat, inner, {"run": both, "count": count + len(moving), "memo": []}))
 
 
-_remat = Primitive("remat", _remat_evaluate, jvp=_remat_jvp, record=_remat_record, multiple=True)
+_remat = Primitive("remat", _remat_evaluate, jvp=_remat_jvp, with_pullback=_remat_with_pullback, multiple=True)

@@ -1,4 +1,4 @@
-"""Steps that are run again: the record of one, and a loop of them as the checkpointing schedules see it."""
+"""Steps that are run again: the tape of one, and a loop of them as the checkpointing schedules see it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from diffsim.errors import PlanError, ReplayError
 Step = Callable[[int, Cores, Cores], Cores]
 """(number of the step, state, captured values) -> state: a pure function of core values."""
 NODE_BYTES = 600
-"""Memory of a node of the record beside the arrays that it keeps."""
+"""Memory of a node of the tape beside the arrays that it keeps."""
 
 
-class Record:
-    """The record of one step: a pullback from the cotangents of the state after it."""
+class StepTape:
+    """The tape of one step: a pullback from the cotangents of the state after it."""
 
     def __init__(self, step: Step, number: int, state: Cores, captured: Cores) -> None:
         trace = ReverseTrace()
@@ -63,7 +63,7 @@ class LoopStepper:
         self.step, self.first, self.steps, self.captured = step, first, steps, captured
         self.state = state
         self.slots: dict[int, Cores] = {}
-        self.records: dict[int, Record] = {}
+        self.tapes: dict[int, StepTape] = {}
         self.cts: list[Any] = [None] * len(state)
         self.captured_cts: list[Any] = [None] * len(captured)
 
@@ -75,8 +75,8 @@ class LoopStepper:
 
     def record(self, start: int, stop: int) -> None:
         for n in range(start, stop):
-            self.records[n] = Record(self.step, self.first + n, self.state, self.captured)
-            self.state = self.records[n].state
+            self.tapes[n] = StepTape(self.step, self.first + n, self.state, self.captured)
+            self.state = self.tapes[n].state
 
     def save(self, step: int, slot: int) -> None:
         self.slots[slot] = self.state
@@ -89,8 +89,8 @@ class LoopStepper:
 
     def reverse(self, start: int, stop: int) -> None:
         for n in reversed(range(start, stop)):
-            record = self.records.pop(n, None) or Record(self.step, self.first + n, self.state, self.captured)
-            bars = record.pull(self.cts)
+            tape = self.tapes.pop(n, None) or StepTape(self.step, self.first + n, self.state, self.captured)
+            bars = tape.pull(self.cts)
             self.cts = bars[: len(self.cts)]
             for k, bar in enumerate(bars[len(self.cts) :]):
                 if bar is not None:

@@ -1,7 +1,7 @@
 """Reading and writing entries at positions that are values themselves, known only when the operation runs.
 
 Arrays are vectors here: an index of several axes is turned into positions among all entries. Other operations take their index as a
-parameter, which is known when they are recorded.
+parameter, which is known when they are written on the tape.
 """
 
 from __future__ import annotations

@@ -135,4 +135,4 @@ def _live(live: Any, args: Any, params: Any, parents: Any) -> list[Any]:
 
 
 COMPOSED = Primitive("power of a root", lambda *args: None, vjp=_vjp, live=_live)
-"""A power of a root in a record."""
+"""A power of a root on a tape."""

@@ -45,7 +45,7 @@ def _kind(op: Op) -> str | None:
 
 
 def _operator(op: Callable[..., Any], tree: Tree, dtypes: Sequence[Any]) -> kernels.Operator:
-    """The expressions of an operator on records of scalars.
+    """The expressions of an operator on pytrees of scalars.
 
     Raises:
         NotScalarError: it has none.
@@ -55,7 +55,7 @@ def _operator(op: Callable[..., Any], tree: Tree, dtypes: Sequence[Any]) -> kern
     names = [[f"{side}{i}" for i in range(k)] for side in "ab"]
     outputs, structure = scalar.trace_scalars(op, (tree, tree), names, (dtypes, dtypes), graph)
     if structure != tree:
-        raise ShapeError(f"the operator returned a record of the structure {structure}, expected that of its operands, {tree}")
+        raise ShapeError(f"the operator returned a pytree of the structure {structure}, expected that of its operands, {tree}")
     return kernels.Operator(graph, tuple(outputs))
 
 
@@ -81,10 +81,10 @@ def apply(operator: kernels.Operator, left: Sequence[Any], right: Sequence[Any])
     return results
 
 
-def same_record(value: Any, tree: Tree) -> Any:
+def same_pytree(value: Any, tree: Tree) -> Any:
     structure = flatten(value)[1]
     if structure != tree:
-        raise ShapeError(f"the operator returned a record of the structure {structure}, expected that of its operands, {tree}")
+        raise ShapeError(f"the operator returned a pytree of the structure {structure}, expected that of its operands, {tree}")
     return value
 
 
@@ -95,7 +95,7 @@ def traced(op: Op, tree: Tree, xs: Sequence[Any]) -> tuple[str | None, kernels.O
     if kind is None and any(x.dtype.kind == "c" for x in xs):
         return None, None
     if kind is not None and tree != LEAF:
-        raise ParameterError(f"operator {op!r} works on one array, got a record {tree}; give a function of two records")
+        raise ParameterError(f"operator {op!r} works on one array, got a pytree {tree}; give a function of two pytrees")
     function = op if kind is None else {"+": _plus, "*": _times, "min": _minimum, "max": _maximum}[kind]
     assert callable(function)
     try:
@@ -151,7 +151,7 @@ def _maximum(a: Any, b: Any) -> Any:
 
 
 def as_function(op: Op, kind: str | None) -> Callable[..., Any]:
-    """The operator as a function of two records."""
+    """The operator as a function of two pytrees."""
     if kind is None:
         assert callable(op)
         return op

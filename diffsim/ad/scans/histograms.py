@@ -1,4 +1,4 @@
-"""Histograms by a traced operator, as operations of the record. `index` is (n,), values (n, columns), dst (bins, columns)."""
+"""Histograms by a traced operator, as operations on the tape. `index` is (n,), values (n, columns), dst (bins, columns)."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def _histogram_evaluate(*arrays: Any, op: Any, kind: str | None, index: np.ndarr
     return tuple(kernels.histogram_generic(op, dsts, index, values))
 
 
-def _histogram_record(arrays: Any, params: Any, wanted: Any) -> Any:
+def _histogram_with_pullback(arrays: Any, params: Any, wanted: Any) -> Any:
     op, kind, index, count = (params[name] for name in ("op", "kind", "index", "count"))
     plain = is_plain(*arrays)
     if plain:
         dsts, values = contiguous(arrays[:count]), contiguous(arrays[count:])
-        out, totals = kernels.histogram_recorded(op, dsts, index, values, kind)
+        out, totals = kernels.histogram_with_totals(op, dsts, index, values, kind)
     else:
         out = histogram(*arrays, **params)
 
@@ -116,6 +116,6 @@ histogram = Primitive(
     "histogram",
     _histogram_evaluate,
     jvp=lambda arrays, dots, out, p: derivative_by_definition(_histogram_by_scan(p["op"], p["index"], p["count"]), arrays, dots),
-    record=_histogram_record,
+    with_pullback=_histogram_with_pullback,
     multiple=True,
 )

@@ -21,7 +21,7 @@ from diffsim.ad.core import Tracer, bottom, is_plain, local
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 from diffsim.ad.scans import histograms, scalar, scans
-from diffsim.ad.scans.associative import NEUTRAL, Op, apply, as_function, same_record, traced
+from diffsim.ad.scans.associative import NEUTRAL, Op, apply, as_function, same_pytree, traced
 from diffsim.ad.tree import Tree, flatten, unflatten
 from diffsim.base import arguments, buffers
 from diffsim.errors import ParameterError, ShapeError
@@ -31,7 +31,7 @@ from diffsim.expr.graph import Graph
 
 
 def _leaves(xs: Any, what: str) -> tuple[list[Any], Tree]:
-    """Core arrays of a record; a list of numbers counts as an array."""
+    """Core arrays of a pytree; a list of numbers counts as an array."""
     if isinstance(xs, list):
         xs = wrap(core(xs))
     cores, tree = cores_of(xs)
@@ -43,7 +43,7 @@ def _leaves(xs: Any, what: str) -> tuple[list[Any], Tree]:
         if c.dtype.kind not in "fciub":
             raise ParameterError(f"{what} holds entries of type {c.dtype}, expected numbers; convert them")
     if not cores:
-        raise ParameterError(f"{what} holds no array, expected one at least; give an array or a record of them")
+        raise ParameterError(f"{what} holds no array, expected one at least; give an array or a pytree of them")
     return list(cores), tree
 
 
@@ -60,7 +60,7 @@ def _aligned(xs: Sequence[Any], axis: int) -> tuple[int, tuple[int, ...]]:
         raise ShapeError(f"axis = {axis} is out of bounds for arrays of shape {shape}")
     for x in xs[1:]:
         if x.shape != shape:
-            raise ShapeError(f"the arrays of a record have the shapes {shape} and {x.shape}, expected one shape")
+            raise ShapeError(f"the arrays of a pytree have the shapes {shape} and {x.shape}, expected one shape")
     return axis % len(shape), shape
 
 
@@ -70,7 +70,7 @@ def _slices(xs: Sequence[Any], tree: Tree, axis: int) -> list[Any]:
 
 
 def _stacked(elements: Sequence[Any], axis: int, tree: Tree) -> list[Any]:
-    """Records joined along a new axis."""
+    """Pytrees joined along a new axis."""
     rows = [cores_of(e)[0] for e in elements]
     for part in itertools.chain.from_iterable(rows):
         if not (hasattr(part, "shape") or isinstance(part, (bool, int, float, complex))):
@@ -112,16 +112,16 @@ def scan(op: Op, xs: Any, ne: Any = None, *, axis: int = 0, reverse: bool = Fals
     """Running results y_0 = x_0, y_i = op(y_{i-1}, x_i) of an associative operator.
 
     Args:
-        op: "+", "*", "min", "max", a universal function such as `np.add`, or a function of two elements: numbers, or records of
-            numbers if `xs` is a record. It is applied to every position of the other axes. Branches on values are followed both ways.
-        xs: an array, or a record of arrays of one shape.
+        op: "+", "*", "min", "max", a universal function such as `np.add`, or a function of two elements: numbers, or pytrees of
+            numbers if `xs` is a pytree. It is applied to every position of the other axes. Branches on values are followed both ways.
+        xs: an array, or a pytree of arrays of one shape.
         ne: the neutral element, with op(ne, x) = x. Known for the named operators; needed for `exclusive` scans with others.
         axis: along which to scan.
         reverse: run from the end: y_i = op(y_{i+1}, x_i).
         exclusive: give y_{i-1} in the place of y_i, and the neutral element first.
 
     Returns:
-        An array or record like `xs`.
+        An array or pytree like `xs`.
 
     Raises:
         ShapeError: arrays of several shapes, or an operator that changes the structure.
@@ -177,7 +177,7 @@ def _scan_by_calls(op: Callable[..., Any], arrays: Sequence[Any], tree: Tree, ax
         elements.reverse()
     run = [elements[0]]
     for element in elements[1:]:
-        run.append(same_record(op(run[-1], element), tree))
+        run.append(same_pytree(op(run[-1], element), tree))
     if reverse:
         run.reverse()
     return _stacked(run, axis, tree)
@@ -196,13 +196,13 @@ def reduce(op: Op, xs: Any, ne: Any = None, *, axis: int = 0) -> Any:
 
     Args:
         op: see `scan`.
-        xs: an array, or a record of arrays of one shape.
+        xs: an array, or a pytree of arrays of one shape.
         ne: the neutral element, with op(ne, x) = x, which is combined first and is the result for no elements. Known for the named
             operators.
         axis: along which to reduce.
 
     Returns:
-        An array or record like `xs` without the axis. If minima or maxima are equal, the first has the derivative.
+        An array or pytree like `xs` without the axis. If minima or maxima are equal, the first has the derivative.
 
     Raises:
         ShapeError: arrays of several shapes, or an operator that changes the structure.
@@ -235,7 +235,7 @@ def reduce(op: Op, xs: Any, ne: Any = None, *, axis: int = 0) -> Any:
         elements = _slices(arrays, tree, axis)
         total = elements[0]
         for element in elements[1:]:
-            total = same_record(op(total, element), tree)  # type: ignore[operator]
+            total = same_pytree(op(total, element), tree)  # type: ignore[operator]
         totals = list(cores_of(total)[0])
     if neutral is not None and not (kind and is_plain(*neutral) and np.all(neutral[0] == NEUTRAL[kind])):
         if operator is not None:
@@ -260,13 +260,13 @@ def reduce_by_index(op: Op, dst: Any, index: Any, values: Any, ne: Any = None) -
 
     Args:
         op: see `scan`.
-        dst: array of shape (bins, ...), or a record of such.
+        dst: array of shape (bins, ...), or a pytree of such.
         index: integers of shape (n,). Those outside of 0 ... bins - 1 are dropped, and their values get the derivative 0.
-        values: array of shape (n, ...), or a record like `dst`.
+        values: array of shape (n, ...), or a pytree like `dst`.
         ne: the neutral element; it is not needed, and is there so that one call fits all operators.
 
     Returns:
-        A new array or record like `dst`. If minima or maxima are equal, that of `dst` has the derivative, then the first.
+        A new array or pytree like `dst`. If minima or maxima are equal, that of `dst` has the derivative, then the first.
 
     Raises:
         ShapeError: shapes that do not fit.
@@ -322,14 +322,14 @@ def _histogram_by_calls(op: Callable[..., Any], dsts: Sequence[Any], places: np.
     bins = _slices(dsts, tree, 0)
     elements = _slices(arrays, tree, 0)
     for i in histograms.inside(places, len(bins)):
-        bins[places[i]] = same_record(op(bins[places[i]], elements[i]), tree)
+        bins[places[i]] = same_pytree(op(bins[places[i]], elements[i]), tree)
     if not bins:
         return unflatten(tree, [wrap(d) for d in dsts])
     return unflatten(tree, [wrap(o) for o in _stacked(bins, 0, tree)])
 
 
 def _positions(index: Any, own: bool = True) -> np.ndarray:
-    """An index; as an array of its own if the record is to refer to it."""
+    """An index; as an array of its own if the tape is to refer to it."""
     places = index if isinstance(index, np.ndarray) else np.asarray(bottom(core(index)))
     places = _copied(places) if own else places
     if places.size == 0:
@@ -342,7 +342,7 @@ def _positions(index: Any, own: bool = True) -> np.ndarray:
 
 
 def _copied(places: np.ndarray) -> np.ndarray:
-    """An index that the record may refer to."""
+    """An index that the tape may refer to."""
     return buffers.copy(places) if local.depth else places
 
 
@@ -398,11 +398,11 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:
     """`f` of every element along the first axis, the results stacked.
 
     Args:
-        f: of one element an argument, to a number, an array, or a record.
-        xs: arrays, or records of arrays, of one length.
+        f: of one element an argument, to a number, an array, or a pytree.
+        xs: arrays, or pytrees of arrays, of one length.
 
     Returns:
-        An array or record of arrays whose first axis is that of `xs`. A function of numbers that is plain arithmetic is run on whole
+        An array or pytree of arrays whose first axis is that of `xs`. A function of numbers that is plain arithmetic is run on whole
         arrays.
 
     Raises:
@@ -439,7 +439,7 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:
         raise ShapeError("map over no elements has a result of unknown shape, expected one element at least; treat an empty array apart")
     results = [f(*(unflatten(tree, [_element(c, i) for c in cores]) for cores, tree in pairs)) for i in range(n)]
     tree = flatten(results[0])[1]
-    return unflatten(tree, [wrap(o) for o in _stacked([same_record(r, tree) for r in results], 0, tree)])
+    return unflatten(tree, [wrap(o) for o in _stacked([same_pytree(r, tree) for r in results], 0, tree)])
 
 
 def _element(x: Any, i: int) -> Any:

@@ -124,10 +124,10 @@ class _ScalarTrace(Trace):
 def trace_scalars(
     function: Callable[..., Any], trees: Sequence[Tree], names: Sequence[Sequence[str]], dtypes: Sequence[Sequence[Any]], graph: Graph
 ) -> tuple[list[Node], Tree]:
-    """The results of a function of records of scalars, as expressions of reads.
+    """The results of a function of pytrees of scalars, as expressions of reads.
 
     Args:
-        function: of one record an argument.
+        function: of one pytree an argument.
         trees: their shapes.
         names: of the leaves of each, as they are read in the expressions.
         dtypes: of the leaves.

@@ -1,4 +1,4 @@
-"""Scans and reductions by a traced operator, as operations of the record. Arrays are (rows, n, columns).
+"""Scans and reductions by a traced operator, as operations on the tape. Arrays are (rows, n, columns).
 
 Kernels run them and their first reverse derivative. Everything else - forward mode, higher orders - is the derivative of the same
 written as a tree of array operations: pairs are combined, scanned, and the entries between filled in.

@@ -1,1 +1,1 @@
-"""Derivatives of functions: vjp, jvp, Jacobians, rules by hand, checks, and the record."""
+"""Derivatives of functions: vjp, jvp, Jacobians, rules by hand, checks, and the tape."""

@@ -37,7 +37,7 @@ def check_grads(
     same way.
 
     Args:
-        f: of arrays, numbers and records of them; smooth within a few steps of `args`.
+        f: of arrays, numbers and pytrees of them; smooth within a few steps of `args`.
         args: a tuple, one entry an argument.
         order: of the highest derivatives.
         modes: "forward", "reverse", or both.

@@ -142,7 +142,7 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
     def _primitive(self) -> Primitive:
         if self._forward is None:
             raise DerivativeError(f"{self._name} has no rule; give one with defvjp(forward, backward) before it is differentiated")
-        primitive = Primitive(self._name, self._evaluate, record=self._record, multiple=True)
+        primitive = Primitive(self._name, self._evaluate, with_pullback=self._with_pullback, multiple=True)
         primitive.jvp = lambda *_: _raise(self._no_forward())
         return primitive
 
@@ -156,7 +156,7 @@ class custom_vjp(_Custom):  # noqa: N801 -- JAX's name
     def _name(self) -> str:
         return getattr(self, "__name__", "custom_vjp")
 
-    def _record(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
+    def _with_pullback(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
         tree, nondiff = params["tree"], tree_map(as_kept, params["nondiff"])
         args, kwargs = self._full(cores, tree, nondiff, params["forms"])
         assert self._forward is not None and self._backward is not None and self._watch is not None
@@ -246,7 +246,9 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
     def _primitive(self) -> Primitive:
         if self._rule is None:
             raise DerivativeError(f"{self.__name__} has no rule; give one with defjvp(rule) before it is differentiated")  # type: ignore[attr-defined]
-        return Primitive(getattr(self, "__name__", "custom_jvp"), self._evaluate, jvp=self._jvp, record=self._record, multiple=True)
+        return Primitive(
+            getattr(self, "__name__", "custom_jvp"), self._evaluate, jvp=self._jvp, with_pullback=self._with_pullback, multiple=True
+        )
 
     def _both(self, cores: Sequence[Any], tangents: Sequence[Any], tree: Tree, nondiff: Any, forms: list[Form]) -> tuple[Any, Any, Tree]:
         args, kwargs = unflatten(tree, as_arrays(tuple(cores), forms))
@@ -269,7 +271,7 @@ class custom_jvp(_Custom):  # noqa: N801 -- JAX's name
         value, moved, _ = self._both(cores, tangents, params["tree"], params["nondiff"], params["forms"])
         return [None if t is None or not is_floating(v) else like(t, v) for v, t in zip(value, moved, strict=True)]
 
-    def _record(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
+    def _with_pullback(self, cores: Sequence[Any], params: dict[str, Any], wanted: tuple[bool, ...]) -> tuple[Any, Callable[..., Any]]:
         tree, nondiff = params["tree"], params["nondiff"]
         floating = [k for k, c in enumerate(cores) if wanted[k]]
 

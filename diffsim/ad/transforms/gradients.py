@@ -24,7 +24,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
     """A function that gives the value of `f`, a real number, and its gradient.
 
     Args:
-        f: of arrays, numbers and records of them.
+        f: of arrays, numbers and pytrees of them.
         argnums: the arguments to differentiate for.
         has_aux: `f` returns (value, aux).
 
@@ -117,7 +117,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     """A function that gives the gradient of `f`, which returns a real number. See `value_and_grad`.
 
     Args:
-        f: of arrays, numbers and records of them; gives a real number.
+        f: of arrays, numbers and pytrees of them; gives a real number.
         argnums: the arguments to differentiate for.
         has_aux: `f` returns (value, aux).
 
@@ -153,7 +153,7 @@ def stop_gradient(x: Any) -> Any:
     """The values of `x`, held constant: derivatives do not pass.
 
     Args:
-        x: an array, a number, or a record of them.
+        x: an array, a number, or a pytree of them.
 
     Returns:
         The same values.

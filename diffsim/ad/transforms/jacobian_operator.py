@@ -22,18 +22,18 @@ Function = Callable[..., Any]
 
 
 class Flattened:
-    """A record of arrays as one vector: its arrays one after another, each in C order.
+    """A pytree of arrays as one vector: its arrays one after another, each in C order.
 
     Args:
-        record: an array, a number, or a record of them.
-        what: name of the record, for messages.
+        tree: an array, a number, or a pytree of them.
+        what: name of the pytree, for messages.
 
     Raises:
         DerivativeError: an entry is not a real floating-point number or array.
     """
 
-    def __init__(self, record: Any, what: str) -> None:
-        leaves, self._tree = flatten(record)
+    def __init__(self, tree: Any, what: str) -> None:
+        leaves, self._tree = flatten(tree)
         cores = [differentiable(leaf) for leaf in leaves]
         if not cores or any(c is None or c.dtype.kind != "f" for c in cores):
             kinds = ", ".join(str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves) or "nothing"
@@ -45,13 +45,13 @@ class Flattened:
         self._ends = np.cumsum([int(np.prod(shape, dtype=int)) for shape in self._shapes])
         self.size, self.dtype, self._what = int(self._ends[-1]), np.result_type(*self._types), what
 
-    def vector(self, record: Any) -> Array:
-        """A record of this form as a vector in memory of its own."""
-        parts = [np.ravel(np.asarray(laid_out(core(leaf)))) for leaf in flatten(record)[0]]
+    def vector(self, tree: Any) -> Array:
+        """A pytree of this form as a vector in memory of its own."""
+        parts = [np.ravel(np.asarray(laid_out(core(leaf)))) for leaf in flatten(tree)[0]]
         return np.concatenate(parts).astype(self.dtype, copy=False)
 
-    def record(self, vector: Any) -> Any:
-        """A vector as a record of this form.
+    def pytree(self, vector: Any) -> Any:
+        """A vector as a pytree of this form.
 
         Raises:
             ShapeError: the vector has another length.
@@ -84,12 +84,12 @@ class JacobianOperator(LinearOperator):
         super().__init__(dtype, (self._result.size, self._argument.size))
 
     def argument(self, vector: Any) -> Any:
-        """A vector with an entry for each column, as an array or a record like the argument of the function."""
-        return self._argument.record(vector)
+        """A vector with an entry for each column, as an array or a pytree like the argument of the function."""
+        return self._argument.pytree(vector)
 
     def result(self, vector: Any) -> Any:
-        """A vector with an entry for each row, as an array or a record like the value of the function."""
-        return self._result.record(vector)
+        """A vector with an entry for each row, as an array or a pytree like the value of the function."""
+        return self._result.pytree(vector)
 
     def _matvec(self, vector: Array) -> Array:
         moved = jvp(self._f, (self._x,), (self.argument(vector),))[1]

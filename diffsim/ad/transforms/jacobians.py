@@ -50,11 +50,11 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by rows: one reverse sweep an entry of the value.
 
     Returns:
-        A function with the value's axes first and the argument's after them; for records, a record of the value's shape whose
-        entries are records of the argument's shape.
+        A function with the value's axes first and the argument's after them; for pytrees, a pytree of the value's shape whose
+        entries are pytrees of the argument's shape.
 
     Args:
-        f: of arrays and records of them.
+        f: of arrays and pytrees of them.
         argnums: the argument to differentiate for.
 
     Raises:
@@ -99,7 +99,7 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by columns: one tangent an entry of the argument. See `jacrev`.
 
     Args:
-        f: of arrays and records of them.
+        f: of arrays and pytrees of them.
         argnums: the argument to differentiate for.
 
     Returns:
@@ -159,7 +159,7 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
     """The Jacobian of `f`.
 
     Args:
-        f: of arrays and records of them.
+        f: of arrays and pytrees of them.
         argnums: the argument to differentiate for.
         mode: "rows" (reverse), "columns" (forward), or "auto": the one with fewer runs.
 

@@ -20,10 +20,10 @@ from diffsim.errors import DerivativeError, ShapeError
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
-    """Value of `f` and its derivative along `tangents`. Nothing is recorded.
+    """Value of `f` and its derivative along `tangents`. There is no tape.
 
     Args:
-        f: of arrays, numbers and records of them.
+        f: of arrays, numbers and pytrees of them.
         primals: a tuple, one entry an argument.
         tangents: of the same shape; None for values that are held fixed, and for entries that are not floating point.
         has_aux: `f` returns (value, aux).

@@ -19,12 +19,12 @@ Function = Callable[..., Any]
 def linear_operator(f: Function, x: Any) -> JacobianOperator:
     """The derivative of `f` at `x` as a `scipy.sparse.linalg.LinearOperator`: products with the Jacobian and its adjoint, without a matrix.
 
-    Its shape is (entries of the value, entries of `x`). Records count as one vector: their arrays one after another, each in C order.
+    Its shape is (entries of the value, entries of `x`). Pytrees count as one vector: their arrays one after another, each in C order.
     `jacobian @ v` is one run of the tangent, `jacobian.H @ w` one reverse sweep. `jacobian.H @ jacobian` is the Gauss-Newton Hessian of
     half the squared norm of `f`. The operator of `ds.grad(loss)` is the Hessian of a loss.
 
     Args:
-        f: of an array, a number or a record of them, gives such a value; all real and floating point. Simulations may run in it.
+        f: of an array, a number or a pytree of them, gives such a value; all real and floating point. Simulations may run in it.
         x: where. It is copied.
 
     Returns:

@@ -23,7 +23,7 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     The derivative is the transpose of the pullback, which is linear: it costs two reverse sweeps.
 
     Args:
-        f: of arrays, numbers and records of them.
+        f: of arrays, numbers and pytrees of them.
         primals: where.
 
     Returns:
@@ -56,5 +56,5 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
         return transposed(tuple(tangents))[0]
 
     return value, Bound(
-        derivative, "a linearised function", "the record of a function that was run; pickle the function and its arguments instead"
+        derivative, "a linearised function", "the tape of a function that was run; pickle the function and its arguments instead"
     )

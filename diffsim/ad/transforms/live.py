@@ -1,4 +1,4 @@
-"""Which entries of the values in a record the result reads.
+"""Which entries of the values on a tape the result reads.
 
 A cotangent is 0 for one of two reasons. The result may not read the entry: a mask or an index leaves it out, another entry is the larger
 one, or it is multiplied with a constant 0. Then its share of the derivative is 0, whatever stands behind it. Or the cotangent is 0 by its
@@ -41,7 +41,7 @@ class Live:
 
 
 class LiveEntries:
-    """The entries of the value of each operation in a record that the result reads.
+    """The entries of the value of each operation on a tape that the result reads.
 
     Args:
         seeds: nodes with their cotangents, as known values.
@@ -133,7 +133,7 @@ class LiveEntries:
 
 
 def _inputs(node: Node) -> list[Node]:
-    """The leaves of the record on which an operation depends."""
+    """The leaves of the tape on which an operation depends."""
     seen, waiting, leaves = {node.id}, [node], []
     while waiting:
         parents = [p for p in waiting.pop().parents if p is not None and p.id not in seen]

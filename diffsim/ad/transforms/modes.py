@@ -1,6 +1,6 @@
-"""The two modes: the record of an operation in a reverse transformation, and the tangents of a forward one.
+"""The two modes: the tape of an operation in a reverse transformation, and the tangents of a forward one.
 
-The rules are in the table of each `Primitive`; the reverse sweep over the record is in `diffsim.ad.transforms.sweep`.
+The rules are in the table of each `Primitive`; the reverse sweep over the tape is in `diffsim.ad.transforms.sweep`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from diffsim.errors import DerivativeError
 
 
 class Node:
-    """An operation in the record: the operands of its rule, and the nodes of its arguments (None for those without derivative).
+    """An operation on the tape: the operands of its rule, and the nodes of its arguments (None for those without derivative).
 
     An operation with several values has a node of its own and one for each value, whose only parent it is.
 
@@ -76,7 +76,7 @@ VALUE = Primitive("value", lambda x, index: x[index])
 
 
 class ReverseTracer(Tracer):
-    """A value with its place in the record."""
+    """A value with its place on the tape."""
 
     __slots__ = ("node",)
 
@@ -87,7 +87,7 @@ class ReverseTracer(Tracer):
 
 
 class ReverseTrace(Trace):
-    """Records operations. Nodes are held by the values computed from them alone, so unused ones are freed at once."""
+    """Writes operations on the tape. Nodes are held by the values computed from them alone, so unused ones are freed at once."""
 
     __slots__ = ()
 
@@ -112,9 +112,9 @@ class ReverseTrace(Trace):
             if composed is not None:
                 return composed
         wanted = tuple([p is not None for p in parents])
-        if primitive.record is not None:
-            out, pullback = primitive.record(primals, params, wanted)
-            return self._recorded(primitive, parents, (), None, params, out, pullback)
+        if primitive.with_pullback is not None:
+            out, pullback = primitive.with_pullback(primals, params, wanted)
+            return self._on_tape(primitive, parents, (), None, params, out, pullback)
         out = primitive.evaluate(*primals, **params) if plain else bind(primitive, primals, params)
         if primitive.constant:
             return out
@@ -126,7 +126,7 @@ class ReverseTrace(Trace):
         for k, keep in enumerate(kept):
             if not keep:
                 primals[k] = parents[k]
-        return self._recorded(primitive, parents, primals, out if keeps_out else None, params, out, None)
+        return self._on_tape(primitive, parents, primals, out if keeps_out else None, params, out, None)
 
     def _composed(self, primitive: Primitive, primals: list[Any], params: dict[str, Any], parents: list[Node | None]) -> Any:
         """A function of a root, whose derivative is taken for the argument of the root; None if it is not a known one."""
@@ -141,7 +141,7 @@ class ReverseTrace(Trace):
         composition = {"r": primals[0], "partials": partials, "of": root.params, "name": primitive.name}
         return ReverseTracer(self, out, Node(roots.COMPOSED, root.parents, root.args, None, composition, out))
 
-    def _recorded(
+    def _on_tape(
         self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any
     ) -> Any:
         if not primitive.multiple:

@@ -25,7 +25,7 @@ def split_aux(result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 
 def result_of(value: Any) -> Any:
-    """A result that may be edited without touching the record."""
+    """A result that may be edited without touching the tape."""
     if isinstance(value, Tracer) and value.trace.ended:
         raise ended()
     if isinstance(value, np.ndarray):

@@ -1,7 +1,7 @@
 """The reverse sweep: nodes in decreasing order of their ids, one accumulated cotangent an output, no recursion.
 
 A node is visited once, when all that uses it has been: its users have larger ids. So the cost is linear in the operations
-recorded, however much they share. Cotangents are added in place where their memory is the sweep's own, which makes a loop over
+taped, however much they share. Cotangents are added in place where their memory is the sweep's own, which makes a loop over
 single entries of an array linear as well.
 
 Zero times infinity is NaN in a product of numbers, and 0 in a derivative: an entry that a mask cut off has the cotangent 0, whatever the
@@ -185,7 +185,7 @@ def _pull(node: Node, entry: Any, errors: Any) -> Sequence[Any] | None:
     """Cotangents of the arguments of a node, by its rule or pullback; None where that would be given NaN too early.
 
     Args:
-        node: of the record.
+        node: of the tape.
         entry: the sum for it.
         errors: how NumPy handles floating-point errors around the sweep.
     """

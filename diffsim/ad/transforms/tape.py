@@ -1,4 +1,4 @@
-"""The record of a function made visible: as a list, as text for Graphviz, as a picture, and as the tree that it stands for."""
+"""The tape of a function made visible: as a list, as text for Graphviz, as a picture, and as the tree that it stands for."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from diffsim.ad.tree import flatten, unflatten
 from diffsim.base import arguments
 
 TREE_LINES = 200
-"""Lines of a tree that are written out; a record stands for a tree that can be exponentially larger."""
+"""Lines of a tree that are written out; a tape stands for a tree that can be exponentially larger."""
 
 
 def label(x: Any, text: str) -> Any:
-    """Attach a name to a value for `show_tape`. Returns `x`; it costs nothing where nothing is recorded.
+    """Attach a name to a value for `show_tape`. Returns `x`; it costs nothing where there is no tape.
 
     Args:
-        x: an array, a number, or a record of them.
+        x: an array, a number, or a pytree of them.
         text: the name.
 
     Returns:
@@ -44,7 +44,7 @@ def label(x: Any, text: str) -> Any:
 
 @dataclass(frozen=True)
 class Entry:
-    """One operation of a record.
+    """One operation of a tape.
 
     Attributes:
         number: its place, from 0 up; arguments have smaller numbers.
@@ -76,7 +76,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Tape:
-    """A record: `print(tape)` lists it.
+    """A tape: `print(tape)` lists it.
 
     Attributes:
         entries: operations, arguments first.
@@ -88,7 +88,7 @@ class Tape:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays that the record keeps."""
+        """Bytes of all arrays that the tape keeps."""
         return sum(e.nbytes for e in self.entries)
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ class Tape:
         return "\n".join(lines)
 
     def tree_size(self) -> int:
-        """Operations of the tree that the record stands for, shared ones written out wherever they are used."""
+        """Operations of the tree that the tape stands for, shared ones written out wherever they are used."""
         sizes: list[int] = []
         for e in self.entries:
             sizes.append(1 + sum(sizes[a] for a in e.arguments))
@@ -185,14 +185,14 @@ def _placed(rows: dict[int, list[int]], entries: tuple[Entry, ...]) -> dict[int,
 
 
 def show_tape(f: Callable[..., Any], *args: Any) -> Tape:
-    """The record that a reverse sweep of `f` at `args` would use.
+    """The tape that a reverse sweep of `f` at `args` would use.
 
     Args:
-        f: of arrays, numbers and records of them.
+        f: of arrays, numbers and pytrees of them.
         args: where to run it. Inputs are called as the parameters of `f`; `label` names other values.
 
     Returns:
-        The record. `print` lists it, `.tree()` writes the tree that it stands for, `.dot` is text for Graphviz, `.figure()` a picture.
+        The tape. `print` lists it, `.tree()` writes the tree that it stands for, `.dot` is text for Graphviz, `.figure()` a picture.
 
     Example:
         import numpy

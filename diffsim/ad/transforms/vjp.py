@@ -1,4 +1,4 @@
-"""The value of a function and its pullback, from a record of its operations."""
+"""The value of a function and its pullback, from a tape of its operations."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Value of `f` and its pullback.
 
     Args:
-        f: of arrays, numbers, and records of them (tuples, lists, dicts, dataclasses ...).
+        f: of arrays, numbers, and pytrees of them (tuples, lists, dicts, dataclasses ...).
         primals: where to differentiate. Entries that are not floating point pass through untouched.
         has_aux: `f` returns (value, aux); aux is not differentiated.
 
     Returns:
         (value, pullback), or (value, pullback, aux). `pullback(cotangent)` takes a cotangent of the shape of the value and gives
         a tuple with one entry a primal, of its shape; None stands for entries that are not floating point. It can be called
-        again; the record lives as long as the pullback does. In a complex space the pairing is sum(cotangent * tangent).
+        again; the tape lives as long as the pullback does. In a complex space the pairing is sum(cotangent * tangent).
 
     Raises:
         DerivativeError: an operation without a rule, or an operation that would lose a derivative.
         ShapeError: by the pullback, for a cotangent of another shape.
-        StaleValueError: by the pullback, if a large array that the record refers to was edited in place.
+        StaleValueError: by the pullback, if a large array that the tape refers to was edited in place.
 
     Example:
         import numpy
@@ -71,7 +71,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             extra = Extra(aux)
         finally:
             trace.ended = True
-            recorded = guard.kept()
+            referred = guard.kept()
     results, ends = [], []
     for leaf, value in zip(outs, cores, strict=True):
         mine = isinstance(value, ReverseTracer) and value.trace is trace
@@ -85,13 +85,13 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     del watched, inputs, out, outs, cores, results, extra
 
     def pullback(cotangent: Any) -> Any:
-        guard.check(recorded)
+        guard.check(referred)
         cts = leaves_like(cotangent, out_tree, "the cotangent")
         seeds = []
         for ct, end, shape, kind in zip(cts, ends, shapes, kinds, strict=True):
             if ct is not None and shape is None and kind not in ("str", "int", "bool"):
                 raise ShapeError(
-                    f"a cotangent is given for a {kind}, which is no array, number or record, and whose parts are not seen; "
+                    f"a cotangent is given for a {kind}, which is no array, number or pytree, and whose parts are not seen; "
                     "register its type with ds.register_pytree"
                 )
             if ct is not None and shape is not None and shape[1].kind in "fc":
@@ -106,6 +106,6 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         return unflatten(tree, records)
 
     pull = Bound(
-        pullback, "a pullback", "the record of a function that was run; pickle the function and its arguments, and call ds.vjp there"
+        pullback, "a pullback", "the tape of a function that was run; pickle the function and its arguments, and call ds.vjp there"
     )
     return (value_out, pull, aux) if has_aux else (value_out, pull)

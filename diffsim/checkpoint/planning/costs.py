@@ -24,7 +24,7 @@ class Sizes:
 
     Attributes:
         state: a state in a slot of the memory that the primal runs in.
-        recorded: a step in a record; None: as many as `state`.
+        recorded: the residuals of a step; None: as many as `state`.
         working: memory of every schedule: working state, cotangents, coefficients and their gradients.
         around: peak memory of arrays before and after the sweep: the solution, the gradient, and copies of them.
         streams: memory that grows with the steps under every schedule: traces and amplitudes, their cotangents, and copies of them.
@@ -57,7 +57,7 @@ class Sizes:
 
     @property
     def record(self) -> int:
-        """Bytes of a step in a record."""
+        """Bytes of the residuals of a step."""
         assert self.recorded is not None
         return self.recorded
 
@@ -77,7 +77,7 @@ class Sizes:
         return DISK_BUFFERS * self.row + (SCRATCH if compressed else 0) if tier.name == "disk" else tier.slots * self.row
 
     def peak(self, schedule: AnySchedule, compressed: bool = False) -> int:
-        """Peak bytes of memory of a gradient. Slots and records have separate memory, and both are counted in full."""
+        """Peak bytes of memory of a gradient. Slots and residuals have separate memory, and both are counted in full."""
         slow = sum(self.buffers(tier, compressed) for tier in schedule.slow_tiers)
         backwards = self.backwards if schedule.runs_backwards else 0
         return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + backwards
@@ -105,7 +105,7 @@ class Costs:
         advance: a step forward.
         record: a step forward that is recorded.
         reverse: the adjoint of a step, computed from the step's state, in a run of such steps.
-        reverse_recorded: the adjoint of a step in a record of several steps.
+        reverse_recorded: the adjoint of a step that was recorded with others.
         undo: a step backwards; None: it cannot be undone.
         call: each start, in addition to its steps: a launch, and the schedule's own work.
         disk_write: writing a state to disk.
@@ -144,12 +144,12 @@ class Costs:
     def seconds(self, schedule: AnySchedule, steps: int) -> float:
         """Seconds of a gradient by a schedule, with compiled kernels and allocated memory.
 
-        A schedule may record the last step only to reach the final state. If it records more steps than that, adjoints start from records.
+        A schedule may record the last step only to reach the final state. If it records more than that, adjoints start from residuals.
         """
-        from_records = schedule.all_recorded if schedule.all_recorded > 1 else 0
+        from_residuals = schedule.all_recorded if schedule.all_recorded > 1 else 0
         forward = schedule.advances_of(steps) * self.advance + schedule.all_recorded * self.record
         backward = schedule.undone * (self.advance if self.undo is None else self.undo)
-        adjoint = (steps - from_records) * self.reverse + from_records * self.reverse_recorded
+        adjoint = (steps - from_residuals) * self.reverse + from_residuals * self.reverse_recorded
         return self.once + forward + backward + adjoint + schedule.starts_of(steps) * self.call + schedule.waits * self.advance
 
 

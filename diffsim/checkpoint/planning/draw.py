@@ -58,7 +58,7 @@ class _Drawing:
     up: float
     lines: dict[str, list[Segment]] = field(default_factory=dict)
     bars: dict[str, list[Segment]] = field(default_factory=dict)
-    records: list[Segment] = field(default_factory=list)
+    residuals: list[Segment] = field(default_factory=list)
     end: float = 0.0
     last: float = 0.0  # work done at the final state
     _slopes: dict[str, tuple[float, float]] = field(default_factory=dict)  # allowed slopes of the newest line of a colour
@@ -183,9 +183,9 @@ def _title(schedule: AnySchedule, steps: int, costs: Costs | None, memory: int |
 def _paint(axes: Axes, drawing: _Drawing, tiers: list[str]) -> list[Line2D | Patch]:
     """Draw areas, bars and lines, and return the entries of the legend."""
     kept: list[Line2D | Patch] = []
-    if drawing.records:
-        axes.add_collection(PolyCollection([list(area) for area in drawing.records], facecolors=RECORDED, alpha=0.25, linewidths=0))
-        kept.append(Patch(facecolor=RECORDED, alpha=0.25, label="records kept"))
+    if drawing.residuals:
+        axes.add_collection(PolyCollection([list(area) for area in drawing.residuals], facecolors=RECORDED, alpha=0.25, linewidths=0))
+        kept.append(Patch(facecolor=RECORDED, alpha=0.25, label="residuals kept"))
     for tier in tiers:
         bars = drawing.bars.get(tier)
         if bars:
@@ -207,10 +207,10 @@ def _paint(axes: Axes, drawing: _Drawing, tiers: list[str]) -> list[Line2D | Pat
 def _drawn(schedule: AnySchedule, steps: int, weights: _Weights) -> _Drawing:
     total = schedule.forward_of(steps) + weights.reverse * steps + weights.undo * schedule.undone
     drawing = _Drawing(total / ACROSS, steps / UP)
-    tells = schedule.recorded > max(1.0, LEAST * drawing.up)  # a single record is the last step's
+    tells = schedule.recorded > max(1.0, LEAST * drawing.up)  # a single recorded step is the last one
     names = [tier.name for tier in schedule.all_tiers]
     kept: dict[tuple[int, int], tuple[int, float]] = {}
-    records: list[tuple[int, int, float, float]] = []
+    held: list[tuple[int, int, float, float]] = []
     runs: list[tuple[int, int, float]] = []
     work = 0.0
     for action in _actions(schedule, steps):
@@ -222,7 +222,7 @@ def _drawn(schedule: AnySchedule, steps: int, weights: _Weights) -> _Drawing:
                 recorded = isinstance(action, Record) and tells
                 drawing.line(RECORDED if recorded else FORWARD, (begin, start), (work, stop))
                 if recorded:
-                    records.append((start, stop, begin, work))
+                    held.append((start, stop, begin, work))
                 if isinstance(action, Keep):
                     runs.append((start, stop, begin))
                 drawing.last = work if stop == steps else drawing.last
@@ -232,10 +232,10 @@ def _drawn(schedule: AnySchedule, steps: int, weights: _Weights) -> _Drawing:
             case Reverse(start, stop):
                 work += weights.reverse * (stop - start)
                 drawing.line(REVERSED, (begin, stop), (work, start))
-                if records and records[-1][:2] == (start, stop):
-                    *_, x0, x1 = records.pop()
+                if held and held[-1][:2] == (start, stop):
+                    *_, x0, x1 = held.pop()
                     if stop - start > drawing.up:
-                        drawing.records.append([(x0, start), (x1, stop), (begin, stop), (work, start)])
+                        drawing.residuals.append([(x0, start), (x1, stop), (begin, stop), (work, start)])
                 elif runs and runs[-1][0] == start:
                     _, end, since = runs.pop()
                     for step in range(start, end):

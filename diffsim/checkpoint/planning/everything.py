@@ -1,4 +1,4 @@
-"""Requests for so many states that the record of every step fits. Then no step is run twice."""
+"""Requests for so many states that the residuals of every step fit. Then no step is run twice."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from diffsim.checkpoint.schedules.store_all import StoreAll
 
 
 def keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:
-    """Whether a request for `slots` states is as good as a record of each step.
+    """Whether a request for `slots` states is as good as recording each step.
 
-    It is if the records take no more memory than the states. A request for a state of each step is a request to keep all steps: then
-    records may take more memory, up to half of the available memory.
+    It is if the residuals take no more memory than the states. A request for a state of each step is a request to keep all steps: then
+    residuals may take more memory, up to half of the available memory.
     """
-    records = sizes.peak(StoreAll(steps))
-    if records <= sizes.peak(Binomial(steps, min(slots, steps))):
+    residuals = sizes.peak(StoreAll(steps))
+    if residuals <= sizes.peak(Binomial(steps, min(slots, steps))):
         return True
-    return slots >= steps and records <= AUTO_FRACTION * available_memory()
+    return slots >= steps and residuals <= AUTO_FRACTION * available_memory()
 
 
 def simplified(schedule: AnySchedule, steps: int, sizes: Sizes) -> AnySchedule:

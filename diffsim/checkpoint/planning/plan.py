@@ -130,7 +130,7 @@ def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None,
         policy: memory or slots, and the allowed kinds of schedule and storage.
         steps: number of primal steps, or its maximum.
         sizes: bytes of the parts of a gradient.
-        costs: seconds of the parts. None: the schedule with the fewest steps counts as the fastest, and records as no better than
+        costs: seconds of the parts. None: the schedule with the fewest steps counts as the fastest, and residuals as no better than
             states.
         online: whether the run may end early.
 
@@ -309,7 +309,7 @@ def _budget(policy: Policy) -> int:
 
 
 def peak_states(schedule: Schedule) -> int:
-    """Return the most states that a schedule keeps in slots and records together, without the working state.
+    """Return the most states that a schedule keeps in slots and recorded steps together, without the working state.
 
     It is an upper bound for every schedule that keeps no state twice. `simulate` counts the exact number.
 
@@ -317,7 +317,7 @@ def peak_states(schedule: Schedule) -> int:
         schedule: of a known number of steps.
 
     Returns:
-        States; the record of a step counts as one.
+        States; the residuals of a step count as one.
 
     Example:
         from diffsim.checkpoint import Binomial, StoreAll, peak_states, simulate

@@ -102,10 +102,10 @@ def _key(options: Sequence[Option], on_disk: bool) -> list[str]:
 def _parts(sizes: Sizes, costs: Costs | None) -> list[str]:
     """Bytes and seconds of the parts of the options."""
     streams = f", {memory_text(sizes.streams)} of it traces and amplitudes" if sizes.streams else ""
-    record = memory_text(sizes.record) if sizes.record else "nothing: its adjoint needs no values of the run"
+    residuals = memory_text(sizes.record) if sizes.record else "nothing: its adjoint needs no values of the run"
     rows = [
         ("a state", f"{memory_text(sizes.state)}; steps can be run again from it"),
-        ("record of a step", record if not sizes.record else f"{record}; its adjoint can be run from it"),
+        ("residuals of a step", residuals if not sizes.record else f"{residuals}; its adjoint can be run from them"),
         ("always needed", f"{memory_text(sizes.fixed)} by every schedule{streams}"),
     ]
     if sizes.strips:
@@ -113,8 +113,8 @@ def _parts(sizes: Sizes, costs: Costs | None) -> list[str]:
     if costs is None:
         return ["Counted, times were not measured:", *_columns(rows)]
     rows += [
-        ("a step forward", f"{seconds_text(costs.advance)}, or {seconds_text(costs.record)} with its record"),
-        ("adjoint of a step", f"{seconds_text(costs.reverse)}, or {seconds_text(costs.reverse_recorded)} from its record"),
+        ("a step forward", f"{seconds_text(costs.advance)}, or {seconds_text(costs.record)} with its residuals kept"),
+        ("adjoint of a step", f"{seconds_text(costs.reverse)}, or {seconds_text(costs.reverse_recorded)} from its residuals"),
     ]
     if costs.undo is not None:
         rows.append(("a step backwards", seconds_text(costs.undo)))

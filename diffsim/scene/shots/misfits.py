@@ -76,7 +76,7 @@ def gradient_of_sum(terms: Callable[[T], dict[str, Any]], place: T) -> tuple[dic
 
 
 def bend(function: Callable[[Any], Any], place: Any, change: Any) -> Any:
-    """The Hessian of a function of a record of arrays at a place, times a change of it."""
+    """The Hessian of a function of a pytree of arrays at a place, times a change of it."""
     return jvp(lambda x: vjp(function, x)[1](1.0)[0], (place,), (change,))[1]
 
 

@@ -1,4 +1,4 @@
-"""Fields and records of a simulation with their places and units, for files of other programs."""
+"""Fields and traces of a simulation with their places and units, for files of other programs."""
 
 from __future__ import annotations
 

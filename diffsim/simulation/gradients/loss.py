@@ -1,4 +1,4 @@
-"""The value of a loss on a solution, and its cotangents: recorded, or as the loss returns them."""
+"""The value of a loss on a solution, and its cotangents: from a tape, or as the loss returns them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Loss: TypeAlias = Callable[[Solution], Any]
 def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solution]:
     """The value of a loss, and its cotangents for the solution.
 
-    The loss is called with arrays that record. If it does not accept them, or returns cotangents itself, it is called with
+    The loss is called with arrays that write a tape. If it does not accept them, or returns cotangents itself, it is called with
     the plain solution.
 
     Raises:
@@ -32,14 +32,14 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
     refused: Exception | None = None
     numbers: list[np.dtype] = []
 
-    def recorded(solution: Solution) -> Any:
+    def taped(solution: Solution) -> Any:
         given = loss(solution)
         if isinstance(given, Array) and given.shape == () and given.dtype.kind == "f":  # one that depends on the solution
             numbers.append(given.dtype)
         return given
 
     try:
-        value, pullback = vjp(recorded, solution)
+        value, pullback = vjp(taped, solution)
     except Exception as error:  # any error may mean that the loss needs plain NumPy arrays
         refused = error
     else:
@@ -82,5 +82,5 @@ class _Named(dict[str, Any]):
 
 def _naming(solution: Solution) -> Solution:
     """The solution, with parts that refuse a wrong name by a message."""
-    recorded = _Named("traces", solution.traces, "give receivers of the state to the simulation")
-    return Solution(_Named("final", solution.final, "name a state of the equation"), recorded)
+    traces = _Named("traces", solution.traces, "give receivers of the state to the simulation")
+    return Solution(_Named("final", solution.final, "name a state of the equation"), traces)

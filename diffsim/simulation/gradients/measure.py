@@ -31,8 +31,8 @@ FRESH = 8
 """States that are written to new places of a file, as in a run. Writing to a new place may take longer than overwriting."""
 MOST_SLOTS = 8
 """Slots of the short sweep that measures the cost in addition to the steps."""
-MOST_RECORD = 64
-"""Steps of a record that is measured."""
+MOST_RECORDED = 64
+"""Steps that a measurement records at once."""
 
 
 def measure(
@@ -51,31 +51,31 @@ def measure(
         steps: time steps of the gradient; no more are run.
         inputs: see `plan`.
         seconds: approximate limit for the measurement.
-        room: the most bytes for slots and records; None: no limit.
+        room: the most bytes for slots and recorded steps; None: no limit.
     """
     compiled.give_up_waiting()
     stepper, undone = compiled.stepper, policy.runs_backwards
-    count = min(steps, MOST_RECORD if undone else MOST_STEPS)  # fewer where damped cells are stored as well
+    count = min(steps, MOST_RECORDED if undone else MOST_STEPS)  # fewer where damped cells are stored as well
     if stepper.adjoint is None:
         raise PlanError("expected a simulation with an adjoint, got one without; plan a gradient of the simulation itself")
     try:
-        slots, record = _room(stepper, count, room)
+        slots, recorded = _room(stepper, count, room)
         stepper.storage.release()
-        stepper.storage.plan(slots, record, undone=undone)
+        stepper.storage.plan(slots, recorded, undone=undone)
         once = _started(compiled, count, inputs, undone) + min(steps, SAMPLES) * _timed(stepper.cotangent_size)
-        return _Bench(stepper, count, slots, record, seconds).costs(policy, once)
+        return _Bench(stepper, count, slots, recorded, seconds).costs(policy, once)
     finally:
         stepper.storage.release()
 
 
 def _room(stepper: Stepper, steps: int, room: int | None) -> tuple[int, int]:
-    """The number of slots, and of steps in a record, that a measurement may use."""
-    state, recorded = stepper.storage.state_bytes(), stepper.storage.recorded_bytes()
+    """The number of slots, and of recorded steps, that a measurement may use."""
+    state, step = stepper.storage.state_bytes(), stepper.storage.recorded_bytes()
     if room is None:
-        return min(MOST_SLOTS, steps), min(MOST_RECORD, steps)
-    slots = max(1, min(MOST_SLOTS, steps, (room - recorded) // state))
-    record = (room - slots * state) // recorded if recorded else MOST_RECORD
-    return slots, max(1, min(MOST_RECORD, steps, record))
+        return min(MOST_SLOTS, steps), min(MOST_RECORDED, steps)
+    slots = max(1, min(MOST_SLOTS, steps, (room - step) // state))
+    recorded = (room - slots * state) // step if step else MOST_RECORDED
+    return slots, max(1, min(MOST_RECORDED, steps, recorded))
 
 
 def _started(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike] | None, undone: bool) -> float:
@@ -116,12 +116,12 @@ class _Bench:
         stepper: the stepper to time.
         count: steps that it may run.
         slots: the number of slots in its memory.
-        record: the number of recorded steps in its memory.
+        recorded: the number of recorded steps in its memory.
         seconds: total time of the measurement.
     """
 
-    def __init__(self, stepper: Stepper, count: int, slots: int, record: int, seconds: float) -> None:
-        self._stepper, self._count, self._slots, self._record = stepper, count, slots, record
+    def __init__(self, stepper: Stepper, count: int, slots: int, recorded: int, seconds: float) -> None:
+        self._stepper, self._count, self._slots, self._recorded = stepper, count, slots, recorded
         self._seconds, self._piece = seconds, min(PIECE, seconds / 40)
         self._kept = min(slots, count) - 1  # states of a kept run: one slot keeps the first state
         self._long = 1  # steps of an advance that hides its start
@@ -196,14 +196,14 @@ class _Bench:
 
     def _turn(self, undone: bool, few: Binomial | None) -> None:
         """Time each part once."""
-        stepper, record = self._stepper, self._record
+        stepper, recorded = self._stepper, self._recorded
         self._note("start", self._advanced(1))
         self._note("advance", self._advanced(self._long) / self._long)
         if undone:
             self._note("undo", self._undone(self._long) / self._long)
         stepper.load(0, 0)
-        self._note("record", _timed(lambda: stepper.record(0, record)) / record)
-        self._note("reverse recorded", _timed(lambda: stepper.reverse(0, record)) / record)
+        self._note("record", _timed(lambda: stepper.record(0, recorded)) / recorded)
+        self._note("reverse recorded", _timed(lambda: stepper.reverse(0, recorded)) / recorded)
         stepper.load(0, 0)
         for _ in range(ROUNDS):
             self._note("reverse", _timed(lambda: stepper.reverse(0, 1)))

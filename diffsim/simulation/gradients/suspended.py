@@ -1,22 +1,26 @@
-"""Copies of a reverse sweep in a folder, from which the same call resumes after the process was killed."""
+"""A reverse sweep that saves its progress in a folder, and that the same call resumes there after the process was killed."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from diffsim.checkpoint import AnySchedule, Lossy, Policy, SweepFile
+from diffsim.checkpoint import AnySchedule, Binomial, Lossy, OnlineSchedule, Store, SweepFile, choose
 from diffsim.checkpoint.actions import Action, Reverse
+from diffsim.checkpoint.schedules.continued import Continued
+from diffsim.checkpoint.stores import found_states, open_stores
 from diffsim.engine import lanes, settings
 from diffsim.errors import StorageError
 from diffsim.expr.graph import ordered
+from diffsim.simulation.gradients.reversal import Back, Call, Reversal
 from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.sizes import sizes_for
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
@@ -33,40 +37,88 @@ def _versions(engine: str) -> tuple[str, ...]:
     return engine, *map(version, (engine, *DECISIVE))
 
 
-def run_key(compiled: Compiled, fields: Mapping[str, Array], steps: int, schedule: AnySchedule, policy: Policy) -> str:
+def run_key(compiled: Compiled, call: Call, schedule: AnySchedule) -> str:
     """A key that identifies a run: it depends on everything that can change a bit of the gradient.
 
     The way of storing states counts only if it rounds them.
     """
-    kind, grid = type(compiled.equation), compiled.grid
+    kind, grid, compression = type(compiled.equation), compiled.grid, call.options.policy.compression
     step, before, start = compiled.traced.step, compiled.traced.coefficients, compiled.traced.initial
-    parts: list[Any] = [*_versions(settings().engine), kind.__module__, kind.__qualname__, steps, compiled.dtype]
+    parts: list[Any] = [*_versions(settings().engine), kind.__module__, kind.__qualname__, call.steps, compiled.dtype]
     parts += [compiled.wrt, compiled.receivers, grid.shape, grid.uniform_spacing, step.states, step.coefficients, sorted(step.active)]
-    parts += [
-        step.forcings,
-        step.series,
-        step.clock,
-        step.graph.dt,
-        before.placed,
-        start.placed,
-        [stage.identity() for stage in step.stages],
-    ]
+    parts += [step.forcings, step.series, step.clock, step.graph.dt, before.placed, start.placed]
+    parts += [[stage.identity() for stage in step.stages]]
     parts += [settings().arch, lanes(compiled.dtype), schedule if schedule.runs_backwards else None]
-    parts += [policy.compression.relative_error if isinstance(policy.compression, Lossy) else None]
+    parts += [compression.relative_error if isinstance(compression, Lossy) else None]
     stages = [node for stage in step.stages for node in stage.roots()]
     expressions = [list(step.outputs.values()), stages, list(before.outputs.values()), list(start.outputs.values())]
     profiles = {**before.profiles, **start.profiles, **step.profiles}
-    arrays = {**fields, **{f"profile {name}, {each.axis}, {each.location}": np.asarray(each.values) for name, each in profiles.items()}}
+    arrays = {
+        **call.fields,
+        **{f"profile {name}, {each.axis}, {each.location}": np.asarray(each.values) for name, each in profiles.items()},
+    }
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
-    for roots in expressions:
-        digest.update(
-            "\n".join(map(repr, [*ordered(roots), *(root.id for root in roots)])).encode()
-        )  # the ids also say which node is which output
+    for roots in expressions:  # the ids also say which node is which output
+        digest.update("\n".join(map(repr, [*ordered(roots), *(root.id for root in roots)])).encode())
     for name, values in arrays.items():
         digest.update(f"{name} {values.dtype} {values.shape}".encode() + values.tobytes())
     for name, table in compiled.points.items():
         digest.update(name.encode() + table.starts.tobytes() + table.cells.tobytes() + table.weights.tobytes())
     return digest.hexdigest()
+
+
+def run_resumably(compiled: Compiled, call: Call, whole: AnySchedule) -> tuple[Solution, Back]:
+    """Run forward, or as far as an interrupted sweep of the same run needs it, and prepare its reverse sweep, which saves its progress.
+
+    Args:
+        compiled: the simulation.
+        call: the run.
+        whole: the schedule of the run, if nothing is left of it.
+
+    Raises:
+        StorageError: the saved sweep is damaged, or another run's.
+    """
+    suspension = Suspension(compiled, call, whole)
+    found = suspension.found()
+    if found is None:
+        run = Reversal(compiled, call, whole, suspension.key)
+        solution, start = compiled.solution(), None
+    else:
+        schedule, stores = _rest(compiled, call, whole, found.remaining, suspension.key)
+        run = Reversal(compiled, call, schedule, suspension.key, stores)
+        first = schedule.first if isinstance(schedule, Continued) else 0
+        solution, start = found.solution, found.moving
+        try:
+            _require_same_traces(compiled.stepper.traces(), solution.traces, slice(first + 1, found.remaining + 1))
+        except StorageError:
+            run.close()
+            raise
+
+    def back(cotangents: Solution) -> dict[str, Array]:
+        if found is not None and not _same(cotangents, found.seeds):  # another loss: the sweep that was saved is of no use
+            run.close()
+            suspension.remove()
+            return run_resumably(compiled, call, whole)[1](cotangents)
+        seeds = cotangents if found is None else found.seeds
+        run.reverse(seeds, start, suspension.saver(solution, seeds, compiled.stepper.cotangent_arrays))
+        suspension.remove()
+        return run.gradient()
+
+    copy = Solution(*({name: np.array(value) for name, value in part.items()} for part in (solution.final, solution.traces)))
+    return copy, back  # a user may edit what is returned
+
+
+def _rest(compiled: Compiled, call: Call, whole: AnySchedule, remaining: int, key: str) -> tuple[AnySchedule, list[Store] | None]:
+    """The schedule for the steps that are still to be reversed, whose number is known now, and the stores with states that were left."""
+    policy = call.options.policy
+    if whole.slow_tiers:
+        compiled.reserve(whole, policy)  # the stores ask for the form of a state
+        stores = open_stores(whole, compiled.stepper.state_arrays, policy, key, again=True)
+        return Continued(remaining, whole.all_tiers, found_states(stores)), stores
+    same_period = replace(policy, schedule=whole, memory=None, slots=None) if whole.runs_backwards else policy
+    rest = same_period.for_rest(remaining)
+    found = choose(rest, remaining, sizes_for(compiled, rest, remaining, call.fields)).schedule
+    return Binomial(remaining, min(found.slots, remaining)) if isinstance(found, OnlineSchedule) else found, None
 
 
 @dataclass(frozen=True)
@@ -77,7 +129,7 @@ class Found:
         remaining: steps that are still to be reversed.
         solution: the result of the whole forward run.
         seeds: the cotangents at the start of the sweep.
-        moving: the cotangents at the last copy.
+        moving: all that the sweep had propagated when it was saved last.
     """
 
     remaining: int
@@ -87,19 +139,15 @@ class Found:
 
 
 class Suspension:
-    """The file that stores the sweep of one run.
+    """The file in which the reverse sweep of one run saves its progress."""
 
-    Args:
-        policy: its folder, and seconds between copies.
-        key: identifies this run.
-    """
-
-    def __init__(self, policy: Policy, key: str) -> None:
-        self.policy, self.key = policy, key
-        self._file = SweepFile(policy.file(f"sweep-{key[:_DIGITS]}"), key)
+    def __init__(self, compiled: Compiled, call: Call, schedule: AnySchedule) -> None:
+        self._policy = call.options.policy
+        self.key = run_key(compiled, call, schedule)
+        self._file = SweepFile(self._policy.file(f"sweep-{self.key[:_DIGITS]}"), self.key)
 
     def found(self) -> Found | None:
-        """The copy that a killed process left of this run, if there is one."""
+        """What a killed process saved of this run, if there is anything."""
         kept = self._file.load()
         if kept is None:
             return None
@@ -107,59 +155,37 @@ class Suspension:
         moving = {name.removeprefix("sweep: "): value for name, value in arrays.items() if name.startswith("sweep: ")}
         return Found(remaining, _as_solution("solution", arrays), _as_solution("seed", arrays), moving)
 
-    def keeper(self, solution: Solution, seeds: Solution, moving: Callable[[], Mapping[str, Array]]) -> Keeper:
-        """A callback that writes the copies. Nobody may edit its solution."""
-        return Keeper(self._file, self.policy.resume, {**_as_arrays("solution", solution), **_as_arrays("seed", seeds)}, moving)
+    def saver(self, solution: Solution, seeds: Solution, moving: Callable[[], Mapping[str, Array]]) -> Callable[[Action], bool]:
+        """A function for `Reversal.reverse` that saves the sweep if it is time. Nobody may edit the solution or the seeds."""
+        fixed, last = {**_as_arrays("solution", solution), **_as_arrays("seed", seeds)}, time.monotonic()
+
+        def save(action: Action) -> bool:
+            nonlocal last
+            if not (isinstance(action, Reverse) and action.start > 0 and time.monotonic() - last >= self._policy.resume):
+                return False
+            self._file.save(action.start, {**fixed, **{f"sweep: {name}": value for name, value in moving().items()}})
+            last = time.monotonic()
+            return True
+
+        return save
 
     def remove(self) -> None:
-        """Remove the file, because the run is over or another one begins."""
+        """Remove the file and those of states, because the run is over or another one begins."""
         self._file.remove()
-        for path in self.policy.file("any").parent.glob(f"states-{self.key[:_DIGITS]}-*"):
+        for path in self._policy.file("any").parent.glob(f"states-{self.key[:_DIGITS]}-*"):
             path.unlink(missing_ok=True)
 
 
-class Keeper:
-    """A callback for each piece of a sweep, which writes a copy of the sweep now and then.
-
-    Args:
-        file: the file to write.
-        seconds: time between copies.
-        fixed: data that are the same in every copy.
-        moving: returns the other data.
-    """
-
-    def __init__(self, file: SweepFile, seconds: float, fixed: Mapping[str, Array], moving: Callable[[], Mapping[str, Array]]) -> None:
-        self._file, self._seconds, self._fixed, self._moving = file, seconds, fixed, moving
-        self._last = time.monotonic()
-
-    def __call__(self, action: Action) -> bool:
-        """Write a copy if it is time, and return whether it was written."""
-        if not (isinstance(action, Reverse) and action.start > 0 and time.monotonic() - self._last >= self._seconds):
-            return False
-        self._file.save(action.start, {**self._fixed, **{f"sweep: {name}": value for name, value in self._moving().items()}})
-        self._last = time.monotonic()
-        return True
-
-
-def copied(solution: Solution) -> Solution:
-    """A copy of the solution."""
-    return Solution({n: np.array(v) for n, v in solution.final.items()}, {n: np.array(v) for n, v in solution.traces.items()})
-
-
-def same(a: Solution, b: Solution) -> bool:
-    """Whether two solutions, or cotangents of one, are the same bit for bit."""
+def _same(a: Solution, b: Solution) -> bool:
+    """Whether two solutions, or cotangents of one, are the same."""
     first, second = _as_arrays("", a), _as_arrays("", b)
     return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
 
 
-def require_same_traces(found: Mapping[str, Array], kept: Mapping[str, Array], rows: Sequence[int]) -> None:
-    """Refuse to resume a sweep of another run, whose traces differ from those of this run.
-
-    Raises:
-        StorageError: they differ.
-    """
+def _require_same_traces(found: Mapping[str, Array], kept: Mapping[str, Array], rows: slice) -> None:
+    """Refuse to resume a sweep of another run, whose traces differ from those of this run."""
     for name, again in found.items():
-        if not np.array_equal(again[rows[0] : rows[-1] + 1], kept[name][rows[0] : rows[-1] + 1]):
+        if not np.array_equal(again[rows], kept[name][rows]):
             raise StorageError(
                 f"the stored sweep in the folder belongs to another run: its traces of {name} differ from those of this one; delete it"
             )

@@ -11,19 +11,19 @@ import numpy.typing as npt
 from diffsim.typing import Array
 
 SAMPLES = 10
-"""Records of fewer steps are too short to judge the growth of a run."""
+"""Traces of fewer steps are too short to judge the growth of a run."""
 STEADY = 0.9
 """Correlation of the logarithm with the step beyond which growth counts as exponential."""
 LARGE = 1e6
-"""Growth over the records from which on a message mentions it."""
+"""Growth over the traces from which on a message mentions it."""
 NO_VALUE = "an operation had no value: a root or logarithm of a negative number, a division by 0, as in a dry cell"
 UNKNOWN = (
     f"The time step may be too large for the scheme, so that values grow from step to step: lower dt. Or {NO_VALUE}. Run fewer steps to "
     "see which, and where it begins"
 )
-"""Without records that could tell."""
-STEADY_RECORDS = (
-    f"The records did not grow from step to step, so it may be that {NO_VALUE}. A time step that is too large can be the cause too, away "
+"""Without traces that could tell."""
+STEADY_TRACES = (
+    f"The traces did not grow from step to step, so it may be that {NO_VALUE}. A time step that is too large can be the cause too, away "
     "from the receivers, or where a value overshoots: try a lower dt. Run fewer steps to see where it begins"
 )
 
@@ -37,16 +37,16 @@ def counted(values: Array) -> str:
 
 
 def cause_of_run(traces: Mapping[str, Array]) -> str:
-    """The probable cause of a run that is not finite, from its records. If they grew exponentially, it is the time step."""
+    """The probable cause of a run that is not finite, from its traces. If they grew exponentially, it is the time step."""
     flat = bool(traces)
-    for name, records in traces.items():
-        steps, logs = _later(records)
+    for name, values in traces.items():
+        steps, logs = _later(values)
         enough, large = len(steps) >= SAMPLES, len(steps) > 1 and logs[-1] - logs[0] >= np.log(LARGE)
         if enough and large and np.corrcoef(steps, logs)[0, 1] >= STEADY:
             factor = np.exp(np.polyfit(steps, logs, 1)[0])
-            return f"The records of {name} grew by a factor {factor:.3g} a step, as where a scheme is unstable: lower dt"
+            return f"The traces of {name} grew by a factor {factor:.3g} a step, as where a scheme is unstable: lower dt"
         flat = flat and enough and not large
-    return STEADY_RECORDS if flat else UNKNOWN
+    return STEADY_TRACES if flat else UNKNOWN
 
 
 CAUSE_OF_GRADIENT = (
@@ -55,10 +55,10 @@ CAUSE_OF_GRADIENT = (
 )
 
 
-def _later(records: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The later half of the steps before the records were not finite, and the logarithm of their size there."""
+def _later(traces: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The later half of the steps before the traces were not finite, and the logarithm of their size there."""
     with np.errstate(invalid="ignore"):
-        sizes = np.abs(records.astype(float)).max(axis=tuple(range(1, records.ndim)), initial=0.0)
+        sizes = np.abs(traces.astype(float)).max(axis=tuple(range(1, traces.ndim)), initial=0.0)
     bad = np.flatnonzero(~np.isfinite(sizes))
     end = int(bad[0]) if bad.size else len(sizes)
     steps = np.flatnonzero(sizes[:end] > 0)

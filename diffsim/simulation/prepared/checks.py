@@ -38,11 +38,11 @@ def places(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def check_room(steps: int, points: Iterable[PointTable], dtype: np.dtype) -> None:
-    """Raise PlanError unless the records of all receivers and the amplitudes of all sources fit into memory."""
+    """Raise PlanError unless the traces of all receivers and the amplitudes of all sources fit into memory."""
     wanted = (steps + 1) * sum(table.count for table in points) * dtype.itemsize
     if wanted > 2**24 and wanted > (available := available_memory()):
         raise PlanError(
-            f"expected records of {steps} steps at all sources and receivers to fit into memory, got {grouped(wanted)} bytes where "
+            f"expected traces of {steps} steps at all sources and receivers to fit into memory, got {grouped(wanted)} bytes where "
             f"{grouped(available)} are available; lower steps, or record at fewer receivers"
         )
 
@@ -107,5 +107,5 @@ def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str
 
 
 def finite_solution(final: dict[str, Array], traces: dict[str, Array], steps: int) -> Solution:
-    """The solution, unless a state or a record is no longer finite."""
+    """The solution, unless a state or a trace is no longer finite."""
     return Solution(*(require_finite(part, steps, lambda: cause_of_run(traces)) for part in (final, traces)))

@@ -19,7 +19,7 @@ from diffsim.simulation.prepared.checks import check_input, check_names, finite_
 from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.simulation.prepared.locks import Turn
 from diffsim.simulation.prepared.points import with_tangents
-from diffsim.simulation.prepared.reversal import SweepReport
+from diffsim.simulation.prepared.report import SweepReport
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.simulation.prepared.traced import Traced
 from diffsim.stepping.declare.equation import Equation
@@ -45,7 +45,7 @@ class Compiled:
         equation: the equation to solve.
         traced: the equation as expressions.
         points: where sources and receivers are.
-        receivers: states that are recorded.
+        receivers: states that are sampled.
         wrt: inputs that gradients are wanted for.
         precision: "f32" or "f64".
         turn: the lock that threads take in turns. A tangent shares that of its primal, because both use the same tables.

@@ -16,12 +16,12 @@ from diffsim.stepping.derive.forward import receiver_points
 from diffsim.stepping.derive.undo import why_not
 from diffsim.typing import Array
 
-RECORDED = 4
-"""Numbers for a step and receiver: the recorded trace, the solution's copy, the loss's cotangent, and the sweep's cotangent."""
+SAMPLED = 4
+"""Numbers for a step and receiver: the trace, the solution's copy, the loss's cotangent, and the sweep's cotangent."""
 FORCED = 4
 """Numbers for a step and source: the amplitude, its cotangent, and two copies of the cotangent while the gradient is returned."""
 ON_DEVICE = 2
-"""How many of `RECORDED`, and of `FORCED`, are in a GPU's memory."""
+"""How many of `SAMPLED`, and of `FORCED`, are in a GPU's memory."""
 
 
 def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None = None) -> Sizes:
@@ -39,9 +39,9 @@ def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None 
     forced = steps * sum(math.prod(compiled.input_shape(name, 1)) for name in (*step.forcings, *step.series))
     slim = [each for each in stepper.launcher.slim.values() if each.series]
     kept = steps * sum(math.prod(stepper.layout.slim_storage(each)) for each in slim)
-    recorded = (steps + 1) * sum(points[receiver_points(s)].count for s in compiled.receivers)
+    sampled = (steps + 1) * sum(points[receiver_points(s)].count for s in compiled.receivers)
     on_host = backend().on_host
-    streams = item * (FORCED * forced + RECORDED * recorded if on_host else ON_DEVICE * (forced + recorded))
+    streams = item * (FORCED * forced + SAMPLED * sampled if on_host else ON_DEVICE * (forced + sampled))
     return Sizes(
         state=stepper.storage.state_bytes(),
         recorded=stepper.storage.recorded_bytes(),

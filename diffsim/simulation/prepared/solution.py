@@ -15,7 +15,7 @@ class Solution(Summary):
 
     Attributes:
         final: each state after the last step, over the cells.
-        traces: each recorded state at its receivers, shape (steps + 1, receivers); row 0 is the initial state.
+        traces: each state that has receivers, there, shape (steps + 1, receivers); row 0 is the initial state.
 
     Example:
         import numpy as np

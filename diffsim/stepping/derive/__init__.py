@@ -1,1 +1,1 @@
-"""Programs derived from a traced step: forward, adjoint, tangent, undoing, and what the adjoint needs recorded."""
+"""Programs derived from a traced step: forward, adjoint, tangent, undoing, and the residuals that the adjoint needs."""

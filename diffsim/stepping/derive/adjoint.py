@@ -51,8 +51,8 @@ class Adjoint:
     delayed: dict[str, Node]
 
 
-def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoint") -> Adjoint:
-    """Transpose of `forward_program(step, records)`, for states, coefficients and the forcings' amplitudes."""
+def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adjoint") -> Adjoint:
+    """Transpose of `forward_program(step, receivers)`, for states, coefficients and the forcings' amplitudes."""
     graph, ndim = step.graph, step.grid.ndim
     zero = (0,) * ndim
     delays = step.delays()
@@ -124,7 +124,7 @@ def adjoint_program(step: TracedStep, records: Iterable[str], name: str = "adjoi
             plain = reverse.gathered(coefficient, Place(bar(coefficient)), placed.rules, inline)
             parts[f"next {bar(coefficient)}"] = dataclasses.replace(plain, accumulate=True)
     one = graph.const(1)
-    for state in records:
+    for state in receivers:
         scatters.append(PointScatter(Place(bar(state), depths[bar(state)]), one, receiver_points(state), bar(receiver_stream(state)), 0))
 
     ring = ring_depths(step)

@@ -50,12 +50,12 @@ def receiver_stream(state: str) -> str:
     return f"traces of {state}"
 
 
-def forward_program(step: TracedStep, records: Iterable[str], name: str = "forward") -> Program:
-    """Advance every state by one step, inject the forcings, and record the states named in `records`.
+def forward_program(step: TracedStep, receivers: Iterable[str], name: str = "forward") -> Program:
+    """Advance every state by one step, inject the forcings, and sample the states named in `receivers`.
 
     Args:
         step: the traced step.
-        records: states sampled at receivers after each step, at stream row n + 1 after step n.
+        receivers: states sampled at receivers after each step, at stream row n + 1 after step n.
         name: name of the kernel.
     """
     delays, depths = step.delays(), ring_depths(step)
@@ -75,7 +75,7 @@ def forward_program(step: TracedStep, records: Iterable[str], name: str = "forwa
         places |= loop.places
         inline |= loop.inline
     operations = arranged(parts, _scatters(forcings, depths))
-    for state in records:
+    for state in receivers:
         now = step.graph.read(f"next {state}", (0,) * step.grid.ndim)
         places[f"next {state}"] = Place(state, depths[state])
         operations.append(PointGather(now, receiver_points(state), receiver_stream(state), 1))

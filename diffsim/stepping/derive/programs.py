@@ -13,7 +13,7 @@ from diffsim.errors import ShapeError
 from diffsim.mesh.field import Layout, Slim
 from diffsim.stepping.derive.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.derive.forward import forward_program, ring_depths
-from diffsim.stepping.derive.residuals import Recorded, recorded_programs
+from diffsim.stepping.derive.residuals import ResidualPrograms, residual_programs
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.ir.sparse import Sparse
@@ -30,26 +30,26 @@ class Programs:
 
     Args:
         step: the traced step.
-        records: states that are sampled at receivers.
+        receivers: states that are sampled at receivers.
         dtype: type of all fields.
         differentiable: whether to build an adjoint.
 
     Attributes:
         forward: the program of a step.
         adjoint: its transpose, or None.
-        recorded: programs that record residuals, if they are better than recording states.
+        with_residuals: programs that keep residuals, if that is better than keeping states.
         layout: layout of every field that is stored at all cells.
     """
 
-    def __init__(self, step: TracedStep, records: Sequence[str], dtype: np.dtype, differentiable: bool) -> None:
+    def __init__(self, step: TracedStep, receivers: Sequence[str], dtype: np.dtype, differentiable: bool) -> None:
         self.step, self._dtype = step, dtype
-        forward = forward_program(step, records)
-        adjoint = adjoint_program(step, records) if differentiable else None
-        recorded = recorded_programs(step, forward, adjoint) if adjoint else None
+        forward = forward_program(step, receivers)
+        adjoint = adjoint_program(step, receivers) if differentiable else None
+        with_residuals = residual_programs(step, forward, adjoint) if adjoint else None
         self.forward = self._refined(forward)
         self.adjoint: Adjoint | None = adjoint and dataclasses.replace(adjoint, program=self._refined(adjoint.program))
-        self.recorded: Recorded | None = recorded and dataclasses.replace(
-            recorded, forward=self._refined(recorded.forward), adjoint=self._refined(recorded.adjoint)
+        self.with_residuals: ResidualPrograms | None = with_residuals and dataclasses.replace(
+            with_residuals, forward=self._refined(with_residuals.forward), adjoint=self._refined(with_residuals.adjoint)
         )
         check_halo(step.grid.shape, _farthest(self.forward.reach().values(), step.grid.ndim))
         reach = _farthest(self.reach().values(), step.grid.ndim)
@@ -61,8 +61,8 @@ class Programs:
         yield self.forward
         if self.adjoint:
             yield self.adjoint.program
-        if self.recorded:
-            yield from (self.recorded.forward, self.recorded.adjoint)
+        if self.with_residuals:
+            yield from (self.with_residuals.forward, self.with_residuals.adjoint)
 
     def _refined(self, program: Program) -> Program:
         """Improve a program: keep values that nests would compute several times a cell, and on a CPU compute less in the interior, and sums

@@ -1,9 +1,9 @@
-"""Record the values that the adjoint of a step needs, in place of the step's state.
+"""Keep residuals: the values that the adjoint of a step needs, in place of the step's state.
 
 If every step is recorded, an intermediate value may be better for the adjoint than the state: acoustics needs only
-the Laplacian of p, and reading it avoids computing it again. Residuals are recorded if they take no more
+the Laplacian of p, and reading it avoids computing it again. Residuals are kept if they take no more
 memory than the states. No bit changes, because the value comes from the same operations in the same order. For elastic waves,
-strain rates and divergences of stresses are recorded in place of velocities and stresses, and no stage is computed again.
+strain rates and divergences of stresses are kept in place of velocities and stresses, and no stage is computed again.
 
 The solution of a linear system is such a value too: the adjoint needs it for the cotangents of the weights, and would have to solve again.
 """
@@ -23,8 +23,8 @@ from diffsim.stepping.trace.trace import TracedStep
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """A forward program that records residuals, and the adjoint program that reads them.
+class ResidualPrograms:
+    """A forward program that keeps residuals, and the adjoint program that reads them.
 
     Attributes:
         forward: the forward program with the residuals among its assignments.
@@ -37,8 +37,8 @@ class Recorded:
     names: tuple[str, ...]
 
 
-def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
-    """Programs that record residuals, or None if recording the states is as good."""
+def residual_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> ResidualPrograms | None:
+    """Programs that keep residuals, or None if keeping the states is as good."""
     if any(forward.loops) or any(adjoint.program.loops):  # values that a lap reads differ from lap to lap
         return None
     if any(adjoint.program.calls):  # they take fields, not expressions
@@ -47,7 +47,7 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     found = _frontier(adjoint.program, {*step.states, *fields}, step.fixed)
     if not found or any(len(offsets) != 1 for _, offsets in found) or any(forward.totals):
         return None
-    residuals: dict[Node, list[tuple[Node, Offset]]] = {}  # recorded expression -> expressions that equal it at offsets, and the offsets
+    residuals: dict[Node, list[tuple[Node, Offset]]] = {}  # residual -> expressions that equal it at offsets, and the offsets
     for node, (offset,) in found:
         residuals.setdefault(graph.shift(node, tuple(-o for o in offset)), []).append((node, offset))
     rings = {place.array for name, place in adjoint.program.places.items() if name in step.states and name in adjoint.program.reads()}
@@ -60,7 +60,7 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     program = _replaced(adjoint.program, graph, known)
     reverse = dataclasses.replace(
         program,
-        name=f"{program.name}_recorded",
+        name=f"{program.name}_with_residuals",
         operations=_without_calls_for(program, (), fields.keys())[0],
         places=program.places | places,
         entries={b: e for b, e in program.entries.items() if b in adjoint.depths} | entries,
@@ -69,15 +69,15 @@ def recorded_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
         return None
     rules = zero_rules(step.grid.ndim)
     assigns = {name: Assign(places[name], node, rules) for name, node in zip(names, residuals, strict=True)}
-    record = dataclasses.replace(
+    keeping = dataclasses.replace(
         forward,
-        name=f"{forward.name}_recorded",
-        operations=_recording(forward, assigns.values(), fields.keys()),
+        name=f"{forward.name}_with_residuals",
+        operations=_with(forward, assigns.values(), fields.keys()),
         entries=forward.entries | entries,
     )
-    if any(forward.in_place(state) != record.in_place(state) for state in forward.entries):
+    if any(forward.in_place(state) != keeping.in_place(state) for state in forward.entries):
         return None  # the residuals read values that the step overwrites
-    return Recorded(record, reverse, names)
+    return ResidualPrograms(keeping, reverse, names)
 
 
 def _replaced(program: Program, graph: Graph, known: Mapping[int, Node]) -> Program:
@@ -97,7 +97,7 @@ def _replaced(program: Program, graph: Graph, known: Mapping[int, Node]) -> Prog
     return dataclasses.replace(program, operations=tuple(operations), inline=inline)
 
 
-def _recording(forward: Program, residuals: Iterable[Assign], stages: Collection[str]) -> tuple[Operation, ...]:
+def _with(forward: Program, residuals: Iterable[Assign], stages: Collection[str]) -> tuple[Operation, ...]:
     """The operations of a forward program, with each residual in the first nest after the stages that it reads."""
     waiting = {residual: stages & reads([residual.node]).keys() for residual in residuals}
     operations: list[Operation] = []
@@ -112,8 +112,8 @@ def _recording(forward: Program, residuals: Iterable[Assign], stages: Collection
     return tuple(operations if operations[-1] != Nest(()) else operations[:-1])
 
 
-def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) -> Recorded | None:
-    """Programs that record the results of host functions, if the adjoint then needs no states, and if that takes no more memory."""
+def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) -> ResidualPrograms | None:
+    """Programs that keep the results of host functions, if the adjoint then needs no states, and if that takes no more memory."""
     program, graph, ndim = adjoint.program, step.graph, step.grid.ndim
     given = {field.name: field for stage in step.stages if isinstance(stage, HostStage) for field in stage.outputs}
     computed = {field.name: field for field in written_by(step.stages).values()}
@@ -126,19 +126,19 @@ def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) 
     entries = dict.fromkeys(names.values(), 1)
     reverse = dataclasses.replace(
         program,
-        name=f"{program.name}_recorded",
+        name=f"{program.name}_with_residuals",
         operations=operations,
         places=program.places | places,
         entries={b: e for b, e in program.entries.items() if b in adjoint.depths} | entries,
     )
     copies = tuple(Assign(places[field], graph.read(field, (0,) * ndim), given[field].rules) for field in names)
-    record = dataclasses.replace(
+    keeping = dataclasses.replace(
         forward,
-        name=f"{forward.name}_recorded",
+        name=f"{forward.name}_with_residuals",
         operations=(*forward.operations, Nest(copies)),
         entries=forward.entries | entries,
     )
-    return Recorded(record, reverse, tuple(names.values()))
+    return ResidualPrograms(keeping, reverse, tuple(names.values()))
 
 
 def _without_calls_for(program: Program, given: Collection[str], computed: Collection[str]) -> tuple[tuple[Operation, ...], set[str]]:

@@ -1,7 +1,7 @@
 """Map times to pool levels, so that saving and loading a state moves no data.
 
 A ring is the storage of one state and of its earlier values. Its levels are used in turns while the working state
-advances. If a slot or a record still needs a level, that level is skipped and another one is used. So a checkpoint is
+advances. If a slot or an adjoint still needs a level, that level is skipped and another one is used. So a checkpoint is
 a list of level numbers.
 """
 
@@ -38,7 +38,7 @@ class Ring:
         self.users = [0] * self.capacity
         self.free = list(range(self.capacity))[::-1]
         self.slots: dict[int, list[int]] = {}
-        self.records: list[tuple[int, list[int]]] = []  # first step and levels of each record, the newest last
+        self.held: list[tuple[int, list[int]]] = []  # first step and levels of each advance that is held, the newest last
         self.working = [self._take() for _ in range(self.depth)]
 
     def _take(self) -> int:
@@ -77,10 +77,10 @@ class Ring:
         if steps > settled:  # from here on the levels repeat
             cycle = table[end - Ring.working_levels(self.depth, self.in_place) : end]
             table[end:] = np.resize(cycle, steps - settled)
-            self._hold(cycle, table[-self.depth :])
+            self._settle(cycle, table[-self.depth :])
         return table
 
-    def _hold(self, cycle: IntArray, window: IntArray) -> None:
+    def _settle(self, cycle: IntArray, window: IntArray) -> None:
         """Keep the levels of `window` as the working state, and free the other levels of `cycle`."""
         self.working = [int(level) for level in window]
         for level in map(int, cycle):
@@ -90,30 +90,30 @@ class Ring:
                 self.free.remove(level)
                 self.users[level] = 1
 
-    def record(self, steps: int, start: int) -> IntArray:
-        """Level table of an advance from step `start` that keeps every state until the record is dropped."""
-        recorded = list(self.working)
-        for level in recorded:
+    def hold(self, steps: int, start: int) -> IntArray:
+        """Level table of an advance from step `start` that keeps every state until it is dropped."""
+        levels = list(self.working)
+        for level in levels:
             self.users[level] += 1
         for _ in range(steps):
             oldest, level = self.working[0], self._take()
             self._drop(oldest)
             self.working = [*self.working[1:], level]
             self.users[level] += 1
-            recorded.append(level)
-        self.records.append((start, recorded))
-        return np.array(recorded, np.int32)
+            levels.append(level)
+        self.held.append((start, levels))
+        return np.array(levels, np.int32)
 
-    def recorded_before(self, stop: int, steps: int) -> IntArray:
-        """Levels of times stop - 1, stop - 2, ... in the newest record, which the adjoints of `steps` steps read."""
-        start, recorded = self.records[-1]
+    def held_before(self, stop: int, steps: int) -> IntArray:
+        """Levels of times stop - 1, stop - 2, ... of the newest held advance, which the adjoints of `steps` steps read."""
+        start, levels = self.held[-1]
         last = stop - 1 - start + self.depth - 1
         first = last - steps - self.depth + 2
-        return np.array(recorded[first : last + 1][::-1], np.int32)
+        return np.array(levels[first : last + 1][::-1], np.int32)
 
-    def drop_record(self) -> None:
-        """Free the newest record."""
-        for level in self.records.pop()[1]:
+    def drop_newest(self) -> None:
+        """Free the newest held advance."""
+        for level in self.held.pop()[1]:
             self._drop(level)
 
     def renew(self) -> list[int]:
@@ -150,8 +150,8 @@ class Ring:
             self._drop(level)
 
 
-class Residuals:
-    """The levels of the residuals of recorded steps. Records form a stack, and so do their levels.
+class ResidualLevels:
+    """The levels of the residuals of recorded steps. What is recorded last is reversed first, so the levels form a stack.
 
     Args:
         capacity: levels.
@@ -159,21 +159,21 @@ class Residuals:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._ends = [0]  # end of the levels of each record, the newest last
+        self._ends = [0]  # end of the levels of each recorded advance, the newest last
 
-    def record(self, steps: int) -> IntArray:
-        """Levels for the residuals of `steps` steps, in a new record."""
+    def hold(self, steps: int) -> IntArray:
+        """Levels for the residuals of `steps` steps."""
         begin = self._ends[-1]
         if begin + steps > self.capacity:
             raise ScheduleError(f"no free level among {self.capacity}: the schedule records more steps than it announced in `recorded`")
         self._ends.append(begin + steps)
         return np.arange(begin, begin + steps, dtype=np.int32)
 
-    def recorded_before(self, last: int, steps: int) -> IntArray:
-        """Levels of `steps` steps of the newest record, in descending order from its step number `last` - 1."""
+    def held_before(self, last: int, steps: int) -> IntArray:
+        """Levels of `steps` steps of the newest held advance, in descending order from its step number `last` - 1."""
         end = self._ends[-2] + last
         return np.arange(end - 1, end - steps - 1, -1, dtype=np.int32)
 
-    def drop_record(self) -> None:
-        """Free the newest record."""
+    def drop_newest(self) -> None:
+        """Free the levels of the newest held advance."""
         self._ends.pop()

@@ -439,7 +439,7 @@ class Program:
         return found - set(arrays)
 
     def period(self, array: str) -> int:
-        """Entries of a ring after which its levels are used again, if no slot and no record keeps one."""
+        """Entries of a ring after which its levels are used again, if no slot and no adjoint needs one."""
         return Ring.working_levels(self.entries[array] - 1, self.in_place(array))
 
     def in_place(self, array: str) -> bool:

@@ -1,6 +1,6 @@
 """Loop nests of a CPU: how many rows of arrays they read and write at once.
 
-A processor fetches values from memory before they are needed, but only along a limited number of rows. Records of a run do not fit into
+A processor fetches values from memory before they are needed, but only along a limited number of rows. Residuals of a run do not fit into
 caches, so a nest that reads them among many other rows waits for each.
 """
 
@@ -26,7 +26,7 @@ def rows_together(program: Program, nest: Nest) -> int:
     and 4 rows: order 4 (reach 2) 2.7, 3.6, 4.2; order 8 (reach 4) 2.0, 2.1, 1.8. Unaligned reads come from memory and need no registers:
     order 8 with 2 and 4 rows 2.4, 2.5.
 
-    A processor fetches ahead along few rows. Elastic waves at 200 x 200, 4 rows and 1 row, us a step: forward 57 and 57, with records of
+    A processor fetches ahead along few rows. Elastic waves at 200 x 200, 4 rows and 1 row, us a step: forward 57 and 57, with residuals of
     5 fields 165 and 110, adjoint 290 and 185.
     """
     nodes = [a.node for a in nest.assigns]
@@ -41,7 +41,7 @@ def rows_together(program: Program, nest: Nest) -> int:
 def with_sums_apart(program: Program) -> Program:
     """The program, where values that are only added to sums have nests of their own, before what else is computed then.
 
-    Cotangents of coefficients are such sums: products of records and of cotangents that other expressions read at neighbours. Adjoint
+    Cotangents of coefficients are such sums: products of residuals and of cotangents that other expressions read at neighbours. Adjoint
     steps at 200 x 200, in one nest and apart, us: acoustic waves of order 4 48 and 28, with a layer 74 and 58; Maxwell 95 and 69, elastic
     waves 185 and 128. At 1000 x 1000, acoustic waves of order 8 1350 and 890.
     """

@@ -27,14 +27,14 @@ class Cotangents:
         programs: programs of the step.
         launcher: the arrays.
         storage: time levels of the cotangents.
-        records: states that are sampled at receivers.
+        receivers: states that are sampled at receivers.
         profiles: fixed arrays of the step, with their halo.
     """
 
     def __init__(
-        self, programs: Programs, launcher: Launcher, storage: Storage, records: tuple[str, ...], profiles: Mapping[str, Array]
+        self, programs: Programs, launcher: Launcher, storage: Storage, receivers: tuple[str, ...], profiles: Mapping[str, Array]
     ) -> None:
-        self.programs, self.launcher, self.storage, self.records, self._profiles = programs, launcher, storage, records, profiles
+        self.programs, self.launcher, self.storage, self.receivers, self._profiles = programs, launcher, storage, receivers, profiles
         self.step, self.delays = programs.step, programs.step.delays()
         self._waiting: dict[str, dict[int, Array]] = {}  # state -> steps until its cotangent enters -> that cotangent
 
@@ -50,18 +50,18 @@ class Cotangents:
         return bool(self._waiting)
 
     def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array], steps: int) -> None:
-        """Start the reverse sweep from cotangents of the final state and of the records. Entries left out count as zero.
+        """Start the reverse sweep from cotangents of the final state and of the traces. Entries left out count as zero.
 
         Args:
             final: cotangents of states, over the cells.
-            traces: cotangents of records, shape (steps + 1, receivers).
+            traces: their cotangents, shape (steps + 1, receivers).
             steps: number of steps in the run.
         """
         launcher, dtype, delayed = self.launcher, self.launcher.layout.dtype, self._adjoint.delayed
         check_generation(launcher.generation)
         self.storage.require(self.storage.bars)
         given: dict[str, Array] = {}
-        for state in self.records:
+        for state in self.receivers:
             nothing = np.zeros((steps + 1, launcher.points[receiver_points(state)].count), dtype)
             given[state] = np.ascontiguousarray(traces.get(state, nothing), dtype)
             launcher.put(bar(receiver_stream(state)), given[state])
@@ -79,7 +79,7 @@ class Cotangents:
         for state, (primary, late) in self.delays.items():
             value = np.zeros(self.step.grid.shape, dtype)
             self.step.states[state].of_cells(value)[...] = final.get(state, 0)
-            if state in self.records:
+            if state in self.receivers:
                 launcher.points[receiver_points(state)].scatter(given[state][-1], value)
             if state not in delayed:
                 self._put(bar(state), value)
@@ -106,7 +106,7 @@ class Cotangents:
         return self.states(), coefficients, driven
 
     def states(self) -> dict[str, Array]:
-        """Cotangents of the states at the present step, over the cells: all that later steps and records owe to them."""
+        """Cotangents of the states at the present step, over the cells: all that later steps and traces owe to them."""
         states = {}
         for state, (primary, late) in self.delays.items():
             if state not in self._adjoint.delayed:

@@ -18,7 +18,7 @@ from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.derive.forward import receiver_points, receiver_stream, ring_depths, source_stream
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.derive.undo import undo, why_not
-from diffsim.stepping.ir.levels import Residuals
+from diffsim.stepping.ir.levels import ResidualLevels
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.backwards import Backwards
 from diffsim.stepping.run.cotangents import Cotangents
@@ -38,32 +38,32 @@ class Stepper:
     Args:
         step: the traced step.
         points: table of each point set that the programs name (`source_points`, `receiver_points`).
-        records: states that are sampled at receivers.
+        receivers: states that are sampled at receivers.
         dtype: np.float32 or np.float64.
         differentiable: whether `reverse` will be called.
     """
 
     def __init__(
-        self, step: TracedStep, points: Mapping[str, PointTable], records: Sequence[str], dtype: np.dtype, differentiable: bool = True
+        self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool = True
     ) -> None:
-        self.step, self.records, self.dtype = step, tuple(records), np.dtype(dtype)
+        self.step, self.receivers, self.dtype = step, tuple(receivers), np.dtype(dtype)
         generation = settings().generation
         self.delays, self.depths = step.delays(), ring_depths(step)
-        for state in records:
+        for state in receivers:
             if state not in self.depths:
                 raise ShapeError(f"receivers record {state}, which is an earlier value of {self.delays[state][0]}; record that one")
-        self.programs = Programs(step, records, self.dtype, differentiable)
-        self.forward, self.adjoint, self.recorded = self.programs.forward, self.programs.adjoint, self.programs.recorded
+        self.programs = Programs(step, receivers, self.dtype, differentiable)
+        self.forward, self.adjoint, self.with_residuals = self.programs.forward, self.programs.adjoint, self.programs.with_residuals
         self.needs_primal, self.layout = self.programs.needs_primal, self.programs.layout
         self.launcher = Launcher(step.graph, self.programs.stored_fields(), points, generation)
         self.storage = Storage(self.programs, self.launcher)
         self.steps = 0
-        self._records: list[tuple[range, bool]] = []  # steps of each record, and whether it keeps residuals, not states; the newest last
-        self._residuals = Residuals(0)
+        self._held: list[tuple[range, bool]] = []  # steps whose residuals (True) or states (False) wait for their adjoints, newest last
+        self._residual_levels = ResidualLevels(0)
         self._undoing: Backwards | None = None  # if the steps of this run will be undone
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
         self._put_profiles()
-        self.cotangents = Cotangents(self.programs, self.launcher, self.storage, self.records, self._profiles)
+        self.cotangents = Cotangents(self.programs, self.launcher, self.storage, self.receivers, self._profiles)
 
     # input and output
 
@@ -80,7 +80,7 @@ class Stepper:
             self.launcher.put_field(name, values[name], placed.rules)
 
     def start(self, states: Mapping[str, Array], driven: Mapping[str, Array], steps: int, undone: bool = False) -> None:
-        """Set the state before step 0 and the driving amplitudes and series, and clear the records.
+        """Set the state before step 0 and the driving amplitudes and series, and clear the traces.
 
         Args:
             states: states over the cells.
@@ -90,8 +90,8 @@ class Stepper:
         """
         check_generation(self.launcher.generation)
         self.storage.require(self.storage.rings)
-        self.steps, self._records = steps, []
-        self._residuals = Residuals(self.launcher.arrays[self.recorded.names[0]].shape[0] if self.recorded else 0)
+        self.steps, self._held = steps, []
+        self._residual_levels = ResidualLevels(self.launcher.arrays[self.with_residuals.names[0]].shape[0] if self.with_residuals else 0)
         for ring in self.storage.rings.values():
             ring.clear()
         for name in self.delays:
@@ -99,7 +99,7 @@ class Stepper:
         for forcing in self.step.forcings:
             self.launcher.put(source_stream(forcing), np.ascontiguousarray(driven[forcing], self.dtype))
         self._start_slim(driven, steps)
-        for state in self.records:
+        for state in self.receivers:
             trace = self._no_traces(state)
             trace[0] = self.launcher.points[receiver_points(state)].gather(self.launcher.cells(state, self._level(state)))
             self.launcher.put(receiver_stream(state), trace)
@@ -140,8 +140,8 @@ class Stepper:
         return {name: self.step.states[name].of_cells(value).copy() for name, value in cells.items()}
 
     def traces(self) -> dict[str, Array]:
-        """The records of the receivers, shape (steps + 1, receivers) for each state."""
-        return {state: self._read(receiver_stream(state))[: self.steps + 1] for state in self.records}
+        """The traces of the receivers, shape (steps + 1, receivers) for each state."""
+        return {state: self._read(receiver_stream(state))[: self.steps + 1] for state in self.receivers}
 
     def end_at(self, steps: int) -> None:
         """End the run after `steps` steps, fewer than it was started for."""
@@ -176,7 +176,7 @@ class Stepper:
         def sweep() -> None:
             self.launcher.sweep(program, start, stop - start, lambda done, count: self._advanced(count))
 
-        if self._rounding is not None and self._rounding.forked:  # first, so that the working state's records overwrite its records
+        if self._rounding is not None and self._rounding.forked:  # first, so that the working state's traces overwrite its traces
             with self._rounding.second(self.storage.rings):
                 sweep()
         sweep()
@@ -188,19 +188,19 @@ class Stepper:
         """Advance, and keep the values that the adjoints of these steps need: nothing, residuals, or every state.
 
         Raises:
-            ScheduleError: steps are undone in this run. That needs stored damped cells, which a record does not store.
+            ScheduleError: steps are undone in this run. That needs stored damped cells, which a recorded step does not keep.
         """
-        if not (self.needs_primal and self.recorded):
+        if not (self.needs_primal and self.with_residuals):
             self.keep(start, stop)
             return
         self._require_recordable(start, stop)
-        names, levels = self.recorded.names, self._residuals.record(stop - start)
+        names, levels = self.with_residuals.names, self._residual_levels.hold(stop - start)
 
         def residual_levels(done: int, count: int) -> dict[str, IntArray]:
             return self._advanced(count) | dict.fromkeys(names, levels[done : done + count])
 
-        self.launcher.sweep(self.recorded.forward, start, stop - start, residual_levels)
-        self._records.append((range(start, stop), True))
+        self.launcher.sweep(self.with_residuals.forward, start, stop - start, residual_levels)
+        self._held.append((range(start, stop), True))
 
     def keep(self, start: int, stop: int) -> None:
         """Advance, and keep every state in free levels if the adjoints need states. The levels of n slots are enough for n states.
@@ -210,7 +210,7 @@ class Stepper:
         """
         self._require_recordable(start, stop)
         if self.needs_primal:
-            tables = {name: ring.record(stop - start, start) for name, ring in self.storage.rings.items()}
+            tables = {name: ring.hold(stop - start, start) for name, ring in self.storage.rings.items()}
 
             def state_levels(done: int, count: int) -> dict[str, IntArray]:
                 return {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
@@ -218,7 +218,7 @@ class Stepper:
             self.launcher.sweep(self.forward, start, stop - start, state_levels)
         else:
             self.advance(start, stop)
-        self._records.append((range(start, stop), False))
+        self._held.append((range(start, stop), False))
 
     def _require_recordable(self, start: int, stop: int) -> None:
         if self._undoing is not None and self._undoing.forward is not self.forward:
@@ -229,14 +229,14 @@ class Stepper:
             )
 
     def reverse(self, start: int, stop: int) -> None:
-        """Run the adjoints of steps stop - 1 down to start: the newest record, one step from the working state, or both if states are
+        """Run the adjoints of steps stop - 1 down to start: those held last, one step from the working state, or both if states are
         kept."""
         assert self.adjoint is not None
-        steps, residuals = self._records[-1] if self._records else (range(0), False)
+        steps, residuals = self._held[-1] if self._held else (range(0), False)
         held = bool(steps) and (steps == range(start, stop) or (not residuals and steps == range(start, stop - 1)))
         if self.needs_primal and stop - start > 1 and not held:
             raise ScheduleError(f"steps {start} to {stop} cannot be reversed at once: they were not recorded; record them, or reverse one")
-        program = self.recorded.adjoint if self.recorded and held and residuals else self.adjoint.program
+        program = self.with_residuals.adjoint if self.with_residuals and held and residuals else self.adjoint.program
         rounding = None if held or self._undoing is None else self._undoing.rounding
         while stop > start:
             # cotangents of delayed final states enter one step at a time, in the first steps of the sweep
@@ -249,7 +249,7 @@ class Stepper:
             self.cotangents.enter()
             stop -= count
         if held:
-            self._drop_record()
+            self._drop_newest()
 
     def _reverse(self, program: Program, stop: int, count: int, held: bool) -> None:
         def levels(done: int, number: int) -> dict[str, IntArray]:
@@ -257,13 +257,13 @@ class Stepper:
 
         self.launcher.sweep(program, stop - 1, count, levels)
 
-    def _drop_record(self) -> None:
-        _, residuals = self._records.pop()
+    def _drop_newest(self) -> None:
+        _, residuals = self._held.pop()
         if residuals:
-            self._residuals.drop_record()
+            self._residual_levels.drop_newest()
         elif self.needs_primal:
             for ring in self.storage.rings.values():
-                ring.drop_record()
+                ring.drop_newest()
 
     def _primal_levels(self, stop: int, count: int, held: bool) -> dict[str, IntArray]:
         """Levels of the forward run's fields that the adjoints of steps stop - 1, stop - 2, ... read."""
@@ -271,10 +271,10 @@ class Stepper:
             return {}
         if not held:
             return {name: np.array(ring.working[::-1], np.int32) for name, ring in self.storage.rings.items()}
-        steps, residuals = self._records[-1]
-        if self.recorded and residuals:
-            return dict.fromkeys(self.recorded.names, self._residuals.recorded_before(stop - steps.start, count))
-        return {name: ring.recorded_before(stop, count) for name, ring in self.storage.rings.items()}
+        steps, residuals = self._held[-1]
+        if self.with_residuals and residuals:
+            return dict.fromkeys(self.with_residuals.names, self._residual_levels.held_before(stop - steps.start, count))
+        return {name: ring.held_before(stop, count) for name, ring in self.storage.rings.items()}
 
     # steps run backwards
 
@@ -341,7 +341,7 @@ class Stepper:
                 self.launcher.put_kept(name, next(values), self.step.states[name].rules, level)
 
     def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array]) -> None:
-        """Start the reverse sweep from cotangents of the final state and of the records. Entries left out count as zero."""
+        """Start the reverse sweep from cotangents of the final state and of the traces. Entries left out count as zero."""
         self.cotangents.seed(final, traces, self.steps)
 
     def cotangent_size(self) -> float:
@@ -359,5 +359,5 @@ class Stepper:
         self.cotangents.put_back({name: values for name, values in arrays.items() if name != ERRORS})
 
     def outputs(self) -> list[Array]:
-        """The stored records of the receivers."""
-        return [self.launcher.memory.read(self.launcher.arrays[receiver_stream(state)]) for state in self.records]
+        """The stored traces of the receivers."""
+        return [self.launcher.memory.read(self.launcher.arrays[receiver_stream(state)]) for state in self.receivers]

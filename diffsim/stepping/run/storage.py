@@ -32,7 +32,7 @@ class Storage:
         self._unneeded = False  # whether unused memory may be left of arrays that were exchanged, or of earlier simulations
 
     def plan(self, slots: int, recorded: int, exact: bool = False, undone: bool = False) -> None:
-        """Allocate memory for `slots` saved states and a record of `recorded` steps.
+        """Allocate memory for `slots` saved states and for what `recorded` steps keep for their adjoints.
 
         Args:
             slots: number of saved states.
@@ -53,13 +53,13 @@ class Storage:
                 f"{slots} slots and {recorded} recorded steps need {most} levels of {self._launcher.layout.tile_count} tiles, "
                 f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
             )
-        kept = 0 if self._programs.recorded else recorded
+        kept = 0 if self._programs.with_residuals else recorded
         try:
             for name, depth in self._depths.items():
                 levels = slots * depth + self._working_levels(self._programs.forward, name, depth) + kept
                 if self._grow(name, levels, exact):
                     self.rings[name] = Ring(depth, self._programs.forward.in_place(name), levels)
-            for name in self._programs.recorded.names if self._programs.recorded else ():
+            for name in self._programs.with_residuals.names if self._programs.with_residuals else ():
                 self._grow(name, max(recorded, 1), exact)
             for name, depth in self._programs.adjoint.depths.items() if self._programs.adjoint else ():
                 assert self._programs.adjoint is not None
@@ -109,19 +109,19 @@ class Storage:
         return sum(depth * self._launcher.field_bytes(name) for name, depth in self._depths.items())
 
     def recorded_bytes(self) -> int:
-        """Bytes that each step of a record keeps: none if the adjoint needs no states."""
+        """Bytes that a recorded step keeps: its residuals or its states, or none if the adjoint needs no states."""
         if not self._programs.needs_primal:
             return 0
-        recorded = self._programs.recorded
-        return sum(map(self._launcher.field_bytes, recorded.names if recorded else self._depths))
+        found = self._programs.with_residuals
+        return sum(map(self._launcher.field_bytes, found.names if found else self._depths))
 
     def working_bytes(self) -> int:
         """Bytes of all other fields: the working state, cotangents, coefficients and their gradients, intermediate fields."""
-        forward, adjoint, recorded = self._programs.forward, self._programs.adjoint, self._programs.recorded
+        forward, adjoint, found = self._programs.forward, self._programs.adjoint, self._programs.with_residuals
         levels = {name: self._working_levels(forward, name, depth) for name, depth in self._depths.items()}
         if adjoint:
             levels |= {name: self._working_levels(adjoint.program, name, depth) for name, depth in adjoint.depths.items()}
-        single = self._programs.fields() - levels.keys() - set(recorded.names if recorded else ())
+        single = self._programs.fields() - levels.keys() - set(found.names if found else ())
         levels |= {name: self._launcher.stacks.get(name, 1) for name in single}
         return sum(count * self._launcher.field_bytes(name) for name, count in levels.items()) + self._launcher.table_bytes()
 

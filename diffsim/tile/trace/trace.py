@@ -217,7 +217,7 @@ class TileTrace(Trace):
             return tuple(core(y) for y in by_tree(*map(wrap, args)))
         if primitive.name in decisions.EXPANDED:
             return decisions.EXPANDED[primitive.name](*args, **params)
-        if primitive.record is not None:
+        if primitive.with_pullback is not None:
             return self._with_own_rule(primitive, args, params)
         params = {name: value for name, value in params.items() if name not in UNNEEDED}
         weak = any(isinstance(a, TileTracer) and a.weak for a in args) and primitive.name in TABLE

@@ -79,7 +79,7 @@ def test_steps_are_run_again_as_often_as_binomial_checkpointing_says():
     ds.grad(lambda x: ds.fori_loop(0, 20, body, x, checkpoint=20))(1.0)
     everything_kept, calls = calls, 0
     ds.grad(lambda x: ds.fori_loop(0, 20, body, x, checkpoint=3))(1.0)
-    assert everything_kept == 41  # to find the values, to see the memory of a record, and for the records
+    assert everything_kept == 41  # to find the values, to see the memory of a tape, and for the tapes
     assert 59 < calls <= 100  # 20 steps in three slots: two more repetitions at most
 
 
@@ -95,7 +95,7 @@ def test_memory_is_bounded_by_the_slots():
         finally:
             tracemalloc.stop()
 
-    assert most(5) < 40 * 8 * n  # five states, the record of a step, what is being made, and memory that waits for use; not 400 records
+    assert most(5) < 40 * 8 * n  # five states, the tape of a step, what is being made, and memory that waits for use; not 400 tapes
 
 
 def test_many_steps_in_fifty_slots():

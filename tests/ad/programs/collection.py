@@ -17,7 +17,7 @@ from . import (  # noqa: F401
     mixed_precision,
     nested_derivatives,
     nested_maps,
-    records,
+    pytrees,
     reductions,
     scans,
     scatters,

@@ -1,4 +1,4 @@
-"""The record made visible."""
+"""The tape made visible."""
 
 from __future__ import annotations
 

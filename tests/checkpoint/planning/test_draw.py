@@ -62,7 +62,7 @@ def test_every_kind_of_work_and_storage_is_shown(schedule, colours):
     (legend,) = figure_of(schedule, 40).legends
     lines_told = {to_hex(handle.get_color()) for handle in legend.legend_handles if isinstance(handle, Line2D)}
     assert lines_told == colours
-    assert ("records kept" in {text.get_text() for text in legend.get_texts()}) == bool(areas)
+    assert ("residuals kept" in {text.get_text() for text in legend.get_texts()}) == bool(areas)
 
 
 @pytest.mark.parametrize("schedule", [shown[0] for shown in SHOWN], ids=lambda v: type(v).__name__)

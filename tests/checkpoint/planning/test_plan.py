@@ -35,12 +35,12 @@ from diffsim.errors import ParameterError, PlanError, ScheduleError
 from ..toy_model import Segments
 
 COSTS = Costs(advance=1.0, record=1.2, reverse=3.0, reverse_recorded=2.5, undo=1.1, call=0.1, disk_write=4.0, disk_read=2.0)
-"""Seconds, made up: of a step whose record is worth while."""
+"""Seconds, made up: of a step whose residuals are worth while."""
 SIZES = Sizes(100, 80, 500, 30, 20)
 
 
 def bytes_needed(schedule, sizes):
-    """Peak by execution: what is in slots and record, taken at their separate peaks."""
+    """Peak by execution: what is in slots and residuals, taken at their separate peaks."""
     found = simulate(schedule)
     return sizes.fixed + found.peak_slots[0] * sizes.state + found.peak_record * sizes.record
 
@@ -154,8 +154,8 @@ def test_more_memory_is_never_slower(steps, state, recorded, record, reversed_, 
 @pytest.mark.parametrize(
     ("changes", "kind"),
     [
-        ({"reverse_recorded": 1.0, "record": 1.0}, Mixed),  # a record saves much
-        ({"record": 9.0}, Binomial),  # a record costs more than many steps
+        ({"reverse_recorded": 1.0, "record": 1.0}, Mixed),  # residuals save much
+        ({"record": 9.0}, Binomial),  # residuals cost more than many steps
         ({"record": 9.0, "disk_write": 0.1, "disk_read": 0.1}, Spilling),
     ],
 )
@@ -253,7 +253,7 @@ def test_the_text_of_a_plan_fits_a_terminal_and_explains_its_columns(policy, cos
 
 
 def test_a_step_whose_adjoint_reads_nothing_has_no_record():
-    assert re.search(r"record of a step +nothing: its adjoint needs no values of the run", str(choose(Policy(), 40, Sizes(8, 0))))
+    assert re.search(r"residuals of a step +nothing: its adjoint needs no values of the run", str(choose(Policy(), 40, Sizes(8, 0))))
 
 
 def test_what_happened_stands_beside_the_prediction():

@@ -1,4 +1,4 @@
-"""Records of what the adjoint needs in place of states: nothing is lost at cells beside or beyond the sides of the grid."""
+"""What the adjoint needs in place of states: nothing is lost at cells beside or beyond the sides of the grid."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Product(ds.Equation):
         return {"a": a + self.dt * at(factor, 0), "b": b - self.dt * at(b, 3)}
 
 
-def _recorded(simulation: ds.Simulation) -> bool:
-    return simulation._stepper.recorded is not None
+def _has_residuals(simulation: ds.Simulation) -> bool:
+    return simulation._stepper.with_residuals is not None
 
 
 @pytest.mark.parametrize("seed", sampled(SEEDS))
@@ -63,5 +63,5 @@ def test_tangents_and_cotangents_of_stored_runs_have_one_product(seed: int) -> N
 
 def test_a_good_part_of_them_keep_residuals() -> None:
     """Of steps with stages and without."""
-    kept = {seed: _recorded(ds.Simulation(Product(seed), precision="f64", wrt=("a", "b", "k"))) for seed in SEEDS}
+    kept = {seed: _has_residuals(ds.Simulation(Product(seed), precision="f64", wrt=("a", "b", "k"))) for seed in SEEDS}
     assert min(sum(kept[seed] for seed in SEEDS if (seed % 3 == 1) is staged) for staged in (False, True)) >= 3

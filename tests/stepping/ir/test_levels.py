@@ -24,7 +24,7 @@ def test_a_long_advance_is_many_short_ones(depth: int, in_place: bool, steps: in
 
 
 @pytest.mark.parametrize(("depth", "in_place"), KINDS)
-def test_saved_and_recorded_levels_are_left_alone(depth: int, in_place: bool) -> None:
+def test_saved_and_held_levels_are_left_alone(depth: int, in_place: bool) -> None:
     """Random walk over all calls, with the time that each level holds tracked beside it."""
     rng = np.random.default_rng(depth + 10 * in_place)
     ring = Ring(depth, in_place, 4 * depth + Ring.working_levels(depth, in_place) + 6)
@@ -50,12 +50,12 @@ def test_saved_and_recorded_levels_are_left_alone(depth: int, in_place: bool) ->
                     del kept[slot]
             case 3:
                 steps = int(rng.integers(1, 6))
-                table = ring.record(steps, now)
+                table = ring.hold(steps, now)
                 for entry, level in enumerate(table[depth:]):
                     holds[int(level)] = now + 1 + entry
                 now += steps
-                assert [holds[int(level)] for level in ring.recorded_before(now, steps)] == list(range(now - 1, now - steps - depth, -1))
-                ring.drop_record()
+                assert [holds[int(level)] for level in ring.held_before(now, steps)] == list(range(now - 1, now - steps - depth, -1))
+                ring.drop_newest()
         assert [holds[level] for level in ring.working] == list(range(now - depth + 1, now + 1))
         for slot, step in kept.items():
             assert [holds[level] for level in ring.slots[slot]] == list(range(step - depth + 1, step + 1))

@@ -9,7 +9,7 @@ import pytest
 import diffsim as ds
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.derive.forward import forward_program
-from diffsim.stepping.derive.residuals import recorded_programs
+from diffsim.stepping.derive.residuals import residual_programs
 from diffsim.stepping.ir.program import Nest, Program
 from diffsim.stepping.passes.streams import MOST_STREAMS, rows_together, with_sums_apart
 from tests.cases import CASES, Case
@@ -38,11 +38,11 @@ def test_local_sums_are_apart_and_nothing_is_lost(case: Case) -> None:
     assert with_sums_apart(apart) == apart
 
 
-def recorded_adjoint(equation: ds.Equation) -> Program:
+def residual_adjoint(equation: ds.Equation) -> Program:
     step = traced(equation)
-    recorded = recorded_programs(step, forward_program(step, ()), adjoint_program(step, ()))
-    assert recorded is not None
-    return recorded.adjoint
+    found = residual_programs(step, forward_program(step, ()), adjoint_program(step, ()))
+    assert found is not None
+    return found.adjoint
 
 
 GRID = ds.Grid((20, 21), 10.0)
@@ -50,8 +50,8 @@ STAGGERED = [ds.solvers.Acoustic(GRID, 1e-3), ds.solvers.Elastic(GRID, 1e-3), ds
 
 
 @pytest.mark.parametrize("equation", STAGGERED, ids=lambda equation: type(equation).__name__)
-def test_sums_of_records_are_added_before_what_they_read_is_overwritten(equation: ds.Equation) -> None:
-    program = recorded_adjoint(equation)
+def test_sums_of_residuals_are_added_before_what_they_read_is_overwritten(equation: ds.Equation) -> None:
+    program = residual_adjoint(equation)
     apart = list(with_sums_apart(program).nests)
     assert len(apart) == len(list(program.nests)) + 1
     (number,) = (number for number, nest in enumerate(apart) if any(local(program, nest)))
@@ -62,7 +62,7 @@ def test_sums_of_records_are_added_before_what_they_read_is_overwritten(equation
 
 def test_a_body_of_many_arrays_takes_one_row() -> None:
     for equation in STAGGERED:
-        program = with_sums_apart(recorded_adjoint(equation))
+        program = with_sums_apart(residual_adjoint(equation))
         for nest in program.nests:
             arrays = {a.target for a in nest.assigns} | {program.places[name] for name in program.reads([a.node for a in nest.assigns])}
             rows = rows_together(program, nest)

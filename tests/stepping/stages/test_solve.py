@@ -295,7 +295,7 @@ def test_recorded_solutions_are_not_solved_for_again(monkeypatch: pytest.MonkeyP
 
 def test_solutions_are_not_recorded_where_states_are_needed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: (2 + u * u) * x, k * u * u, "mirror")}, (9,), "mirror"))
-    assert run._stepper.recorded is None
+    assert run._stepper.with_residuals is None
     found = solved(monkeypatch)
     run.value_and_grad(loss, inputs(run), STEPS)
     assert found.count(True) == STEPS and found.count(False) > STEPS
@@ -303,7 +303,7 @@ def test_solutions_are_not_recorded_where_states_are_needed_too(monkeypatch: pyt
 
 @pytest.mark.parametrize("of_state", [True, False])
 def test_weights_with_a_number_of_all_cells(of_state: bool) -> None:
-    """Where it is one of the states, these are needed; where it is one of the solution, records keep that."""
+    """Where it is one of the states, these are needed; where it is one of the solution, recorded steps keep that."""
 
     def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
         weight = k * (1 + mean(u) ** 2) if of_state else k * (1 + mean(k))
@@ -311,7 +311,7 @@ def test_weights_with_a_number_of_all_cells(of_state: bool) -> None:
         return {"u": found if of_state else found * (1 + mean(found))}
 
     run = ds.Simulation(Given(step, (7, 9), "mirror"))
-    assert (run._stepper.recorded is None) == of_state
+    assert (run._stepper.with_residuals is None) == of_state
     given = inputs(run)
     assert ds.certify(run, loss, given, STEPS).passed
 

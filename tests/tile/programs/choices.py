@@ -1,4 +1,4 @@
-"""Choices by values, numbers of other types, and records as arguments and results."""
+"""Choices by values, numbers of other types, and pytrees as arguments and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records: tuples, lists, dicts, named tuples and dataclasses go in and come out."""
+"""Pytrees: tuples, lists, dicts, named tuples and dataclasses go in and come out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy
 
 from .cases import COMPLEX_STEP, group, normal
 
-case = group("records")
+case = group("pytrees")
 
 
 class Particle(NamedTuple):

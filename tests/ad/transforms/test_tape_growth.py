@@ -1,4 +1,4 @@
-"""The record: linear in the operations, of any depth, freed as soon as nothing needs it, and apart in every thread."""
+"""The tape: linear in the operations, of any depth, freed as soon as nothing needs it, and apart in every thread."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ N = MIB // 8
 
 @contextlib.contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
-    """How many operations are recorded, and how many rules are run."""
-    counts = {"recorded": 0, "pulled": 0}
+    """How many operations are on the tape, and how many rules are run."""
+    counts = {"taped": 0, "pulled": 0}
     make, pull = Node.__init__, sweep._pull
 
     def counting_make(self: Any, *args: Any, **kwargs: Any) -> None:
-        counts["recorded"] += 1
+        counts["taped"] += 1
         make(self, *args, **kwargs)
 
     def counting_pull(*args: Any) -> Any:
@@ -68,7 +68,7 @@ def test_shared_values_are_visited_once(monkeypatch, times):
     with counted(monkeypatch) as counts:
         _, pullback = ds.vjp(lambda x: doubled(x, times), 2.0**-times)
         pullback(1.0)
-    assert counts == {"recorded": times + 1, "pulled": times}
+    assert counts == {"taped": times + 1, "pulled": times}
 
 
 def test_value_added_to_itself_a_hundred_thousand_times():

@@ -1,4 +1,4 @@
-"""A simulation as one operation of the record of an array program."""
+"""A simulation as one operation on the tape of an array program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from diffsim.ad.ops.structure import astype
 from diffsim.base.arguments import real_array
 from diffsim.base.quantities import plain
 from diffsim.errors import DerivativeError
-from diffsim.simulation.gradients.gradient import Call, run_reversibly
+from diffsim.simulation.gradients.gradient import run_reversibly
+from diffsim.simulation.gradients.reversal import Call
 from diffsim.simulation.prepared.checks import check_names
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import run_forward
@@ -28,16 +29,16 @@ from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import dot
 from diffsim.typing import Array
 
-Run = TypeVar("Run", bound="RecordedRun")
+Run = TypeVar("Run", bound="TapedRun")
 
 
-def run_recorded(compiled: Compiled, inputs: Mapping[str, Any], steps: int, options: RunOptions) -> Solution:
-    """Solve forward as an operation of the record.
+def run_taped(compiled: Compiled, inputs: Mapping[str, Any], steps: int, options: RunOptions) -> Solution:
+    """Solve forward as an operation on the tape.
 
     Raises:
         DerivativeError: an input that is not in `wrt` is differentiated for.
     """
-    run = RecordedRun.of(compiled, tuple(inputs), steps, options)
+    run = TapedRun.of(compiled, tuple(inputs), steps, options)
     inputs = {name: _kept_or_array(compiled, name, value) for name, value in inputs.items()}
     fixed = [n for n in run.names if n not in compiled.wrt and not is_plain(core(inputs[n]))]
     if fixed:
@@ -61,8 +62,8 @@ def _kept_or_array(compiled: Compiled, name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class RecordedRun:
-    """A run of a simulation as an operation of the record.
+class TapedRun:
+    """A run of a simulation as an operation on the tape.
 
     Attributes:
         names: the inputs, in the order of the arguments.
@@ -106,7 +107,7 @@ class RecordedRun:
         with self.compiled.placed(self.points):
             return self._values(run_forward(self.compiled, self._named(args), self.steps, self.options))
 
-    def record(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
+    def with_pullback(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
         with self.compiled.placed(self.points):
             solution, pullback = run_reversibly(self.compiled, Call.of(self.compiled, self._named(args), self.steps, self.options))
 
@@ -116,7 +117,7 @@ class RecordedRun:
 
         return self._values(solution), pull
 
-    def tangent(self, differentiable: bool) -> RecordedRun:
+    def tangent(self, differentiable: bool) -> TapedRun:
         compiled = self.compiled
         with compiled.turn:
             tangent = compiled.with_tangent(differentiable)
@@ -124,4 +125,4 @@ class RecordedRun:
         names = (*self.names, *(dot(name, order) for name in self.names))
         outputs = (*self.outputs, *((part, dot(name, order)) for part, name in self.outputs))
         points = with_tangents(self.points, compiled.step.forcings, compiled.receivers, order)
-        return RecordedRun(tangent, names, outputs, self.steps, points, self.options)
+        return TapedRun(tangent, names, outputs, self.steps, points, self.options)

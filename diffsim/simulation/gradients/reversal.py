@@ -1,0 +1,210 @@
+"""The forward run of a gradient, which stores states as its schedule says, with the reverse sweep that may follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim.base.arguments import host_array
+from diffsim.base.quantities import bare
+from diffsim.checkpoint import AnySchedule, GrowthMonitor, Lossy, ReplayGuard, Schedule, Store, Sweep
+from diffsim.checkpoint.actions import Action, Reverse
+from diffsim.checkpoint.growth import largest
+from diffsim.checkpoint.progress import Teller
+from diffsim.checkpoint.schedule import require_truth
+from diffsim.checkpoint.stores import open_stores
+from diffsim.errors import ParameterError
+from diffsim.simulation.prepared.checks import check_room
+from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.options import RunOptions, Watcher
+from diffsim.simulation.prepared.report import SweepReport
+from diffsim.simulation.prepared.solution import Solution
+from diffsim.stepping.declare.points import PointTable
+from diffsim.stepping.run.stepper import Stepper
+from diffsim.typing import Array
+
+Back: TypeAlias = Callable[[Solution], dict[str, Array]]
+"""A reverse sweep from the storage after the forward run. It can run once, before another run uses the storage."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """Everything that decides a forward run and its reverse sweep.
+
+    Attributes:
+        fields: inputs by name, in memory that nobody else writes to.
+        steps: time steps, or the most there may be.
+        points: places of sources and receivers.
+        options: all other settings.
+    """
+
+    fields: dict[str, Array]
+    steps: int
+    points: Mapping[str, PointTable]
+    options: RunOptions
+
+    @classmethod
+    def of(cls, compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], steps: int, options: RunOptions) -> Call:
+        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep.
+
+        Raises:
+            ParameterError: an input is missing or wrong, or the run ends by a condition and may be resumed.
+        """
+        if options.policy.resume > 0 and options.online:  # a condition cannot be identified in another process
+            raise ParameterError(
+                "expected no until= with Policy(resume=...), got both: a sweep whose run ended by a condition is not resumed; give "
+                "the number of steps, or leave resume out"
+            )
+        with compiled.turn:
+            fields = compiled.checked(inputs, steps)
+            check_room(steps, compiled.points.values(), compiled.dtype)
+            shared = {n for n, value in fields.items() if n in inputs and _may_share(n, value, inputs[n])}
+            private = {name: value.copy() if name in shared else value for name, value in fields.items()}
+            return cls(private, steps, dict(compiled.points), options.called_within(compiled.turn))
+
+
+def _may_share(name: str, value: Array, given: Any) -> bool:
+    """Whether an input that was checked may share memory with what the user gave."""
+    return not isinstance(given, (list, tuple)) and np.may_share_memory(value, host_array(name, bare(given)))
+
+
+class UntilStepper:
+    """A stepper whose run ends when a condition on its state holds, or after `most` steps.
+
+    Args:
+        stepper: the stepper to run.
+        options: contain the condition that ends the run.
+        most: the largest number of steps.
+    """
+
+    def __init__(self, stepper: Stepper, options: RunOptions, most: int) -> None:
+        self._stepper, self._until, self._most = stepper, options.until, most
+        self._every = options.every if options.online else most
+        self._end: int | None = None
+        for name in ("record", "keep", "save", "load", "free", "reverse", "undo", "compare", "drift", "state_arrays", "set_state"):
+            setattr(self, name, getattr(stepper, name))
+
+    def advance(self, start: int, stop: int) -> int | None:
+        """Advance, at most to the end. Return the last step if the end is reached."""
+        if self._end is not None:
+            self._stepper.advance(start, stop)
+            return None
+        at, stop = start, min(stop, self._most)
+        while at < stop:
+            after = min(at - at % self._every + self._every, stop)
+            self._stepper.advance(at, after)
+            at = after
+            over = self._until is not None and at % self._every == 0 and require_truth("until", self._until(at, self._stepper.state()))
+            if at == self._most or over:
+                self._end = at
+                self._stepper.end_at(at)
+                return at
+        return None
+
+
+class Reversal:
+    """A forward run along a schedule in the storage of a simulation, and its reverse sweep, with all that watches them.
+
+    Args:
+        compiled: the simulation.
+        call: inputs, steps and the user's options.
+        schedule: which states are kept, and when. It may end before the last step of the call.
+        key: identifies this run, if its sweep may be resumed.
+        stores: for the schedule's slow tiers, with states that another process left; None: new ones.
+    """
+
+    def __init__(self, compiled: Compiled, call: Call, schedule: AnySchedule, key: str = "", stores: Sequence[Store] | None = None) -> None:
+        options, policy, stepper = call.options, call.options.policy, compiled.stepper
+        compiled.reserve(schedule, policy)
+        self._coefficients = compiled.start(call.fields, call.steps, undone=schedule.runs_backwards)
+        self._compiled, self._call = compiled, call
+        replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
+        verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which changes states
+        outputs = stepper.outputs if stores is None else None  # a run that resumes from stored states computes only a part of its traces
+        self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
+        precision = float(np.finfo(stepper.dtype).eps)
+        self._growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
+        self._piece_watchers: list[Watcher] = [self._growth]
+        runs: Any = UntilStepper(stepper, options, call.steps) if schedule.online else stepper
+        resumed = stores is not None
+        if stores is None:
+            stores = open_stores(schedule, stepper.state_arrays, policy, key)
+        every = 0 if options.watch is None else options.every
+        self._sweep = Sweep(
+            schedule, runs, stores=stores, guard=self._guard, on_action=options.on_action, on_piece=self._watch_piece, every=every
+        )
+        self._sweep.resumable = resumed
+        if options.on_progress is not None:
+            self._piece_watchers.append(Teller(self._sweep, options.on_progress))
+        with ExitStack() as stack:  # if the run fails, its states are freed
+            stack.push(self._sweep)
+            self._sweep.forward()
+            stack.pop_all()
+        compiled.wait(self)
+
+    def back(self, seeds: Solution) -> dict[str, Array]:
+        """Run the reverse sweep from cotangents of the solution, and return those of the inputs."""
+        self.reverse(seeds)
+        return self.gradient()
+
+    def reverse(self, seeds: Solution, start: Mapping[str, Array] | None = None, save: Callable[[Action], bool] | None = None) -> None:
+        """Run the reverse sweep.
+
+        Args:
+            seeds: cotangents of the solution.
+            start: all that the sweep propagates, where it starts; None: it starts at the final state, and only the seeds are known.
+            save: called after each piece of the sweep. It may save what the sweep propagates, and returns whether it did.
+        """
+        stepper, sweep = self._compiled.stepper, self._sweep
+        with sweep:
+            stepper.seed(seeds.final, seeds.traces)
+            if start is not None:
+                stepper.set_cotangent(start)
+            self._call_watch(sweep.remaining)
+            if save is not None:
+                self._piece_watchers.append(partial(self._save, save))
+            sweep.reverse()
+        self._growth.warn()
+        self._compiled.last_sweep = self._report()
+
+    def gradient(self) -> dict[str, Array]:
+        """The cotangents of the inputs, after the reverse sweep."""
+        return self._compiled.gradient(self._call.fields, self._coefficients, self._call.steps)
+
+    def close(self) -> None:
+        """Free the states that are kept."""
+        self._sweep.close()
+
+    def _watch_piece(self, action: Action) -> None:
+        for watcher in self._piece_watchers:
+            watcher(action)
+        if isinstance(action, Reverse):
+            self._call_watch(action.start)
+
+    def _call_watch(self, step: int) -> None:
+        options = self._call.options
+        if options.watch is not None and step % options.every == 0:
+            options.watch(step, self._compiled.stepper.cotangents.states())
+
+    def _save(self, save: Callable[[Action], bool], action: Action) -> None:
+        if self._sweep.exact and save(action):  # a resumed run must start from an exact state
+            self._sweep.resumable = True
+
+    def _report(self) -> SweepReport:
+        sweep, compression = self._sweep, self._call.options.policy.compression
+        done = dict(sweep.clock.done)
+        return SweepReport(
+            sweep.seconds,
+            done,
+            0.0 if self._guard is None else self._guard.seconds,
+            compression.error if isinstance(compression, Lossy) else None,
+            sweep.drift if done["undo"] else None,
+            sweep.replanned is not None,
+            self._growth.found(),
+        )
