@@ -31,7 +31,6 @@ class SweepReport:
         compression_error: largest relative error of `Lossy` compression; None: there was no such compression.
         drift: relative error of the gradient from states computed backwards, as a second run with other rounding errors shows it; None: no
             step was undone.
-        replanned: whether the reverse sweep was planned anew because step times differed.
         growth: how the cotangent grew, if exponentially.
     """
 
@@ -40,7 +39,6 @@ class SweepReport:
     guard_seconds: float = 0.0
     compression_error: float | None = None
     drift: float | None = None
-    replanned: bool = False
     growth: Growth | None = None
 
 
@@ -155,7 +153,6 @@ class Reversal:
             0.0 if self._guard is None else self._guard.seconds,
             compression.error if isinstance(compression, Lossy) else None,
             self.sweep.drift if done["undo"] else None,
-            self.sweep.replanned is not None,
             self.growth.found(),
         )
 
