@@ -138,7 +138,6 @@ def full(base: dict[str, Any]) -> dict[str, Any]:
     found["checkpoint"] = {"schedule": "auto", "verify": True, "resume": 1.0}
     found["certificate"] = {"steps": 4, "directions": 3}
     found["optimise"] = {"method": "L-BFGS-B", "iterations": 3, "tolerance": 1e-9}
-    found["truth"]["dt_factor"] = 0.4
     if "eta" in found.get("receivers", {}):
         found["data"] = {"eta": {"path": ["gauges.csv"], "unit": "cm", "time_unit": "s", "start": 0.0, "deviation": 1.0, "allow": ["zero"]}}
     name = next(iter(found["unknowns"]))
