@@ -51,7 +51,6 @@ from diffsim.checkpoint.schedules.online import Online as Online
 from diffsim.checkpoint.schedules.reversible import Reversible as Reversible
 from diffsim.checkpoint.schedules.spilling import Spilling as Spilling
 from diffsim.checkpoint.schedules.store_all import StoreAll as StoreAll
-from diffsim.checkpoint.schedules.weighted import Weighted as Weighted
 from diffsim.checkpoint.stepper import Keeping as Keeping
 from diffsim.checkpoint.stepper import Portable as Portable
 from diffsim.checkpoint.stepper import Stepper as Stepper

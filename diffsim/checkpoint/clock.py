@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from statistics import median
-
 MEASURED_FIRST, MEASURED_THEN = 8, 16
 """Pieces of work of each kind that are measured where a measurement waits for a GPU: the first ones, then one of so many."""
 REVERSE_WEIGHT = 3.0  # the adjoint step of an explicit stencil takes about as long as three primal ones
@@ -24,12 +21,6 @@ class Clock:
         self._timed: dict[str, tuple[int, float]] = {}  # steps and seconds
         self._pieces = dict.fromkeys(total, 0)
         self._first: dict[str, tuple[int, float]] = {}  # the first of each kind compiles a kernel
-        self._advances_left: float | None = None  # seconds, where step times differ
-        self._times: StepTimes | None = None
-
-    def expect_advances(self, seconds: float, times: StepTimes) -> None:
-        """Set the predicted time of the remaining advances. Each step takes as long as in the first run."""
-        self._advances_left, self._times = seconds, times
 
     def measures_next(self, kind: str) -> bool:
         """Whether the next piece of this kind is one of the few that are measured where that has a cost."""
@@ -40,8 +31,6 @@ class Clock:
         steps = stop - start
         self.done[kind] += steps
         self._pieces[kind] += 1
-        if kind == "advance" and self._times is not None and self._advances_left is not None:
-            self._advances_left -= self._times.between(start, stop)
         if seconds is None:
             return
         if kind not in self._first:
@@ -73,55 +62,9 @@ class Clock:
         left = 0.0
         for kind, total in self.total.items():
             steps = max(total - self.done[kind], 0)
-            if kind == "advance" and self._advances_left is not None:
-                left += max(self._advances_left, 0.0)
-            elif steps:
+            if steps:
                 seconds = self.step_seconds(kind)
                 if seconds is None:
                     return None
                 left += steps * seconds
         return left
-
-
-MOST_TIMES = 256
-
-
-class StepTimes:
-    """Seconds of each part of the first run, in at most 256 rows of steps for any length of the run."""
-
-    def __init__(self) -> None:
-        self.bounds = [0]
-        self.seconds: list[float] = []
-
-    def note(self, start: int, stop: int, seconds: float) -> None:
-        """Note that steps start..stop-1 took `seconds`. Rows are noted in order."""
-        if start != self.bounds[-1]:
-            return
-        self.bounds.append(stop)
-        self.seconds.append(seconds)
-        if len(self.seconds) > MOST_TIMES:
-            self.bounds = [*self.bounds[:-1:2], self.bounds[-1]]
-            self.seconds = [sum(self.seconds[k : k + 2]) for k in range(0, len(self.seconds), 2)]
-
-    def excess(self, factor: float) -> float:
-        """Share of the time beyond `factor` times the median pace. The first row compiles kernels, and counts like the second."""
-        each = self._each()
-        if len(each) <= 3:
-            return 0.0
-        highest, lengths = factor * median(each), [b - a for a, b in pairwise(self.bounds)]
-        beyond = sum(max(t - highest, 0.0) * n for t, n in zip(each, lengths, strict=True))
-        return beyond / sum(t * n for t, n in zip(each, lengths, strict=True))
-
-    def costs(self, most: float = float("inf")) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """The rows' bounds and seconds. The first has the pace of the second, and no row counts more than `most` times the median pace."""
-        each = self._each()
-        highest = most * median(each)
-        return tuple(self.bounds), tuple(min(t, highest) * (b - a) for t, (a, b) in zip(each, pairwise(self.bounds), strict=True))
-
-    def between(self, start: int, stop: int) -> float:
-        """Seconds that steps start..stop-1 took."""
-        return sum(t * max(min(b, stop) - max(a, start), 0) for t, (a, b) in zip(self._each(), pairwise(self.bounds), strict=True))
-
-    def _each(self) -> list[float]:
-        each = [t / (b - a) for t, a, b in zip(self.seconds, self.bounds, self.bounds[1:], strict=False)]
-        return each[1:2] + each[1:]

@@ -5,33 +5,21 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
 from diffsim.base.arguments import whole
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Undo
-from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock, StepTimes
+from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock
 from diffsim.checkpoint.guard import ReplayGuard
 from diffsim.checkpoint.one_by_one import OneByOne
 from diffsim.checkpoint.schedule import AnySchedule, Schedule, require_schedule
-from diffsim.checkpoint.schedules.splits import Kept
-from diffsim.checkpoint.schedules.weighted import Weighted
 from diffsim.checkpoint.stepper import Stepper
 from diffsim.checkpoint.storage.store import Store
 from diffsim.engine import backend, clock
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
 MOST_DRIFT = 1e-3  # largest relative error of the gradient by undone steps, if neither schedule nor stepper sets one
-UNEVEN = 1.5  # a step that takes more than this many times the usual time counts as costly
-SHARE = 0.1  # share of the first run's time beyond that, from which on a new plan is tried, since planning costs time
-SAVING = 0.05  # share of the advances' time that a new plan must save
-PIECES = 128  # the number of timed pieces of the first run, if its length is known
-PIECES_WAITED_FOR = 16  # the same where a measurement waits for a GPU
-PIECE_SECONDS = 1e-3  # a timed piece takes at least this long
-WORTH = 0.5  # seconds that a new plan must save
-REGRET = 1.1  # a new plan has at most this many times the advances of the schedule, in case the times were noise
-DAMPED = (float("inf"), 16.0, 4.0, 2.0)  # caps of measured times, relative to the usual time: each is tried until a plan passes
 TURN_SECONDS = 0.25  # after this time `on_piece` is called
 RECORD_SECONDS = 0.1  # a recorded piece takes at most this long, since it is reversed in one call
 SHORT_SECONDS = 5e-3  # recorded pieces are no shorter, unless there are `LEAST_PIECES`
@@ -76,7 +64,6 @@ class Sweep:
         seconds: time of the forward and the reverse run together, without the time between them.
         drift: relative error of the gradient from states computed backwards, as the stepper estimates it.
         resumable: whether files of states remain for another process when Ctrl-C ends the sweep.
-        replanned: the new plan of the reverse sweep, if step times differed and a new plan was faster than the schedule's; else None.
 
     Raises:
         ParameterError: `schedule` is not a schedule, `reverse_weight` is not a positive number, or stores are missing.
@@ -164,8 +151,6 @@ class Sweep:
         self._since = 0  # the state that the working one was computed from
         self._at: int | None = 0  # the working state, None while it is undefined
         self._undone = False
-        self._times = StepTimes() if schedule.reorders else None
-        self.replanned: Weighted | None = None
 
     def _work(self) -> dict[str, int]:
         """Steps of each kind in the whole sweep, as far as they are known."""
@@ -231,13 +216,6 @@ class Sweep:
         self._phase, began = _Phase.REVERSE, clock()
         for action in self._actions:
             self._execute(action)
-            if self._times is not None and self.remaining and not self._held and (self.schedule.online or isinstance(action, Reverse)):
-                self._replan(self._times)
-                self._times = None
-                if self.replanned is not None:
-                    break
-        for action in () if self.replanned is None else self.replanned.actions():
-            self._execute(action)
         if self.remaining or self._in_use:
             raise ScheduleError(
                 f"expected all steps reversed and all slots freed at the end of the schedule, got {self.remaining} steps left and slots "
@@ -248,30 +226,6 @@ class Sweep:
         if self.clock.done["undo"]:
             self._check_drift()
         self._phase, self.seconds = _Phase.DONE, self.seconds + clock() - began
-
-    def _replan(self, times: StepTimes) -> None:
-        """Plan the reverse sweep anew if step times differed and the new plan saves enough. Stored states may be used in any order.
-
-        One pause of the machine looks like costly steps. So a plan that would cost much more with equal step times is rejected.
-        """
-        if times.excess(UNEVEN) < SHARE:
-            return
-        kept = tuple(sorted((Kept(step, slot, tier) for (tier, slot), step in self._in_use.items()), key=lambda state: state.step))
-        bounds, measured = times.costs()
-        plain = Weighted(kept, self.remaining, self.schedule.slots, bounds, measured)
-        if SAVING * plain.plain_cost < WORTH:
-            return
-        even = tuple(float(b - a) for a, b in pairwise(bounds))
-        usual = Weighted(kept, self.remaining, self.schedule.slots, bounds, even).plain_cost
-        seconds = plain.plain_cost
-        for factor in DAMPED:
-            plan = Weighted(kept, self.remaining, self.schedule.slots, *times.costs(factor))
-            advances, cost = plan.cost_if(bounds, even), plan.cost_if(bounds, measured)
-            if advances <= REGRET * usual and plain.plain_cost - cost >= max(SAVING * plain.plain_cost, WORTH):
-                self.replanned, seconds = plan, cost
-                self.clock.total["advance"] = self.clock.done["advance"] + round(advances)
-                break
-        self.clock.expect_advances(seconds, times)
 
     def close(self, keep: bool = False) -> None:
         """Free the slots still in use. The sweep cannot continue afterwards. Closing twice is harmless.
@@ -346,13 +300,10 @@ class Sweep:
             raise ScheduleError(f"{action}: expected the working state at {step}, got it {where}; check the schedule with simulate()")
 
     def _timed(self, kind: str, call: Callable[[int, int], Any], start: int, stop: int) -> Any:
-        measured = backend().on_host or self._times is not None or self.clock.measures_next(kind)  # a GPU has to be waited for
+        measured = backend().on_host or self.clock.measures_next(kind)  # a GPU has to be waited for
         began = clock() if measured else 0.0
         found = call(start, stop)
-        seconds = clock() - began if measured else None
-        self.clock.note(kind, start, stop, seconds)
-        if self._times is not None and seconds is not None and kind != "reverse":
-            self._times.note(start, stop, seconds)
+        self.clock.note(kind, start, stop, clock() - began if measured else None)
         return found
 
     def _reached(self, start: int, asked: int, final: int | None) -> None:
@@ -397,29 +348,18 @@ class Sweep:
             stop = begin
 
     def _pieces(self, kind: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Cut an action where the guard compares states, where the first run is timed, and where `on_piece` is called."""
+        """Cut an action where the guard compares states and where `on_piece` is called."""
         steps, known = stop - start, self.end is not None
         while start < stop and known == (self.end is not None):  # no piece follows the one that found the end of the run
             end = stop
             if self._guard is not None and not self._undone and (kind != "record" or self._phase is _Phase.REVERSE):
                 end = self._guard.next(start, stop)
-            if self._times is not None and self._phase is _Phase.FORWARD and kind != "record":
-                end = min(end, start + self._timed_steps())
             if self._on_piece is not None:
                 end = min(end, start + self._steps_a_turn(kind, steps))
             if self._every and kind != "advance":
                 end = min(end, start - start % self._every + self._every)
             yield start, end
             start = end
-
-    def _timed_steps(self) -> int:
-        """The number of steps of the first run that are timed together, so that timing costs little."""
-        if self.end is not None and self.end < PIECES:
-            return self.end
-        pace = self.clock.step_seconds("advance")
-        least = 1 if pace is None else int(PIECE_SECONDS / max(pace, 1e-9))
-        pieces = PIECES if backend().on_host else PIECES_WAITED_FOR
-        return max((self.end or 0) // pieces, least, 1)
 
     def _steps_a_turn(self, kind: str, whole: int) -> int:
         """The number of steps in a piece of an action of `whole` steps."""

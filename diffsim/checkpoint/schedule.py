@@ -80,7 +80,6 @@ class AnySchedule(ABC):
         ParameterError: the kind is no identifier or is "auto", another schedule has it, or the class has no `fitted`.
 
     Attributes:
-        reorders: whether all kept states are in slots of the first tier, and the reverse sweep may use them in another order.
         states_only: whether it keeps states in slots and nothing else. With a slot for each step, `StoreAll` replaces it.
         takes_slots: whether a number of slots limits its storage.
         needs_slow_tiers: whether it needs a disk, or the host's memory for a model on another device.
@@ -91,7 +90,6 @@ class AnySchedule(ABC):
         See `Online`.
     """
 
-    reorders: ClassVar[bool] = False
     states_only: ClassVar[bool] = False
     takes_slots: ClassVar[bool] = True
     needs_slow_tiers: ClassVar[bool] = False
@@ -320,7 +318,6 @@ class OnlineSchedule(AnySchedule):
         See `Online`.
     """
 
-    reorders = True
     online = True
 
     @property

@@ -73,17 +73,12 @@ def beside(problem: Problem) -> Iterator[str]:
 
 
 def poor_data(problem: Problem) -> Iterator[str]:
-    """Lines for data of a truth that say little: noise above the signal, a longer time step, and parts of fields that no cell has."""
+    """Lines for data of a truth that say little: noise above the signal, and parts of fields that no cell has."""
     truth = problem.scene.truth
     if truth is None:
         return
     if truth.noise > 1:
         yield f"truth.noise: the noise is {truth.noise:g} times the signal, which it hides; lower it to 0.1, say"
-    if (truth.dt_factor or 0.0) > 1:
-        yield (
-            f"truth.dt_factor: the data are computed with {truth.dt_factor:g} times the time step of the run, so they have its error; "
-            "leave it out"
-        )
     for name, model in truth.fields.items():
         place = problem.setup.place(name, f"truth.fields.{name}")
         for kind, build in (("gaussians", gaussians), ("boxes", boxes)):

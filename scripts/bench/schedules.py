@@ -13,11 +13,10 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from diffsim.checkpoint import Advance, Binomial, Mixed, MultiTier, Online, Reversible, Spilling, Tier, Weighted
+from diffsim.checkpoint import Advance, Binomial, Mixed, MultiTier, Online, Reversible, Spilling, Tier
 from diffsim.checkpoint.schedules.gaps import reverse_gaps
 from diffsim.checkpoint.schedules.splits import Kept
 
-BLOCKS = 200
 TRACED_STEPS = 50_000
 """Actions under tracemalloc, which slows them tenfold."""
 
@@ -34,8 +33,6 @@ def online_actions(slots: int, steps: int) -> Iterator[Any]:
 def cases(steps: int, slots: int) -> dict[str, Callable[[], Iterator[Any]]]:
     """Return the function that makes each schedule, plans it and begins to iterate."""
     disk = Tier("disk", 1000, 5.0, 5.0)
-    bounds = tuple(steps * n // BLOCKS for n in range(BLOCKS + 1))
-    costs = tuple(20.0 if n % 10 == 0 else 1.0 for n in range(BLOCKS))
     return {
         "Binomial": lambda: Binomial(steps, slots).actions(),
         "reverse_gaps": lambda: reverse_gaps([Kept(steps * n // slots, n) for n in range(slots)], steps, slots),
@@ -44,7 +41,6 @@ def cases(steps: int, slots: int) -> dict[str, Callable[[], Iterator[Any]]]:
         "Spilling": lambda: Spilling(steps, slots, Tier("disk", steps, 30.0, 30.0)).actions(),
         "Mixed": lambda: Mixed(steps, slots).actions(),
         "Reversible": lambda: Reversible(steps).actions(),
-        "Weighted": lambda: Weighted((Kept(0, 0),), steps, slots, bounds, costs).actions(),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diffsim.checkpoint.clock import MEASURED_FIRST, MEASURED_THEN, Clock, StepTimes
+from diffsim.checkpoint.clock import MEASURED_FIRST, MEASURED_THEN, Clock
 
 TOTAL = {"advance": 100, "record": 1, "reverse": 50, "undo": 0}
 
@@ -35,19 +35,6 @@ def test_the_share_counts_reversed_steps_by_their_weight():
     clock = Clock(TOTAL, reverse_weight=2.0)
     clock.note("reverse", 25, 50, 1.0)
     assert clock.share == pytest.approx(50 / 201)
-
-
-def test_steps_of_unlike_times_are_counted_by_theirs():
-    times, clock = StepTimes(), Clock(TOTAL)
-    for row, each in enumerate((1.0, 1.0, 5.0, 1.0)):
-        times.note(10 * row, 10 * row + 10, 10 * each)
-    assert times.between(15, 25) == pytest.approx(5 * 1.0 + 5 * 5.0)
-    clock.note("record", 40, 41, 1.0)
-    clock.note("reverse", 0, 50, 50.0)
-    clock.expect_advances(300.0, times)
-    assert clock.seconds_left == pytest.approx(300.0)
-    clock.note("advance", 20, 30, 50.0)
-    assert clock.seconds_left == pytest.approx(250.0)
 
 
 def test_work_that_is_not_measured_counts_as_done_at_the_pace_of_the_rest():

@@ -65,6 +65,19 @@ def test_a_refused_edit_changes_nothing(name: str, size: int) -> None:
     assert np.all(around == 0.5)
 
 
+@pytest.mark.parametrize("options", [{"casting": "none"}, {"order": "Z"}, {"where": np.array([1.5, 0.0, 1.0])}], ids=str)
+def test_a_refused_call_has_not_written_to_an_array_of_ours(options: dict[str, Any]) -> None:
+    """So NumPy is asked before the call is done, not afterwards."""
+
+    def f(x: Any) -> Any:
+        y = dn.sin(x)
+        with pytest.raises((TypeError, ValueError)):
+            dn.add(x, 2.0, out=y, **options)
+        return dn.sum(y)
+
+    np.testing.assert_array_equal(ds.grad(f)(X), np.cos(X))
+
+
 def test_large_arrays_are_rehearsed_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     perform = rehearsal._perform

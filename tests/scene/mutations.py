@@ -138,7 +138,6 @@ def full(base: dict[str, Any]) -> dict[str, Any]:
     whole["checkpoint"] = {"schedule": "auto", "verify": True, "resume": 1.0}
     whole["certificate"] = {"steps": 4, "directions": 3}
     whole["optimise"] = {"method": "L-BFGS-B", "iterations": 3, "tolerance": 1e-9}
-    whole["truth"]["dt_factor"] = 0.4
     if "eta" in whole.get("receivers", {}):
         whole["data"] = {"eta": {"path": ["gauges.csv"], "unit": "cm", "time_unit": "s", "start": 0.0, "deviation": 1.0, "allow": ["zero"]}}
     name = next(iter(whole["unknowns"]))

@@ -170,7 +170,7 @@ def test_loss_that_is_no_longer_finite(tmp_path, monkeypatch):
 
 
 def test_nothing_is_written_for_a_scene_that_cannot_be(tmp_path):
-    with pytest.raises(SceneError, match=r"truth.dt_factor"):
+    with pytest.raises(SceneError, match=r"time.dt over truth.refine"):
         scene(ACOUSTIC, truth__fields__c__constant=20000.0).run(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -38,7 +38,6 @@ class Binomial(RecordsLast, kind="binomial"):
 
     steps: int
     slots: int
-    reorders = True
     states_only = True
 
     def __post_init__(self) -> None:

@@ -157,14 +157,13 @@ class Truth(Model):
 
     Attributes:
         fields: `[truth.fields.c]`: the truth of every unknown, and whatever else differs from `[fields]`.
-        refine: cells along an axis for one of the scene's; 1 is the same grid (an inverse crime, good for finding mistakes).
-        dt_factor: time step of the data, in those of the scene; none: 1 / refine, for `heat` 1 / refine², which keeps the stability number.
+        refine: cells along an axis for one of the scene's; 1 is the same grid (an inverse crime, good for finding mistakes). The time step
+            is divided by it, for `heat` by its square, which keeps the stability number.
         noise: standard deviation of Gaussian noise, as a fraction of the root mean square of the data. Good: 0.01 to 0.05.
     """
 
     fields: dict[Name, FieldModel]
     refine: Annotated[float, Field(strict=True, ge=1, le=8)] = 1.5
-    dt_factor: Positive | None = None
     noise: NotNegative = 0.0
 
 

@@ -78,7 +78,7 @@ def shares(scene: Description, precision: str) -> list[Share]:
     finer, fine_cells = fine_steps(scene, scene.truth), math.prod(round(n * scene.truth.refine) for n in scene.grid.shape)
     fine = len((scene.fields.keys() | scene.truth.fields.keys()) - alone.keys()) + shots  # each shot's last state
     series = finer * (NUMBER * (1 + sum(alone.values()) + shots * at_once) + item * shots * sum(receivers.values()))
-    parts.append(Share("truth.dt_factor" if scene.truth.dt_factor else length, series, "run fewer steps, or record at fewer points"))
+    parts.append(Share(length, series, "run fewer steps, or record at fewer points"))
     parts.append(Share("truth.refine", item * fine_cells * fine, "lower it, or make the grid smaller"))
     return parts
 
@@ -100,16 +100,12 @@ def fine_steps(scene: Description, truth: Truth) -> int:
         truth: its truth.
 
     Raises:
-        SceneError: there are too many, or their time step is longer than the run.
+        SceneError: there are too many.
     """
-    factor = truth.dt_factor or truth.refine**-scene.equation.of.stable_dt_power
-    if factor > scene.time.count:
-        raise SceneError(
-            f"truth.dt_factor: expected at most {scene.time.count}, the time steps of the run, found {factor:g}; lower it, or leave it out"
-        )
-    if scene.time.count / factor > MOST:
-        raise SceneError(f"truth.dt_factor: expected at most {MOST:g} steps, found {scene.time.count / factor:g}; raise it")
-    return math.ceil(scene.time.count / factor - 1e-9) or 1
+    steps = scene.time.count / truth.refine**-scene.equation.of.stable_dt_power
+    if steps > MOST:
+        raise SceneError(f"truth.refine: expected at most {MOST:g} time steps of the data, found {steps:g}; lower it")
+    return math.ceil(steps - 1e-9)
 
 
 def shots_of(scene: Description) -> int:

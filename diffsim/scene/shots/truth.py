@@ -136,7 +136,7 @@ def prepared(scene: Description, setup: Setup) -> tuple[Setup, dict[str, Array]]
         require_input(key, name, scene, setup.equation)
     fine = build_setup(setup.resolved, setup.simulation.precision, wrt=(), truth=truth, data=setup.data)
     inputs = build_inputs(keyed, fine)
-    check_inputs(fine, inputs, {name: key for name, (key, _) in keyed.items()}, "truth.dt_factor")
+    check_inputs(fine, inputs, {name: key for name, (key, _) in keyed.items()}, "time.dt over truth.refine")
     return fine, inputs
 
 

@@ -205,6 +205,5 @@ class Reversal:
             0.0 if self._guard is None else self._guard.seconds,
             compression.error if isinstance(compression, Lossy) else None,
             sweep.drift if done["undo"] else None,
-            sweep.replanned is not None,
             self._growth.found(),
         )

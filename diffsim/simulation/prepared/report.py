@@ -19,7 +19,6 @@ class SweepReport:
         compression_error: largest relative error of `Lossy` compression; None: there was no such compression.
         drift: relative error of the gradient from states computed backwards, as a second run with other rounding errors shows it; None: no
             step was undone.
-        replanned: whether the reverse sweep was planned anew because step times differed.
         growth: how the cotangent grew, if exponentially.
     """
 
@@ -28,5 +27,4 @@ class SweepReport:
     guard_seconds: float = 0.0
     compression_error: float | None = None
     drift: float | None = None
-    replanned: bool = False
     growth: Growth | None = None

@@ -68,6 +68,26 @@ def test_what_must_not_even_run(kernel: UserKernel) -> None:
         kernel(np.ones(6))
 
 
+@pytest.mark.skipif(engine.chosen() != "taichi", reason="the claim is about Taichi")
+def test_numbers_at_one_call_do_not_see_what_a_branch_hides() -> None:
+    """Why the source is read: the derivative is right at the first arguments, and silently wrong at later ones."""
+
+    @ds.kernel(reads=("x",), writes={"y": "x"})
+    def sum_of_large(x: outside.A1, y: outside.A1):
+        for i in x:
+            s = x[i]
+            if x[i] > 2.0:
+                for j in range(3):
+                    s += ti.exp(-x[j] * x[i])
+            y[i] = s * s
+
+    assert sum_of_large.report.findings
+    sum_of_large.report.findings.clear()
+    x = np.linspace(0.3, 1.3, 6)
+    assert compare(sum_of_large, [x], directions=3, seed=1, tolerance=None).passed
+    assert not compare(sum_of_large, [x + 2.0], directions=3, seed=1, tolerance=None).passed
+
+
 def test_all_findings_are_told_at_once() -> None:
     with pytest.raises(ds.errors.KernelError) as error:
         refused.vector_as_a_buffer.pullback([np.ones(6)], [np.ones(6)], [None])

@@ -118,7 +118,7 @@ def test_regions(heat):
 
 REFUSED = [
     (ACOUSTIC, {"time__dt": 5e-3}, "time.dt: dt = 0.005 s exceeds the stable"),
-    (ACOUSTIC, {"truth__fields__c__constant": 20000.0}, "truth.dt_factor: dt = "),
+    (ACOUSTIC, {"truth__fields__c__constant": 20000.0}, "time.dt over truth.refine: dt = "),
     (ACOUSTIC, {"unknowns__c__start__constant": -1.0}, "unknowns.c.start: wave speed c has a value of -1 m/s, expected positive"),
     (WAVE, {"fields__H__constant": 900.0}, "fields.H: depth H has a value of -100 m, expected zero or more"),
     (WAVE, {"fields": {}}, "fields.H: expected a field"),
