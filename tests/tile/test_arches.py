@@ -50,8 +50,8 @@ def results(arch):
 pairs = zip(results("cpu"), results(arch), strict=True)
 print(json.dumps([float(abs(numpy.asarray(a, float) - b).max() / max(abs(numpy.asarray(a, float)).max(), 1)) for a, b in pairs]))
 """
-PROGRAMS = [pytest.param(MOVES, 5, id="moves"), pytest.param(SOLVE, 5, id="solve"), pytest.param(CHOLESKY, 5, id="cholesky")]
-"""Programs and sizes of tiles. Software Vulkan takes over a minute of one core to compile the derivative of a factorisation of size 8."""
+PROGRAMS = [pytest.param(MOVES, 4, id="moves"), pytest.param(SOLVE, 4, id="solve"), pytest.param(CHOLESKY, 4, id="cholesky")]
+"""Programs and sizes of tiles. Software Vulkan compiles the derivative of `solve` in 26 s of one core at size 4, in 89 s at size 5."""
 
 
 def differences(arch: str, program: str, n: int) -> list[float]:
