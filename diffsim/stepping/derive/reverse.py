@@ -6,7 +6,7 @@ differentiated when the cotangents of all its users are known. Parts of one rank
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.expr.derive import singular, vjp
@@ -122,7 +122,7 @@ class Reverse:
         needed = self._where_needed()
         for rank in self._ranks:
             seeds: dict[Node, Node] = {}
-            guarded = False
+            parts: dict[str, tuple[Node, bool]] = {}  # seeds, and True if cells beyond those of the step need contributions
             for name in rank:
                 if name in self._stages:
                     yield self._stages[name]
@@ -137,16 +137,23 @@ class Reverse:
                     continue
                 # two states may have the same next value: their cotangents add
                 seeds[self._bodies[name]] = graph.add(seeds.get(self._bodies[name], graph.const(0)), seed)
-                guarded = guarded or not _within(needed[name], self._computed[name])
-            found = vjp(graph, seeds, self._wanted.__contains__)
-            nothing = graph.all_zero(seeds.values()) if guarded and seeds else None
-            for name, contributions in found.items():
+                parts[name] = seed, not _within(needed[name], self._computed[name])
+            for name, contributions in vjp(graph, seeds, self._wanted.__contains__).items():
                 mine = self.terms.setdefault(name, {})
                 for offset, node in contributions.items():
                     (whole,) = inlined(graph, [node], self._values)
-                    if nothing is not None and singular(whole):
-                        whole = graph.apply("select", nothing, graph.const(0), whole)
+                    if singular(whole):
+                        whole = self._guarded(whole, [part for user, part in parts.items() if offset in self._reads[user].get(name, ())])
                     mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
+
+    def _guarded(self, contribution: Node, parts: Sequence[tuple[Node, bool]]) -> Node:
+        """A contribution, 0 where the seeds are 0 of all parts that it comes from, if cells beyond those of the forward step need it.
+
+        The other parts of a rank do not count: their seeds would have to be computed wherever this contribution is.
+        """
+        if not any(beyond for _, beyond in parts):
+            return contribution
+        return self.graph.apply("select", self.graph.all_zero([seed for seed, _ in parts]), self.graph.const(0), contribution)
 
     def through(self, stage: SelfTransposed) -> dict[str, Part]:
         """Continue through a stage that is no expression: return parts that compute cotangents of its inputs from those of its outputs."""
