@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -236,7 +235,7 @@ def solve(
     """
     arguments.function("operator", operator, "ds.solve(lambda x: x - dt * laplacian(x), right_side)", optional=False)
     arguments.instance("right_side", right_side, Symbol, "an expression of the step", "give one")
-    chosen = cast(Method, arguments.one_of("method", method, METHODS))
+    chosen = arguments.one_of("method", method, METHODS)
     if tolerance is not None:
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-13 is usual in f64")
     require_preconditioner(preconditioner, chosen)
