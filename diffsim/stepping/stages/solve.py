@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from diffsim.base import arguments
 from diffsim.boundary import Boundary, linear, zero_rules
@@ -28,6 +27,7 @@ from diffsim.stepping.ir.program import HostCall, Place, Written
 from diffsim.stepping.trace.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.trace.stages import HostStage, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
 from diffsim.stepping.trace.trace import Trace
+from diffsim.typing import Array
 
 TRIALS = 8
 """Random numbers for each field of which weights are made."""
@@ -53,7 +53,7 @@ class Solution:
     given: bool
     sized: bool = False
 
-    def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
+    def __call__(self, *cells: Array) -> list[Array]:
         right_side, *fields = cells
         size = fields.pop() if self.sized else None
         weights = [weight if isinstance(weight, float) else fields[weight] for weight in self.weights]
