@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from diffsim.base.quantities import ANYTHING, Meaning, plain
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Known = TypeVar("Known")
+Value = TypeVar("Value")
 MOST_STEPS = 2**31 - 2
 """Kernels count steps in 32 bits, and there is one state more than there are steps."""
 HOST_DEVICES = (1, 3, 11)
@@ -55,7 +57,7 @@ def whole(
 
 def number(
     name: str,
-    value: Any,
+    value: object,
     expected: str = "a finite number",
     accept: Callable[[float], bool] = math.isfinite,
     remedy: str = "correct it",
@@ -63,51 +65,55 @@ def number(
 ) -> float:
     """A real number that is accepted, of Python or NumPy; no truth value and no text. A quantity is converted to the unit."""
     converted = math.nan
-    value = plain(name, value, Meaning(unit))
-    if not isinstance(value, (bool, np.bool_, str, bytes, list, tuple, dict)) and np.ndim(value) == 0:
+    bare = plain(name, value, Meaning(unit))
+    if not isinstance(bare, (bool, np.bool_, str, bytes, list, tuple, dict)) and np.ndim(bare) == 0:
         try:
-            converted = float(value)
+            converted = float(bare)
         except (TypeError, ValueError, OverflowError):
             converted = math.nan
     if math.isnan(converted) or not accept(converted):
-        raise ParameterError(f"{name} = {shown(value)}, expected {expected}; {remedy}")
+        raise ParameterError(f"{name} = {shown(bare)}, expected {expected}; {remedy}")
     return converted
 
 
-def positive(name: str, value: Any, remedy: str = "correct it", unit: str = "") -> float:
+def positive(name: str, value: object, remedy: str = "correct it", unit: str = "") -> float:
     """A finite number above zero. A quantity is converted to the unit."""
     return number(name, value, "a positive finite number", lambda x: 0 < x < math.inf, remedy, unit)
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """True or False, and nothing that merely counts as one."""
     if not isinstance(value, (bool, np.bool_)):
         raise ParameterError(f"{name} = {shown(value)}, expected True or False; write one of them")
     return bool(value)
 
 
-def one_of(name: str, value: Any, known: Collection[Any]) -> Any:
+def one_of(name: str, value: object, known: Collection[Known]) -> Known:
     """One of the known texts or whole numbers. A NumPy number is converted to a Python number."""
     if isinstance(value, np.integer):
         value = int(value)
     if not isinstance(value, (str, int)) or isinstance(value, bool) or value not in known:
         raise ParameterError(f"{name} = {shown(value)} is unknown; choose one of {', '.join(map(str, known))}")
-    return value
+    return cast(Known, value)
 
 
-def mapping(name: str, value: Any, example: str) -> Mapping[str, Any]:
+def mapping(name: str, value: Mapping[str, Value] | None, example: str) -> Mapping[str, Value]:
     """A mapping with names as its keys."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ParameterError(f"{name} = {shown(value)}, expected names with a value each; write it like {example}")
     return value
 
 
-def names(name: str, value: Any, example: str) -> tuple[str, ...]:
+def names(name: str, value: object, example: str) -> tuple[str, ...]:
     """Names in a list, tuple, set or the like."""
-    listed = isinstance(value, Collection) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) != 0
-    if not listed or not all(isinstance(item, str) for item in value):
-        raise ParameterError(f"{name} = {shown(value)}, expected a list of names; write it like {example}")
-    return tuple(value)
+    if (
+        isinstance(value, Collection)
+        and not isinstance(value, (str, bytes))
+        and getattr(value, "ndim", 1) != 0
+        and all(isinstance(item, str) for item in value)
+    ):
+        return tuple(value)
+    raise ParameterError(f"{name} = {shown(value)}, expected a list of names; write it like {example}")
 
 
 def function(name: str, value: Function | None, example: str, optional: bool = True) -> Function | None:
@@ -117,7 +123,7 @@ def function(name: str, value: Function | None, example: str, optional: bool = T
     return value
 
 
-def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str, remedy: str) -> Any:
+def instance(name: str, value: object, kind: type[Value] | tuple[type[Value], ...], expected: str, remedy: str) -> Value:
     """An object of a class."""
     if not isinstance(value, kind):
         raise ParameterError(f"{name} = {shown(value)}, expected {expected}; {remedy}")
@@ -137,34 +143,34 @@ def path_of(name: str, value: str | os.PathLike[str]) -> Path:
         raise ParameterError(f"{name} = {str(value)!r}, expected a path below a home that is known; write the whole path") from None
 
 
-def host_array(name: str, value: Any, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:
+def host_array(name: str, value: object, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:
     """An array of NumPy's. It shares the memory of an array of another package, if that lies in the memory of the host.
 
     Other packages offer their memory by `__array__` or by DLPack. An array that states a unit or labels is converted to the unit, and
     put in the order, that its meaning says.
     """
-    value = plain(name, value, meaning)
-    if isinstance(value, np.ndarray):
-        return value
-    foreign = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    found = plain(name, value, meaning)
+    if isinstance(found, np.ndarray):
+        return found
+    foreign = hasattr(found, "__array__") or hasattr(found, "__dlpack__")
     if not foreign:
         try:
-            return np.asarray(value)
+            return np.asarray(found)
         except (TypeError, ValueError) as error:
-            raise ParameterError(f"{name} = {shown(value)}, expected an array of numbers; give rows of equal length") from error
-    kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
-    if getattr(value, "requires_grad", False):
+            raise ParameterError(f"{name} = {shown(found)}, expected an array of numbers; give rows of equal length") from error
+    kind = f"{type(found).__module__.partition('.')[0]}.{type(found).__name__}"
+    if getattr(found, "requires_grad", False):
         raise ParameterError(
             f"{name}: expected an array without a derivative, got a {kind} that requires a gradient, which would be lost; use "
             "diffsim.torch.Module, or give .detach() of it"
         )
     try:
-        if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] not in HOST_DEVICES:
+        if hasattr(found, "__dlpack_device__") and found.__dlpack_device__()[0] not in HOST_DEVICES:
             raise BufferError("it lies in the memory of another device")
-        return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
+        return np.asarray(found) if hasattr(found, "__array__") else np.from_dlpack(found)
     except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        if _is_bfloat16(value):
+        if _is_bfloat16(found):
             raise ParameterError(
                 f"{name}: expected numbers of a type that NumPy has, got a {kind} of bfloat16; convert it, for example by .float() in "
                 "torch or .astype('float32')"
@@ -175,11 +181,11 @@ def host_array(name: str, value: Any, meaning: Meaning = ANYTHING) -> npt.NDArra
         ) from error
 
 
-def _is_bfloat16(value: Any) -> bool:
+def _is_bfloat16(value: object) -> bool:
     return str(getattr(value, "dtype", "")).rpartition(".")[2] == "bfloat16"
 
 
-def real_array(name: str, value: Any, dtype: npt.DTypeLike | None = None, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:
+def real_array(name: str, value: object, dtype: npt.DTypeLike | None = None, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:
     """An array of real numbers, in a given type or its own. An imaginary part or a mask is refused, not dropped.
 
     Truth values are refused, because such an array is more often a misplaced mask than zeros and ones. For units and labels see

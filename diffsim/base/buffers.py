@@ -208,7 +208,7 @@ def empty_like(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return _pool.empty(array.shape, array.dtype)
 
 
-def copy(array: Any) -> npt.NDArray[Any]:
+def copy(array: npt.ArrayLike) -> npt.NDArray[Any]:
     """The same result as `numpy.array(array)`."""
     if not isinstance(array, np.ndarray) or array.nbytes < SMALLEST or not array.flags.c_contiguous:
         return np.array(array)
@@ -240,7 +240,7 @@ def reusing(function: np.ufunc) -> Callable[..., Any]:
     return evaluate
 
 
-def _fits(arg: Any, first: npt.NDArray[Any]) -> bool:
+def _fits(arg: object, first: npt.NDArray[Any]) -> bool:
     """True if with `arg` the result still has shape, type and order of `first`."""
     if type(arg) in (float, int):
         return True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MethodType
-from typing import Any, NoReturn, ParamSpec
+from typing import Any, NoReturn, ParamSpec, SupportsIndex
 
 P = ParamSpec("P")
 Function = Callable[..., Any]
@@ -21,19 +21,19 @@ class Remade:
         kwargs: keyword arguments of `make`.
     """
 
-    def __init__(self, function: Function, make: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, function: Function, make: Function, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         self._function, self._made = function, (make, args, kwargs)
         functools.update_wrapper(self, function)
 
     @property
-    def made_of(self) -> list[Any]:
+    def made_of(self) -> list[object]:
         """The arguments that built it."""
         return [*self._made[1], *self._made[2].values()]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self._function(*args, **kwargs)
 
-    def __get__(self, thing: Any, kind: Any = None) -> Any:
+    def __get__(self, thing: object, kind: type | None = None) -> Remade | MethodType:
         return self if thing is None else MethodType(self, thing)
 
     def __repr__(self) -> str:
@@ -43,15 +43,15 @@ class Remade:
     def __copy__(self) -> Remade:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Remade:
+    def __deepcopy__(self, memo: object) -> Remade:
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Function, tuple[Function, tuple[object, ...], Mapping[str, object]]]:
         make, args, kwargs = self._made
         return _make, (make, args, kwargs)
 
 
-def _make(make: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make(make: Function, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
     return make(*args, **kwargs)
 
 
@@ -77,7 +77,7 @@ class Bound:
     def __init__(self, function: Function, name: str, instead: str) -> None:
         self._function, self._name, self._instead = function, name, instead
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         return self._function(*args)
 
     def __repr__(self) -> str:
@@ -86,8 +86,8 @@ class Bound:
     def __copy__(self) -> Bound:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Bound:
+    def __deepcopy__(self, memo: object) -> Bound:
         return self
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(f"{self._name} cannot be pickled: it refers to {self._instead}")

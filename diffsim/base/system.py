@@ -208,7 +208,8 @@ def total_memory() -> int:
 
     limits = [limit for limit, _ in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):  # on Linux, psutil reads /proc
-        return min(psutil.virtual_memory().total, *limits)
+        total: int = psutil.virtual_memory().total
+        return min(total, *limits)
     return min(_sysconf_memory(("SC_PHYS_PAGES",)), *limits)
 
 
@@ -236,7 +237,8 @@ def available_memory() -> int:
     kept = min(kept, resident_memory()) if kept else 0  # nobody may have touched the kept memory
     room = [limit - used + kept for limit, used in _group_limits(ROOT)]
     with contextlib.suppress(OSError, RuntimeError):
-        return max(min(psutil.virtual_memory().available + kept, *room, sys.maxsize), 0)
+        available: int = psutil.virtual_memory().available
+        return max(min(available + kept, *room, sys.maxsize), 0)
     return max(min(_sysconf_memory(("SC_AVPHYS_PAGES", "SC_PHYS_PAGES")), *room, sys.maxsize), 0)
 
 

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from diffsim.base.arguments import whole
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Undo
@@ -19,6 +19,7 @@ from diffsim.checkpoint.storage.store import Store
 from diffsim.engine import backend, clock
 from diffsim.errors import ParameterError, ReplayError, ScheduleError, StaleValueError
 
+Result = TypeVar("Result")
 MOST_DRIFT = 1e-3  # largest relative error of the gradient by undone steps, if neither schedule nor stepper sets one
 TURN_SECONDS = 0.25  # after this time `on_piece` is called
 RECORD_SECONDS = 0.1  # a recorded piece takes at most this long, since it is reversed in one call
@@ -299,7 +300,7 @@ class Sweep:
             where = "undefined" if self._at is None else f"at {self._at}"
             raise ScheduleError(f"{action}: expected the working state at {step}, got it {where}; check the schedule with simulate()")
 
-    def _timed(self, kind: str, call: Callable[[int, int], Any], start: int, stop: int) -> Any:
+    def _timed(self, kind: str, call: Callable[[int, int], Result], start: int, stop: int) -> Result:
         measured = backend().on_host or self.clock.measures_next(kind)  # a GPU has to be waited for
         began = clock() if measured else 0.0
         found = call(start, stop)

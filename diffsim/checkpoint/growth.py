@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reverse
 
@@ -131,7 +132,7 @@ class GrowthMonitor:
             )
 
 
-def largest(arrays: Iterable[Any]) -> float:
+def largest(arrays: Iterable[npt.NDArray[Any]]) -> float:
     """The largest magnitude in floating-point arrays, without a copy of them; NaN if an entry is NaN."""
     found = [max(float(a.max()), -float(a.min())) for a in map(np.asarray, arrays) if a.dtype.kind == "f" and a.size]
     return max(found, default=0.0)

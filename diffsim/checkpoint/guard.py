@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy.typing as npt
 
@@ -17,7 +18,7 @@ MEASURED = 16
 """Pieces of the first run that are measured where that waits for a GPU; the others count as if they had the same pace."""
 COARSEST = 2**40
 
-Arrays = Callable[[], Sequence[npt.NDArray]]
+Arrays = Callable[[], Sequence[npt.NDArray[Any]]]
 
 
 class ReplayGuard:

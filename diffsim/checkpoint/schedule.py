@@ -96,7 +96,7 @@ class AnySchedule(ABC):
     runs_backwards: ClassVar[bool] = False
     online: ClassVar[bool] = False
 
-    def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:
+    def __init_subclass__(cls, kind: str | None = None, **others: object) -> None:
         super().__init_subclass__(**others)
         if kind is not None and next(base for base in cls.__mro__ if "fitted" in vars(base)) is AnySchedule:
             raise ParameterError(
@@ -376,7 +376,7 @@ class _Counts:
         return cls(advances, most_held, all_recorded, undone, starts)
 
 
-def require_schedule(given: Any, wanted: str = "a schedule") -> AnySchedule:
+def require_schedule(given: object, wanted: str = "a schedule") -> AnySchedule:
     """Return `given` if it is a schedule.
 
     Args:
@@ -392,7 +392,7 @@ def require_schedule(given: Any, wanted: str = "a schedule") -> AnySchedule:
     raise ParameterError(f"expected {wanted}, got {_unfit(given)}")
 
 
-def _unfit(given: Any) -> str:
+def _unfit(given: object) -> str:
     """The end of a message: the wrong value, and what to give in place of it."""
     if isinstance(given, type):
         if not (hasattr(given, "actions") or hasattr(given, "online_actions")):
@@ -435,7 +435,7 @@ def require_count(name: str, value: int | None) -> int:
     return count
 
 
-def require_truth(name: str, value: Any) -> bool:
+def require_truth(name: str, value: object) -> bool:
     """Return the result of a condition as a plain bool.
 
     Args:

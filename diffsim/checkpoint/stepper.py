@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
@@ -77,17 +77,17 @@ class Portable(Stepper, Protocol):
         assert calls(Undoable) - calls(Stepper) == {"undo", "compare", "drift"}
     """
 
-    def state_arrays(self) -> Sequence[npt.NDArray]:
+    def state_arrays(self) -> Sequence[npt.NDArray[Any]]:
         """The working state: always the same number of arrays, with the same shapes and types. Views are valid until the stepper runs
         on."""
 
-    def set_state(self, arrays: Sequence[npt.NDArray]) -> None:
+    def set_state(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
         """Copy such arrays to the working state."""
 
-    def cotangent_arrays(self) -> Mapping[str, npt.NDArray]:
+    def cotangent_arrays(self) -> Mapping[str, npt.NDArray[Any]]:
         """Copies of all values that `reverse` propagates: cotangents of the state, and sums for parameters."""
 
-    def set_cotangent(self, arrays: Mapping[str, npt.NDArray]) -> None:
+    def set_cotangent(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Continue the reverse sweep from such arrays."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy.typing as npt
 
@@ -19,7 +20,7 @@ from diffsim.errors import StorageError
 
 def open_stores(
     schedule: AnySchedule,
-    state: Callable[[], Sequence[npt.NDArray]],
+    state: Callable[[], Sequence[npt.NDArray[Any]]],
     policy: Policy,
     key: str = "",
     again: bool = False,

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Any, NoReturn, TypeAlias, Union
+from typing import Any, NoReturn, TypeAlias, Union, overload
 
 from diffsim.base.arguments import shown
 from diffsim.errors import ShapeError
@@ -119,10 +119,17 @@ class Components(Several):
         self.layout = layout
         self.parts = dict(parts)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: str | tuple[Index, ...]) -> Symbol: ...
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...  # a component of a vector, a row of a tensor
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Symbol | tuple[Symbol, ...]:
         layout = self.layout
         if layout.rank == 2 and not isinstance(index, (str, tuple)):  # a row, as of a tuple of tuples
-            return tuple(self)[index]
+            rows: tuple[tuple[Symbol, ...], ...] = tuple(self)
+            return rows[index]
         pair = tuple(index) if isinstance(index, (str, tuple)) else (index,)
         return self.parts[layout.key("v" if layout.rank == 1 else "tau", *pair)]
 
@@ -146,10 +153,10 @@ class Components(Several):
         layout = Layout(axes, self.layout.rank, tuple(renamed.values()))
         return Components(layout, {renamed[key]: part for key, part in self.parts.items()})
 
-    def _combined(self, other: Values, function: Callable[[Any, Any], Symbol], swapped: bool = False) -> Components:
+    def _combined(self, other: Values, function: Callable[[Operand, Operand], Symbol], swapped: bool = False) -> Components:
         if not isinstance(other, Several):
-            both = ((lambda f: function(other, f)) if swapped else (lambda f: function(f, other)))  # fmt: skip
-            return Components(self.layout, {key: both(part) for key, part in self.parts.items()})
+            each = {key: function(other, part) if swapped else function(part, other) for key, part in self.parts.items()}
+            return Components(self.layout, each)
         assert isinstance(other, Components)
         a, b = self.over(other.layout.axes), other.over(self.layout.axes)
         sums = function in (operator.add, operator.sub)
@@ -195,7 +202,7 @@ class Components(Several):
     def __pow__(self, exponent: float) -> Components:
         return Components(self.layout, {key: part**exponent for key, part in self.parts.items()})
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+    def __setitem__(self, index: object, value: object) -> NoReturn:
         raise ShapeError("an assignment to a component, expected a new group; give all of them, as in v.each(lambda i: ...)")
 
     def __repr__(self) -> str:

@@ -23,6 +23,8 @@ from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import TraceError
 
 Offset: TypeAlias = tuple[int, ...]
+Data: TypeAlias = float | tuple[str, Offset] | None
+"""What belongs to a node apart from its arguments; see there."""
 CELL, TILE = "tile_cell_", "tile_"
 """Prefixes of the names of functions of the table in a kernel, for single values and for tiles."""
 
@@ -36,11 +38,11 @@ class Node:
 
     __slots__ = ("args", "data", "id", "op")
 
-    def __init__(self, id: int, op: str, args: tuple[Node, ...], data: Any) -> None:
+    def __init__(self, id: int, op: str, args: tuple[Node, ...], data: Data) -> None:
         self.id = id
         self.op = op
         self.args = args
-        self.data = data
+        self.data: Any = data  # its operation says which
 
     def __repr__(self) -> str:
         inner = ", ".join(f"#{a.id}" for a in self.args)
@@ -83,7 +85,7 @@ class Graph:
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._shifted: dict[Offset, dict[int, Node]] = {}
 
-    def _intern(self, op: str, args: tuple[Node, ...], data: Any = None) -> Node:
+    def _intern(self, op: str, args: tuple[Node, ...], data: Data = None) -> Node:
         key = (op, data, *(a.id for a in args))
         node = self._interned.get(key)
         if node is None:
@@ -100,7 +102,7 @@ class Graph:
         """Value of `field` at the present cell displaced by `offset` cells."""
         return self._intern("read", (), (field, tuple(offset)))
 
-    def apply(self, op: str, *args: Node, data: Any = None) -> Node:
+    def apply(self, op: str, *args: Node, data: Data = None) -> Node:
         """The node of an operation, simplified where that changes values only by rounding."""
         if all(a.op == "const" for a in args):
             with np.errstate(all="ignore"):
@@ -113,7 +115,7 @@ class Graph:
             args = (args[1], args[0])
         return self._intern(op, args, data)
 
-    def apply_exactly(self, op: str, *args: Node, data: Any = None, dtype: npt.DTypeLike = float) -> Node:
+    def apply_exactly(self, op: str, *args: Node, data: Data = None, dtype: npt.DTypeLike = float) -> Node:
         """The node of an operation, simplified only where that changes no bit of a finite value except the sign of 0.
 
         So no constants are moved, and conditions compare numbers of the type that kernels have.
@@ -143,7 +145,7 @@ class Graph:
                 args = (second, first)
         return self._intern(op, args, data)
 
-    def _simplify(self, op: str, args: tuple[Node, ...], data: Any) -> Node | None:
+    def _simplify(self, op: str, args: tuple[Node, ...], data: Data) -> Node | None:
         first = args[0]
         second = args[1] if len(args) > 1 else None
         match op:
@@ -262,7 +264,7 @@ class Graph:
             total = self.add(total, node)
         return total
 
-    def copied_to(self, graph: Graph, leaf: Callable[[Node], Any]) -> dict[int, Node]:
+    def copied_to(self, graph: Graph, leaf: Callable[[Node], Data]) -> dict[int, Node]:
         """Copy all nodes to an empty graph, where they have the same ids, and return them by id. `leaf` gives the data of a read there."""
         done: dict[int, Node] = {}
         for node in self._interned.values():
@@ -358,7 +360,7 @@ def linear_terms(graph: Graph, node: Node) -> dict[int, tuple[Node, float]]:
     return terms
 
 
-def _constant(*_: Any) -> tuple[Node | None, ...]:
+def _constant(*_: object) -> tuple[Node | None, ...]:
     return (None, None)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from diffsim.errors import TraceError
 from diffsim.expr.symbol import Symbol
 
@@ -105,7 +107,7 @@ def _reduced(field: Symbol, how: str, name: str | None = None) -> Symbol:
     if not isinstance(field, Symbol):
         raise TraceError(f"{name}() of a {type(field).__name__}, expected a field of the step; compute numbers with math or NumPy")
     field.expect(False, f"{name}()")
-    reduce = getattr(field.graph, "reduce", None)
+    reduce: Callable[[Symbol, str], Symbol] | None = getattr(field.graph, "reduce", None)
     if reduce is None:
         raise TraceError(f"{name}() was called outside a step, where coefficients or initial fields are computed; call it in step()")
     return reduce(field, how)

@@ -4,7 +4,6 @@ cells."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ REDUCTIONS = ("sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var",
 """Functions that combine the values of many cells."""
 
 
-def of_numpy(function: Callable[..., Any], how: str = "__call__") -> TraceError:
+def of_numpy(function: Callable[..., object], how: str = "__call__") -> TraceError:
     """The error for a NumPy function that was called on a field.
 
     Args:
@@ -60,7 +59,7 @@ def of_numpy(function: Callable[..., Any], how: str = "__call__") -> TraceError:
     return TraceError(f"a step calls {called} on a field, expected a function of symbolic fields, got one of numbers; {remedy}")
 
 
-def of_kind(what: str, condition: bool, value: Any = None) -> TraceError:
+def of_kind(what: str, condition: bool, value: object = None) -> TraceError:
     """The error for a number in place of a condition, or a condition in place of a number.
 
     Args:

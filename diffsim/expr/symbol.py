@@ -20,7 +20,7 @@ from diffsim.expr.graph import CONDITIONS, LOGIC, Graph, Node
 PartialLocation: TypeAlias = tuple[int | None, ...]
 Operand: TypeAlias = Union["Symbol", float, int]
 Condition: TypeAlias = Union["Symbol", bool]
-OPERATORS: dict[str, Callable[..., Any]] = {
+OPERATORS: dict[str, Callable[..., Symbol]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv, "power": operator.pow,
     "negative": operator.neg, "positive": operator.pos, "absolute": operator.abs, "less": operator.lt, "less_equal": operator.le,
     "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne, "remainder": operator.mod,
@@ -267,7 +267,7 @@ class Symbol:
     def __bool__(self) -> bool:
         raise TraceError("a step branches on the value of a field, which differs from cell to cell; use where(condition, a, b)")
 
-    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: object, **kwargs: object) -> Symbol:
         if how != "__call__" or kwargs or ufunc.__name__ not in OPERATORS:
             raise refusals.of_numpy(ufunc, how)
         return OPERATORS[ufunc.__name__](*map(self._operand, inputs))
@@ -280,10 +280,10 @@ class Symbol:
             return float(value)
         return value if isinstance(value, (Symbol, int, float)) else self._lift(value)
 
-    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> NoReturn:
+    def __array_function__(self, function: Callable[..., object], types: object, args: object, kwargs: object) -> NoReturn:
         raise refusals.of_numpy(function)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         raise refusals.of_numbers("a NumPy array")
 
     def __float__(self) -> NoReturn:
@@ -304,10 +304,10 @@ class Symbol:
     def __iter__(self) -> NoReturn:
         raise refusals.of_cells("a loop, or an unpacking,")
 
-    def __getitem__(self, index: Any) -> NoReturn:
+    def __getitem__(self, index: object) -> NoReturn:
         raise refusals.of_cells("an entry [...]")
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+    def __setitem__(self, index: object, value: object) -> NoReturn:
         raise refusals.of_cells("an assignment to an entry [...]")
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -315,10 +315,10 @@ class Symbol:
             raise AttributeError(name)  # Python and NumPy look for their protocols
         raise refusals.of_attribute(name)
 
-    def __matmul__(self, other: Any) -> NoReturn:
+    def __matmul__(self, other: object) -> NoReturn:
         raise refusals.of_operator("@")
 
-    def __floordiv__(self, other: Any) -> NoReturn:
+    def __floordiv__(self, other: object) -> NoReturn:
         raise refusals.of_operator("//")
 
     def __round__(self, digits: int | None = None) -> NoReturn:

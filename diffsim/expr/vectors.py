@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from diffsim.errors import ShapeError
 from diffsim.expr.components import Components, tensor_layout, vector_layout
@@ -49,7 +49,19 @@ def grad(f: Symbol, order: int = 2) -> Components:
     return vector([diff(f, axis, order) for axis in range(field_of(f, "grad").ndim)])
 
 
-def div(u: Vector | Tensor, order: int = 2) -> Any:
+@overload
+def div(u: Components, order: int = 2) -> Any: ...
+
+
+@overload
+def div(u: Sequence[Symbol], order: int = 2) -> Symbol: ...
+
+
+@overload
+def div(u: Sequence[Sequence[Symbol]], order: int = 2) -> Components: ...
+
+
+def div(u: Vector | Tensor, order: int = 2) -> Symbol | Components:
     """∇·u of a vector on faces, at the centres. For a tensor: the vector of the divergences of its rows, on faces.
 
     Raises:
@@ -124,7 +136,15 @@ def strain(u: Vector, order: int = 2) -> Components:
     return Components(layout, {key: entry(a, b) for key, (a, b) in zip(layout.keys, places, strict=True)})
 
 
-def curl(u: Symbol | Vector, order: int = 2) -> Any:
+@overload
+def curl(u: Symbol, order: int = 2) -> Components: ...
+
+
+@overload
+def curl(u: Vector, order: int = 2) -> Any: ...
+
+
+def curl(u: Symbol | Vector, order: int = 2) -> Symbol | Components:
     """∇ × u, where the axes of the grid are z, y, x, or y, x. (For axes in the order x, y, z or x, y, the sign is the opposite.)
 
     Args:
@@ -154,14 +174,14 @@ def curl(u: Symbol | Vector, order: int = 2) -> Any:
         parts = {c: first if sign > 0 else -first for c, ((sign, first), *_) in slopes.items()}
         parts |= {c: parts[c] - second for c, (_, *others) in slopes.items() for _, second in others}  # the second sign is -
         return Components(vector_layout(u.layout.axes, tuple(parts)), parts)
-    u = _checked(u, "curl")
-    if len(u) == 1:
+    v = _checked(u, "curl")
+    if len(v) == 1:
         raise ShapeError("curl on a 1-D grid, expected 2 or 3 dimensions; write diff(f, 0) for the only derivative")
 
     def across(a: int, b: int) -> Symbol:
-        return diff(u[a], b, order) - diff(u[b], a, order)
+        return diff(v[a], b, order) - diff(v[b], a, order)
 
-    return across(0, 1) if len(u) == 2 else vector([across(1, 2), across(2, 0), across(0, 1)])
+    return across(0, 1) if len(v) == 2 else vector([across(1, 2), across(2, 0), across(0, 1)])
 
 
 def curl_terms(axes: str, keys: Sequence[str]) -> dict[str, list[tuple[float, int, str]]]:
@@ -265,14 +285,15 @@ def vector(parts: Sequence[Symbol]) -> Components:
     return Components(layout, dict(zip(layout.keys, parts, strict=True)))
 
 
-def _square(u: Any) -> Sequence[Sequence[Symbol]]:
+def _square(u: Sequence[object]) -> list[Sequence[object]]:
     """A tensor with a row for each axis."""
-    if not all(isinstance(row, Sequence) and len(row) == len(u) for row in u):
+    rows = [row for row in u if isinstance(row, Sequence) and len(row) == len(u)]
+    if len(rows) < len(u):
         raise ShapeError("div of rows of unlike lengths, expected a row for each axis; write it like div(((syy, sxy), (sxy, sxx)))")
-    return u
+    return rows
 
 
-def _checked(u: Any, what: str) -> Sequence[Symbol]:
+def _checked(u: object, what: str) -> Sequence[Symbol]:
     """The components of a vector, one for each axis."""
     if isinstance(u, Components) and u.layout.rank == 1:
         if u.layout.keys != tuple(u.layout.axes):

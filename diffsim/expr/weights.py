@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 from diffsim.base.arguments import one_of
 from diffsim.errors import ParameterError
@@ -65,6 +64,6 @@ def _staggered(derivative: int, order: int) -> tuple[float, ...]:
     return tuple(fornberg([Fraction(2 * k - order + 1, 2) for k in range(order)], derivative))
 
 
-def check_order(order: Any) -> int:
+def check_order(order: object) -> int:
     """The order as Python's number."""
     return int(one_of("order", order, ORDERS))

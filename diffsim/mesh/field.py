@@ -12,10 +12,13 @@ import hashlib
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from types import EllipsisType
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from diffsim.typing import Array
 
 Location: TypeAlias = tuple[int, ...]
 """Location of a field's values on the cell, with an entry for each axis: 0 the centre, 1 the upper face."""
@@ -120,7 +123,7 @@ class Layout:
     def nbytes(self) -> int:
         return math.prod(self.storage) * self.dtype.itemsize
 
-    def extended(self, stored: npt.NDArray) -> npt.NDArray:
+    def extended(self, stored: Array) -> Array:
         """View of the cells with their halo, shape + 2 halo. `stored` may have more leading axes."""
         lead = stored.ndim - len(self.storage)
         flat = stored.reshape(*stored.shape[:lead], *self.storage[: len(self.rows)], self.stride * self.lanes)
@@ -143,7 +146,7 @@ class Layout:
         sizes = [self.stride if axis == len(self.shape) - 1 else self.shape[axis] + 2 * self.halo[axis] for axis in slim.axes]
         return (*(math.prod(sizes[place + 1 :]) for place in range(len(sizes))), math.prod(sizes))
 
-    def slim_extended(self, slim: Slim, stored: npt.NDArray) -> npt.NDArray:
+    def slim_extended(self, slim: Slim, stored: Array) -> Array:
         """View of a slim field's values with their halo. `stored` may have more leading axes."""
         if not self.tiled(slim):
             return stored
@@ -151,7 +154,7 @@ class Layout:
         first = self._first
         return flat[..., first : first + self.shape[-1] + 2 * self.halo[-1]]
 
-    def go_on(self, slim: Slim, stored: npt.NDArray) -> None:
+    def go_on(self, slim: Slim, stored: Array) -> None:
         """Continue the end values of a slim field into the padding of its last tiles, so that values computed there are finite."""
         if self.tiled(slim):
             flat = stored.reshape(*stored.shape[:-2], -1) if self.lanes > 1 else stored
@@ -159,13 +162,13 @@ class Layout:
             last = first + self.shape[-1] + 2 * self.halo[-1]
             flat[..., :first], flat[..., last:] = flat[..., first : first + 1], flat[..., last - 1 : last]
 
-    def slim_cells(self, slim: Slim, stored: npt.NDArray) -> npt.NDArray:
+    def slim_cells(self, slim: Slim, stored: Array) -> Array:
         """View of a slim field's values, without the halo."""
-        cut: tuple[Any, ...] = (Ellipsis, *(slice(self.halo[a], self.halo[a] + self.shape[a]) for a in slim.axes))
+        cut: tuple[slice | EllipsisType, ...] = (Ellipsis, *(slice(self.halo[a], self.halo[a] + self.shape[a]) for a in slim.axes))
         return self.slim_extended(slim, stored)[cut]
 
-    def cells(self, stored: npt.NDArray) -> npt.NDArray:
+    def cells(self, stored: Array) -> Array:
         """View of the cells, shape `shape`, without the halo."""
         inner = tuple(slice(h, h + n) for n, h in zip(self.shape, self.halo, strict=True))
-        cut: tuple[Any, ...] = (Ellipsis, *inner)
+        cut: tuple[slice | EllipsisType, ...] = (Ellipsis, *inner)
         return self.extended(stored)[cut]

@@ -140,7 +140,7 @@ def _line(wave: Array, cells: int, courant: float) -> Array:
 def _directions(equation: Maxwell, direction: str, component: str | None) -> tuple[int, int, str]:
     """The axis, 1 or -1, and the component of E."""
     known = [sign + axis for axis in equation.axes for sign in "+-"]
-    sign, along = one_of("direction", direction, known)
+    sign, along = tuple(one_of("direction", direction, known))
     possible = [c for c in equation.electric if c != along]
     if component is None and len(possible) > 1:
         raise ParameterError(f"component = None of a wave along {along}, expected one of {', '.join(possible)}; choose its polarisation")

@@ -50,7 +50,7 @@ class Given:
         return True
 
 
-def read(name: str, value: Any) -> Given | None:
+def read(name: str, value: object) -> Given | None:
     """The unit and dimensions that an object of another package states; None if it states neither.
 
     Raises:
@@ -71,7 +71,7 @@ def read(name: str, value: Any) -> Given | None:
     return None
 
 
-def _text(unit: Any) -> str:
+def _text(unit: object) -> str:
     text = str(unit).strip()
     return "" if text in ("dimensionless", "1") else text
 
@@ -118,5 +118,5 @@ def _coordinate(value: Any) -> Given:
     return Given(value.data, None if stated is None else _text(stated), ".values")
 
 
-def _words(attributes: Mapping[str, Any]) -> tuple[str, ...]:
+def _words(attributes: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(str(attributes[key]).lower() for key in ("axis", "standard_name") if key in attributes)

@@ -40,14 +40,14 @@ def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
     return value
 
 
-def stated(value: Any) -> bool:
+def stated(value: object) -> bool:
     """True if an object, or an entry of a list, states a unit or dimensions."""
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim):
         return any(type(each) not in (float, int) and stated(each) for each in value)
     return read("a value", value) is not None
 
 
-def bare(value: Any) -> Any:
+def bare(value: object) -> Any:
     """The numbers of an object as they lie in memory, whatever they mean."""
     read_value = read("a value", value)
     return value if read_value is None else read_value.values

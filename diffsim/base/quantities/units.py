@@ -10,13 +10,17 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.base.messages import shown
 from diffsim.errors import DataError
 from diffsim.typing import Array
+
+if TYPE_CHECKING:
+    import pint
 
 FAR = 1024.0
 """A conversion is measured from 0 to here."""
@@ -45,6 +49,7 @@ _EXTRA = (
 """Names that files have and Pint does not."""
 _ONE = frozenset({"", "1", "-", "none", "dimensionless", "unitless", "nondim", "non-dimensional"})
 """Texts for a pure number, in lower case."""
+Numbers = TypeVar("Numbers", float, npt.NDArray[Any])
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,11 @@ class Conversion:
     scale: float
     shift: float = 0.0
 
-    def __call__(self, values: Any) -> Any:
+    def __call__(self, values: Numbers) -> Numbers:
         """Values in the new unit."""
         return self.difference(values) + self.shift if self.shift else self.difference(values)
 
-    def difference(self, values: Any) -> Any:
+    def difference(self, values: Numbers) -> Numbers:
         """Differences of values, such as standard deviations, in the new unit."""
         return values if self.scale == 1.0 else self.scale * values
 
@@ -160,11 +165,11 @@ def _factors(unit: str) -> list[str] | None:
     return out
 
 
-def _is_angle(quantity: Any) -> bool:
+def _is_angle(quantity: pint.Quantity[float]) -> bool:
     return any(str(name) in ANGLES for name in quantity.units._units)
 
 
-def _is_logarithmic(quantity: Any) -> bool:
+def _is_logarithmic(quantity: pint.Quantity[float]) -> bool:
     """True if the unit is one of levels, such as dB, whose conversion is no straight line."""
     registry = _registry()
     return any(registry._units[str(name)].is_logarithmic for name in quantity.units._units)
@@ -181,7 +186,7 @@ def _short(number: float) -> float:
 
 
 @cache
-def _quantity(unit: str) -> Any:
+def _quantity(unit: str) -> pint.Quantity[float] | None:
     """The unit as a quantity of Pint; None: it is unknown."""
     factors = _factors(unit)
     if len(unit) > LONGEST or factors is None:
@@ -197,10 +202,10 @@ def _quantity(unit: str) -> Any:
 
 
 @cache
-def _registry() -> Any:
+def _registry() -> pint.UnitRegistry[Any]:
     import pint  # late: only numbers whose units differ need it
 
-    registry: Any = pint.UnitRegistry(on_redefinition="ignore")
+    registry: pint.UnitRegistry[Any] = pint.UnitRegistry(on_redefinition="ignore")
     for line in _EXTRA:
         registry.define(line)
     return registry

@@ -167,7 +167,7 @@ class _Mapping:
             self._remaining = record.start
             yield Reverse(record.start, record.stop)
 
-    def _save(self, step: int, tier: int, action: Any) -> Save:
+    def _save(self, step: int, tier: int, action: object) -> Save:
         if (tier, step) in self._slots:
             self._refuse(f"state {step} written once", action)
         if not self._free[tier]:
@@ -176,12 +176,12 @@ class _Mapping:
         self._slots[tier, step] = self._free[tier].pop()
         return Save(step, self._slots[tier, step], tier)
 
-    def _refuse(self, expected: str, got: Any) -> NoReturn:
+    def _refuse(self, expected: str, got: object) -> NoReturn:
         raise ScheduleError(
             f"expected {expected}, got {got!r} of {type(self._schedule).__name__}; this schedule cannot be mapped: "
             "use one of diffsim.checkpoint in its place"
         )
 
 
-def _name(storage: Any) -> str:
+def _name(storage: object) -> str:
     return str(getattr(storage, "name", storage))

@@ -190,7 +190,8 @@ def _rounded_to(native: np.ndarray, bits: int, dropped: int) -> np.ndarray:
     unsigned = np.dtype(f"u{native.dtype.itemsize}")
     one = unsigned.type(1)
     words = native.view(unsigned)
-    rounded = words + (one << unsigned.type(dropped - 1))  # a carry into the exponent gives the next power of two, which is correct
+    # a carry into the exponent gives the next power of two, which is correct
+    rounded: np.ndarray = words + (one << unsigned.type(dropped - 1))
     rounded &= ~((one << unsigned.type(dropped)) - one)
     exponents = unsigned.type((1 << (8 * native.dtype.itemsize - 1)) - (1 << bits))
     as_is = (words & exponents) == 0  # zero and denormals

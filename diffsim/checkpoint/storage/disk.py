@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -269,7 +268,7 @@ class DiskStore(Closing):
         require_slot(slot, self.slots)
         self._collect()
 
-    def _submit(self, what: str, call: Callable[..., None], *arguments: Any) -> Future[None]:
+    def _submit(self, what: str, call: Callable[..., None], *arguments: object) -> Future[None]:
         # A job must not refer to the store. Otherwise the thread could hold the last reference and would have to join itself.
         return self._thread.submit(_guarded, self._file, what, call, *arguments)
 
@@ -329,7 +328,7 @@ class DiskStore(Closing):
             self._free.append(self._ahead.pop(slot).buffer)
 
 
-def _guarded(file: DiskFile, what: str, call: Callable[..., None], *arguments: Any) -> None:
+def _guarded(file: DiskFile, what: str, call: Callable[..., None], *arguments: object) -> None:
     """Run a call in the background, and name it in errors."""
     try:
         call(*arguments)

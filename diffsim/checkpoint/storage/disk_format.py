@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from mmap import PAGESIZE
 from pathlib import Path
-from typing import Any
 
 from diffsim.checkpoint.storage.store import StateLayout, round_up
 from diffsim.errors import StorageError
@@ -88,7 +87,7 @@ def key_digest(key: str) -> str:
     return blake2b(key.encode(), digest_size=16).hexdigest()
 
 
-def _description(layout: StateLayout, slots: int, key: str) -> dict[str, Any]:
+def _description(layout: StateLayout, slots: int, key: str) -> dict[str, object]:
     arrays = [[dtype.str, list(shape)] for shape, dtype in zip(layout.shapes, layout.dtypes, strict=True)]
     return {"version": VERSION, "key": key_digest(key), "slots": slots, "layout": arrays}
 
@@ -100,7 +99,7 @@ def make_header(layout: StateLayout, slots: int, key: str) -> bytes:
     return body + _CHECKSUM.pack(zlib.crc32(body))
 
 
-def read_header(descriptor: int) -> dict[str, Any] | None:
+def read_header(descriptor: int) -> dict[str, object] | None:
     """The contents of the header, or None if this is no complete header of a file of states."""
     head = os.pread(descriptor, _HEAD.size, 0)
     if len(head) < _HEAD.size or not head.startswith(MAGIC):
@@ -109,10 +108,11 @@ def read_header(descriptor: int) -> dict[str, Any] | None:
     body = os.pread(descriptor, _HEAD.size + length, 0)
     if os.pread(descriptor, _CHECKSUM.size, len(body)) != _CHECKSUM.pack(zlib.crc32(body)):
         return None
-    return json.loads(body[_HEAD.size :])
+    found: dict[str, object] = json.loads(body[_HEAD.size :])
+    return found
 
 
-def require_same(path: Path, found: dict[str, Any] | None, layout: StateLayout, slots: int, key: str) -> None:
+def require_same(path: Path, found: dict[str, object] | None, layout: StateLayout, slots: int, key: str) -> None:
     """Raise StorageError unless a header has these settings."""
     if found is None:
         raise StorageError(f"{path}: expected a file of states, got something else or a damaged one; name another file, or delete this one")

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,15 @@ MAGIC = b"DSSWEEP1"
 _HEAD = struct.Struct("<8sI")
 _CHECKSUM = struct.Struct("<I")
 _PIECE = 1 << 20
+
+
+class _Header(TypedDict):
+    """What the beginning of a file says: `arrays` has the name, the type and the shape of each."""
+
+    key: str
+    step: int
+    arrays: list[tuple[str, str, list[int]]]
+    fingerprint: int
 
 
 class SweepFile:
@@ -131,13 +140,14 @@ class SweepFile:
         self._require(fingerprint(arrays.values()) == found["fingerprint"])
         return found["step"], arrays
 
-    def _read_header(self, file: BinaryIO) -> dict[str, Any]:
+    def _read_header(self, file: BinaryIO) -> _Header:
         size = os.fstat(file.fileno()).st_size
         head = file.read(_HEAD.size)
         self._require(len(head) == _HEAD.size and head.startswith(MAGIC))
         body = head + file.read(min(_HEAD.unpack(head)[1], size))
         self._require(file.read(_CHECKSUM.size) == _CHECKSUM.pack(zlib.crc32(body)))
-        return json.loads(body[_HEAD.size :])
+        found: _Header = json.loads(body[_HEAD.size :])
+        return found
 
     def _require(self, whole: bool) -> None:
         if not whole:

@@ -132,7 +132,7 @@ def _member(archive: zipfile.ZipFile, member: str | None, where: str) -> Iterato
     if member is None or inside not in names:
         every, sought = listed([name.removesuffix(".npy") for name in names]), "none" if member is None else name_shown(member)
         raise MemberError(f"expected one of the arrays {every} in {where}, found {sought}; name one")
-    with archive.open(cast(str, inside)) as inner:
+    with archive.open(inside) as inner:
         yield cast(BinaryIO, inner)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from diffsim.base.arguments import instance, real_array, shown, whole
 from diffsim.boundary import Boundary, rules_of
 from diffsim.errors import ShapeError, TraceError
-from diffsim.expr.components import Layout
+from diffsim.expr.components import Index, Layout
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
@@ -107,8 +107,8 @@ class Group(Variable):
     layout: Layout
     parts: Mapping[str, Variable]
 
-    def _declare(self, layout: Layout, places: Mapping[str, Location], boundary: Any, unit: str, region: Any) -> None:
-        def own(what: str, value: Any, key: str) -> Any:
+    def _declare(self, layout: Layout, places: Mapping[str, Location], boundary: object, unit: str, region: object) -> None:
+        def own(what: str, value: object, key: str) -> Any:
             if not isinstance(value, Mapping):
                 return value
             if set(value) != set(layout.keys):
@@ -121,7 +121,7 @@ class Group(Variable):
         for name, value in {"layout": layout, "parts": parts, "unit": unit}.items():
             object.__setattr__(self, name, value)
 
-    def __getitem__(self, index: Any) -> Variable:
+    def __getitem__(self, index: str | tuple[Index, ...]) -> Variable:
         """A component, by its letters."""
         return self.parts[self.layout.key(type(self).__name__, *index)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ class SymmetricTensor(Group):
         self._declare(layout, places, boundary, unit, region)
 
 
-def _letters(what: str, given: Any) -> str:
+def _letters(what: str, given: object) -> str:
     """Letters, each once."""
     found = list(given) if isinstance(given, (str, tuple, list)) else []
     letters = all(isinstance(one, str) and len(one) == 1 and one.isalpha() and one.isascii() for one in found)

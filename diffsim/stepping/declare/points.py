@@ -240,7 +240,8 @@ def _shares(lines: list[Along], grid: Grid, dipole: Array | None) -> Array:
 def _position(coordinate: float, values: Array, spacing: float | None) -> float:
     """The fractional index of a coordinate among increasing ones, linear between and beyond them."""
     if spacing is not None:
-        return (coordinate - values[0]) / spacing
+        position: float = (coordinate - values[0]) / spacing
+        return position
     lower = int(np.clip(np.searchsorted(values, coordinate, "right") - 1, 0, max(len(values) - 2, 0)))
     return float(lower + (coordinate - values[lower]) / (values[lower + 1] - values[lower]))
 

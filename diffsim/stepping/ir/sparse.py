@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend
 from diffsim.errors import ShapeError
@@ -83,13 +82,13 @@ class Sparse:
     def nbytes(self) -> int:
         return math.prod(self.storage) * self.layout.dtype.itemsize
 
-    def gathered(self, full: npt.NDArray) -> npt.NDArray:
+    def gathered(self, full: Array) -> Array:
         """Pack a field that is stored at all cells."""
         out = np.zeros((self.count, self.chunk * self.layout.lanes), full.dtype)
         out[self.table[self.table > 0]] = self._chunks(full)[self.table > 0]
         return out.reshape(self.storage)
 
-    def spread(self, stored: npt.NDArray) -> npt.NDArray:
+    def spread(self, stored: Array) -> Array:
         """Unpack a field to storage at all cells."""
         chunks = stored.reshape(self.count, -1)[self.table]
         return chunks.reshape(-1)[: math.prod(self.layout.storage)].reshape(self.layout.storage)
@@ -98,7 +97,7 @@ class Sparse:
         """The addresses of tiles, by their numbers in a field that is stored at all cells. Tiles in the chunk of zeros are not stored."""
         return self.table[tiles // self.chunk] * self.chunk + tiles % self.chunk
 
-    def _chunks(self, full: npt.NDArray) -> npt.NDArray:
+    def _chunks(self, full: Array) -> Array:
         """A field in chunks, shape (chunks, values of a chunk)."""
         size = self.chunk * self.layout.lanes
         flat = full.reshape(-1)

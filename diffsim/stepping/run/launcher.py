@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,8 @@ from diffsim.stepping.source.wavefront import SIZES, TOGETHER, Wavefront, Wavefr
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
 
+Allocated: TypeAlias = npt.NDArray[Any] | DeviceArray
+"""An array for kernels, in the memory of the host or of a GPU."""
 Tables = Callable[[int, int], Mapping[str, IntArray]]
 """(steps done, steps of the coming launch) -> the level table of each ring."""
 
@@ -89,13 +91,13 @@ class Launcher:
         self.layout, self.slim, self.sparse, self.stacks = fields.layout, fields.slim, fields.sparse, fields.stacks
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = backend().memory
-        self.arrays: dict[str, Any] = {}
-        self._compiled: dict[tuple[str, int, Wavefront | None], Any] = {}
+        self.arrays: dict[str, Allocated] = {}
+        self._compiled: dict[tuple[str, int, Wavefront | None], object] = {}
         self._bound: dict[tuple[str, int, Wavefront | None], BoundKernel] = {}
         self._wavefronts: dict[tuple[str, int], list[Wavefront]] = {}
-        self._scratch: Any = None
-        self._controls: dict[str, Any] = {}  # by program, for any number of workers
-        self._tables: dict[tuple[Sparse, str], Any] = {}
+        self._scratch: Allocated | None = None
+        self._controls: dict[str, Allocated] = {}  # by program, for any number of workers
+        self._tables: dict[tuple[Sparse, str], object] = {}
         self._paces: dict[str, Pace] = {}
         self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
@@ -104,7 +106,7 @@ class Launcher:
 
     # arrays
 
-    def allocate(self, name: str, shape: tuple[int, ...]) -> Any:
+    def allocate(self, name: str, shape: tuple[int, ...]) -> Allocated:
         """Allocate a zeroed array `name`. An earlier array of that name is freed first.
 
         Kernels are bound anew at their next launch.
@@ -118,7 +120,7 @@ class Launcher:
         """Release all arrays that kernels are bound to. Kernels are bound anew at their next launch."""
         self._bound.clear()
 
-    def field(self, name: str) -> Any:
+    def field(self, name: str) -> Allocated:
         """The array `name`. If there is none, one field is allocated."""
         levels = (self.stacks[name],) if name in self.stacks else ()
         return self.arrays[name] if name in self.arrays else self.allocate(name, (*levels, *self.storage(name)))
@@ -153,7 +155,7 @@ class Launcher:
         if name not in self.arrays or tuple(self.arrays[name].shape) != (shape or (1,)):
             self.allocate(name, shape or (1,))
 
-        def write(stored: npt.NDArray) -> None:
+        def write(stored: Array) -> None:
             stored.fill(0)
             if values is not None:
                 layout.slim_extended(slim, stored)[...] = values
@@ -173,7 +175,7 @@ class Launcher:
         """Write the cells of a field, or of a level of a ring, and its halo by the rules. Cells outside of its region are dropped."""
         layout, sparse = self.layout, self.sparse.get(name)
 
-        def write(stored: npt.NDArray) -> None:
+        def write(stored: Array) -> None:
             full = stored if sparse is None else np.zeros(layout.storage, layout.dtype)
             layout.cells(full)[...] = cells
             if sparse is not None:
@@ -189,11 +191,11 @@ class Launcher:
         stored = self.memory.read(self.field(name), level)
         return self.layout.cells(self.sparse[name].spread(stored) if name in self.sparse else stored)
 
-    def kept(self, name: str, level: int) -> npt.NDArray:
+    def kept(self, name: str, level: int) -> Array:
         """The values that a saved level of a ring needs: the cells, or the stored values of a sparse field. A view on the host."""
         return self.memory.read(self.field(name), level) if name in self.sparse else self.cells(name, level)
 
-    def put_kept(self, name: str, values: npt.NDArray, rules: Rules, level: int) -> None:
+    def put_kept(self, name: str, values: Array, rules: Rules, level: int) -> None:
         """Write the values that `kept` returned."""
         if name in self.sparse:
             self.memory.write(self.field(name), values, level)
@@ -344,6 +346,7 @@ class Launcher:
     def _launch(self, program: Program, pace: Pace, done: int = 0) -> None:
         """Launch the steps of `_describe` after the first `done`. Steps that workers abandon are launched again."""
         control = self._control(program)
+        assert isinstance(control, np.ndarray)  # workers are of a CPU
         end = int(control[STEPS])
         control[DONE], control[BEGIN] = done, 0
         workers, wavefront = 0, None
@@ -380,7 +383,7 @@ class Launcher:
             self._wavefronts[key] = [each for each in found if each is not None and each.pays(program, self.fields, workers)]
         return next((each for each in self._wavefronts[key] if each.steps <= most), None)
 
-    def _control(self, program: Program) -> Any:
+    def _control(self, program: Program) -> Allocated:
         """The control array of a program's kernels."""
         if program.name not in self._controls:
             self._controls[program.name] = self.memory.allocate((control_size(program),), np.int32)
@@ -394,24 +397,24 @@ class Launcher:
                 self._bound[key] = self._bind(key, self.source_of(program, workers, wavefront), self._control(program), workers)
         return self._bound[key]
 
-    def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel, control: Any, workers: int) -> BoundKernel:
+    def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel, control: Allocated, workers: int) -> BoundKernel:
         if key not in self._compiled:
             self._compiled[key] = kernel.compile()
-        given = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
+        given: dict[str, Callable[[], object]] = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
         arguments = [given[a.kind]() if a.kind in given else self._argument(a, workers) for a in kernel.arguments]
         plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
         if isinstance(kernel, DeviceKernel):
             plain.append(0)
         return BoundKernel(self._compiled[key], plain)
 
-    def _rolled(self, kernel: Kernel) -> Any:
+    def _rolled(self, kernel: Kernel) -> object:
         """Memory for the values that a kernel keeps. Kernels run one after the other, so they share it."""
         size = kernel.rolled_tiles * self.layout.lanes
         if self._scratch is None or self._scratch.shape[0] < size:
             self._scratch = self.memory.allocate((size,), self.layout.dtype, flat=True)
         return self.memory.flat(self._scratch, self.layout.lanes)
 
-    def _argument(self, argument: Argument, workers: int) -> Any:
+    def _argument(self, argument: Argument, workers: int) -> object:
         if argument.kind in ("ring", "field", "slim", "stream"):
             array = self.field(argument.key)
             tiled = argument.kind != "slim" or self.layout.tiled(self.slim[argument.key])
@@ -439,7 +442,7 @@ class Launcher:
         }
         return self._copied(pieces[argument.kind](), self.layout.dtype if "weights" in argument.kind else np.dtype(np.int32))
 
-    def _table(self, sparse: Sparse, kind: str) -> Any:
+    def _table(self, sparse: Sparse, kind: str) -> object:
         """The chunk table of a sparse field, or its region. All fields and kernels share the array."""
         if (sparse, kind) not in self._tables:
             values = sparse.table if kind == "chunks" else sparse.inside.reshape(-1)
@@ -448,15 +451,15 @@ class Launcher:
             self._tables[sparse, kind] = array if kind == "chunks" else self.memory.flat(array, self.layout.lanes)
         return self._tables[sparse, kind]
 
-    def _strip_argument(self, argument: Argument, workers: int) -> Any:
+    def _strip_argument(self, argument: Argument, workers: int) -> object:
         if argument.kind == "strip":
             return self.memory.flat(self.arrays[argument.key], self.layout.lanes)
         tiles = self.strips[argument.key]
         values = self._slabs(tiles, workers) if argument.kind == "slabs" else self._addresses(argument.key, tiles)
         return self._copied(values, np.dtype(np.int32))
 
-    def _copied(self, values: Array | IntArray, dtype: np.dtype) -> Any:
-        array = self.memory.allocate(values.shape, dtype)
+    def _copied(self, values: Array | IntArray, dtype: np.dtype) -> Allocated:
+        array: Allocated = self.memory.allocate(values.shape, dtype)
         self.memory.write(array, values.astype(dtype))
         return array
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -81,7 +80,7 @@ def put_numbers(array: DeviceArray, first: int, values: IntArray) -> bool:
     return True
 
 
-def _put() -> Any:
+def _put() -> Callable[..., None]:
     """A kernel whose argument are the numbers themselves, not an array, for whose copy Taichi would wait."""
     lines = [
         "@ti.kernel",
@@ -91,4 +90,5 @@ def _put() -> Any:
     ]
     ti = language()
     names = {"Array": ti.types.ndarray(dtype=ti.i32, ndim=1), "Values": ti.types.vector(BATCH, ti.i32)}
-    return shared_kernel("\n".join(lines) + "\n", "put", None, lambda: names)
+    put: Callable[..., None] = shared_kernel("\n".join(lines) + "\n", "put", None, lambda: names)
+    return put

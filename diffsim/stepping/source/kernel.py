@@ -178,17 +178,17 @@ class Kernel(ABC):
     def _write(self) -> None:
         """Fill `self.text`."""
 
-    def compile(self) -> Any:
+    def compile(self) -> object:
         """The Taichi kernel. Simulations with the same source share it."""
         columns = [self.layout.tiled(slim) for slim in self.slim.values()]
         return shared_kernel(self.source, self.program.name, (self.layout.dtype.name, self.lanes, *columns), self._namespace)
 
-    def _namespace(self) -> dict[str, Any]:
+    def _namespace(self) -> dict[str, object]:
         """The objects that names in the source stand for."""
         ti = language()
         scalar = ti.f32 if self.layout.dtype == np.float32 else ti.f64
         element = ti.types.vector(self.lanes, scalar) if self.lanes > 1 else scalar
-        namespace: dict[str, Any] = {"F": scalar, "Tile": element}
+        namespace: dict[str, object] = {"F": scalar, "Tile": element}
         for argument in self.arguments:
             ndim, dtype = {
                 "ring": (1, element),
@@ -475,7 +475,7 @@ def combined(terms: Sequence[tuple[float, str]], constant: float, nothing: str) 
     return f"{out} + {literal(constant)}" if constant else out
 
 
-def _lanewise(function: Any, element: Any) -> Any:
+def _lanewise(function: Callable[..., object], element: Any) -> object:
     """Apply `function` to each lane of tiles. An argument that is no tile is passed to all lanes."""
 
     @expression
@@ -486,7 +486,7 @@ def _lanewise(function: Any, element: Any) -> Any:
     return of_lanes
 
 
-def _splice(element: Any, lane: int) -> Any:
+def _splice(element: Any, lane: int) -> object:
     """A function that returns a tile of values which starts at `lane` of the first of two neighbouring tiles."""
 
     @expression
@@ -496,7 +496,7 @@ def _splice(element: Any, lane: int) -> Any:
     return splice
 
 
-def _tile_from(element: Any) -> Any:
+def _tile_from(element: Any) -> object:
     """A function that returns the tile of the cells that begin `first` cells after the tile `index` of an array."""
 
     @expression

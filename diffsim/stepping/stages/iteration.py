@@ -7,13 +7,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from diffsim.boundary import zero_rules
 from diffsim.errors import ConvergenceError, SingularError
 from diffsim.expr.evaluate import evaluate, inner, pad
 from diffsim.expr.graph import Node, Offset, reads
 from diffsim.linear import System
+from diffsim.typing import Array
 
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-7}
 """Default tolerance of the residual."""
@@ -62,9 +62,9 @@ class State:
         size: the largest sum of the magnitudes of a residual's terms.
     """
 
-    x: npt.NDArray
-    residual: npt.NDArray
-    weights: list[float | npt.NDArray]
+    x: Array
+    residual: Array
+    weights: list[float | Array]
     size: float
 
     @property
@@ -99,7 +99,7 @@ class Iteration:
     tolerance: float | None
     most: int
 
-    def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
+    def __call__(self, *cells: Array) -> list[Array]:
         guess, *fields = cells
         tolerance = self.tolerance or TOLERANCE[guess.dtype]
         reach = self.residual.reach
@@ -125,7 +125,7 @@ class Iteration:
             f"{number} iterations; {REMEDY}"
         )
 
-    def _at(self, x: npt.NDArray, around: dict[str, npt.NDArray]) -> State:
+    def _at(self, x: Array, around: dict[str, Array]) -> State:
         residual, reach = self.residual, self.residual.reach
         extended = pad(x, reach, self.system.rules)
         roots = [residual.value, residual.size, *residual.weights.values()]
@@ -139,7 +139,7 @@ class Iteration:
             )
         return State(x, value, weights, float(size.max()))
 
-    def _step(self, now: State, around: dict[str, npt.NDArray], number: int) -> State | None:
+    def _step(self, now: State, around: dict[str, Array], number: int) -> State | None:
         """The next state: a full step of Newton's method, or the longest halved one that lowers the residual; None if there is none."""
         try:
             change = self.system.solve(now.weights, -now.residual, given=False)

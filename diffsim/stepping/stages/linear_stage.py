@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from diffsim.base import arguments
 from diffsim.boundary import Boundary, linear, zero_rules
@@ -17,13 +16,14 @@ from diffsim.stepping.ir.names import bar, dot
 from diffsim.stepping.ir.program import HostCall, Place, Written
 from diffsim.stepping.trace.fields import Derive, Stage, Stored
 from diffsim.stepping.trace.stages import HostStage, Transposed, placed, read_of, stored_name, trace_of
+from diffsim.typing import Array
 
 
 class LinearFunction(ABC):
     """A host function: the cells of one field -> an array of the same shape, linear in them. A frozen dataclass, which is its identity."""
 
     @abstractmethod
-    def of(self, cells: npt.NDArray) -> npt.NDArray:
+    def of(self, cells: Array) -> Array:
         """The result, in f64."""
 
     @property
@@ -31,7 +31,7 @@ class LinearFunction(ABC):
     def transposed(self) -> LinearFunction:
         """The function whose matrix is the transpose."""
 
-    def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
+    def __call__(self, *cells: Array) -> list[Array]:
         (values,) = cells
         return [self.of(values)]
 

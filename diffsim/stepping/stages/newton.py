@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
 
 from diffsim.base import arguments
 from diffsim.boundary import Boundary, linear, zero_rules
@@ -169,7 +168,7 @@ def newton(
     """
     arguments.function("residual", residual, "ds.newton(lambda x: x + dt * x**3 - u, guess=u)", optional=False)
     arguments.instance("guess", guess, Symbol, "an expression of the step", "give one")
-    chosen = cast(Method, arguments.one_of("method", method, METHODS))
+    chosen = arguments.one_of("method", method, METHODS)
     if tolerance is not None:
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-12 is usual in f64")
     require_preconditioner(preconditioner, chosen)

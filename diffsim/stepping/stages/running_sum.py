@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from diffsim.base import arguments
 from diffsim.boundary import Boundary
 from diffsim.expr.symbol import Symbol
 from diffsim.stepping.stages.linear_stage import LinearFunction, linear_stage
+from diffsim.typing import Array
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Accumulation(LinearFunction):
     axis: int
     reverse: bool
 
-    def of(self, cells: npt.NDArray) -> npt.NDArray:
+    def of(self, cells: Array) -> Array:
         total = cells.astype(np.float64)
         rows = np.moveaxis(total, self.axis, 0)
         rows = rows[::-1] if self.reverse else rows

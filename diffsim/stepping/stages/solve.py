@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from diffsim.base import arguments
 from diffsim.boundary import Boundary, linear, zero_rules
@@ -29,6 +27,7 @@ from diffsim.stepping.ir.program import HostCall, Place, Written
 from diffsim.stepping.trace.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.trace.stages import HostStage, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
 from diffsim.stepping.trace.trace import Trace
+from diffsim.typing import Array
 
 TRIALS = 8
 """Random numbers for each field of which weights are made."""
@@ -54,7 +53,7 @@ class Solution:
     given: bool
     sized: bool = False
 
-    def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
+    def __call__(self, *cells: Array) -> list[Array]:
         right_side, *fields = cells
         size = fields.pop() if self.sized else None
         weights = [weight if isinstance(weight, float) else fields[weight] for weight in self.weights]
@@ -236,7 +235,7 @@ def solve(
     """
     arguments.function("operator", operator, "ds.solve(lambda x: x - dt * laplacian(x), right_side)", optional=False)
     arguments.instance("right_side", right_side, Symbol, "an expression of the step", "give one")
-    chosen = cast(Method, arguments.one_of("method", method, METHODS))
+    chosen = arguments.one_of("method", method, METHODS)
     if tolerance is not None:
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-13 is usual in f64")
     require_preconditioner(preconditioner, chosen)

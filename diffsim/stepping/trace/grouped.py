@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components, Layout
 from diffsim.expr.symbol import Symbol
 from diffsim.stepping.declare.equation import Equation
+
+Value: TypeAlias = Symbol | Components
 
 
 def layouts(equation: Equation) -> dict[str, Layout]:
@@ -16,7 +18,7 @@ def layouts(equation: Equation) -> dict[str, Layout]:
     return {name: group.layout for name, group in equation.groups.items()}
 
 
-def with_groups(symbols: Mapping[str, Symbol], groups: Mapping[str, Layout]) -> tuple[dict[str, Any], dict[str, Any]]:
+def with_groups(symbols: Mapping[str, Symbol], groups: Mapping[str, Layout]) -> tuple[dict[str, Value], dict[str, Value]]:
     """Fields and the groups made of them: all that a function may ask for by name, and all that it gets without: groups whole."""
     made = {
         name: Components(layout, {key: symbols[field] for key, field in layout.names(name).items()})
@@ -28,20 +30,20 @@ def with_groups(symbols: Mapping[str, Symbol], groups: Mapping[str, Layout]) -> 
     return {**symbols, **made}, {**free, **made}
 
 
-def apart(found: Mapping[str, Any], groups: Mapping[str, Layout], what: str) -> tuple[dict[str, Any], dict[str, Layout]]:
+def apart(found: Mapping[str, object], groups: Mapping[str, Layout], what: str) -> tuple[dict[str, object], dict[str, Layout]]:
     """The results of a function of an equation, with the components in place of each group, and the layouts of these groups.
 
     Raises:
         TraceError: a group has other components than declared, or a field is given twice.
     """
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     kinds: dict[str, Layout] = {}
     for name, value in found.items():
         declared = groups.get(name)
         own = _own(name, value, declared, what)
         if isinstance(own, Components):
             kinds[name] = own.layout
-            parts = {own.layout.name(name, *key): part for key, part in own.parts.items()}
+            parts: dict[str, object] = {own.layout.name(name, *key): part for key, part in own.parts.items()}
         else:
             parts = {name: own}
         if twice := fields.keys() & parts.keys():
@@ -50,7 +52,7 @@ def apart(found: Mapping[str, Any], groups: Mapping[str, Layout], what: str) -> 
     return fields, kinds
 
 
-def _own(name: str, value: Any, declared: Layout | None, what: str) -> Any:
+def _own(name: str, value: object, declared: Layout | None, what: str) -> object:
     """The value with the components that its group has; a tuple of them is one too."""
     if declared is None:
         return value

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.base.arguments import real_array, shown
 from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Sides, Zero, bound, depth, unplaced
@@ -119,6 +120,7 @@ class Trace(Graph):
         for axis, sides in enumerate(rules):
             for side in (side for side in sides if side.named and not side.homogeneous):
                 value = self._value(side)
+                assert isinstance(value, Symbol)  # the side names it
                 term = self._beyond(side, stored) * value
                 for other in range(axis):
                     if value.location[other] is None and not all(goes_on(s, self.grid.shape[other]) for s in rules[other]):
@@ -132,7 +134,7 @@ class Trace(Graph):
         """The read of the stored field behind a result of `field`. Other expressions are returned unchanged."""
         return self._without_values.get(value.node.id, value.node)
 
-    def _value(self, side: Side) -> Any:
+    def _value(self, side: Side) -> Symbol | float:
         """The value of a boundary rule: a number, or the input that it names."""
         name, axis = side.rule.given, side.place.axis
         if not isinstance(name, str):
@@ -283,7 +285,7 @@ class TracedMap:
     """The vectors and tensors among its outputs."""
 
 
-def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: Any) -> Array:
+def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """Values of a profile along its axis, with the halo, where the end values continue."""
     values = real_array("values of a profile", profile.values, dtype)
     expected = grid.shape[profile.axis]
@@ -296,7 +298,7 @@ def profile_array(profile: Profile, grid: Grid, halo: tuple[int, ...], dtype: An
     return profile.extended(values, halo[profile.axis])
 
 
-def check_location(location: Iterable[Any], ndim: int) -> Location:
+def check_location(location: Iterable[int], ndim: int) -> Location:
     """A location on the cell, with an entry for each axis.
 
     Raises:

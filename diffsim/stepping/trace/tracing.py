@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from diffsim.boundary import Boundary, EvenImage, Rules, bound, rules_of
 from diffsim.errors import ShapeError, TraceError
@@ -216,7 +215,7 @@ def _check_location(found: tuple[int | None, ...], placed: Placed, what: str) ->
         raise ShapeError(f"{what} at {describe(found)}, but it is declared at {describe(placed.location)}; interpolate it")
 
 
-def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
+def _as_symbol(graph: Graph, grid: Grid, value: object, name: str) -> Symbol:
     if isinstance(value, Symbol):
         value.expect(False, name)
         return value
@@ -226,8 +225,8 @@ def _as_symbol(graph: Graph, grid: Grid, value: Any, name: str) -> Symbol:
 
 
 def _call(
-    function: Callable[..., Mapping[str, Any]], symbols: Mapping[str, Symbol], what: str, groups: Mapping[str, Layout]
-) -> tuple[dict[str, Any], dict[str, Layout]]:
+    function: Callable[..., Mapping[str, object]], symbols: Mapping[str, Symbol], what: str, groups: Mapping[str, Layout]
+) -> tuple[dict[str, object], dict[str, Layout]]:
     """The results of a function of an equation, by the names of fields, and the vectors and tensors among them."""
     known, free = with_groups(symbols, groups)
     declared = inspect.signature(function).parameters
