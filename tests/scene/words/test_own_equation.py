@@ -28,7 +28,7 @@ from diffsim.scene.disk.source import code_digest, modules_of
 from diffsim.scene.setup.grids import refined
 from diffsim.scene.setup.sizes import fine_steps
 from diffsim.scene.words import own
-from diffsim.scene.words.equations import EQUATIONS, PACKAGED, model_of
+from diffsim.scene.words.equations import EQUATIONS, model_of
 from diffsim.solvers import Heat
 from tests.scene.tiny import HEAT, as_toml, tables
 
@@ -410,7 +410,7 @@ def test_a_scene_goes_to_another_process() -> None:
 
 
 def test_packaged_equations_have_no_digest_and_others_that_of_their_modules(folder: Path) -> None:
-    assert all(code_digest(kind) is None for kind in PACKAGED.values())
+    assert all(code_digest(kind) is None for kind in EQUATIONS.packaged.values())
     files = {name: folder / f"{name}.py" for name in ("mine_used", "mine_top", "mine_aside")}
     files["mine_used"].write_text("FACTOR = 1\n")
     files["mine_aside"].write_text("FACTOR = 1\n")
