@@ -17,20 +17,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+import diffsim as ds
 from diffsim.boundary import KINDS as RULES
 from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import L2Misfit, Tikhonov, TraceMisfit
 from diffsim.losses.data_misfit import KINDS as MISFIT_KINDS
 from diffsim.losses.regularise import KINDS as PENALTY_KINDS
+from diffsim.mesh.grid import Grid
 from diffsim.optimize import Parametrisation
 from diffsim.optimize.parametrise import KINDS as UNKNOWN_KINDS
 from diffsim.reference import keys
 from diffsim.scene import Scene
 from diffsim.scene.disk.source import code_digest
+from diffsim.scene.schema import misfit_keys, penalty_keys, schema
 from diffsim.scene.schema.misfit_keys import MISFITS
 from diffsim.scene.schema.penalty_keys import PENALTIES
 from diffsim.scene.schema.schema import PARAMETRISATIONS
 from diffsim.scene.schema.toml import to_toml
+from diffsim.scene.words import equations
 from diffsim.scene.words.equations import EQUATIONS
 from diffsim.solvers import Heat
 from diffsim.stepping.declare.equation import KINDS as EQUATION_KINDS
@@ -93,6 +97,8 @@ class Level(NamedUnknown, kind="level"):
     def bounds(self):
         return Bounds([-numpy.inf], [numpy.inf])
 """
+GRID = Grid((8, 8), 10.0)
+VALUES = np.random.default_rng(1).uniform(0.5, 1.5, GRID.shape)
 NAMES = {"rod": "Rod", "cubes": "Cubes", "mean": "Mean", "level": "Level"}
 
 
@@ -140,6 +146,41 @@ def test_packaged_classes_enter_themselves_and_are_sorted(family: str) -> None:
     assert " ".join(FAMILIES[family].packaged) == WORDS[family]
     assert FAMILIES[family].words == FAMILIES[family].packaged
     assert all(FAMILIES[family].name_of(kind) == word for word, kind in FAMILIES[family].packaged.items())
+
+
+def filled(model: Any, **given: Any) -> Any:
+    """A model of a part, with the numbers 1, 2, ... for the keys that its class needs."""
+    needed = [name for name, field in model.model_fields.items() if field.is_required() and name not in given]
+    return model(**given, **{name: 1.0 + number for number, name in enumerate(needed)})
+
+
+@pytest.mark.parametrize("word", EQUATIONS.packaged)
+def test_a_scene_builds_each_packaged_equation(word: str) -> None:
+    kind = EQUATIONS.packaged[word]
+    assert type(filled(equations.model_of(word, kind), type=word).build(GRID, 1e-6)) is kind
+
+
+@pytest.mark.parametrize("word", MISFITS.packaged)
+def test_a_scene_builds_each_packaged_misfit(word: str) -> None:
+    kind = MISFITS.packaged[word]
+    model = filled(misfit_keys.model_of(word, kind), type=word, of="traces", state="p")
+    made = model.instance(data=VALUES, weight=1.0, mask=np.ones(GRID.shape, bool), dt=0.1)
+    assert type(made) is kind and np.isfinite(made(VALUES + 0.1))
+
+
+@pytest.mark.parametrize("word", PENALTIES.packaged)
+def test_a_scene_builds_each_packaged_penalty(word: str) -> None:
+    model = filled(penalty_keys.model_of(word, PENALTIES.packaged[word]), type=word, unknown="c", weight=2.0)
+    made = model.built(np.zeros(GRID.shape), np.ones(GRID.shape, bool), (10.0, 10.0))
+    assert np.isfinite(made(VALUES)) and np.isfinite(ds.grad(made)(VALUES)).all()
+
+
+@pytest.mark.parametrize("word", PARAMETRISATIONS.packaged)
+def test_a_scene_builds_each_packaged_parametrisation(word: str) -> None:
+    kind = PARAMETRISATIONS.packaged[word]
+    model = filled(schema.unknown_of(word, kind), type=word)
+    made = model.instance(shape=GRID.shape, dtype=np.float64, mask=np.ones(GRID.shape, bool), reference=np.full(GRID.shape, 1.5))
+    assert type(made) is kind and made.to_field(np.zeros(made.size)).shape == GRID.shape
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -252,7 +252,7 @@ def test_registered_equations_have_names(monkeypatch: pytest.MonkeyPatch, folder
     assert case.equation.of is Spread and case.equation.title == f"spread ({HERE}:Spread)"
     assert case.problem("f64").setup.equation.given["D"] == 0.5
     with pytest.raises(
-        SceneError, match=r"expected one of long_wave, .*, spread, gone, or a class .*, found 'spred'; did you mean spread\?"
+        SceneError, match=r"expected one of acoustic, .*, spread, gone, or a class .*, found 'spred'; did you mean spread\?"
     ):
         loaded(folder, "spred")
     with pytest.raises(SceneError, match=r"equation.type: expected a module not_there beside the scene or installed"):
