@@ -89,8 +89,8 @@ class Penalty(ABC):
         """The penalty of a field, a number computed with `diffsim.numpy`."""
 
 
-class _Cells:
-    """Spacing and mask of a domain."""
+class Cells:
+    """Spacing and mask of a domain, for penalties that are integrals over it."""
 
     def __init__(self, spacing: float | Sequence[float], mask: npt.ArrayLike | None) -> None:
         self._spacing = check_finite("spacing", spacing, meaning=Meaning("m"))
@@ -103,9 +103,11 @@ class _Cells:
         self._known: dict[tuple[int, ...], list[float | Array]] = {}
 
     def lengths(self, ndim: int) -> tuple[float, ...]:
+        """The spacing along each axis."""
         return tuple(float(h) for h in numpy.broadcast_to(self._spacing, ndim))
 
     def volume(self, ndim: int) -> float:
+        """The volume of a cell."""
         return prod(self.lengths(ndim))
 
     def values(self, field: Any, reference: npt.NDArray[Any] | None = None) -> Any:
@@ -140,7 +142,8 @@ def _ends(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     return tuple(lower), tuple(upper)
 
 
-def _check_weight(weight: float) -> float:
+def check_weight(weight: float) -> float:
+    """The weight of a penalty."""
     return number("weight", weight, "a finite number of at least 0", lambda x: 0 <= x < math.inf, "use 0 to switch it off")
 
 
@@ -188,8 +191,8 @@ class Tikhonov(Penalty, kind="tikhonov"):
         mask: npt.ArrayLike | None = None,
     ) -> None:
         self._order = whole("order", order, 0, 1, "choose 0 (values) or 1 (slopes)")
-        self._weight = _check_weight(weight)
-        self._cells = _Cells(spacing, mask)
+        self._weight = check_weight(weight)
+        self._cells = Cells(spacing, mask)
         self._reference = constant(real_array("reference", reference, np.float64))
         check_finite("reference", self._reference, check_mask(mask))
 
@@ -247,8 +250,8 @@ class SmoothedTotalVariation(Penalty, kind="total_variation"):
 
     def __init__(self, weight: float, spacing: float | Sequence[float], epsilon: Positive, mask: npt.ArrayLike | None = None) -> None:
         epsilon = positive("epsilon", epsilon, "a hundredth of (expected jump)/spacing is a good start")
-        self._weight = _check_weight(weight)
-        self._cells = _Cells(spacing, mask)
+        self._weight = check_weight(weight)
+        self._cells = Cells(spacing, mask)
         self._epsilon = epsilon
 
     def __call__(self, field: Any) -> Any:
