@@ -13,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CHANGES = sorted((ROOT / "docs" / "changes").glob("*.diff"))
-NAMES = ["boundary_rule", "equation", "function", "misfit", "schedule", "stage"]
+NAMES = ["boundary_rule", "equation", "function", "misfit", "penalty", "scene_key", "schedule", "stage"]
+SCENE = ["diffsim/scene/schema", "diffsim/scene/setup"]
+"""Folders of a new key of a scene: the schema, and the source that reads it. No other change touches the folder of scenes."""
 PARTS = ("diffsim", "tests", "docs", "scripts", "pyproject.toml")
 EXPORTS = r"^[+-](?:from diffsim\.\S+ import \w+(?: as \w+|(?:, \w+)*)|    \"?\w+\"?,|__all__ = \[.*\]|(\w+) = named\(\"\1\"\))$"
 """Lines of a diff that only export a name, from a package or a module of functions of the table."""
@@ -51,7 +53,13 @@ def test_a_change_is_one_source_file_and_one_entry_of_a_test(change: Path) -> No
     touched = files(change)
     exports = [name for name, lines in touched.items() if name.startswith("diffsim/") and all(re.match(EXPORTS, line) for line in lines)]
     others = sorted(name for name in touched if name not in exports)
-    assert [name.partition("/")[0] for name in others] == ["diffsim", "tests"], others
+    assert not any(name.startswith("diffsim/scene/") for name in exports), exports
+    *sources, test = others
+    assert test.startswith("tests/")
+    if change.stem == "scene_key":
+        assert [str(Path(name).parent) for name in sources] == SCENE
+    else:
+        assert len(sources) == 1 and sources[0].startswith("diffsim/") and not sources[0].startswith("diffsim/scene/"), others
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="the diffs are applied by git")

@@ -57,7 +57,9 @@ class Kinds(Mapping[str, type[Base]], Generic[Base]):
                 f"kind = {kind!r} of {cls.__name__}, expected a name of letters, digits and underscores{taken}; choose another"
             )
         if kind is not None and kind in self and kind != before:
-            module, name = _definition(self[kind])
+            # a class of diffsim keeps its name, though its module may be imported last
+            cls, other = sorted((cls, self[kind]), key=is_packaged)
+            module, name = _definition(other)
             raise ParameterError(
                 f"kind = {kind!r} of {cls.__name__}, expected a name that no other {self._what} has, got that of {name} in {module}; "
                 "choose another"
@@ -66,6 +68,11 @@ class Kinds(Mapping[str, type[Base]], Generic[Base]):
             del self._classes[before]
         if kind is not None:
             self._classes[kind] = cls
+
+
+def is_packaged(cls: type) -> bool:
+    """True if a class is one of diffsim's."""
+    return cls.__module__.partition(".")[0] == "diffsim"
 
 
 def _definition(cls: type) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from diffsim.ad.arrays.guard import constant
 from diffsim.losses.data_misfit import TraceMisfit
 
 
-class CorrelationMisfit(TraceMisfit):
+class CorrelationMisfit(TraceMisfit, kind="cross_correlation"):
     """One minus the normalised cross-correlation of each trace at zero lag, J(d) = Σ_r w̄_r (1 - <d_r, o_r> / (|d_r| |o_r|)).
 
         <d, o> = Σ_t w_t d_t o_t,  |d|² = <d, d>,  w̄_r the mean of the weights of trace r

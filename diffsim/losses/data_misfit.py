@@ -11,13 +11,20 @@ import numpy.typing as npt
 import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
 from diffsim.base.arguments import flag, instance, real_array
+from diffsim.base.kinds import Kinds
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, check_not_negative, in_f64, inverse_square, observed
 from diffsim.typing import Array
 
+KINDS: Kinds[DataMisfit] = Kinds("misfit")
+"""The class of each kind of misfit that has a name."""
+
 
 class DataMisfit(ABC):
     """The base class of misfits that compare predictions with data. A subclass writes `compare`.
+
+    It may name its kind, `class FourthPower(DataMisfit, kind="fourth_power")`. Then scenes take it by this name, with the arguments of the
+    class as keys.
 
     Args:
         data: Observed values, any shape. May be NaN where `mask` is False.
@@ -32,7 +39,8 @@ class DataMisfit(ABC):
 
     Raises:
         ShapeError: `weight` or `mask` does not broadcast to `data`.
-        ParameterError: NaN or infinite data where `mask` is True, or a negative weight.
+        ParameterError: NaN or infinite data where `mask` is True, or a negative weight; of a class, a kind that is no identifier, or that
+            another misfit has.
 
     Example:
         import numpy as np
@@ -54,6 +62,10 @@ class DataMisfit(ABC):
     """
 
     regular: ClassVar[bool] = False
+
+    def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        KINDS.enter(cls, kind)
 
     def __init__(self, data: npt.ArrayLike, weight: npt.ArrayLike = 1.0, mask: npt.ArrayLike | None = None, unit: str = "") -> None:
         ndim = getattr(data, "ndim", 0)

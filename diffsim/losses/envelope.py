@@ -36,7 +36,7 @@ class _OfEnvelope(TraceMisfit):
         self._half_weight = constant(numpy.where(self.used(), 0.5 * numpy.asarray(self.weight), 0.0))
 
 
-class EnvelopeMisfit(_OfEnvelope):
+class EnvelopeMisfit(_OfEnvelope, kind="envelope"):
     """Least squares of the envelope, J(d) = ½ Σᵢ wᵢ (E(d)ᵢ - E(d_obs)ᵢ)².
 
         E(d) = √(d² + (Hd)² + ε²)
@@ -96,7 +96,7 @@ class EnvelopeMisfit(_OfEnvelope):
         return np.sum(self._half_weight * (np.sqrt(_power(values) + self._epsilon**2) - self._size) ** 2)
 
 
-class LogAmplitudeMisfit(_OfEnvelope):
+class LogAmplitudeMisfit(_OfEnvelope, kind="log_amplitude"):
     """Least squares of the logarithm of the ratio of envelopes, J(d) = ½ Σᵢ wᵢ (ln E(d)ᵢ / E(d_obs)ᵢ)².
 
         E(d) = √(d² + (Hd)² + ε²)

@@ -12,7 +12,7 @@ from diffsim.losses.data_misfit import DataMisfit
 from diffsim.typing import Positive
 
 
-class HuberMisfit(DataMisfit):
+class HuberMisfit(DataMisfit, kind="huber"):
     """Least squares for small residuals and absolute values for large ones, J(d) = Σᵢ wᵢ h(dᵢ - d_obs,ᵢ).
 
         h(r) = ½ r²           where |r| <= δ

@@ -33,7 +33,7 @@ Example:
 """
 
 
-class L2Misfit(DataMisfit):
+class L2Misfit(DataMisfit, kind="l2"):
     """Weighted least squares, J(d) = ½ Σᵢ wᵢ (dᵢ - d_obs,ᵢ)².
 
     The sum runs over the entries where `mask` is True and is not divided by their number, so that J is minus the log-likelihood of

@@ -1,7 +1,7 @@
 """Regularisers: prior knowledge of a field, as a penalty.
 
 A regulariser is a program of `diffsim.numpy` that maps a field to a number. Its gradient follows from that. A new one is a function, or a
-class with a `__call__`, and an entry in `LOSSES` of tests/losses/test_losses.py.
+class with a `__call__`, and an entry in `LOSSES` of tests/losses/test_losses.py. A `Penalty` with a `kind` has a name in scenes.
 
 All are integrals over the domain, discretised as a sum over cells times the cell volume V = Π h_a, so that a weight keeps its meaning
 when the grid is refined. Differences are forward, D_a m = (m_{i+1} - m_i)/h_a, and exist between two cells that both count;
@@ -11,6 +11,7 @@ nothing is assumed outside the domain or the mask (no flux through their edge).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import reduce
 from math import prod
@@ -23,6 +24,7 @@ import numpy.typing as npt
 import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
 from diffsim.base.arguments import number, positive, real_array, shown, whole
+from diffsim.base.kinds import Kinds
 from diffsim.base.quantities import Meaning
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64, sum_of_squares
@@ -44,8 +46,51 @@ Example:
 """
 
 
-class _Cells:
-    """Spacing and mask of a domain."""
+KINDS: Kinds[Penalty] = Kinds("penalty")
+"""The class of each kind of penalty that has a name."""
+
+
+class Penalty(ABC):
+    """The base of regularisers that have a name in scenes. A subclass writes `__call__`.
+
+    It names its kind, `class Curvature(Penalty, kind="curvature")`. Then scenes take it by this name, with the arguments of the class as
+    keys. Any other callable is a `Regulariser` too.
+
+    Raises:
+        ParameterError: the kind is no identifier, or another penalty has it.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        import diffsim.numpy as dnp
+
+
+        class Curvature(ds.losses.Penalty, kind="curvature"):
+            '''½ weight Σᵢ (mᵢ₊₁ - 2 mᵢ + mᵢ₋₁)²: `[[penalty]]` with `type = "curvature"`'''
+
+            def __init__(self, weight: float) -> None:
+                self.weight = weight
+
+            def __call__(self, field):
+                return 0.5 * self.weight * dnp.sum(dnp.diff(field, 2) ** 2)
+
+
+        gradient = ds.grad(Curvature(2.0))(np.array([0.0, 1.0, 0.0]))
+        assert gradient.tolist() == [-4.0, 8.0, -4.0]
+    """
+
+    def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        KINDS.enter(cls, kind)
+
+    @abstractmethod
+    def __call__(self, field: Any) -> Any:
+        """The penalty of a field, a number computed with `diffsim.numpy`."""
+
+
+class Cells:
+    """Spacing and mask of a domain, for penalties that are integrals over it."""
 
     def __init__(self, spacing: float | Sequence[float], mask: npt.ArrayLike | None) -> None:
         self._spacing = check_finite("spacing", spacing, meaning=Meaning("m"))
@@ -58,9 +103,11 @@ class _Cells:
         self._known: dict[tuple[int, ...], list[float | Array]] = {}
 
     def lengths(self, ndim: int) -> tuple[float, ...]:
+        """The spacing along each axis."""
         return tuple(float(h) for h in numpy.broadcast_to(self._spacing, ndim))
 
     def volume(self, ndim: int) -> float:
+        """The volume of a cell."""
         return prod(self.lengths(ndim))
 
     def values(self, field: Any, reference: npt.NDArray[Any] | None = None) -> Any:
@@ -95,11 +142,12 @@ def _ends(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     return tuple(lower), tuple(upper)
 
 
-def _check_weight(weight: float) -> float:
+def check_weight(weight: float) -> float:
+    """The weight of a penalty."""
     return number("weight", weight, "a finite number of at least 0", lambda x: 0 <= x < math.inf, "use 0 to switch it off")
 
 
-class Tikhonov:
+class Tikhonov(Penalty, kind="tikhonov"):
     """Quadratic penalty on a field or on its slope.
 
         order 0:  R(m) = ½ α ∫ (m - m_ref)² dV     ≈ ½ α V Σᵢ (mᵢ - m_ref,ᵢ)²
@@ -143,8 +191,8 @@ class Tikhonov:
         mask: npt.ArrayLike | None = None,
     ) -> None:
         self._order = whole("order", order, 0, 1, "choose 0 (values) or 1 (slopes)")
-        self._weight = _check_weight(weight)
-        self._cells = _Cells(spacing, mask)
+        self._weight = check_weight(weight)
+        self._cells = Cells(spacing, mask)
         self._reference = constant(real_array("reference", reference, np.float64))
         check_finite("reference", self._reference, check_mask(mask))
 
@@ -165,7 +213,7 @@ class Tikhonov:
         return reduce(add, [sum_of_squares(np.diff(departure, axis=axis), weight) for axis, weight in enumerate(weights)])
 
 
-class SmoothedTotalVariation:
+class SmoothedTotalVariation(Penalty, kind="total_variation"):
     """Total variation with its corner rounded off: smooth fields with few sharp edges.
 
         R(m) = α ∫ (√(|∇m|² + ε²) - ε) dV ≈ α V Σᵢ (√(Σ_a (D_a m)ᵢ² + ε²) - ε)
@@ -202,8 +250,8 @@ class SmoothedTotalVariation:
 
     def __init__(self, weight: float, spacing: float | Sequence[float], epsilon: Positive, mask: npt.ArrayLike | None = None) -> None:
         epsilon = positive("epsilon", epsilon, "a hundredth of (expected jump)/spacing is a good start")
-        self._weight = _check_weight(weight)
-        self._cells = _Cells(spacing, mask)
+        self._weight = check_weight(weight)
+        self._cells = Cells(spacing, mask)
         self._epsilon = epsilon
 
     def __call__(self, field: Any) -> Any:

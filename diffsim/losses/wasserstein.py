@@ -15,7 +15,7 @@ from diffsim.numpy.calling.dispatch import plain
 from diffsim.typing import Array, Positive
 
 
-class WassersteinMisfit(TraceMisfit):
+class WassersteinMisfit(TraceMisfit, kind="wasserstein"):
     """The squared quadratic Wasserstein distance W₂² of each trace in time, J(d) = Σ_r w̄_r W₂²(f_r, g_r), s².
 
         W₂²(f, g) = ∫₀¹ (F⁻¹(s) - G⁻¹(s))² ds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ import diffsim.numpy as np
 from diffsim.ad.arrays.arguments import real_values
 from diffsim.ad.arrays.guard import constant
 from diffsim.base.arguments import real_array, shape_of, shown
+from diffsim.base.kinds import Kinds
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
 from diffsim.numpy.calling.dispatch import plain
 from diffsim.optimize.smoothing import smooth
@@ -22,6 +24,10 @@ from diffsim.optimize.transforms import Transform, make_transform
 from diffsim.typing import Array
 
 F64 = npt.NDArray[numpy.float64]
+
+
+KINDS: Kinds[NamedUnknown] = Kinds("parametrisation")
+"""The class of each kind of parametrisation that has a name."""
 
 
 class Unknown(Protocol):
@@ -47,6 +53,62 @@ class Unknown(Protocol):
     def bounds(self) -> Bounds:
         """Bounds on theta; infinite where there are none."""
         ...
+
+
+class NamedUnknown(ABC):
+    """The base of parametrisations that have a name in scenes. A subclass writes what an `Unknown` has.
+
+    It names its kind, `class Level(NamedUnknown, kind="level")`. Then scenes take it by this name, with the arguments of the class as keys.
+
+    Raises:
+        ParameterError: the kind is no identifier, or another parametrisation has it.
+
+    Example:
+        import numpy as np
+        from scipy.optimize import Bounds
+
+        import diffsim as ds
+        import diffsim.numpy as dnp
+
+
+        class Level(ds.optimize.NamedUnknown, kind="level"):
+            '''A field that is the start plus one number: `[unknowns.T]` with `type = "level"`'''
+
+            size = 1
+
+            def __init__(self, reference):
+                self.reference = reference
+
+            def to_field(self, theta):
+                return self.reference + theta[0]
+
+            def from_field(self, field):
+                return np.array([np.mean(field - self.reference)])
+
+            def bounds(self):
+                return Bounds([-np.inf], [np.inf])
+
+
+        unknown = Level(np.zeros((3, 4)))
+        assert unknown.from_field(unknown.to_field(np.array([2.0]))) == 2.0
+        assert ds.grad(lambda theta: dnp.sum(unknown.to_field(theta)))(np.zeros(1)) == 12.0
+    """
+
+    def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        KINDS.enter(cls, kind)
+
+    @abstractmethod
+    def to_field(self, theta: Any) -> Any:
+        """The physical field at theta, see `Unknown`."""
+
+    @abstractmethod
+    def from_field(self, field: Array) -> F64:
+        """The theta of a physical field."""
+
+    @abstractmethod
+    def bounds(self) -> Bounds:
+        """Bounds on theta."""
 
 
 def check_dtype(dtype: npt.DTypeLike) -> None:
@@ -96,7 +158,7 @@ def spread(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> F64:
 
 
 @dataclass(frozen=True, eq=False)
-class Parametrisation:
+class Parametrisation(NamedUnknown, kind="cells"):
     """A field whose free cells are unknown.
 
         field = T(scale · S theta; reference) on free cells,  field = reference elsewhere

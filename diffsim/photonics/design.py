@@ -15,7 +15,7 @@ import diffsim.numpy as dnp
 from diffsim.base.arguments import number, positive
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.numpy.calling.dispatch import plain
-from diffsim.optimize.parametrise import check_theta
+from diffsim.optimize.parametrise import NamedUnknown, check_theta
 from diffsim.optimize.smoothing import smooth
 from diffsim.typing import Array
 
@@ -67,7 +67,7 @@ def projected(density: Any, radius: float, steepness: float, threshold: float = 
 
 
 @dataclass(frozen=True, eq=False)
-class Density:
+class Density(NamedUnknown, kind="density"):
     """A field between two materials that becomes binary: a `diffsim.optimize.Unknown`, with a density for each free cell.
 
         field = lower + (upper - lower) projected(ρ, radius, steepness),   field = reference elsewhere

@@ -33,6 +33,8 @@ SHARED: Mapping[str, type[BaseModel]] = {"fields.resampled": parts.Resampled, "m
 LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 MARKER = re.compile(r"^Keys: `python -m diffsim\.reference ([\w.]+)`(?: <!-- as (\w+) -->)?$", re.MULTILINE)
 """The place of a table in a page: the name of a part, and how the tables of others call it."""
+OTHERS = re.compile(r"^<!-- others of ([\w.]+)(?: under (\w+))?(?: as (\w+))? -->\n\n", re.MULTILINE)
+"""The place of sections of parts that a page does not have: what they are in, the beginning of their headings, how tables call them."""
 HEAD = "| key | type | unit | default | meaning |\n|---|---|---|---|---|\n"
 WIDTH = 110
 """Columns of a text."""
@@ -246,9 +248,36 @@ def _kind(part: Mapping[str, Any], called: Callable[[str], str]) -> str:
             return f"list of {_kind(part['items'], called)}"
 
 
+def completed(page: str) -> str:
+    """A page in Markdown with a section for each part that it has not, in place of `OTHERS`: so a new class needs no page."""
+    told = {part_named(marker[1]) for marker in MARKER.finditer(page)}
+
+    def sections_of(marker: re.Match[str]) -> str:
+        inside = marker[1].removeprefix(f"{ROOT}.")
+        others = {name: model for name, model in parts_of_scenes().items() if name.rpartition(".")[0] == inside and model not in told}
+        return "".join(_section(name, model, *marker.groups("")[1:]) for name, model in others.items())
+
+    return OTHERS.sub(sections_of, page)
+
+
+def _section(name: str, model: type[BaseModel], under: str, called: str) -> str:
+    """The section of a part: what its docstring says first, and the place of its table."""
+    kind = _class_of(model)
+    told = dict(sections(inspect.cleandoc((kind or model).__doc__ or "")))[""].partition("\n\n")[0].replace("\n", " ")
+    where = f" It is `{'.'.join(kind.__module__.split('.')[:2])}.{kind.__name__}`." if kind else ""
+    place = f"Keys: `python -m diffsim.reference {ROOT}.{name}`" + (f" <!-- as {called} -->" if called else "")
+    return f"### {f'{under} '.lstrip()}{name.rpartition('.')[2]}\n\n{told}{where}\n\n{place}\n\n"
+
+
+def _class_of(model: type[BaseModel]) -> type | None:
+    """The class whose arguments are keys of a part; None: there is none."""
+    kind = getattr(model, "of", None) or (getattr(model, "options", ()) and model.of_class)  # type: ignore[attr-defined]
+    return kind if isinstance(kind, type) else None
+
+
 def filled(page: str) -> str:
     """A page in Markdown with a table of keys in place of each `MARKER`. Its links lead to the sections with the tables of other parts."""
-    places = {}
+    page, places = completed(page), {}
     for marker in MARKER.finditer(page):
         heading = re.findall(
             r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page[: marker.start()], flags=re.DOTALL | re.MULTILINE), re.MULTILINE
@@ -271,8 +300,8 @@ def keys_text(name: str) -> str:
     """
     model = part_named(name)
     titles = {other: title if title == ROOT else f"{ROOT}.{title}" for title, other in parts_of_scenes().items()}
-    kind = getattr(model, "of", None) or (getattr(model, "options", ()) and model.of_class)  # type: ignore[attr-defined]
-    text = f"`python -m diffsim.reference {kind.__name__}` says more." if isinstance(kind, type) else ""
+    kind = _class_of(model)
+    text = f"`python -m diffsim.reference {kind.__name__}` says more." if kind else ""
     lines = [titles[model], "", text or dict(sections(inspect.cleandoc(model.__doc__ or "")))[""], ""]
     for key in keys_of(model, titles.__getitem__):
         text = ", ".join(part for part in (key.kind, key.unit) if part != "-")

@@ -11,7 +11,7 @@ from diffsim.records.checks import share_within
 from diffsim.scene.schema.parts import Sampled
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.setup.absorbed import absorbed
-from diffsim.scene.setup.fields import boxes, gaussians
+from diffsim.scene.setup.fields import BUILDERS
 from diffsim.scene.setup.resolved import dominant
 from diffsim.scene.setup.wavelets import records_of_wavelet
 from diffsim.scene.shots.mutes import offsets
@@ -81,8 +81,9 @@ def poor_data(problem: Problem) -> Iterator[str]:
         yield f"truth.noise: the noise is {truth.noise:g} times the signal, which it hides; lower it to 0.1, say"
     for name, model in truth.fields.items():
         place = problem.setup.place(name, f"truth.fields.{name}")
-        for kind, build in (("gaussians", gaussians), ("boxes", boxes)):
-            for number, part in enumerate(getattr(model, kind)):
+        for kind, build in BUILDERS.items():
+            parts = getattr(model, kind)
+            for number, part in enumerate(parts if isinstance(parts, tuple) else ()):
                 if not np.any(build((part,), place)):
                     yield f"truth.fields.{name}.{kind}[{number}]: it lies outside of the grid, where it changes no cell; move it inside"
 

@@ -24,7 +24,7 @@ from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.typing import Array, Natural, Positive
 
 
-class Acoustic(Equation):
+class Acoustic(Equation, kind="acoustic"):
     """Pressure waves of constant density in one to three dimensions.
 
         pₜₜ + σ pₜ = c² (∇²p + f)

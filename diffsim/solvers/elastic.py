@@ -24,7 +24,7 @@ from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
 
-class Elastic(Equation):
+class Elastic(Equation, kind="elastic"):
     """Elastic waves in two dimensions (P and SV) or three, with absorbing layers and a free surface of any shape.
 
         ρ vₐ,ₜ = Σ_b ∂_b σ_ab + f_a,   σ_ab,ₜ = Σ_cd C_abcd ½ (∂_c v_d + ∂_d v_c) - m_ab

@@ -16,7 +16,7 @@ from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.typing import Array
 
 
-class Heat(Equation):
+class Heat(Equation, kind="heat"):
     """Diffusion with variable diffusivity in one to three dimensions.
 
         Tₜ = ∇·(κ ∇T) + q

@@ -26,7 +26,7 @@ EARTH_RADIUS = 6.371e6
 """Mean radius, m."""
 
 
-class LongWave(Equation):
+class LongWave(Equation, kind="long_wave"):
     """Linear long (shallow-water) waves in one or two dimensions, on a plane or on the sphere.
 
         ηₜₜ + σ ηₜ = ∇·(g H ∇η)

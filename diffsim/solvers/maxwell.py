@@ -23,7 +23,7 @@ from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
 
-class Maxwell(Equation):
+class Maxwell(Equation, kind="maxwell"):
     """Light and microwaves in one to three dimensions: Yee's scheme, with an absorbing layer, losses, and Drude and Lorentz media.
 
         ε E_t = ∇×H - σ E - Σ Jₖ - J,   H_t = -∇×E,   Jₖ_t + γ Jₖ + w² Pₖ = wp² E,   Pₖ_t = Jₖ

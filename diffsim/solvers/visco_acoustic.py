@@ -22,7 +22,7 @@ from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.typing import Array, Positive
 
 
-class ViscoAcoustic(Equation):
+class ViscoAcoustic(Equation, kind="visco_acoustic"):
     """Pressure waves in a medium of variable density that absorbs, in one to three dimensions.
 
         pₜₜ = K (D - s),   D = ∇·(∇p / ρ) + q,   τ sₜ + s = (1 - x²) D

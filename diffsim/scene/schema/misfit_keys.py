@@ -8,27 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
 from pydantic import Discriminator, SerializeAsAny, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
+import diffsim.losses  # noqa: F401  # its misfits enter themselves
 from diffsim.errors import SceneError
-from diffsim.losses import CorrelationMisfit, EnvelopeMisfit, HuberMisfit, L2Misfit, LogAmplitudeMisfit, WassersteinMisfit
+from diffsim.losses.data_misfit import KINDS
 from diffsim.scene.words.model import Flag, Model, Name, NotNegative, Positive, Real
 from diffsim.scene.words.objects import call_arguments, is_object, require_call
 from diffsim.scene.words.options import arguments_of, options_of
 from diffsim.scene.words.own import Family
 from diffsim.scene.words.typed import TypedModel, each_of, keys_made, model_of_table, numbered
 
-MISFITS = Family(
-    "a misfit",
-    "diffsim.misfits",
-    {
-        "l2": L2Misfit,
-        "huber": HuberMisfit,
-        "envelope": EnvelopeMisfit,
-        "log_amplitude": LogAmplitudeMisfit,
-        "cross_correlation": CorrelationMisfit,
-        "wasserstein": WassersteinMisfit,
-    },
-    methods=("__call__",),
-)
+MISFITS = Family("a misfit", "diffsim.misfits", KINDS, methods=("__call__",))
 """The misfits that scenes name by a word."""
 GIVEN = ("data", "weight", "mask", "dt", "normalise", "unit")
 """Arguments that the scene gives: the data of a shot, their weights, where they count, and the time between samples. A scene normalises

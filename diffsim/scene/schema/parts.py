@@ -260,6 +260,10 @@ class Packet(Model):
 Wavelet: TypeAlias = Annotated[Ricker | Pulse | Packet | Sampled, Field(discriminator="type")]
 
 
+LIMITS = ("floor", "ceil")
+"""Keys of a field that are no parts of the sum."""
+
+
 class FieldModel(Model):
     """A field over the cells, or values over time: the sum of its parts, then cut to `floor` and `ceil`.
 
@@ -287,8 +291,9 @@ class FieldModel(Model):
 
     @model_validator(mode="after")
     def _not_empty(self) -> FieldModel:
-        if self.constant is None and not (self.layers or self.gaussians or self.boxes or self.dataset or self.file or self.wavelet):
-            raise ValueError("expected at least one of constant, layers, gaussians, boxes, dataset, file and wavelet, found none; add one")
+        *parts, last = [name for name in type(self).model_fields if name not in LIMITS]
+        if all(getattr(self, name) in (None, ()) for name in (*parts, last)):
+            raise ValueError(f"expected at least one of {', '.join(parts)} and {last}, found none; add one")
         if self.floor is not None and self.ceil is not None and self.floor > self.ceil:
             raise ValueError(f"expected floor <= ceil, found {self.floor:g} and {self.ceil:g}; exchange them")
         return self

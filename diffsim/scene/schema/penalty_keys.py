@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Discriminator, SerializeAsAny, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
 
 from diffsim.errors import ParameterError
-from diffsim.losses import Regulariser, SmoothedTotalVariation, Tikhonov
+from diffsim.losses.regularise import KINDS, Regulariser
 from diffsim.scene.words.model import Mask, Name, NotNegative, Widths
 from diffsim.scene.words.number import one_number
 from diffsim.scene.words.objects import call_arguments, is_object, require_call
@@ -21,9 +21,7 @@ from diffsim.scene.words.own import Family
 from diffsim.scene.words.typed import TypedModel, each_of, keys_made, model_of_table, numbered
 from diffsim.typing import Array
 
-PENALTIES = Family(
-    "a penalty", "diffsim.penalties", {"tikhonov": Tikhonov, "total_variation": SmoothedTotalVariation}, methods=("__call__",)
-)
+PENALTIES = Family("a penalty", "diffsim.penalties", KINDS, methods=("__call__",))
 """The penalties that scenes name by a word."""
 GIVEN = ("weight", "spacing", "reference", "mask")
 """Arguments that the scene gives: the weight, the distance of cells in units of `length`, the start of the search, the free cells."""

@@ -17,9 +17,9 @@ from pydantic import (
     model_validator,
 )
 
+import diffsim.photonics  # noqa: F401  # its parametrisations enter themselves
 from diffsim.base.messages import name_shown, shown
-from diffsim.optimize import Parametrisation
-from diffsim.photonics import Density
+from diffsim.optimize.parametrise import KINDS, Parametrisation
 from diffsim.scene.schema.misfit_keys import Misfits
 from diffsim.scene.schema.parts import FieldModel, PointSet, Sources, Where, located
 from diffsim.scene.schema.penalty_keys import Penalties
@@ -53,12 +53,7 @@ from diffsim.scene.words.own import Family
 from diffsim.scene.words.rules import TIME
 from diffsim.scene.words.typed import TypedModel, each_of, keys_made, model_of_table
 
-PARAMETRISATIONS = Family(
-    "a parametrisation",
-    "diffsim.parametrisations",
-    {"cells": Parametrisation, "density": Density},
-    methods=("to_field", "from_field", "bounds"),
-)
+PARAMETRISATIONS = Family("a parametrisation", "diffsim.parametrisations", KINDS, methods=("to_field", "from_field", "bounds"))
 """The parametrisations that scenes name by a word."""
 SHARED = ("type", "of", "start", "mask")
 """Keys of an unknown with any parametrisation."""

@@ -43,15 +43,20 @@ def gaussians(parts: tuple[Gaussian, ...], place: Place) -> Array:
     out = np.zeros(place.grid.shape)
     for number, part in enumerate(parts):
         here = place.at(f"[{number}]")
-        offsets = [x - c for x, c in zip(place.mesh(), here.point(part.centre, "centre"), strict=True)]
-        if part.angle:
-            if len(offsets) < 2:
-                raise SceneError(f"{here.key}.angle: expected no angle on a grid of one axis, found {part.angle:g}; drop it")
-            cos, sin = np.cos(np.radians(part.angle)), np.sin(np.radians(part.angle))
-            offsets[:2] = [cos * offsets[0] + sin * offsets[1], cos * offsets[1] - sin * offsets[0]]
-        square = sum((x / w) ** 2 for x, w in zip(offsets, here.widths(part.width, "width"), strict=True))
+        square = _square_radius(here, part.centre, part.angle, "width", part.width)
         out += part.amplitude * np.exp(-0.5 * square)
     return out
+
+
+def _square_radius(place: Place, centre: tuple[float, ...], angle: float, key: str, widths: tuple[float, ...]) -> Array:
+    """Σ (x_a - centre_a)²/width_a², the axes turned by an angle from the first axis of the grid to the second."""
+    offsets = [x - c for x, c in zip(place.mesh(), place.point(centre, "centre"), strict=True)]
+    if angle:
+        if len(offsets) < 2:
+            raise SceneError(f"{place.key}.angle: expected no angle on a grid of one axis, found {angle:g}; drop it")
+        cos, sin = np.cos(np.radians(angle)), np.sin(np.radians(angle))
+        offsets[:2] = [cos * offsets[0] + sin * offsets[1], cos * offsets[1] - sin * offsets[0]]
+    return np.asarray(sum((x / w) ** 2 for x, w in zip(offsets, place.widths(widths, key), strict=True)))
 
 
 def boxes(parts: tuple[Box, ...], place: Place) -> Array:

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+import diffsim.solvers  # noqa: F401  # its equations enter themselves
 from diffsim.base.arguments import plural
 from diffsim.base.messages import shown
 from diffsim.boundary import rules_of
@@ -29,21 +30,9 @@ from diffsim.scene.words.model import Model
 from diffsim.scene.words.options import WRITABLE, arguments_of, options_of
 from diffsim.scene.words.own import Family, table_of
 from diffsim.scene.words.rules import Outside, RuleModel, build_boundaries, named
-from diffsim.solvers import Acoustic, DGAcoustic, DGAdvection, Elastic, Heat, LongWave, Maxwell, ViscoAcoustic
-from diffsim.stepping.declare.equation import Equation
+from diffsim.stepping.declare.equation import KINDS, Equation
 
-PACKAGED: Mapping[str, type[Equation]] = {
-    "long_wave": LongWave,
-    "acoustic": Acoustic,
-    "heat": Heat,
-    "dg_advection": DGAdvection,
-    "dg_acoustic": DGAcoustic,
-    "elastic": Elastic,
-    "maxwell": Maxwell,
-    "visco_acoustic": ViscoAcoustic,
-}
-"""The equations that scenes name by a word."""
-EQUATIONS = Family("an equation", "diffsim.equations", PACKAGED, Equation)
+EQUATIONS = Family("an equation", "diffsim.equations", KINDS, Equation)
 OWN = ("grid", "dt")
 """Arguments that are no options, for the scene has a grid and a time step of its own."""
 INPUTS = ("parameters", "series")
@@ -85,7 +74,7 @@ class SolverModel(Model):
     @property
     def title(self) -> str:
         """The name of the equation, with that of its class if it is another one."""
-        return self.type if self.type in PACKAGED or self.type == name_of(self.of) else f"{self.type} ({name_of(self.of)})"
+        return self.type if self.type == name_of(self.of) else f"{self.type} ({name_of(self.of)})"
 
     def boundaries(self) -> dict[str, RuleModel | Mapping[str, Any]]:
         """The rules of sides in the scene, by option."""
@@ -247,6 +236,5 @@ def _of_table(given: Any, context: Mapping[str, Any]) -> SolverModel:
 if TYPE_CHECKING:
     EquationModel: TypeAlias = SolverModel
 else:
-    EquationModel = Annotated[
-        Union[tuple(model_of(*each) for each in PACKAGED.items())], Discriminator("type"), SerializeAsAny(), WrapValidator(_validated)  # noqa: UP007
-    ]
+    AnyEquation = Annotated[Union[tuple(model_of(*each) for each in EQUATIONS.packaged.items())], Discriminator("type")]  # noqa: UP007
+    EquationModel = Annotated[AnyEquation, SerializeAsAny(), WrapValidator(_validated)]

@@ -6,7 +6,7 @@ import importlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import PathFinder
@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from diffsim.base.kinds import Kinds, is_packaged
 from diffsim.base.messages import cut, path_shown, printable, shown
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.scene.words.objects import is_object
@@ -31,22 +32,33 @@ class Family:
     Attributes:
         noun: such as "an equation".
         group: entry points of packages that have such classes.
-        packaged: word of a scene -> class of diffsim.
+        kinds: word of a scene -> class, of those that name their kind.
         base: the class that all derive from; None: any class with the methods.
         methods: names of the methods that a class needs.
     """
 
     noun: str
     group: str
-    packaged: Mapping[str, type]
+    kinds: Kinds[Any]
     base: type | None = None
     methods: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> dict[str, type]:
+        """Word of a scene -> class, of all that name their kind and have been imported, by the word."""
+        return dict(sorted(self.kinds.items()))
+
+    @property
+    def packaged(self) -> dict[str, type]:
+        """Word of a scene -> class of diffsim, by the word."""
+        return {word: kind for word, kind in self.words.items() if is_packaged(kind)}
 
     def accepts(self, value: Any) -> bool:
         """True if it is a class of this family."""
         if not isinstance(value, type) or (self.base is not None and not issubclass(value, self.base)):
             return False
-        return all(any(name in vars(kind) for kind in value.__mro__) for name in self.methods)
+        written = {name: next((vars(kind)[name] for kind in value.__mro__ if name in vars(kind)), None) for name in self.methods}
+        return all(each is not None and not getattr(each, "__isabstractmethod__", False) for each in written.values())
 
     def require(self, key: str, name: str, value: Any) -> type:
         """Refuse a value that is no class of this family.
@@ -67,7 +79,10 @@ class Family:
         raise SceneError(f"{key}.type: expected {self.noun}, which is a class with {' and '.join(self.methods)}, {what}; write it so")
 
     def name_of(self, kind: type) -> str:
-        """The name of a class as a scene has it: the word of a packaged one, else such as "mypackage.module:Class"."""
+        """The name of a class as a scene has it: the word of a packaged one, else such as "mypackage.module:Class".
+
+        A process that has not imported a user's class does not know its word, but can import it by this name.
+        """
         return next((word for word, each in self.packaged.items() if each is kind), f"{kind.__module__}:{kind.__qualname__}")
 
     def registered(self) -> dict[str, EntryPoint]:
@@ -78,7 +93,7 @@ class Family:
         """The class that a scene names.
 
         Args:
-            name: a word of `packaged`, "mypackage.module:Class", or a name that an installed package has registered.
+            name: a word of `words`, "mypackage.module:Class", or a name that an installed package has registered.
             key: key of the part in the scene.
             folder: folder of the scene, from which modules are imported too; None: there is none.
             allow_code: whether "mypackage.module:Class" may be imported, which runs its code.
@@ -86,18 +101,18 @@ class Family:
         Raises:
             SceneError: there is no such class, its code may not run or raises an error, or it is of another kind.
         """
-        if name in self.packaged:
-            return self.packaged[name]
+        if name in self.kinds:
+            return self.require(key, name, self.kinds[name])
         if is_object(name):
             raise SceneError(f"{key}.type: expected a class, found {shown(name)}, which no file can hold; give the object in Python")
         if ":" in name:
             return self._imported(name, key, folder, allow_code)
         entries = self.registered()
         if name not in entries:
-            known = (*self.packaged, *entries)
+            known = (*self.words, *entries)
             raise SceneError(
                 f"{key}.type: expected one of {', '.join(known)}, or a class such as mypackage.module:Class, "
-                f"found {shown(name)}; {nearest(name, known)}"
+                f"found {shown(name)}; {nearest(name, known)} (a kind of your own is known where its module has been imported)"
             )
         return self.require(key, name, _run(key, name, entries[name].module, entries[name].load))
 

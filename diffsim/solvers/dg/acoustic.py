@@ -15,7 +15,7 @@ from diffsim.stepping.declare.equation import Variable
 from diffsim.typing import Array
 
 
-class DGAcoustic(DGEquation):
+class DGAcoustic(DGEquation, kind="dg_acoustic"):
     """Pressure waves in a medium of varying wave speed and density, in one or two dimensions, of order p + 1 in space and time.
 
         pₜ = -ρ c² ∇·v,   vₜ = -1/ρ ∇p

@@ -17,7 +17,7 @@ from diffsim.stepping.declare.equation import Variable
 from diffsim.typing import Array
 
 
-class DGAdvection(DGEquation):
+class DGAdvection(DGEquation, kind="dg_advection"):
     """A tracer that a wind carries, in one or two dimensions, of order p + 1 in space and time.
 
         uₜ + ∇·(a u) = 0

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffsim.base.arguments import instance, real_array, shown, whole
+from diffsim.base.kinds import Kinds
 from diffsim.boundary import Boundary, rules_of
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.components import Index, Layout
@@ -187,6 +188,10 @@ class Profile:
         return replace(self, axis=self.axis + 1)
 
 
+KINDS: Kinds[Equation] = Kinds("equation")
+"""The class of each kind of equation that has a name."""
+
+
 class Equation(ABC):
     """A partial differential equation with its time step, which is written once with symbolic fields.
 
@@ -194,6 +199,12 @@ class Equation(ABC):
     called with symbols by argument name: states, parameters (in `coefficients` only), coefficients, profiles, forcings, series;
     an argument `**others` receives all others. A `step` may also have the arguments `t`, the time in seconds at its beginning, and `n`,
     its number.
+
+    A subclass may name its kind, `class Fisher(Equation, kind="fisher")`. Then scenes take it by this name, with the arguments of the class
+    as keys.
+
+    Raises:
+        ParameterError: the kind is no identifier, or another equation has it.
 
     Attributes:
         grid: the grid.
@@ -253,8 +264,9 @@ class Equation(ABC):
     speed: str = ""
     groups: Mapping[str, Group] = {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        KINDS.enter(cls, kind)
         for name in _DECLARED & vars(cls).keys():
             value, groups = _apart(name, getattr(cls, name))
             if groups:

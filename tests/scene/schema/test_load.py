@@ -98,7 +98,7 @@ PROBLEMS = [
     ({"grid__axes": ["z"]}, "grid: expected axes with 2 entries", "add or drop some"),
     (
         {"equation__type": "waves"},
-        "equation.type: expected one of long_wave, acoustic, heat, dg_advection, dg_acoustic, elastic, maxwell, visco_acoustic, or a class "
+        "equation.type: expected one of acoustic, dg_acoustic, dg_advection, elastic, heat, long_wave, maxwell, visco_acoustic, or a class "
         "such as mypackage.module:Class, ",
         "found 'waves'; choose one of these",
     ),

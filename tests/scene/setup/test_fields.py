@@ -24,6 +24,24 @@ def field(**parts):
     return build_field(FieldModel(**parts), HERE)
 
 
+SHAPES = {
+    "layers": ({"axis": "x", "tops": [0.0], "values": [1.0, 2.0]}, np.where(X < 0, 1.0, 2.0)),
+    "gaussians": (
+        [{"centre": [16.0, 6.0], "width": [4.0, 1.0], "amplitude": 2.0}],
+        2 * np.exp(-0.5 * (((Z - 16) / 4) ** 2 + (X - 6) ** 2)),
+    ),
+    "boxes": ([{"lower": [12.0, 0.0], "upper": [16.0, 6.0], "amplitude": 4.0}], 4.0 * ((Z >= 12) & (Z <= 16) & (X >= 0) & (X <= 6))),
+}
+"""Part of a field -> its table, and its values by its formula."""
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_a_part_has_the_values_of_its_formula(kind: str) -> None:
+    table, expected = SHAPES[kind]
+    assert len(np.unique(expected)) > 1
+    np.testing.assert_allclose(field(**{kind: table}), expected, rtol=1e-12)
+
+
 def test_every_part_has_a_builder():
     assert set(BUILDERS) == set(FieldModel.model_fields) - {"floor", "ceil"}
 

@@ -181,7 +181,7 @@ def test_a_shot_without_samples_that_count_adds_nothing() -> None:
     [
         (
             {"type": "hubert", "delta": 1.0},
-            "misfit[0].type: expected one of l2, huber, envelope, log_amplitude, cross_correlation, wasserstein",
+            "misfit[0].type: expected one of cross_correlation, envelope, huber, l2, log_amplitude, wasserstein",
         ),
         ({"type": "hubert"}, "found 'hubert'; did you mean huber?"),
         ({"type": 3}, "misfit[0].type: expected text, found 3"),

@@ -28,7 +28,7 @@ from diffsim.scene.disk.source import code_digest, modules_of
 from diffsim.scene.setup.grids import refined
 from diffsim.scene.setup.sizes import fine_steps
 from diffsim.scene.words import own
-from diffsim.scene.words.equations import EQUATIONS, PACKAGED, model_of
+from diffsim.scene.words.equations import EQUATIONS, model_of
 from diffsim.solvers import Heat
 from tests.scene.tiny import HEAT, as_toml, tables
 
@@ -252,7 +252,7 @@ def test_registered_equations_have_names(monkeypatch: pytest.MonkeyPatch, folder
     assert case.equation.of is Spread and case.equation.title == f"spread ({HERE}:Spread)"
     assert case.problem("f64").setup.equation.given["D"] == 0.5
     with pytest.raises(
-        SceneError, match=r"expected one of long_wave, .*, spread, gone, or a class .*, found 'spred'; did you mean spread\?"
+        SceneError, match=r"expected one of acoustic, .*, spread, gone, or a class .*, found 'spred'; did you mean spread\?"
     ):
         loaded(folder, "spred")
     with pytest.raises(SceneError, match=r"equation.type: expected a module not_there beside the scene or installed"):
@@ -410,7 +410,7 @@ def test_a_scene_goes_to_another_process() -> None:
 
 
 def test_packaged_equations_have_no_digest_and_others_that_of_their_modules(folder: Path) -> None:
-    assert all(code_digest(kind) is None for kind in PACKAGED.values())
+    assert all(code_digest(kind) is None for kind in EQUATIONS.packaged.values())
     files = {name: folder / f"{name}.py" for name in ("mine_used", "mine_top", "mine_aside")}
     files["mine_used"].write_text("FACTOR = 1\n")
     files["mine_aside"].write_text("FACTOR = 1\n")

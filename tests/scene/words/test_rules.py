@@ -18,7 +18,7 @@ from diffsim.scene.search.objective import Objective
 from diffsim.scene.setup.fields import build_field
 from diffsim.scene.setup.sizes import shares
 from diffsim.scene.shots.truth import prepared, true_fields
-from diffsim.scene.words.equations import PACKAGED, model_of
+from diffsim.scene.words.equations import EQUATIONS, model_of
 from diffsim.scene.words.rule_keys import keys_of
 from diffsim.scene.words.rules import RuleModel
 from diffsim.solvers import Acoustic, Heat
@@ -27,7 +27,7 @@ from tests.sampled import sampled
 from tests.scene.tiny import ACOUSTIC, DRIVEN, WAVE, as_toml, scene, tables
 
 STEPS = 5
-AcousticModel, HeatModel = model_of("acoustic", PACKAGED["acoustic"]), model_of("heat", PACKAGED["heat"])
+AcousticModel, HeatModel = model_of("acoustic", EQUATIONS.packaged["acoustic"]), model_of("heat", EQUATIONS.packaged["heat"])
 Written = tuple[Any, ds.boundary.Rule]
 """A rule as a scene has it, and in Python."""
 

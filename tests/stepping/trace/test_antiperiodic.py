@@ -12,7 +12,7 @@ import diffsim as ds
 from diffsim.boundary import bound, extend, extend_transpose
 from diffsim.errors import ParameterError, SceneError, ShapeError, TraceError
 from diffsim.expr import diff, laplacian
-from diffsim.scene.words.equations import PACKAGED, model_of
+from diffsim.scene.words.equations import EQUATIONS, model_of
 from diffsim.solvers import Heat
 from diffsim.typing import Array
 from tests.cases import Case, Sided
@@ -177,7 +177,7 @@ def test_not_along_a_stretched_axis() -> None:
 def test_in_a_scene(table: Any) -> None:
     """The rule's, and its diffusivity is that of the other end."""
     grid = ds.Grid((8,), 1.0)
-    equation = model_of("heat", PACKAGED["heat"]).model_validate({"type": "heat", "boundary": table}).build(grid, 0.1)
+    equation = model_of("heat", EQUATIONS.packaged["heat"]).model_validate({"type": "heat", "boundary": table}).build(grid, 0.1)
     inputs = {name: np.random.default_rng(0).uniform(0.2, 1.0, 8) for name in ("T", "kappa")}
     found = ds.Simulation(equation, precision="f64").run(inputs, 5).final["T"]
     np.testing.assert_array_equal(found, ds.Simulation(Heat(grid, 0.1, ANTI), precision="f64").run(inputs, 5).final["T"])
@@ -189,7 +189,7 @@ def test_in_a_scene(table: Any) -> None:
 def test_one_side_in_a_scene() -> None:
     for pair in (["antiperiodic", "zero"], ["periodic", "antiperiodic"]):
         with pytest.raises((SceneError, ValueError), match='periodic" on both sides'):
-            model_of("heat", PACKAGED["heat"]).model_validate({"type": "heat", "boundary": {"x": pair}})
+            model_of("heat", EQUATIONS.packaged["heat"]).model_validate({"type": "heat", "boundary": {"x": pair}})
 
 
 class Corners(ds.Equation):
@@ -208,7 +208,7 @@ def scene_heat(grid: ds.Grid, rule: str) -> ds.Equation:
     """Heat of a scene, with such a side."""
     held = {"type": "dirichlet", "value": "held", "varies": [grid.axes[1]]}
     table = {"type": "heat", "boundary": {grid.axes[0]: [held, "mirror"], grid.axes[1]: rule}}
-    return model_of("heat", PACKAGED["heat"]).model_validate(table).build(grid, 0.1)
+    return model_of("heat", EQUATIONS.packaged["heat"]).model_validate(table).build(grid, 0.1)
 
 
 @pytest.mark.parametrize("scene", [True, False], ids=["scene", "corners"])
