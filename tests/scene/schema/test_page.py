@@ -76,6 +76,28 @@ def test_every_part_of_the_schema_has_its_table(name: str) -> None:
         assert key.meaning or key.name == "type", f"{name}: {key.name}: state its meaning in a docstring"
 
 
+@pytest.mark.parametrize(
+    ("heading", "name", "begins"),
+    [
+        ("Equation heat", "equation.heat", "Diffusion with variable diffusivity"),
+        ("Misfit huber", "misfit.huber", "Least squares"),
+        ("Penalty tikhonov", "penalty.tikhonov", "Quadratic penalty"),
+        ("boxes", "fields.boxes", "The same value in every cell"),
+    ],
+)
+def test_a_part_without_a_section_gets_one(heading: str, name: str, begins: str) -> None:
+    """So a new class, or a new part of a field, needs no edit of the page."""
+    written = re.search(rf"^### {heading}\n(?:(?!^Keys).*\n)*(Keys: `python -m diffsim\.reference scene\.{name}`.*\n)\n", SOURCE, re.M)
+    assert written is not None
+    without = SOURCE.replace(written[0], "")
+    assert written[1] not in without
+    made = re.findall(rf"^### {heading}\n\n({begins}.*)\n\n{re.escape(written[1])}\n", keys.completed(without), re.M)
+    assert len(made) == 1, heading
+    assert heading == "boxes" or re.search(r" It is `diffsim\.(solvers|losses)\.\w+`\.$", made[0])
+    assert "<!-- others" not in keys.completed(SOURCE)
+    assert keys.completed(SOURCE).count("\n### ") == SOURCE.count("\n### "), "the page has a section for each part of today"
+
+
 def test_no_docstring_tells_of_a_key_that_there_is_not() -> None:
     for name, model in keys.parts_of_scenes().items():
         keys_told = set(keys.described(model.__doc__, "Attributes"))

@@ -20,11 +20,11 @@ import pytest
 import diffsim as ds
 from diffsim.boundary import KINDS as RULES
 from diffsim.errors import ParameterError, SceneError
-from diffsim.losses import L2Misfit, Tikhonov, TraceMisfit
+from diffsim.losses import L2Misfit, Penalty, Tikhonov, TraceMisfit
 from diffsim.losses.data_misfit import KINDS as MISFIT_KINDS
 from diffsim.losses.regularise import KINDS as PENALTY_KINDS
 from diffsim.mesh.grid import Grid
-from diffsim.optimize import Parametrisation
+from diffsim.optimize import NamedUnknown, Parametrisation
 from diffsim.optimize.parametrise import KINDS as UNKNOWN_KINDS
 from diffsim.reference import keys
 from diffsim.scene import Scene
@@ -275,6 +275,16 @@ def test_a_kind_that_a_scene_cannot_build_is_refused_where_it_is_named() -> None
 
     with pytest.raises(SceneError, match=r"misfit\[0\]: expected a constructor of Bare with the argument data, found none; add it"):
         Scene(**copy.deepcopy(HEAT) | {"misfit": [{"type": "bare", "of": "final", "state": "T"}]})
+
+
+@pytest.mark.parametrize(("family", "base"), [("penalty", Penalty), ("parametrisation", NamedUnknown)])
+def test_a_class_with_a_kind_and_without_its_methods_is_refused_where_it_is_named(family: str, base: type) -> None:
+    made = derived("Bare", base, kind="bare")
+    assert FAMILIES[family].words["bare"] is made and not FAMILIES[family].accepts(made)
+    with pytest.raises(
+        SceneError, match=rf"part\.type: expected a {family}, which is a class with .*, found bare, which is the class Bare; write"
+    ):
+        FAMILIES[family].find("bare", "part", None, False)
 
 
 def test_families_do_not_share_names() -> None:
