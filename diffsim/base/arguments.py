@@ -149,28 +149,28 @@ def host_array(name: str, value: object, meaning: Meaning = ANYTHING) -> npt.NDA
     Other packages offer their memory by `__array__` or by DLPack. An array that states a unit or labels is converted to the unit, and
     put in the order, that its meaning says.
     """
-    found = plain(name, value, meaning)
-    if isinstance(found, np.ndarray):
-        return found
-    foreign = hasattr(found, "__array__") or hasattr(found, "__dlpack__")
+    values = plain(name, value, meaning)
+    if isinstance(values, np.ndarray):
+        return values
+    foreign = hasattr(values, "__array__") or hasattr(values, "__dlpack__")
     if not foreign:
         try:
-            return np.asarray(found)
+            return np.asarray(values)
         except (TypeError, ValueError) as error:
-            raise ParameterError(f"{name} = {shown(found)}, expected an array of numbers; give rows of equal length") from error
-    kind = f"{type(found).__module__.partition('.')[0]}.{type(found).__name__}"
-    if getattr(found, "requires_grad", False):
+            raise ParameterError(f"{name} = {shown(values)}, expected an array of numbers; give rows of equal length") from error
+    kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
+    if getattr(values, "requires_grad", False):
         raise ParameterError(
             f"{name}: expected an array without a derivative, got a {kind} that requires a gradient, which would be lost; use "
             "diffsim.torch.Module, or give .detach() of it"
         )
     try:
-        if hasattr(found, "__dlpack_device__") and found.__dlpack_device__()[0] not in HOST_DEVICES:
+        if hasattr(values, "__dlpack_device__") and values.__dlpack_device__()[0] not in HOST_DEVICES:
             raise BufferError("it lies in the memory of another device")
-        return np.asarray(found) if hasattr(found, "__array__") else np.from_dlpack(found)
+        return np.asarray(values) if hasattr(values, "__array__") else np.from_dlpack(values)
     except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        if _is_bfloat16(found):
+        if _is_bfloat16(values):
             raise ParameterError(
                 f"{name}: expected numbers of a type that NumPy has, got a {kind} of bfloat16; convert it, for example by .float() in "
                 "torch or .astype('float32')"

@@ -250,23 +250,23 @@ def _kind(part: Mapping[str, Any], called: Callable[[str], str]) -> str:
 
 def completed(page: str) -> str:
     """A page in Markdown with a section for each part that it has not, in place of `OTHERS`: so a new class needs no page."""
-    told = {part_named(marker[1]) for marker in MARKER.finditer(page)}
+    present = {part_named(marker[1]) for marker in MARKER.finditer(page)}
 
     def sections_of(marker: re.Match[str]) -> str:
         inside = marker[1].removeprefix(f"{ROOT}.")
-        others = {name: model for name, model in parts_of_scenes().items() if name.rpartition(".")[0] == inside and model not in told}
+        others = {name: model for name, model in parts_of_scenes().items() if name.rpartition(".")[0] == inside and model not in present}
         return "".join(_section(name, model, *marker.groups("")[1:]) for name, model in others.items())
 
     return OTHERS.sub(sections_of, page)
 
 
 def _section(name: str, model: type[BaseModel], under: str, called: str) -> str:
-    """The section of a part: what its docstring says first, and the place of its table."""
+    """The section of a part: the first paragraph of its docstring, and the place of its table."""
     kind = _class_of(model)
-    told = dict(sections(inspect.cleandoc((kind or model).__doc__ or "")))[""].partition("\n\n")[0].replace("\n", " ")
+    summary = dict(sections(inspect.cleandoc((kind or model).__doc__ or "")))[""].partition("\n\n")[0].replace("\n", " ")
     where = f" It is `{'.'.join(kind.__module__.split('.')[:2])}.{kind.__name__}`." if kind else ""
     place = f"Keys: `python -m diffsim.reference {ROOT}.{name}`" + (f" <!-- as {called} -->" if called else "")
-    return f"### {f'{under} '.lstrip()}{name.rpartition('.')[2]}\n\n{told}{where}\n\n{place}\n\n"
+    return f"### {f'{under} '.lstrip()}{name.rpartition('.')[2]}\n\n{summary}{where}\n\n{place}\n\n"
 
 
 def _class_of(model: type[BaseModel]) -> type | None:

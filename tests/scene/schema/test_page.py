@@ -91,9 +91,9 @@ def test_a_part_without_a_section_gets_one(heading: str, name: str, begins: str)
     assert written is not None
     without = SOURCE.replace(written[0], "")
     assert written[1] not in without
-    made = re.findall(rf"^### {heading}\n\n({begins}.*)\n\n{re.escape(written[1])}\n", keys.completed(without), re.M)
-    assert len(made) == 1, heading
-    assert heading == "boxes" or re.search(r" It is `diffsim\.(solvers|losses)\.\w+`\.$", made[0])
+    texts = re.findall(rf"^### {heading}\n\n({begins}.*)\n\n{re.escape(written[1])}\n", keys.completed(without), re.M)
+    assert len(texts) == 1, heading
+    assert heading == "boxes" or re.search(r" It is `diffsim\.(solvers|losses)\.\w+`\.$", texts[0])
     assert "<!-- others" not in keys.completed(SOURCE)
     assert keys.completed(SOURCE).count("\n### ") == SOURCE.count("\n### "), "the page has a section for each part of today"
 

@@ -124,12 +124,12 @@ def tables(name: Callable[[str], Any] = str) -> dict[str, Any]:
     Args:
         name: kind -> what `type` says.
     """
-    given = copy.deepcopy(HEAT) | {"equation": {"type": name("rod"), "faster": 0.5}, "accept": []}
-    given["unknowns"]["T"] = {"type": name("level"), "scale": 2.0, "start": {"constant": 0.5}}
-    given["misfit"] = [{"type": name("cubes"), "scale": 2.0, "of": "final", "state": "T"}]
-    given["penalty"] = [{"type": name("mean"), "value": 1.0, "unknown": "T", "weight": 1e-3}]
-    given["optimise"] = {"iterations": 2}
-    return given
+    scene = copy.deepcopy(HEAT) | {"equation": {"type": name("rod"), "faster": 0.5}, "accept": []}
+    scene["unknowns"]["T"] = {"type": name("level"), "scale": 2.0, "start": {"constant": 0.5}}
+    scene["misfit"] = [{"type": name("cubes"), "scale": 2.0, "of": "final", "state": "T"}]
+    scene["penalty"] = [{"type": name("mean"), "value": 1.0, "unknown": "T", "weight": 1e-3}]
+    scene["optimise"] = {"iterations": 2}
+    return scene
 
 
 def classes(scene: Scene) -> list[type]:
@@ -164,23 +164,23 @@ def test_a_scene_builds_each_packaged_equation(word: str) -> None:
 def test_a_scene_builds_each_packaged_misfit(word: str) -> None:
     kind = MISFITS.packaged[word]
     model = filled(misfit_keys.model_of(word, kind), type=word, of="traces", state="p")
-    made = model.instance(data=VALUES, weight=1.0, mask=np.ones(GRID.shape, bool), dt=0.1)
-    assert type(made) is kind and np.isfinite(made(VALUES + 0.1))
+    misfit = model.instance(data=VALUES, weight=1.0, mask=np.ones(GRID.shape, bool), dt=0.1)
+    assert type(misfit) is kind and np.isfinite(misfit(VALUES + 0.1))
 
 
 @pytest.mark.parametrize("word", PENALTIES.packaged)
 def test_a_scene_builds_each_packaged_penalty(word: str) -> None:
     model = filled(penalty_keys.model_of(word, PENALTIES.packaged[word]), type=word, unknown="c", weight=2.0)
-    made = model.built(np.zeros(GRID.shape), np.ones(GRID.shape, bool), (10.0, 10.0))
-    assert np.isfinite(made(VALUES)) and np.isfinite(ds.grad(made)(VALUES)).all()
+    penalty = model.built(np.zeros(GRID.shape), np.ones(GRID.shape, bool), (10.0, 10.0))
+    assert np.isfinite(penalty(VALUES)) and np.isfinite(ds.grad(penalty)(VALUES)).all()
 
 
 @pytest.mark.parametrize("word", PARAMETRISATIONS.packaged)
 def test_a_scene_builds_each_packaged_parametrisation(word: str) -> None:
     kind = PARAMETRISATIONS.packaged[word]
     model = filled(schema.unknown_of(word, kind), type=word)
-    made = model.instance(shape=GRID.shape, dtype=np.float64, mask=np.ones(GRID.shape, bool), reference=np.full(GRID.shape, 1.5))
-    assert type(made) is kind and made.to_field(np.zeros(made.size)).shape == GRID.shape
+    unknown = model.instance(shape=GRID.shape, dtype=np.float64, mask=np.ones(GRID.shape, bool), reference=np.full(GRID.shape, 1.5))
+    assert type(unknown) is kind and unknown.to_field(np.zeros(unknown.size)).shape == GRID.shape
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -213,11 +213,11 @@ def test_a_class_of_diffsim_keeps_its_name_though_it_comes_last(monkeypatch: pyt
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_kind_of_a_user_is_a_word_but_no_packaged_one(family: str) -> None:
-    made = derived("Made", BASES[family], kind="a_made_one")
+    kind = derived("Made", BASES[family], kind="a_made_one")
     assert list(FAMILIES[family].words) == sorted(["a_made_one", *WORDS[family].split()])
     assert " ".join(FAMILIES[family].packaged) == WORDS[family]
-    assert FAMILIES[family].find("a_made_one", "key", None, False) is made
-    assert FAMILIES[family].name_of(made) == f"{__name__}:Made", "which a process that has not imported it can import"
+    assert FAMILIES[family].find("a_made_one", "key", None, False) is kind
+    assert FAMILIES[family].name_of(kind) == f"{__name__}:Made", "which a process that has not imported it can import"
     with pytest.raises(SceneError, match="a_made_one"):
         FAMILIES[family].find("a_mad_one", "key", None, False)
 
@@ -279,8 +279,8 @@ def test_a_kind_that_a_scene_cannot_build_is_refused_where_it_is_named() -> None
 
 @pytest.mark.parametrize(("family", "base"), [("penalty", Penalty), ("parametrisation", NamedUnknown)])
 def test_a_class_with_a_kind_and_without_its_methods_is_refused_where_it_is_named(family: str, base: type) -> None:
-    made = derived("Bare", base, kind="bare")
-    assert FAMILIES[family].words["bare"] is made and not FAMILIES[family].accepts(made)
+    bare = derived("Bare", base, kind="bare")
+    assert FAMILIES[family].words["bare"] is bare and not FAMILIES[family].accepts(bare)
     with pytest.raises(
         SceneError, match=rf"part\.type: expected a {family}, which is a class with .*, found bare, which is the class Bare; write"
     ):
