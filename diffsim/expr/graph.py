@@ -24,7 +24,7 @@ from diffsim.errors import TraceError
 
 Offset: TypeAlias = tuple[int, ...]
 Data: TypeAlias = float | tuple[str, Offset] | None
-"""The data of a node beside its arguments; see there."""
+"""The data of a node beside its arguments: a number, or the name and the offset of a read."""
 CELL, TILE = "tile_cell_", "tile_"
 """Prefixes of the names of functions of the table in a kernel, for single values and for tiles."""
 

@@ -192,8 +192,7 @@ def feature_size(solid: npt.NDArray[np.bool_], within: npt.NDArray[np.bool_] | N
     """The size of the smallest feature of a binary design, in cells: of a bar, and of a gap alike.
 
     It is the largest diameter of a disc with which an opening leaves both materials as they are, but for corners: the parts that it takes
-        of a right
-    angle, and steps of a cell, count as no features.
+    of a right angle, and steps of a cell, count as no features.
 
     Args:
         solid: True where the material is.

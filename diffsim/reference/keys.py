@@ -34,7 +34,7 @@ LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveM
 MARKER = re.compile(r"^Keys: `python -m diffsim\.reference ([\w.]+)`(?: <!-- as (\w+) -->)?$", re.MULTILINE)
 """The place of a table in a page: the name of a part, and how the tables of others call it."""
 OTHERS = re.compile(r"^<!-- others of ([\w.]+)(?: under (\w+))?(?: as (\w+))? -->\n\n", re.MULTILINE)
-"""The place of sections of parts that a page does not have: what they are in, the beginning of their headings, how tables call them."""
+"""The place of sections of parts that a page does not have: their part, the beginning of their headings, their name in tables."""
 HEAD = "| key | type | unit | default | meaning |\n|---|---|---|---|---|\n"
 WIDTH = 110
 """Columns of a text."""

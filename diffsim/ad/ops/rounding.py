@@ -1,4 +1,4 @@
-"""True if matrices are singular, and eigenvalues equal, within rounding.
+"""Tests for matrices that are singular, and eigenvalues that are equal, within rounding.
 
 A backward-stable algorithm gives the exact result of a matrix that differs from the given one by a small multiple of its norm times the
 unit of rounding. So do the operations that made the matrix. Two libraries, and two processors, differ by as much. Hence no bound here is

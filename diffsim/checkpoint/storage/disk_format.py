@@ -108,8 +108,8 @@ def read_header(descriptor: int) -> dict[str, object] | None:
     body = os.pread(descriptor, _HEAD.size + length, 0)
     if os.pread(descriptor, _CHECKSUM.size, len(body)) != _CHECKSUM.pack(zlib.crc32(body)):
         return None
-    found: dict[str, object] = json.loads(body[_HEAD.size :])
-    return found
+    header: dict[str, object] = json.loads(body[_HEAD.size :])
+    return header
 
 
 def require_same(path: Path, found: dict[str, object] | None, layout: StateLayout, slots: int, key: str) -> None:

@@ -31,7 +31,7 @@ _PIECE = 1 << 20
 
 
 class _Header(TypedDict):
-    """What the beginning of a file says: `arrays` has the name, the type and the shape of each."""
+    """The header of a file: `arrays` has the name, the type and the shape of each."""
 
     key: str
     step: int
@@ -146,8 +146,8 @@ class SweepFile:
         self._require(len(head) == _HEAD.size and head.startswith(MAGIC))
         body = head + file.read(min(_HEAD.unpack(head)[1], size))
         self._require(file.read(_CHECKSUM.size) == _CHECKSUM.pack(zlib.crc32(body)))
-        found: _Header = json.loads(body[_HEAD.size :])
-        return found
+        header: _Header = json.loads(body[_HEAD.size :])
+        return header
 
     def _require(self, whole: bool) -> None:
         if not whole:

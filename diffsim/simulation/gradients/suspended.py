@@ -147,7 +147,7 @@ class Suspension:
         self._file = SweepFile(self._policy.file(f"sweep-{self.key[:_DIGITS]}"), self.key)
 
     def found(self) -> Found | None:
-        """What a killed process saved of this run, if there is anything."""
+        """The progress of this run that a killed process saved; None: there is none."""
         kept = self._file.load()
         if kept is None:
             return None

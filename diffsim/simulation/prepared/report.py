@@ -1,4 +1,4 @@
-"""What a reverse sweep cost, and how far off its states were."""
+"""The cost of a reverse sweep, and the errors of its states."""
 
 from __future__ import annotations
 

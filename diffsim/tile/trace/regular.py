@@ -1,4 +1,4 @@
-"""True if the matrix of a tile is singular within rounding: the test of `diffsim.ad.ops.rounding`, in operations of tiles."""
+"""A test for matrices of tiles that are singular within rounding: that of `diffsim.ad.ops.rounding`, in operations of tiles."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ checked: Primitive = Primitive("checked", lambda bad, dtype, what: np.zeros(np.s
 
 def _largest(x: Any) -> Any:
     """The largest entry along the last axis, which stays; 1 where it is 0."""
-    pivot = rd.pick(x, rd.winners(x, largest=True), -1)
-    return ew.where(ew.equal(pivot, 0.0), 1.0, pivot)
+    entry = rd.pick(x, rd.winners(x, largest=True), -1)
+    return ew.where(ew.equal(entry, 0.0), 1.0, entry)
 
 
 def _scales(a: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""What the adjoint needs in place of states: nothing is lost at cells beside or beyond the sides of the grid."""
+"""Residuals, which the adjoint reads in place of states: nothing is lost at cells beside or beyond the sides of the grid."""
 
 from __future__ import annotations
 
