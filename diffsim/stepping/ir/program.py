@@ -401,13 +401,16 @@ class Program:
         return max(along, default=0) + any(ends)
 
     def touched(self) -> list[tuple[int, ...]]:
-        """Cells beyond the grid along each axis that kernels read for kept values. All values of a group are computed at all its cells."""
+        """Cells beyond the grid along each axis that kernels of nests with kept values read. They compute all values of a group, and all
+        assignments, wherever they compute one."""
         found = []
-        for nest in self.nests:
-            for group in (group for each in nest.variants for group in each.groups):
-                beyond = [max((a.outside[axis] for a in nest.folded), default=0) for axis in range(len(group.low))]
-                ends = [max(low, high) + far for low, high, far in zip(group.low, group.high, beyond, strict=True)]
-                for name, offsets in self.reads(group.values.values()).items():
+        for outer, each in ((nest, variant) for nest in self.nests for variant in nest.variants if variant.groups):
+            none = (0,) * len(each.groups[0].low)
+            beyond = [max((a.outside[axis] for a in outer.folded), default=0) for axis in range(len(none))]
+            bodies: list[tuple[Iterable[Node], tuple[int, ...], tuple[int, ...]]] = [(each.roots, none, none)]
+            for nodes, low, high in bodies + [([*group.values.values()], group.low, group.high) for group in each.groups]:
+                ends = [max(*sides) + far for *sides, far in zip(low, high, beyond, strict=True)]
+                for name, offsets in self.reads(nodes).items():
                     if name in self.places:
                         found += [tuple(end + abs(o) for end, o in zip(ends, offset, strict=True)) for offset in offsets]
         return found

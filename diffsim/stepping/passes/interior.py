@@ -79,7 +79,7 @@ class _Interiors:
             return None
         before = [assign.node for assign in nest.assigns]
         assigns = tuple(
-            dataclasses.replace(assign, node=self._replaced(assign.node, values))
+            dataclasses.replace(assign, node=self._replaced(assign.node, values), fold=(), outside=())
             for assign in nest.assigns
             if assign.target.array not in none
         )

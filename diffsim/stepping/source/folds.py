@@ -6,14 +6,14 @@ target row computes the outside row.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
 from diffsim.boundary import Rules
 from diffsim.expr.source import row_start
+from diffsim.mesh.field import Layout
 from diffsim.stepping.ir.program import Nest, Place
 from diffsim.stepping.source.kernel import weighted
 from diffsim.stepping.source.slabs import owner
@@ -32,6 +32,7 @@ class Fold:
         rules: that filled the cells outside the grid.
         outside: cells outside the grid that have cotangents, along each axis.
         which: numbers of its assignments in the nest.
+        swept: whether the loops over the cells of the nest compute cells outside as well (`TileKernel.beyond`).
     """
 
     kernel: TileKernel
@@ -41,40 +42,37 @@ class Fold:
     rules: Rules
     outside: tuple[int, ...]
     which: tuple[int, ...]
+    swept: bool
 
     @cached_property
     def targets(self) -> list[Place]:
         return [self.nest.assigns[index].target for index in self.which]
 
-    @cached_property
-    def tiles(self) -> tuple[int, int]:
-        """Tiles outside the grid at the low and the high end of a row."""
-        layout = self.kernel.layout
-        spare = layout.tiles * layout.lanes - layout.shape[-1]
-        return math.ceil(self.outside[-1] / layout.lanes), math.ceil(max(0, self.outside[-1] - spare) / layout.lanes)
-
     def write(self) -> None:
-        """Compute the cells outside the grid, axis by axis, add them to those inside, and clear them."""
-        kernel, layout, outside = self.kernel, self.kernel.layout, self.outside
-        folded, (left, right) = f"{self.name}_folded_{self.number}", self.tiles
-        first, last = layout.halo_tiles, layout.halo_tiles + layout.tiles
-        own = kernel.across | {"first": "lo", "last": "hi"}
-        if left:
-            self._compute(own | {"left": str(first - left), "right": str(first)})
-        if right:
-            self._compute(own | {"left": str(last), "right": str(last + right)})
-        wide = own | {"left": str(first - left), "right": str(last + right)}
-        if len(kernel.rows) == 2 and outside[1]:
-            rows = layout.rows[1]
-            for below, above in ((-outside[1], 0), (rows, rows + outside[1])):
-                self._compute(wide | {"below": str(below), "above": str(above)})
-            wide |= {"below": str(-outside[1]), "above": str(rows + outside[1])}
+        """Compute the cells outside the grid, unless the loops over the cells did, and add them to those inside, axis by axis."""
+        kernel, outside, folded = self.kernel, self.outside, f"{self.name}_folded_{self.number}"
+        if not self.swept:
+            self._compute_beside()
         if kernel.ndim > 1 and outside[0]:
-            self._fold_first_axis(folded, wide)
+            self._fold_first_axis(folded)
         if len(kernel.rows) == 2 and outside[1]:
             kernel.call(f"{folded}_rows", self._fold_rows)
         if outside[-1]:
             kernel.call(f"{folded}_ends", self._fold_ends)
+
+    def _compute_beside(self) -> None:
+        """Compute the cells outside beyond the ends of the slab's rows, and in three dimensions beside its planes."""
+        kernel, outside = self.kernel, self.outside
+        nowhere = (0,) * kernel.ndim
+        own, beside = kernel.bounds(nowhere), kernel.bounds((*nowhere[1:], outside[-1]))
+        if beside["left"] != own["left"]:
+            self._compute(beside | {"right": own["left"]})
+        if beside["right"] != own["right"]:
+            self._compute(beside | {"left": own["right"]})
+        if len(kernel.rows) == 2 and outside[1]:
+            wide = kernel.bounds((0, *outside[1:]))
+            self._compute(wide | {"above": own["below"]})
+            self._compute(wide | {"below": own["above"]})
 
     def _compute(self, where: Mapping[str, str]) -> None:
         """Compute the assignments in some rows and tiles."""
@@ -82,23 +80,27 @@ class Fold:
         suffix = "" if everything else f"_folded_{self.number}"  # the function for the cells of the grid computes the same
         self.kernel.write_tiles(self.nest, self.name, suffix, self.which, 1, where)
 
-    def _fold_first_axis(self, folded: str, wide: Mapping[str, str]) -> None:
-        """Compute each row (plane in three dimensions) outside the grid, add it to those that it depends on, and clear it."""
+    def _fold_first_axis(self, folded: str) -> None:
+        """Add each row (plane in three dimensions) outside the grid to the rows that it depends on. Rows that the loops over the cells
+        left out are computed before that, and cleared."""
         kernel, layout = self.kernel, self.kernel.layout
-        halo = layout.row_halo[0]
+        beyond = kernel.beyond(self.nest)
+        halo, wide = layout.row_halo[0], kernel.bounds((0, *(beyond if self.swept else self.outside)[1:]))
         for ghost in kernel.ghosts(self.rules, self.outside, 0):
             if not ghost.cells:
                 continue
             row = ghost.position
             with kernel.text.block(owner(layout, ghost)):
-                self._compute({**wide, "first": str(row - halo), "last": str(row - halo + 1)})
+                if not beyond[0]:
+                    self._compute({**wide, "first": str(row - halo), "last": str(row - halo + 1)})
                 for cell, weight in ghost.cells:
                     kernel.call(
                         f"{folded}_add_{kernel.number(weight)}",
                         lambda weight=weight: self._add_row(weight),  # type: ignore[misc]
                         {"first": str(row), "last": str(cell)},
                     )
-                kernel.call(f"{folded}_clear", self._clear_row, {"first": str(row)})
+                if not beyond[0]:
+                    kernel.call(f"{folded}_clear", self._clear_row, {"first": str(row)})
 
     def _add_row(self, weight: float) -> None:
         """Add the row (plane in three dimensions) `first` of each target, times a weight, to the row `last`."""
@@ -107,22 +109,22 @@ class Fold:
 
     def _clear_row(self) -> None:
         size = self.kernel.layout.strides[0]
-        self._clear(size, f"first * {size}")
+        _clear_tiles(self.kernel, self.targets, size, f"first * {size}")
 
     def _fold_rows(self) -> None:
-        """In each plane of the slab, add rows outside the grid to the rows that they depend on, and clear them."""
-        layout = self.kernel.layout
+        """In each plane of the slab, add rows outside the grid to the rows that they depend on, and clear those that a `Fold` computed."""
+        kernel, layout = self.kernel, self.kernel.layout
 
         def start(row: int) -> str:
             return f"k * {layout.strides[0]} + {row * layout.stride}"
 
-        with self.kernel.text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
-            for ghost in self.kernel.ghosts(self.rules, self.outside, 1):
+        with kernel.text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
+            for ghost in kernel.ghosts(self.rules, self.outside, 1):
                 for cell, weight in ghost.cells:
                     self._add(layout.stride, start(cell), start(ghost.position), weight)
-            halo, rows, outside = layout.row_halo[1], layout.rows[1], self.outside[1]
-            for row in (*range(halo - outside, halo), *range(halo + rows, halo + rows + outside)):
-                self._clear(layout.stride, start(row))
+            if not self.swept:
+                for row in _outside(layout, 1, self.outside[1]):
+                    _clear_tiles(kernel, self.targets, layout.stride, start(row))
 
     def _add(self, tiles: int, to: str, of: str, weight: float) -> None:
         """Add `tiles` tiles that start at `of`, times a weight, to those that start at `to`."""
@@ -132,26 +134,83 @@ class Fold:
                 image, outside = (kernel.stored(place).tile(f"{start} + j") for start in (to, of))
                 kernel.put_tile(place, f"{to} + j", f"{image} + {weighted(weight, outside)}")
 
-    def _clear(self, tiles: int, start: str) -> None:
-        with self.kernel.text.block(f"for j in range({tiles})"):
-            for place in self.targets:
-                self.kernel.put_tile(place, f"{start} + j", "Tile(0.0)")
-
     def _fold_ends(self) -> None:
-        """In each row of the slab, add cells beyond its ends to the cells that they depend on, and clear them."""
-        kernel, layout, text = self.kernel, self.kernel.layout, self.kernel.text
-        first, last, (left, right) = layout.halo_tiles, layout.halo_tiles + layout.tiles, self.tiles
-        with text.block(f"for {kernel.rows[0]} in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
-            planes = len(kernel.rows) == 2
-            loop = f"for i in range({layout.row_halo[-1]}, {layout.row_halo[-1] + layout.rows[-1]})"
-            with text.block(loop) if planes else nullcontext():
-                for place in self.targets:
-                    for ghost in kernel.ghosts(self.rules, self.outside, kernel.ndim - 1):
-                        of = kernel.target_cell(place, kernel.rows, str(ghost.position))
-                        for cell, weight in ghost.cells:
-                            to = kernel.target_cell(place, kernel.rows, str(cell))
-                            kernel.put_cell(place, kernel.rows, str(cell), f"{to} + {weighted(weight, of)}")
-                    for tile in (*range(first - left, first), *range(last, last + right)):
-                        kernel.put_tile(place, f"{row_start(kernel.rows, layout.strides)}{tile}", "Tile(0.0)")
-                    for x in range(kernel.first_column + layout.shape[-1], last * kernel.lanes):
-                        kernel.put_cell(place, kernel.rows, str(x), "F(0.0)")
+        """In each row of the slab, add cells beyond its ends to the cells that they depend on, and clear those that a `Fold` computed."""
+        kernel = self.kernel
+        with _each_row(kernel):
+            for place in self.targets:
+                for ghost in kernel.ghosts(self.rules, self.outside, kernel.ndim - 1):
+                    of = kernel.target_cell(place, kernel.rows, str(ghost.position))
+                    for cell, weight in ghost.cells:
+                        to = kernel.target_cell(place, kernel.rows, str(cell))
+                        kernel.put_cell(place, kernel.rows, str(cell), f"{to} + {weighted(weight, of)}")
+                if not self.swept:
+                    _clear_ends(kernel, place, self.outside[-1])
+                    _clear_spare(kernel, place)
+
+
+def write_folds(kernel: TileKernel, nest: Nest, name: str) -> None:
+    """Add the cotangents of a nest outside the grid to those of the cells inside, and clear them."""
+    beyond = kernel.beyond(nest)
+    for number, (rules, outside, which) in enumerate(kernel.folds(nest)):
+        Fold(kernel, nest, name, number, rules, outside, tuple(which), any(beyond)).write()
+    if any(beyond):
+        kernel.call(f"{name}_clear", lambda: _clear(kernel, nest, beyond))
+
+
+def _clear(kernel: TileKernel, nest: Nest, beyond: tuple[int, ...]) -> None:
+    """Clear all targets of a nest in the cells outside the grid to which its loops go."""
+    layout, text, targets = kernel.layout, kernel.text, [assign.target for assign in nest.assigns]
+    halo = layout.row_halo[0]
+    if kernel.ndim > 1 and beyond[0]:
+        size, rows = layout.strides[0], _outside(layout, 0, beyond[0])
+        for condition, part in (("lo == 0", rows[: beyond[0]]), (f"hi == {layout.rows[0]}", rows[beyond[0] :])):
+            with text.block(f"if {condition}"):
+                _clear_tiles(kernel, targets, size * len(part), str(size * part[0]))
+    if len(kernel.rows) == 2 and beyond[1]:
+        with text.block(f"for k in range(lo + {halo}, hi + {halo})"):
+            for row in _outside(layout, 1, beyond[1]):
+                _clear_tiles(kernel, targets, layout.stride, f"k * {layout.strides[0]} + {row * layout.stride}")
+    if beyond[-1]:
+        with _each_row(kernel):
+            for assign in nest.assigns:
+                _clear_ends(kernel, assign.target, beyond[-1])
+                if any(assign.outside):
+                    _clear_spare(kernel, assign.target)
+
+
+def _outside(layout: Layout, axis: int, far: int) -> list[int]:
+    """Rows (planes in three dimensions) beyond both sides of a leading axis, counted in storage."""
+    halo, rows = layout.row_halo[axis], layout.rows[axis]
+    return [*range(halo - far, halo), *range(halo + rows, halo + rows + far)]
+
+
+@contextmanager
+def _each_row(kernel: TileKernel) -> Iterator[None]:
+    """A loop over the rows of the slab."""
+    layout, text = kernel.layout, kernel.text
+    with text.block(f"for {kernel.rows[0]} in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
+        loop = f"for i in range({layout.row_halo[-1]}, {layout.row_halo[-1] + layout.rows[-1]})"
+        with text.block(loop) if len(kernel.rows) == 2 else nullcontext():
+            yield
+
+
+def _clear_tiles(kernel: TileKernel, targets: Sequence[Place], tiles: int, start: str) -> None:
+    with kernel.text.block(f"for j in range({tiles})"):
+        for place in targets:
+            kernel.put_tile(place, f"{start} + j", "Tile(0.0)")
+
+
+def _clear_ends(kernel: TileKernel, place: Place, far: int) -> None:
+    """Clear the tiles beyond both ends of a row."""
+    layout, (left, right) = kernel.layout, kernel.tiles_beyond(far)
+    first, last = layout.halo_tiles, layout.halo_tiles + layout.tiles
+    for tile in (*range(first - left, first), *range(last, last + right)):
+        kernel.put_tile(place, f"{row_start(kernel.rows, layout.strides)}{tile}", "Tile(0.0)")
+
+
+def _clear_spare(kernel: TileKernel, place: Place) -> None:
+    """Clear the cells of the last tile of a row beyond its last cell."""
+    layout, first = kernel.layout, kernel.first_column
+    for x in range(first + layout.shape[-1], first + layout.tiles * kernel.lanes):
+        kernel.put_cell(place, kernel.rows, str(x), "F(0.0)")

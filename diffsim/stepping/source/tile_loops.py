@@ -10,41 +10,82 @@ from contextlib import nullcontext
 from functools import cached_property
 
 from diffsim.engine import reads_unaligned
-from diffsim.expr.graph import reads
+from diffsim.expr.graph import Graph, reads
 from diffsim.expr.source import Sources, TileWriter, identifier, ring_row, row_start
-from diffsim.stepping.ir.program import Box, Group, Nest
+from diffsim.stepping.ir.program import Box, Group, Nest, Program
+from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.streams import rows_together
 from diffsim.stepping.source.functions import FunctionKernel
-from diffsim.stepping.source.slabs import TALLEST_BLOCK
+from diffsim.stepping.source.slabs import TALLEST_BLOCK, slab_bounds
 
 
 class TileKernel(FunctionKernel):
-    """Source of a program whose nests are loops over the tiles of each worker's slab."""
+    """Source of a program whose nests are loops over the tiles of each worker's slab, for `workers` CPU threads."""
+
+    def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int) -> None:
+        super().__init__(program, graph, fields)
+        self.workers = workers
 
     # which rows and tiles
 
-    @property
-    def across(self) -> dict[str, str]:
-        """The bounds of the rows of a plane and of the tiles of a row."""
-        layout = self.layout
-        rows = {"below": "0", "above": str(layout.rows[1])} if len(self.rows) == 2 else {}
-        return {**rows, "left": str(layout.halo_tiles), "right": str(layout.halo_tiles + layout.tiles)}
-
     def write_cells(self, nest: Nest, name: str) -> None:
         """All cells of the slab, in blocks of rows where that saves loads."""
-        everywhere = self.across | {"first": "lo", "last": "hi"}
+        beyond = self.beyond(nest)
+        everywhere = self.bounds(beyond)
         if nest.interior is None:
             self._rows(nest, name, everywhere)
             return
-        inside, around = self._split(everywhere, nest.interior.box, any(assign.outside[-1] for assign in nest.folded))
+        inside, around = self._split(everywhere, nest.interior.box, beyond, any(assign.outside[-1] for assign in nest.folded))
         self._rows(nest.interior.nest, f"{name}_within", inside)
         for part in around:
             self._rows(nest, name, part)
 
-    def _split(self, everywhere: dict[str, str], box: Box, beyond: bool) -> tuple[dict[str, str], list[dict[str, str]]]:
-        """Rows and tiles inside of a box, and the parts around it. No block of rows or tiles crosses its edge.
+    def beyond(self, nest: Nest) -> tuple[int, ...]:
+        """How far beyond the grid the loops over its cells go, along each axis, to compute the cotangents there.
 
-        If cells `beyond` the ends of rows are needed, the last tile, which contains some of them, is not inside.
+        They go there in nests that keep values, which would be computed again for the cells outside. Along the first axis all cells on
+        which those outside depend must be in the slab at that end. If they are not, and in other nests, `Fold` computes what is outside.
+        """
+        far = tuple(max((each.outside[axis] for each in nest.folded), default=0) for axis in range(self.ndim))
+        if not nest.groups:
+            return (0,) * self.ndim
+        return far if self.ndim == 1 or self._in_end_slabs(nest) else (0, *far[1:])
+
+    def _in_end_slabs(self, nest: Nest) -> bool:
+        """True if the cells inside that get something from beyond a side of the first axis are all in the slab at that side."""
+        bounds, halo = slab_bounds(self.layout, self.workers), self.layout.row_halo[0]
+        slabs = {-1: range(bounds[0] + halo, bounds[1] + halo), 1: range(bounds[-2] + halo, bounds[-1] + halo)}
+        return all(
+            cell in slabs[-1 if ghost.position < halo else 1]
+            for rules, outside, _ in self.folds(nest)
+            for ghost in self.ghosts(rules, outside, 0)
+            for cell, _ in ghost.cells
+        )
+
+    def tiles_beyond(self, cells: int) -> tuple[int, int]:
+        """Tiles that hold the first `cells` cells outside the grid, at the low and at the high end of a row."""
+        spare = self.layout.tiles * self.lanes - self.layout.shape[-1]
+        return math.ceil(max(0, cells) / self.lanes), math.ceil(max(0, cells - spare) / self.lanes)
+
+    def bounds(self, beyond: tuple[int, ...]) -> dict[str, str]:
+        """The bounds of rows and tiles of a slab, and so far beyond the grid along each axis."""
+        layout, (left, right) = self.layout, self.tiles_beyond(beyond[-1])
+        begin, end = layout.halo_tiles - left, layout.halo_tiles + layout.tiles + right
+        bounds = {"first": "lo", "last": "hi", "left": str(begin), "right": str(end)}
+        if self.ndim > 1 and beyond[0]:
+            low, high = f"ti.select(lo == 0, {-beyond[0]}, lo)", f"ti.select(hi == {layout.rows[0]}, {layout.rows[0] + beyond[0]}, hi)"
+            bounds |= {"first": low, "last": high}
+        if len(self.rows) == 2:
+            bounds |= {"below": str(-beyond[1]), "above": str(layout.rows[1] + beyond[1])}
+        return bounds
+
+    def _split(
+        self, everywhere: dict[str, str], box: Box, swept: tuple[int, ...], ends: bool
+    ) -> tuple[dict[str, str], list[dict[str, str]]]:
+        """Rows and tiles inside of a box, and the parts around it, which go as far beyond the grid as cells outside are `swept`.
+
+        No block of rows or tiles crosses the edge of the box. If cells beyond the `ends` of rows are needed, the last tile, which contains
+        some of them, is not inside.
         """
         layout, inside, around = self.layout, dict(everywhere), []
 
@@ -54,16 +95,16 @@ class TileKernel(FunctionKernel):
 
         *rows, (left, right) = box
         names = [("first", "last"), ("below", "above")]
-        for (low, high), (begin, end), n in zip(names, rows, layout.rows, strict=False):
+        for (low, high), (begin, end), n, far in zip(names, rows, layout.rows, swept, strict=False):
             whole = TALLEST_BLOCK
             begin = min(n, -(-begin // whole) * whole)
             end = max(begin, n if end == n else end // whole * whole)
             bounds = [f"ti.max(lo, ti.min(hi, {bound}))" if low == "first" else str(bound) for bound in (begin, end)]
-            if (begin, end) != (0, n):
+            if (begin, end) != (0, n) or far:
                 cut(low, high, *bounds)
         begin, n = min(layout.tiles, -(-left // layout.lanes)), layout.shape[-1]
-        end = max(begin, layout.tiles if right == n and not beyond else right // layout.lanes)
-        if (begin, end) != (0, layout.tiles):
+        end = max(begin, layout.tiles if right == n and not ends else right // layout.lanes)
+        if (begin, end) != (0, layout.tiles) or swept[-1]:
             cut("left", "right", str(layout.halo_tiles + begin), str(layout.halo_tiles + end))
         return inside, around
 
@@ -102,14 +143,19 @@ class TileKernel(FunctionKernel):
         with text.block(f"for {row} in range(first + {halo - start}, last + {halo})"):
             for number, (group, (low, high)) in enumerate(zip(nest.groups, ahead, strict=True)):
                 with text.block(f"if {row} >= first + {halo - low - high}"):
-                    wider = self._wider(group, f"{row} + {high}")
+                    wider = self._wider(nest, group, f"{row} + {high}")
                     self.call(f"{name}_kept_{number}", lambda group=group: self._keep(group), wider)  # type: ignore[misc]
             with text.block(f"if {row} >= first + {halo}") if nest.groups else nullcontext():
                 self._plane(lambda: self._tile_loop(nest, which, block), block)
 
-    def _wider(self, group: Group, row: str) -> dict[str, str]:
+    def _wider(self, nest: Nest, group: Group, row: str) -> dict[str, str]:
         """Arguments of the function that keeps a group's values in one row."""
         left, right = (math.ceil(max(0, far) / self.lanes) for far in (group.low[-1], group.high[-1]))
+        beyond = self.beyond(nest)[-1]
+        if beyond and nest.interior is None:  # whole rows, with cells outside that may share a tile with those of the group
+            computed = self.tiles_beyond(beyond)
+            left = max(0, self.tiles_beyond(beyond + group.low[-1])[0] - computed[0])
+            right = max(0, self.tiles_beyond(beyond + group.high[-1])[1] - computed[1])
         out = {self.rows[0]: row, "left": f"left - {left}", "right": f"right + {right}"}
         if len(self.rows) == 2:
             out |= {"below": f"below - {group.low[1]}", "above": f"above + {group.high[1]}"}

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from diffsim.expr.graph import Graph
 from diffsim.expr.source import identifier
-from diffsim.stepping.ir.program import Loop, Nest, Operation, PointGather, Program, Strip, Total
-from diffsim.stepping.ir.stored import StoredFields
+from diffsim.stepping.ir.program import Loop, Nest, Operation, PointGather, Strip, Total
 from diffsim.stepping.source.barrier import NOTHING, write_barrier, write_start
-from diffsim.stepping.source.folds import Fold
+from diffsim.stepping.source.folds import write_folds
 from diffsim.stepping.source.halos import write_halo
 from diffsim.stepping.source.kernel import BEGIN, DONE, FIRST, STEPS
 from diffsim.stepping.source.slabs import slab_bounds
@@ -23,10 +21,6 @@ from diffsim.stepping.source.tile_loops import TileKernel
 
 class WorkerKernel(TileKernel):
     """Source of a program for `workers` CPU threads."""
-
-    def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int) -> None:
-        super().__init__(program, graph, fields)
-        self.workers = workers
 
     def _write(self) -> None:
         text = self.text
@@ -129,8 +123,7 @@ class WorkerKernel(TileKernel):
         """The cells of the slab, then contributions from outside the grid, then points and halos."""
         if nest.assigns:
             self.write_cells(nest, name)
-        for number, (rules, outside, which) in enumerate(self.folds(nest)):
-            Fold(self, nest, name, number, rules, outside, tuple(which)).write()
+        write_folds(self, nest, name)
         self.call(f"{name}_points", lambda: self._after(nest))
         self.call(f"{name}_halo", lambda: self._halos(nest))
 
