@@ -6,27 +6,55 @@ differentiated when the cotangents of all its users are known. Parts of one rank
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.expr.derive import singular, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
-from diffsim.stepping.ir.program import Assign, Part, Place
+from diffsim.stepping.ir.program import Assign, Part, Place, needed, written
 from diffsim.stepping.passes.sharing import cost, inlined, shared_values
-from diffsim.stepping.trace.fields import Stage
+from diffsim.stepping.trace.fields import Stage, Stored
 from diffsim.stepping.trace.stages import SelfTransposed, StoredExpression, written_by
 from diffsim.stepping.trace.trace import TracedStep
 
 SHORTER = 0.95
 """Common factors of a cotangent are factored out if less than this part of its operations remains. Other expressions may share products."""
 
+STORING = 40
+"""Least cost that a sum of contributions must save if it is stored apart."""
+
 Weighted = tuple[Node, dict[Offset, float]]
 """An expression at a cell, and the weights that it has at offsets from there."""
 
 Box = tuple[tuple[int, int], ...]
 """Cells of a computation: how far beyond the first and the last cell of the grid, along each axis."""
+
+
+@dataclass(frozen=True)
+class Subtotals:
+    """Sums of contributions to stored fields, stored before what remains of their cotangents.
+
+    Attributes:
+        outputs: a field for each, with the rules of the one to which it belongs.
+    """
+
+    outputs: tuple[Stored, ...]
+
+
+@dataclass
+class Contributions:
+    """What some parts of a step give to the cotangent of a field.
+
+    Attributes:
+        terms: offset -> contribution of a cell that reads the field there, evaluated at that cell.
+        readers: parts of the step, with the offsets at which they read the field.
+    """
+
+    terms: dict[Offset, Node] = field(default_factory=dict)
+    readers: set[tuple[str, Offset]] = field(default_factory=set)
 
 
 class Reverse:
@@ -45,6 +73,12 @@ class Reverse:
         self.zero = (0,) * step.grid.ndim
         self.terms: dict[str, dict[Offset, Node]] = {}
         self._stages = {s.name: s for s in _moving(step)}
+        delayed = {state for state, (_, steps) in step.delays().items() if steps}
+        self._full = [
+            name
+            for name, placed in {**step.states, **step.coefficients}.items()
+            if placed.axes is None and placed.region is None and name not in delayed
+        ]
         self._placed = {**step.coefficients, **step.series, **step.states, **written_by(self._stages.values())}
         fields = {*step.states, *step.active, *written_by(self._stages.values())}
         bodies = {f"next {name}": node for name, node in outputs.items()}
@@ -55,13 +89,23 @@ class Reverse:
         self._wanted = fields | shared.values.keys()
         self._reads = {name: reads([body]) for name, body in self._bodies.items()}
         self._reads |= {s.name: s.reads() for s in self._stages.values() if isinstance(s, SelfTransposed)}
+        self._by_level: dict[str, dict[int, Contributions]] = {}
+        self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
+        self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
+        self._subtotals: dict[str, tuple[str, set[tuple[str, Offset]]]] = {}  # name -> the field, and the readers
         self._ranks = self._ranked()
         self._computed = self._where_computed()
 
-    def _users(self, name: str) -> Iterator[tuple[str, set[Offset]]]:
-        for user, found in self._reads.items():
-            if name in found:
-                yield user, found[name]
+    def _users(self, name: str) -> Iterator[tuple[str, Collection[Offset]]]:
+        """The parts of the step that read a field, with the offsets. What gives to a subtotal counts for this alone."""
+        if name in self._subtotals:
+            for user, offset in self._subtotals[name][1]:
+                yield user, (offset,)
+            return
+        stored: set[tuple[str, Offset]] = set().union(*(readers for of, readers in self._subtotals.values() if of == name))
+        for user, fields in self._reads.items():
+            if offsets := [offset for offset in fields.get(name, ()) if (user, offset) not in stored]:
+                yield user, offsets
 
     def _written(self, part: str) -> list[str]:
         """Fields that a part of the step computes."""
@@ -113,18 +157,18 @@ class Reverse:
         """How far beyond the grid a field is read, along the axes on which a rule fills its halo."""
         return tuple(max(ends) if fills(sides) else 0 for ends, sides in zip(self._where_read(name, self._computed), rules, strict=True))
 
-    def stages(self) -> Iterator[Stage]:
-        """Sweep, and stop at each stage whose terms are complete.
+    def stages(self) -> Iterator[Stage | Subtotals]:
+        """Sweep, and stop at each stage whose terms are complete, and before it for subtotals of these.
 
         The caller stores the cotangents of its outputs, from `gathered`, as `bar`. For a stage that is no expression it calls `through`.
         """
         graph = self.graph
         needed = self._where_needed()
         for rank in self._ranks:
-            seeds: dict[Node, Node] = {}
-            parts: dict[str, tuple[Node, bool]] = {}  # seeds, and True if cells beyond those of the step need contributions
+            together: dict[int, dict[str, Node]] = {}  # level -> seeds of parts; those of several levels are differentiated one by one
             for name in rank:
                 if name in self._stages:
+                    yield from self._stored_apart([each.name for each in self._stages[name].outputs if each.axes is None])
                     yield self._stages[name]
                     if name not in self._bodies:
                         continue
@@ -133,35 +177,91 @@ class Reverse:
                     seed = self._total(self.terms.pop(name, {}), None)
                 else:
                     seed = graph.read(bar(name.removeprefix("next ")), self.zero)
-                if is_const(seed, 0):  # only conditions read this value
-                    continue
-                # two states may have the same next value: their cotangents add
-                seeds[self._bodies[name]] = graph.add(seeds.get(self._bodies[name], graph.const(0)), seed)
-                parts[name] = seed, not _within(needed[name], self._computed[name])
-            for name, contributions in vjp(graph, seeds, self._wanted.__contains__).items():
-                mine = self.terms.setdefault(name, {})
-                for offset, node in contributions.items():
-                    (whole,) = inlined(graph, [node], self._values)
-                    if singular(whole):
-                        whole = self._guarded(whole, [part for user, part in parts.items() if offset in self._reads[user].get(name, ())])
-                    mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
+                if not is_const(seed, 0):  # else only conditions read this value
+                    together.setdefault(0 if self._values.keys().isdisjoint(rank) else self._level(seed), {})[name] = seed
+            for parts in together.values():
+                self._differentiate(parts, needed)
+        yield from self._stored_apart([name for name in self._full if name in self.terms])
 
-    def _guarded(self, contribution: Node, parts: Sequence[tuple[Node, bool]]) -> Node:
-        """A contribution, 0 where the seeds are 0 of all parts that it comes from, if cells beyond those of the forward step need it.
+    def _differentiate(self, parts: Mapping[str, Node], needed: Mapping[str, Box]) -> None:
+        """Add the contributions of some parts of the step, whose seeds are given, to the terms of all that they read."""
+        graph, seeds = self.graph, dict[Node, Node]()
+        for name, seed in parts.items():  # two states may have the same next value: their cotangents add
+            seeds[self._bodies[name]] = graph.add(seeds.get(self._bodies[name], graph.const(0)), seed)
+        beyond = {name for name in parts if not _within(needed[name], self._computed[name])}
+        for name, contributions in vjp(graph, seeds, self._wanted.__contains__).items():
+            mine = self.terms.setdefault(name, {})
+            for offset, node in contributions.items():
+                (whole,) = inlined(graph, [node], self._values)
+                users = [user for user in parts if offset in self._reads[user].get(name, ())]
+                if singular(whole) and not beyond.isdisjoint(users):
+                    # the seeds of other parts do not count: they would have to be computed wherever this contribution is
+                    whole = graph.apply("select", graph.all_zero([parts[user] for user in users]), graph.const(0), whole)
+                mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
+                self._note(name, offset, whole, users)
 
-        The other parts of a rank do not count: their seeds would have to be computed wherever this contribution is.
+    def _level(self, expression: Node) -> int:
+        """Of the last stored cotangent that an expression reads."""
+        return max((self._levels.get(name, 0) for name in reads([expression])), default=0)
+
+    def _note(self, name: str, offset: Offset, contribution: Node, users: Iterable[str]) -> None:
+        """Note what parts of the step give to a stored field."""
+        if name in self._values:
+            return
+        mine = self._by_level.setdefault(name, {}).setdefault(self._level(contribution), Contributions())
+        mine.terms[offset] = self.graph.add(mine.terms.get(offset, self.graph.const(0)), contribution)
+        mine.readers |= {(user, offset) for user in users}
+
+    def _stored_apart(self, names: Iterable[str]) -> Iterator[Subtotals]:
+        """Subtotals of some fields whose contributions are complete.
+
+        A contribution that reads cotangents of a lower level than others may share values with what is stored at that level, as the
+        derivatives of a flux do for all that the flux reads. If it does, it is stored there, and not computed again at the highest level.
         """
-        if not any(beyond for _, beyond in parts):
-            return contribution
-        return self.graph.apply("select", self.graph.all_zero([seed for seed, _ in parts]), self.graph.const(0), contribution)
+        stored: list[Stored] = []
+        for name in names:
+            levels = self._by_level.get(name, {})
+            for level in sorted(levels)[:-1]:
+                if not self._saves(name, level):
+                    continue
+                subtotal, placed = f"{name} of level {level}", self._placed[name]
+                stored.append(Stored(placed.location, placed.rules, name=subtotal))
+                self.terms[subtotal] = levels[level].terms
+                self._by_level[subtotal] = {level: levels[level]}
+                self._subtotals[subtotal] = name, levels[level].readers
+                levels[level] = Contributions({self.zero: self.graph.read(bar(subtotal), self.zero)})
+                self.terms[name] = self._sum(levels.values())
+        if stored:
+            yield Subtotals(tuple(stored))
+
+    def _saves(self, name: str, level: int) -> bool:
+        """Whether to store what one level gives to a field saves more than it takes."""
+        levels = self._by_level[name]
+        if cost(levels[level].terms.values()) < STORING:
+            return False
+        rest = self._sum(each for number, each in levels.items() if number != level)
+        again = cost([self._total(self.terms[name], None)]) - cost([self._total(rest, None)])
+        others = self._nests.get(level, [])
+        return cost([*others, self._total(levels[level].terms, None)]) - cost(others) + STORING <= again
+
+    def _sum(self, levels: Iterable[Contributions]) -> dict[Offset, Node]:
+        whole: dict[Offset, Node] = {}
+        for each in levels:
+            for offset, node in each.terms.items():
+                whole[offset] = self.graph.add(whole.get(offset, self.graph.const(0)), node)
+        return whole
 
     def through(self, stage: SelfTransposed) -> dict[str, Part]:
         """Continue through a stage that is no expression: return parts that compute cotangents of its inputs from those of its outputs."""
         transposed = stage.transposed(self.graph, self._wanted.__contains__)
+        for each, part in transposed.parts.items():
+            level = 1 + max((self._levels.get(name, 0) for name in needed(part, {})), default=0)
+            self._levels |= dict.fromkeys(written(each, part), level)
         for name, contributions in transposed.terms.items():
             mine = self.terms.setdefault(name, {})
             for offset, node in contributions.items():
                 mine[offset] = self.graph.add(mine.get(offset, self.graph.const(0)), node)
+                self._note(name, offset, node, [stage.name])
         return transposed.parts
 
     def _where_needed(self) -> dict[str, Box]:
@@ -170,10 +270,10 @@ class Reverse:
         for rank in reversed(self._ranks):
             for name in rank:
                 out = [(0, 0) for _ in self.zero]
-                for field, offsets in self._reads[name].items():
-                    if field not in self._wanted:
+                for read, offsets in self._reads[name].items():
+                    if read not in self._wanted:
                         continue
-                    box = boxes[field] if field in self._values else self._where_gathered(field)
+                    box = boxes[read] if read in self._values else self._where_gathered(read)
                     for axis, (low, high) in enumerate(box):
                         along = [o[axis] for o in offsets]
                         out[axis] = (max(out[axis][0], low + max(along)), max(out[axis][1], high - min(along)))
@@ -187,6 +287,9 @@ class Reverse:
     def gathered(self, name: str, target: Place, rules: Rules, inline: dict[str, Node]) -> Assign:
         """The cotangent of a stored field, computed on the grid and at the cells outside of it where the field was read."""
         total = self._total(self.terms.get(name, {}), inline)
+        level = max(self._by_level.get(name, {0: None}))
+        self._levels[bar(name)] = level + 1
+        self._nests.setdefault(level, []).append(self._total(self.terms.get(name, {}), None))
         outside = self.outside(name, rules) if name in self.terms else ()
         return Assign(target, total, zero_rules(len(rules)), fold=rules if any(outside) else (), outside=outside if any(outside) else ())
 

@@ -13,7 +13,8 @@ everywhere and those that are computed once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,8 +187,67 @@ def _kept(classes: Classes, bodies: Sequence[Node]) -> list[Use]:
     left = capacity - maximum_flow(capacity, source, sink).flow
     left.eliminate_zeros()
     reached = set(breadth_first_order(left, source, return_predecessors=False).tolist())
-    kept = [key for key in uses if 2 * index[key] in reached and 2 * index[key] + 1 not in reached]
-    return [Use(classes.representative(key), uses[key].nodes) for key in kept]
+    cut = {key for key in uses if 2 * index[key] in reached and 2 * index[key] + 1 not in reached}
+    kept = _Choice(classes, uses, whole).best(cut)
+    return [Use(classes.representative(key), uses[key].nodes) for key in uses if key in kept]
+
+
+class _Choice:
+    """Better choices than the cut, which takes a value that only kept values need for computed once.
+
+    It is computed as often as the kept values need it at different cells, seen from where they are. If a sum of fluxes through the lower
+    faces of a cell is kept beside one through the upper faces, each flux is computed twice; if fluxes are kept, once.
+    """
+
+    def __init__(self, classes: Classes, uses: Mapping[int, Use], whole: Collection[int]) -> None:
+        self._uses, self._whole = uses, whole
+        self._parts: dict[int, list[tuple[int, Offset]]] = {}  # class -> those of its arguments that are operations, and where from there
+        for key in uses:
+            arguments = [each for each in classes.representative(key).args if each.args and classes.anchor(each) is not None]
+            self._parts[key] = [classes.of(each) for each in arguments]
+
+    def best(self, cut: set[int]) -> set[int]:
+        """The cheapest of some choices of classes to keep that are like the cut."""
+        split = set().union(*(self._split(key) for key in cut))
+        kept = min(cut, split, key=self._cost)
+        least = self._cost(kept)
+        for key in sorted(kept):
+            for other in (kept - {key}, kept - {key} | self._keepable(key)):
+                if (new := self._cost(other)) < least:
+                    kept, least = other, new
+                    break
+        return kept
+
+    def _keepable(self, key: int) -> set[int]:
+        return {part for part, _ in self._parts[key] if self._uses[part].keeping < FOREVER}
+
+    def _split(self, key: int) -> set[int]:
+        """A class, or the terms of a sum of values at different cells."""
+        if self._uses[key].value.op not in ("add", "sub") or not any(any(where) for _, where in self._parts[key]):
+            return {key}
+        return set().union(*(self._split(part) for part in self._keepable(key)))
+
+    def _cost(self, kept: Collection[int]) -> int:
+        """Cost of all operations, and of storing and reading what is kept."""
+        zero = (0,) * len(next(iter(next(iter(self._uses.values())).nodes)))
+        roots = [(key, where) for key in self._whole for where in self._uses[key].nodes]
+        total = sum(_storing(len(zero)) for _ in kept)
+        for starts, inner in ((roots, False), ([(key, zero) for key in kept], True)):
+            computed, read = set(starts), set()
+            waiting = list(starts)
+            while waiting:
+                key, where = waiting.pop()
+                total += operation_cost(self._uses[key].value)
+                for part, apart in self._parts[key]:
+                    there = part, tuple(map(operator.add, where, apart))
+                    if part in kept:
+                        if not inner or there[1] != zero:
+                            read.add(there)
+                    elif there not in computed:
+                        computed.add(there)
+                        waiting.append(there)
+            total += sum(_reading(where) for _, where in read)
+        return total
 
 
 def _repeated(uses: Mapping[int, Use], of: Mapping[int, int]) -> dict[int, int]:

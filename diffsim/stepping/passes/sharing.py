@@ -18,7 +18,7 @@ from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, OPERATIONS, Graph, Node,
 
 COSTLY = 32
 """Least cost that a shared value must save. Cheaper values are differentiated at each use, which needs fewer sums over neighbours."""
-CONSIDERABLE = 0.25
+CONSIDERABLE = 0.2
 """Least part of the cost of an expression that a shared value must save."""
 
 
