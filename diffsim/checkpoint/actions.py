@@ -148,7 +148,7 @@ class Undo:
 
 
 Action: TypeAlias = Advance | Record | Keep | Save | Load | Fetch | Free | EndForward | Reverse | Undo
-"""What a schedule yields: one of the classes of this page that name a range of steps, or a step and a slot.
+"""An action of a schedule: one of the classes of this page that name a range of steps, or a step and a slot.
 
 Example:
     from diffsim.checkpoint import Action, Binomial, Load, Save

@@ -123,12 +123,12 @@ class ReplayGuard:
 
     def _fingerprint(self, arrays: Arrays) -> int:
         began = clock()
-        found = fingerprint(arrays())
+        value = fingerprint(arrays())
         seconds = clock() - began
         self._spent += seconds
         if arrays is self._state:
             self._least = min(self._least, seconds)
-        return found
+        return value
 
     def _coarsen(self) -> None:
         """Coarsen the grid until a fingerprint takes no more than its share of the time between two compared states."""

@@ -67,7 +67,7 @@ def simulate(schedule: AnySchedule, steps: int | None = None) -> Summary:
         ScheduleError: an action is illegal at its place, the schedule ends too early or late, or a declared count is wrong.
 
     Returns:
-        What it took.
+        The counts.
 
     Example:
         from dataclasses import dataclass

@@ -300,15 +300,23 @@ class Schedule(AnySchedule):
 class RecordsLast(Schedule):
     """A schedule that records only the last step, because that cannot be reversed before the final state is reached."""
 
-    @property
-    def recorded(self) -> int:
-        """1: only the last step is recorded, when the primal runs to the final state."""
-        return 1
+    recorded = all_recorded = 1
+
+
+class Tiered(RecordsLast):
+    """A schedule whose `tiers` begin with the memory that the primal runs in."""
+
+    tiers: tuple[Tier, ...]
 
     @property
-    def all_recorded(self) -> int:
-        """1: the last step."""
-        return 1
+    def slots(self) -> int:
+        """Slots of the first tier."""
+        return self.tiers[0].slots
+
+    @property
+    def slow_tiers(self) -> tuple[Tier, ...]:
+        """All tiers but the first."""
+        return self.tiers[1:]
 
 
 class OnlineSchedule(AnySchedule):
@@ -319,11 +327,7 @@ class OnlineSchedule(AnySchedule):
     """
 
     online = True
-
-    @property
-    def recorded(self) -> int:
-        """0: each step is reversed from its state, in the working state."""
-        return 0
+    recorded = 0  # each step is reversed from its state, in the working state
 
     @abstractmethod
     def online_actions(self, ended: Callable[[], int | None]) -> Iterator[Action]:

@@ -174,8 +174,8 @@ class Derived:
         return Derived(self._base, (*self._chain, _pushed), *self._counts)
 
     def batched(self, runs: int) -> Derived | None:
-        found = self._base.batched(runs)
-        return None if found is None else Derived(found._base, (*found._chain, *self._chain), *self._counts)
+        batch = self._base.batched(runs)
+        return None if batch is None else Derived(batch._base, (*batch._chain, *self._chain), *self._counts)
 
 
 def _counts_of(derivation: Derivation, arguments: int, values: int) -> tuple[int, int]:
@@ -203,10 +203,10 @@ class Together:
         if Batch.obstacle(one) is not None or any(name in compiled.step.series for name in run.names) or run.options.online:
             return None
         with compiled.turn:
-            found = compiled.batches.get(runs)
-            if not isinstance(found, Batch):
-                found = compiled.batches[runs] = Batch(one, runs)
-            return cls(run, found)
+            batch = compiled.batches.get(runs)
+            if not isinstance(batch, Batch):
+                batch = compiled.batches[runs] = Batch(one, runs)
+            return cls(run, batch)
 
     def values(self, *arrays: Any) -> tuple[Any, ...]:
         inputs = dict(zip(self.run.names, arrays, strict=True))
@@ -267,8 +267,8 @@ class Pulled:
 
     def batched(self, runs: int) -> Pulled | None:
         """The pullback for several runs in one call."""
-        found = self._latest.batched(runs)
-        return None if found is None else Pulled(found, self._arguments)
+        latest = self._latest.batched(runs)
+        return None if latest is None else Pulled(latest, self._arguments)
 
     def evaluate(self, *both: Array) -> Plain:
         """Cotangents of the arguments."""

@@ -53,7 +53,7 @@ class Request:
         return self.sizes.fixed + beside + self.sizes.state
 
     def fits(self, need: int) -> bool:
-        """Whether `need` bytes are allowed."""
+        """True if `need` bytes are allowed."""
         return self.budget is None or need <= self.budget
 
     def beside_tiers(self, tiers: Sequence[Tier]) -> int:

@@ -60,26 +60,22 @@ def gaps_advances(kept: Sequence[Kept], stop: int, slots: int) -> int:
     Raises:
         ScheduleError: as `reverse_gaps`.
     """
-    require_kept(kept, stop, slots)
-    free = slots - sum(base.tier == 0 for base in kept)
-    total = 0
-    for base in reversed(kept):
-        free += base.tier == 0
-        total += fewest_advances(stop - base.step, max(free, 1))
-        stop = base.step
-    return total
+    return sum(fewest_advances(length, free) for length, free in _gaps(kept, stop, slots))
 
 
 def gaps_starts(kept: Sequence[Kept], stop: int, slots: int) -> int:
     """Return how many runs over consecutive steps `reverse_gaps` starts. The arguments are those of `gaps_advances`."""
+    return sum(starts(length, free) for length, free in _gaps(kept, stop, slots))
+
+
+def _gaps(kept: Sequence[Kept], stop: int, slots: int) -> Iterator[tuple[int, int]]:
+    """The length of each gap, from the last one, and the slots that are free by then, at least 1."""
     require_kept(kept, stop, slots)
     free = slots - sum(base.tier == 0 for base in kept)
-    total = 0
     for base in reversed(kept):
         free += base.tier == 0
-        total += starts(stop - base.step, max(free, 1))
+        yield stop - base.step, max(free, 1)
         stop = base.step
-    return total
 
 
 def require_kept(kept: Sequence[Kept], stop: int, slots: int) -> None:

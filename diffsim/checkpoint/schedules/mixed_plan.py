@@ -255,10 +255,10 @@ class _Table:
                 costs = space[: some * (n - 1)].reshape(some, n - 1)
                 np.add(left[:some, 1:n], right[:some, blocks - n + 1 : blocks], out=costs)
                 where = costs.argmin(axis=1)
-                found, where = costs[rows[:some], where], where + 1
-                better = np.flatnonzero(found < best[least : least + some])
+                lowest, where = costs[rows[:some], where], where + 1
+                better = np.flatnonzero(lowest < best[least : least + some])
                 at, i = least + better, where[better]
-                best[at], choice[at] = found[better], i
+                best[at], choice[at] = lowest[better], i
                 after = self.after_state[at]
                 records[at] = np.maximum(self.records[n - i, after], self.records[i, at])
                 slots[at] = np.maximum(1 + self.slots[n - i, after], self.slots[i, at])

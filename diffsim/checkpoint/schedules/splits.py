@@ -90,7 +90,7 @@ def fewest_advances(length: int, s: int) -> int:
 
 
 def reverse_segment(start: int, stop: int, pool: Pool, base: Kept | None = None, end: bool = False, runs: bool = True) -> Iterator[Action]:
-    """Yield what reverses steps stop-1 down to `start` from the working state `start`, in O(1) time each and O(slots) memory.
+    """Yield the actions that reverse steps stop-1 down to `start` from the working state `start`, in O(1) time each and O(slots) memory.
 
     Uses all free slots of the pool and gives them back, and that of the base as well if it is of the first tier. A segment whose states
     all fit into the slots is kept by one action and reversed by one; it takes the advances that it would take with one action a step.
@@ -156,7 +156,7 @@ def reverse_segment(start: int, stop: int, pool: Pool, base: Kept | None = None,
 
 
 def _reverse_run(start: int, stop: int, end: bool) -> Iterator[Action]:
-    """Yield what reverses steps from the working state `start`, with a free slot for each but the last."""
+    """Yield the actions that reverse steps from the working state `start`, with a free slot for each but the last."""
     last = stop - 1
     if last > start:
         yield Keep(start, last)

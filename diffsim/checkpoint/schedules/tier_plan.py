@@ -237,9 +237,9 @@ def _tables(faster: np.ndarray, tier: Tier, unit: int, slots: int) -> tuple[np.n
             costs = space[: used * (length - 1)].reshape(used, length - 1)
             np.add(left[:used, 1:length], other[:used, blocks - length + 1 : blocks], out=costs)
             where = costs.argmin(axis=1)
-            found = costs[rows[:used], where]
-            where = np.where(found < faster[length], where + 1, 0)
-            best[:used] = np.minimum(found, faster[length])
+            lowest = costs[rows[:used], where]
+            where = np.where(lowest < faster[length], where + 1, 0)
+            best[:used] = np.minimum(lowest, faster[length])
             best[used:] = best[used - 1]
             split[1 : used + 1, length], split[used + 1 :, length] = where, where[-1]
         kept[1:, length] = best

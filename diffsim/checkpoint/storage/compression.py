@@ -227,14 +227,14 @@ class _Stream:
             raise zlib.error("the stream is longer than the state")
 
     def _read(self, count: int) -> bytes:
-        found = bytearray()
-        while len(found) < count:
+        data = bytearray()
+        while len(data) < count:
             if not self._part:
                 part = next(self._parts, None)
                 if part is None:
                     raise zlib.error("the stream is shorter than the state")
                 self._part = memoryview(part)
-            taken = self._part[: count - len(found)]
-            found += taken
+            taken = self._part[: count - len(data)]
+            data += taken
             self._part = self._part[len(taken) :]
-        return bytes(found)
+        return bytes(data)

@@ -47,7 +47,7 @@ def measure(
 
     Args:
         compiled: the simulation to differentiate.
-        policy: says whether to measure files and copies to the host, and where the files go.
+        policy: contains the folder of files; files, and copies to the host, are measured if it allows them.
         steps: time steps of the gradient; no more are run.
         inputs: see `plan`.
         seconds: approximate limit for the measurement.
