@@ -397,7 +397,7 @@ def require_schedule(given: object, wanted: str = "a schedule") -> AnySchedule:
 
 
 def _unfit(given: object) -> str:
-    """The end of a message: the wrong value, and what to give in place of it."""
+    """The end of a message: the wrong value, and a remedy."""
     if isinstance(given, type):
         if not (hasattr(given, "actions") or hasattr(given, "online_actions")):
             return f"the class {given.__name__} itself; give an instance, such as Online(20) for 20 states"

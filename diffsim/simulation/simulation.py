@@ -356,7 +356,7 @@ class Simulation(Rebuilt, Summary):
 
         Returns:
             A dataset with coordinates of cells (`x`, and `x_face` for fields on faces), of receivers and of time in seconds, units and
-            names in words, and attributes that say what was computed.
+            names in words, and attributes that describe the run.
 
         Raises:
             MissingPackageError: xarray is not installed.

@@ -223,7 +223,7 @@ class _Table:
     Args:
         fillings: m.
         leaves: of a single block.
-        leaf: what to do with a single block, RECORD or LEAF.
+        leaf: the move for a single block, RECORD or LEAF.
         blocks: the largest n.
         unit: steps of a block.
     """

@@ -25,7 +25,7 @@ class Described:
     Attributes:
         name: name in the file.
         values: the array. Its first axis counts time if `rows` says so, and the others are those of `axes`, or points.
-        label: what it is, in words.
+        label: its meaning, in words.
         unit: unit of the values; "" if it is not known.
         axes: axes of the grid along which it varies; None: it is given at points.
         location: location on the cell, an entry for each axis of the grid.
