@@ -49,7 +49,7 @@ def strip_rows(tiles: Mapping[str, IntArray], steps: int) -> dict[str, int]:
     Raises:
         PlanError: the number exceeds the range of an index.
     """
-    rows = {state: steps * len(found) for state, found in tiles.items()}
+    rows = {state: steps * len(each) for state, each in tiles.items()}
     most = max(rows.values(), default=0)
     if most >= 2**31:
         raise PlanError(

@@ -43,7 +43,7 @@ def check_declared(equation: Equation) -> None:
             _check_axes(f"{each} of {kind}", variable, equation.grid.ndim)
             _check_region(f"{each} of {kind}", variable, name, equation.grid)
     if not equation.states:
-        raise ParameterError(f"states of {kind} = {{}}, expected at least one; name what is advanced")
+        raise ParameterError(f"states of {kind} = {{}}, expected at least one; name the fields that a step advances")
     arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")
     for name, profile in mapping(f"profiles of {kind}", equation.profiles, "{'w': Profile(0, values)}").items():
         instance(f"{name} of {kind}", profile, Profile, "a diffsim.Profile", "write it like Profile(0, values)")

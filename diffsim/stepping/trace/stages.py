@@ -113,10 +113,10 @@ class ArrayStage(HostStage):
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
         here = (0,) * len(self.outputs[0].location)
         chosen = [number for number, name in enumerate(self.inputs) if wanted(name)]
-        given = {f"{self.name} gives in {number}": self.inputs[number] for number in chosen}
-        written = tuple(Written(name, Place(name), zero_rules(len(here))) for name in given)
+        sources = {f"{self.name} gives in {number}": self.inputs[number] for number in chosen}
+        written = tuple(Written(name, Place(name), zero_rules(len(here))) for name in sources)
         terms: dict[str, dict[Offset, Node]] = {}
-        for name, field in given.items():
+        for name, field in sources.items():
             before = terms.get(field, {}).get(here, graph.const(0))
             terms[field] = {here: graph.add(before, graph.read(name, here))}
         inputs = (*self.inputs, *(bar(o.name) for o in self.outputs))
