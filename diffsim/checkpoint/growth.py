@@ -25,11 +25,7 @@ STEADY = 0.9  # correlation of the logarithm with the step beyond which growth c
 
 
 class ChaosWarning(UserWarning):
-    """The adjoint grows exponentially. The gradient is right, but useless beyond its horizon.
-
-    Example:
-        See `GrowthMonitor`.
-    """
+    """The adjoint grows exponentially. The gradient is right, but useless beyond its horizon."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +36,6 @@ class Growth:
         rate: growth of its logarithm in a step, minus that of the state.
         factor: growth over the sampled steps, relative to that of the state.
         horizon: steps after which rounding errors of the state have grown to its own size.
-
-    Example:
-        See `GrowthMonitor`.
     """
 
     rate: float

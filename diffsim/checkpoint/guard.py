@@ -32,9 +32,6 @@ class ReplayGuard:
         outputs: returns the other results of the run, such as traces, which replays must not change; or None.
         stride: steps between compared states; None: as few as 2 % of the first run's time allow, with at most 1024 states. If it is
             given, all saved states are compared.
-
-    Example:
-        See `Sweep`.
     """
 
     def __init__(self, state: Arrays, outputs: Arrays | None = None, stride: int | None = None) -> None:

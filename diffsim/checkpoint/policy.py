@@ -23,11 +23,7 @@ from diffsim.errors import ParameterError
 
 @runtime_checkable
 class Planned(Protocol):
-    """A finished plan, such as a `Plan`.
-
-    Example:
-        See `choose`.
-    """
+    """A finished plan, such as a `Plan`."""
 
     def as_policy(self) -> Policy:
         """The policy that runs the plan."""

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     from diffsim.checkpoint.driver import Sweep
 
 OnProgress = Callable[[float, float | None], None]
-"""Called with the share of the work that is done, from 0 to 1, and the seconds left, or None while they are unknown.
-
-Example:
-    See `ProgressBar`.
-"""
+"""Called with the share of the work that is done, from 0 to 1, and the seconds left, or None while they are unknown."""
 
 REPORT_SECONDS = 0.1
 

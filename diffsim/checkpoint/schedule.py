@@ -39,9 +39,6 @@ class Tier:
         slots: states it may keep at a time.
         write_cost: cost of a `Save`, in steps of the primal.
         read_cost: cost of a `Load`, in steps of the primal.
-
-    Example:
-        See `MultiTier`.
     """
 
     name: str
@@ -58,9 +55,6 @@ class Shared:
         total: its size, in any unit.
         state: size of a slot.
         record: size of the residuals of a step.
-
-    Example:
-        See `Mixed`.
     """
 
     total: int
@@ -85,9 +79,6 @@ class AnySchedule(ABC):
         needs_slow_tiers: whether it needs a disk, or the host's memory for a model on another device.
         runs_backwards: whether it has `Undo` actions.
         online: whether the run may end anywhere.
-
-    Example:
-        See `Online`.
     """
 
     states_only: ClassVar[bool] = False
@@ -320,11 +311,7 @@ class Tiered(RecordsLast):
 
 
 class OnlineSchedule(AnySchedule):
-    """A plan for a run whose number of steps is unknown before it ends.
-
-    Example:
-        See `Online`.
-    """
+    """A plan for a run whose number of steps is unknown before it ends."""
 
     online = True
     recorded = 0  # each step is reversed from its state, in the working state

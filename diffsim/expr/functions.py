@@ -68,9 +68,6 @@ def minimum(a: Operand, b: Operand) -> Symbol:
 
     Raises:
         TraceError: neither is an expression of the step.
-
-    Example:
-        See `sign`.
     """
     return lifted(a, b, "minimum").combine("min", b)
 
@@ -87,9 +84,6 @@ def maximum(a: Operand, b: Operand) -> Symbol:
 
     Raises:
         TraceError: neither is an expression of the step.
-
-    Example:
-        See `where`.
     """
     return lifted(a, b, "maximum").combine("max", b)
 
@@ -107,9 +101,6 @@ def clip(f: Symbol, low: Operand, high: Operand) -> Symbol:
 
     Raises:
         TraceError: `f` is no expression of the step.
-
-    Example:
-        See `where`.
     """
     return minimum(maximum(field_of(f, "clip"), low), high)
 
@@ -164,9 +155,6 @@ def floor(f: Symbol) -> Symbol:
 
     Raises:
         TraceError: `f` is no expression of the step.
-
-    Example:
-        See `sign`.
     """
     return field_of(f, "floor").combine("floor")
 
@@ -410,9 +398,6 @@ def arctan2(y: Operand, x: Operand) -> Symbol:
 
     Raises:
         TraceError: neither is an expression of the step.
-
-    Example:
-        See `sqrt`.
     """
     return lifted(y, x, "arctan2").combine("arctan2", x)
 

@@ -37,9 +37,6 @@ def minmod(a: Symbol, b: Symbol, *others: Symbol) -> Symbol:
 
     Returns:
         The limited difference.
-
-    Example:
-        See `muscl`.
     """
     smaller = where(a * b > 0, where(abs(a) < abs(b), a, b), 0.0)
     return minmod(smaller, *others) if others else smaller
@@ -54,9 +51,6 @@ def superbee(a: Symbol, b: Symbol) -> Symbol:
 
     Returns:
         The limited difference.
-
-    Example:
-        See `muscl`.
     """
     a = lifted(a, b, "superbee")
     return where(abs(a) < abs(lifted(b, a, "superbee")), minmod(2 * a, b), minmod(a, 2 * b))
@@ -71,9 +65,6 @@ def mc(a: Symbol, b: Symbol) -> Symbol:
 
     Returns:
         The limited difference.
-
-    Example:
-        See `muscl`.
     """
     return minmod(0.5 * (a + b), 2 * a, 2 * b)
 
@@ -87,9 +78,6 @@ def van_leer(a: Symbol, b: Symbol) -> Symbol:
 
     Returns:
         The limited difference.
-
-    Example:
-        See `muscl`.
     """
     product = a * b
     same = product > 0
@@ -119,9 +107,6 @@ def van_albada(eps: float = 1e-3) -> Limiter:
 
     Reference: van Albada, van Leer and Roberts (1982), A comparative study of computational methods in cosmic gas dynamics, Astron.
         Astrophys. 108, 76-84. The factor is cut at 0 here.
-
-    Example:
-        See `muscl`.
     """
     return partial(_van_albada, positive("eps", eps, "give a difference between neighbours that is negligible"))
 

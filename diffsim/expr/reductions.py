@@ -57,9 +57,6 @@ def mean(field: Symbol) -> Symbol:
 
     Raises:
         TraceError: of something else than an expression of a step, or of a condition.
-
-    Example:
-        See `sum`.
     """
     return _reduced(field, "mean")
 
@@ -77,9 +74,6 @@ def max(field: Symbol) -> Symbol:
 
     Raises:
         TraceError: of something else than an expression of a step, or of a condition.
-
-    Example:
-        See `sum`.
     """
     return _reduced(field, "max")
 
@@ -95,9 +89,6 @@ def min(field: Symbol) -> Symbol:
 
     Raises:
         TraceError: of something else than an expression of a step, or of a condition.
-
-    Example:
-        See `sum`.
     """
     return -_reduced(-field if isinstance(field, Symbol) else field, "max", "min")
 

@@ -105,9 +105,6 @@ def check_kernel(
 
     Raises:
         KernelError: the arguments do not fit, or something that the kernel uses cannot be sent.
-
-    Example:
-        See `kernel`.
     """
     if not isinstance(kernel, UserKernel):
         raise KernelError(f"kernel = {shown(kernel)}, expected a kernel; decorate the function with @diffsim.kernel")

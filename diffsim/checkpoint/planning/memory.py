@@ -9,11 +9,7 @@ from decimal import Decimal
 from diffsim.errors import ParameterError
 
 AUTO_FRACTION = 0.5
-"""Share of the available memory that "auto" takes. The rest is for later allocations, by this process and by others.
-
-Example:
-    See `available_memory`.
-"""
+"""Share of the available memory that "auto" takes. The rest is for later allocations, by this process and by others."""
 _UNITS = {"b": 1, "byte": 1, "bytes": 1} | {
     f"{letter}{binary}b": (1024 if binary else 1000) ** power for power, letter in enumerate("kmgt", 1) for binary in ("", "i")
 }

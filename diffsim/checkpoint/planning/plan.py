@@ -30,11 +30,7 @@ MEMORY_MARGIN, TIME_MARGIN = 0.05, 0.25
 
 @dataclass(frozen=True)
 class Comparison:
-    """A prediction and a measurement.
-
-    Example:
-        See `choose`.
-    """
+    """A prediction and a measurement."""
 
     predicted: Option
     measured: Measured
@@ -73,9 +69,6 @@ class Plan:
         budget: allowed bytes of memory, or None for no limit.
         chosen: the chosen option.
         others: other options: slower ones, and some that need more memory.
-
-    Example:
-        See `choose`.
     """
 
     policy: Policy

@@ -25,9 +25,6 @@ class Request:
         compressed: whether slower tiers make states smaller.
         online: whether the run may end before `steps`.
         outside: the user's settings for slower tiers, for an error.
-
-    Example:
-        See `Schedule`.
     """
 
     steps: int

@@ -36,11 +36,7 @@ _SIGNIFICAND_BITS = {"f2": 10, "f4": 23, "f8": 52}
 
 
 class Compression(Protocol):
-    """A way to compress states in a store.
-
-    Example:
-        See `Lossy`.
-    """
+    """A way to compress states in a store."""
 
     def encode(self, arrays: State) -> Iterator[bytes]:
         """Yield a state's stream in parts of any length. `decode` of all parts restores the state."""
@@ -55,9 +51,6 @@ class Lossless:
 
     Raises:
         ParameterError: another level.
-
-    Example:
-        See `Lossy`.
     """
 
     def __init__(self, level: int = 1) -> None:

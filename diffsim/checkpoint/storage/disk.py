@@ -61,9 +61,6 @@ class DiskStore(Closing):
     Raises:
         ScheduleError: `slots` is not a positive integer.
         StorageError: the disk has too little space, the path is in use or taken, or the system reports an error.
-
-    Example:
-        See `HostStore`.
     """
 
     def __init__(

@@ -38,9 +38,6 @@ class StateLayout:
 
     Raises:
         ParameterError: the numbers of types and shapes differ, or a type is not one of numbers.
-
-    Example:
-        See `HostStore`.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -111,9 +108,6 @@ class Store(Protocol):
     Attributes:
         layout: layout of the states.
         slots: most states stored.
-
-    Example:
-        See `HostStore`.
     """
 
     layout: StateLayout
