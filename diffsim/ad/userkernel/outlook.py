@@ -15,12 +15,7 @@ Seen = dict[int, Any]
 
 
 def outlook(value: Any, seen: Seen | None = None) -> Any:
-    """Numbers, texts and arrays that a value leads to: entries, attributes, values that its functions read. None: there are none.
-
-    Args:
-        value: anything.
-        seen: objects that were looked at already; none is looked at twice.
-    """
+    """Numbers, texts and arrays that a value leads to: entries, attributes, values that its functions read. None: there are none."""
     own, seen = look_of(value), {} if seen is None else seen
     if own is not None:
         return own

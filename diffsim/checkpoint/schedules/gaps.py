@@ -50,16 +50,7 @@ def _reverse_gaps(kept: Sequence[Kept], stop: int, slots: int, end: bool, ahead:
 
 
 def gaps_advances(kept: Sequence[Kept], stop: int, slots: int) -> int:
-    """Return the advances of `reverse_gaps`: the sum of t(length, slots free by then) over the gaps.
-
-    Args:
-        kept: the kept states in ascending order, the first of them state 0.
-        stop: steps that are still to be reversed.
-        slots: in the first tier, those in use included.
-
-    Raises:
-        ScheduleError: as `reverse_gaps`.
-    """
+    """Return the advances of `reverse_gaps` with these arguments: the sum of t(length, slots free by then) over the gaps."""
     return sum(fewest_advances(length, free) for length, free in _gaps(kept, stop, slots))
 
 

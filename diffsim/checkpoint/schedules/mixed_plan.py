@@ -167,11 +167,7 @@ class MixedPlan:
 class _Fillings:
     """The possible amounts of free memory, in ascending order, and the index of the amount that remains after a state or a record.
 
-    Args:
-        memory: its size, in any unit.
-        state: size of a kept state.
-        record: size of the record of a step.
-        most: most fillings; if there were more, sizes are rounded up to a fraction of the memory.
+    If there were more than `most`, sizes are rounded up to a fraction of the memory.
     """
 
     def __init__(self, memory: int, state: int, record: int, most: int) -> None:

@@ -62,12 +62,7 @@ class Pool:
 
 
 class Share(Pool):
-    """Some of the free slots of a pool.
-
-    Args:
-        pool: has at least as many.
-        free: those that hold no state.
-    """
+    """A number of the free slots of a pool."""
 
     def __init__(self, pool: Pool, free: int) -> None:
         self._pool, self.free = pool, free
@@ -174,13 +169,7 @@ def first_advance(length: int, s: int, r: int, near: int) -> int:
     """Return k, where to split a segment of l = `length` > 1 steps: the largest that has the fewest advances.
 
     These are k from max(beta(s, r-2), l - beta(s-1, r)) to min(beta(s, r-1), l - beta(s-1, r-1)). The largest leaves the longest parts
-    whose states can be kept in one run, so there are few starts.
-
-    Args:
-        length: l.
-        s: slots of the segment.
-        r: its repetition number.
-        near: beta(s, r-1).
+    whose states can be kept in one run, so there are few starts. `near` is beta(s, r-1).
     """
     return min(near, length - near * s // (s + r - 1))
 

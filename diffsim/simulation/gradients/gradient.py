@@ -43,12 +43,6 @@ class RepeatablePullback:
 
     A simulation has storage for one run. If another run used it since, or the states were freed, the forward run is repeated with the
     same inputs, sources and receivers. Its results must be the same, bit for bit.
-
-    Args:
-        compiled: the simulation.
-        call: the forward run.
-        solution: the result of that run.
-        back: the reverse sweep from the present contents of the storage.
     """
 
     def __init__(self, compiled: Compiled, call: Call, solution: Solution, back: Back) -> None:

@@ -75,13 +75,7 @@ def _may_share(name: str, value: Array, original: Any) -> bool:
 
 
 class UntilStepper:
-    """A stepper whose run ends when a condition on its state holds, or after `most` steps.
-
-    Args:
-        stepper: the stepper to run.
-        options: contain the condition that ends the run.
-        most: the largest number of steps.
-    """
+    """A stepper whose run ends when the condition of its options holds, or after `most` steps."""
 
     def __init__(self, stepper: Stepper, options: RunOptions, most: int) -> None:
         self._stepper, self._until, self._most = stepper, options.until, most

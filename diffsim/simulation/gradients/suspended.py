@@ -70,11 +70,6 @@ def run_key(compiled: Compiled, call: Call, schedule: AnySchedule) -> str:
 def run_resumably(compiled: Compiled, call: Call, whole: AnySchedule) -> tuple[Solution, Back]:
     """Run forward, or as far as an interrupted sweep of the same run needs it, and prepare its reverse sweep, which saves its progress.
 
-    Args:
-        compiled: the simulation.
-        call: the run.
-        whole: the schedule of the run, if nothing is left of it.
-
     Raises:
         StorageError: the saved sweep is damaged, or another run's.
     """

@@ -64,13 +64,7 @@ LEAST_F32 = float(np.finfo(np.float32).tiny)
 
 
 def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callable[[str, str], Meaning]) -> Solution:
-    """Cotangents as arrays of NumPy's. They must belong to parts of a solution, have their shapes, and be finite.
-
-    Args:
-        cotangents: of a user.
-        solution: has the shapes.
-        meaning: part and name -> the dimensions there.
-    """
+    """A user's cotangents as arrays of NumPy's. They must belong to parts of a solution, have their shapes, and be finite."""
     if not isinstance(cotangents, Solution):
         raise ParameterError(
             f"cotangents = {shown(cotangents)}, expected a diffsim.Solution; write it like Solution(traces={{'p': p_bar}})"

@@ -24,13 +24,7 @@ class OfOneRun(Protocol):
 
 
 def input_meaning(compiled: OfOneRun, name: str, runs: bool = False) -> Meaning:
-    """The unit and dimensions of an input.
-
-    Args:
-        compiled: the simulation of one run.
-        name: of an input.
-        runs: whether an axis of runs may come before the others.
-    """
+    """The unit and dimensions of an input. With `runs`, an axis of runs may come before the others."""
     step, dt, base = compiled.step, compiled.equation.dt, primal(name)
     if name in step.forcings:
         rows: tuple[Dimension, ...] = times(dt), counted("source", POINTS)
@@ -50,14 +44,7 @@ def unit_of(equation: Equation, name: str) -> str:
 
 
 def value_meaning(compiled: OfOneRun, part: str, name: str, runs: bool = False) -> Meaning:
-    """The dimensions of a state or of its traces, for cotangents, whose unit depends on the loss.
-
-    Args:
-        compiled: the simulation of one run.
-        part: "final" or "traces".
-        name: of a state.
-        runs: whether an axis of runs comes before the others.
-    """
+    """The dimensions of a state (`part` is "final") or of its "traces", for cotangents, whose unit depends on the loss."""
     if part == "traces":
         rows: tuple[Dimension, ...] = times(compiled.equation.dt), counted("receiver", POINTS)
         taken = frozenset(axis.lower() for axis in compiled.grid.axes)

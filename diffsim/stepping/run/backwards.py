@@ -57,12 +57,7 @@ class Backwards:
         return self._programs[0]
 
     def damped(self, coefficients: Mapping[str, Array], steps: int) -> dict[str, IntArray]:
-        """Tiles that are damped too much in a run to be computed backwards, for each state with such tiles.
-
-        Args:
-            coefficients: values over the cells.
-            steps: steps of the run.
-        """
+        """Tiles that are damped too much in a run to be computed backwards, for each state with such tiles."""
         layout, factors = self._launcher.layout, self.how.factors
         padded = {name: pad(np.asarray(coefficients[name]), layout.halo, rules) for name, rules in self._rules.items()}
         fields = {**self._profiles, **padded}

@@ -21,15 +21,7 @@ from diffsim.typing import Array
 
 
 class Cotangents:
-    """The values that adjoint steps propagate and add to.
-
-    Args:
-        programs: programs of the step.
-        launcher: the arrays.
-        storage: time levels of the cotangents.
-        receivers: states that are sampled at receivers.
-        profiles: fixed arrays of the step, with their halo.
-    """
+    """The values that adjoint steps propagate and add to."""
 
     def __init__(
         self, programs: Programs, launcher: Launcher, storage: Storage, receivers: tuple[str, ...], profiles: Mapping[str, Array]

@@ -24,9 +24,6 @@ class Queue:
 
     Their time is not measured itself. It is at least the time for which the wait blocks, and at most the time since the first launch. The
     pace of each kernel is corrected if it predicts less or more.
-
-    Args:
-        wait: returns when all launches are done.
     """
 
     def __init__(self, wait: Callable[[], None]) -> None:

@@ -16,10 +16,6 @@ from diffsim.stepping.run.launcher import Launcher
 class Storage:
     """The memory of a run, and its sizes.
 
-    Args:
-        programs: programs of the step.
-        launcher: owner of the arrays.
-
     Attributes:
         rings: levels of each state with storage of its own.
         bars: levels of each cotangent.

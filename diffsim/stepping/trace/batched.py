@@ -38,10 +38,6 @@ def why_not_batched(step: TracedStep) -> str | None:
 class Batched:
     """Adds an axis of runs, before the others, to the parts of a traced equation.
 
-    Args:
-        grid: grid of one run.
-        runs: number of runs.
-
     Attributes:
         grid: grid of all runs.
     """

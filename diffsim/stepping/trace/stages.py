@@ -189,14 +189,7 @@ def stage(value: Symbol | Components, boundary: Boundary | Symbol | Components |
 def array_stage(
     function: ArrayFunction, fields: Sequence[Symbol], locations: Sequence[Location], boundaries: Sequence[Boundary | Symbol]
 ) -> list[Symbol]:
-    """Compute stored fields from the cells of others with a host function.
-
-    Args:
-        function: a function with one array argument for each field.
-        fields: its arguments.
-        locations: location of each of its values.
-        boundaries: boundary of each of its values.
-    """
+    """Compute stored fields, one for each location and boundary, from the cells of others with a host function."""
     graph = trace_of(fields[0], "host_stage()")
     require_same(fields)
     inputs = tuple(stored_name(field, graph) for field in fields)

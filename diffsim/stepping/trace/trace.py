@@ -60,13 +60,7 @@ class Trace(Graph):
         self.placed |= {field.name: field for field in stage.outputs}
 
     def with_edges(self, value: Symbol, placed: Placed, now: Symbol | None = None) -> Symbol:
-        """A field whose outermost cells have the values of boundary rules, where rules give them.
-
-        Args:
-            value: the field.
-            placed: its rules.
-            now: the field before the step, if it is a state.
-        """
+        """A field whose outermost cells have the values of boundary rules, where rules give them. `now` is a state before the step."""
         has_value = self._valued_sides(value, placed)
         for sides in placed.rules:
             for side in sides:
