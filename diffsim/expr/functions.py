@@ -75,15 +75,7 @@ def minimum(a: Operand, b: Operand) -> Symbol:
 def maximum(a: Operand, b: Operand) -> Symbol:
     """The larger of two values. A tie gives the whole derivative to `a`.
 
-    Args:
-        a: an expression of the step.
-        b: another one at the same place, or a number; one of the two may be a number.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: neither is an expression of the step.
+    Arguments, result and errors are those of `minimum`.
     """
     return lifted(a, b, "maximum").combine("max", b)
 
@@ -108,14 +100,7 @@ def clip(f: Symbol, low: Operand, high: Operand) -> Symbol:
 def sign(f: Symbol) -> Symbol:
     """1 where f > 0, -1 where f < 0, else 0; the derivative is 0.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -147,14 +132,7 @@ def sign(f: Symbol) -> Symbol:
 def floor(f: Symbol) -> Symbol:
     """The largest whole number that is at most f. The derivative is 0.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
     """
     return field_of(f, "floor").combine("floor")
 
@@ -203,14 +181,7 @@ def sqrt(f: Symbol) -> Symbol:
 def exp(f: Symbol) -> Symbol:
     """e to the power of a field, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -241,14 +212,7 @@ def exp(f: Symbol) -> Symbol:
 def log(f: Symbol) -> Symbol:
     """The natural logarithm of a field, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -278,14 +242,7 @@ def log(f: Symbol) -> Symbol:
 def sin(f: Symbol) -> Symbol:
     """The sine of a field in radians, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -315,14 +272,7 @@ def sin(f: Symbol) -> Symbol:
 def sinh(f: Symbol) -> Symbol:
     """The hyperbolic sine of a field, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -353,14 +303,7 @@ def sinh(f: Symbol) -> Symbol:
 def arctan(f: Symbol) -> Symbol:
     """The angle in radians whose tangent is a field, -π/2 to π/2, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
