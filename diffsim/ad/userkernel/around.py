@@ -81,11 +81,7 @@ class Captures:
         return bool(self.names) or any(inner.has_numbers() for _, inner in self.called)
 
     def require_unchanged(self, around: Around) -> None:
-        """Refuse watched objects that have changed since `around` was taken.
-
-        Raises:
-            StaleValueError: one has changed.
-        """
+        """Refuse watched objects that have changed since `around` was taken."""
         for name in self.watched:
             if outlook(self.source.resolve_dotted(name)) != around[self.source.function, name].look:
                 raise StaleValueError(

@@ -140,9 +140,6 @@ def read_signature(function: types.FunctionType, reads: Sequence[str], writes: A
         function: the kernel's function, annotations evaluated.
         reads: names of parameters that are only read.
         writes: names that are updated in place, or a mapping from the name of a new output to the source of its shape.
-
-    Raises:
-        KernelError: a parameter is declared twice, or not at all, or is of a kind that is not supported.
     """
     name = function.__name__
     if isinstance(reads, str) or isinstance(writes, str):

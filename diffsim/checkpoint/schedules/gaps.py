@@ -70,11 +70,7 @@ def _gaps(kept: Sequence[Kept], stop: int, slots: int) -> Iterator[tuple[int, in
 
 
 def require_kept(kept: Sequence[Kept], stop: int, slots: int) -> None:
-    """Refuse kept states from which a run of `stop` steps cannot be reversed.
-
-    Raises:
-        ScheduleError: as `reverse_gaps`.
-    """
+    """Refuse kept states from which a run of `stop` steps cannot be reversed."""
     require_count("stop", stop)
     steps = [base.step for base in kept]
     if not steps or steps[0] != 0 or steps[-1] >= stop or any(b <= a for a, b in pairwise(steps)):

@@ -51,11 +51,7 @@ class Call:
 
     @classmethod
     def of(cls, compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], steps: int, options: RunOptions) -> Call:
-        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep.
-
-        Raises:
-            ParameterError: an input is missing or wrong, or the run ends by a condition and may be resumed.
-        """
+        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep."""
         if options.policy.resume > 0 and options.online:  # a condition cannot be identified in another process
             raise ParameterError(
                 "expected no until= with Policy(resume=...), got both: a sweep whose run ended by a condition is not resumed; give "

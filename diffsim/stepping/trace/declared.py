@@ -14,12 +14,7 @@ from diffsim.stepping.trace.fields import Placed
 
 
 def check_declared(equation: Equation) -> None:
-    """Raise unless the attributes of an equation have the right types.
-
-    Raises:
-        ParameterError: it is no equation, or an attribute has the wrong type.
-        ShapeError: a profile varies along an axis that the grid does not have.
-    """
+    """Raise unless the attributes of an equation have the right types."""
     kind = type(equation).__name__
     if not isinstance(equation, Equation):
         raise ParameterError(
