@@ -130,9 +130,6 @@ def ssp_rk3(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
     Arguments, result and errors are those of `euler`.
 
     Reference: as for `ssp_rk2`.
-
-    Example:
-        See `ssp_rk2`.
     """
     first = _stored(euler(rate, state, dt), state)
     second = euler(rate, first, dt)
@@ -350,9 +347,6 @@ def imex_ars222(
     f(u) and L u1 are read off the first right side r = u + g dt f(u), which is stored: g dt L u1 = u1 - r.
 
     Reference: as for `imex_euler`, section 2.6.
-
-    Example:
-        See `imex_euler`.
     """
     _require_operators(operators, state)
     g = 1 - 1 / math.sqrt(2)

@@ -28,7 +28,7 @@ def test_a_kernel_without_brackets_is_refused() -> None:
     def kernel(x: Any) -> None:
         pass
 
-    for call, lack in ((lambda: ds.kernel(kernel), "without brackets"), (lambda: ds.kernel(), "without what it writes")):
+    for call, lack in ((lambda: ds.kernel(kernel), "without brackets"), (lambda: ds.kernel(), "without writes")):
         with pytest.raises(KernelError, match=rf"^@ds\.kernel {lack}, expected .*; {re.escape(REMEDY)}$"):
             call()
 

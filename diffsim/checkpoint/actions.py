@@ -18,9 +18,6 @@ class Advance:
     """Run the primal from step `start` to `stop`: the working state is state `start` before and state `stop` after.
 
     In an `OnlineSchedule` the primal may end before `stop`. Then the working state is the final state.
-
-    Example:
-        See `simulate`.
     """
 
     start: int
@@ -29,11 +26,7 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Run the primal as `Advance` does, and record steps start..stop-1 until they are reversed.
-
-    Example:
-        See `simulate`.
-    """
+    """Run the primal as `Advance` does, and record steps start..stop-1 until they are reversed."""
 
     start: int
     stop: int
@@ -59,11 +52,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Copy the working state, which is state `step`, into the empty `slot` of a tier. A slow tier may continue to write afterwards.
-
-    Example:
-        See `simulate`.
-    """
+    """Copy the working state, which is state `step`, into the empty `slot` of a tier. A slow tier may continue to write afterwards."""
 
     step: int
     slot: int
@@ -72,11 +61,7 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Copy state `step` from `slot` of a tier to the working state. The slot keeps its state.
-
-    Example:
-        See `simulate`.
-    """
+    """Copy state `step` from `slot` of a tier to the working state. The slot keeps its state."""
 
     step: int
     slot: int
@@ -85,11 +70,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Start to read state `step` from a slow tier, for the next `Load` of that slot. The primal need not wait for it.
-
-    Example:
-        See `Spilling`.
-    """
+    """Start to read state `step` from a slow tier, for the next `Load` of that slot. The primal need not wait for it."""
 
     step: int
     slot: int
@@ -98,11 +79,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Empty `slot` of a tier.
-
-    Example:
-        See `simulate`.
-    """
+    """Empty `slot` of a tier."""
 
     slot: int
     tier: int = 0
@@ -110,11 +87,7 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class EndForward:
-    """The working state is the final one, state `step`. The loss and the first cotangent are evaluated here.
-
-    Example:
-        See `simulate`.
-    """
+    """The working state is the final one, state `step`. The loss and the first cotangent are evaluated here."""
 
     step: int
 
@@ -126,9 +99,6 @@ class Reverse:
     There are three cases. They are the steps that were recorded or kept last. Or all of them but the last were kept, and the working state
     is the state of that last step. In both cases the residuals or states are freed, and the working state is undefined afterwards: load
     a state before the next use. Or stop == start + 1 and the working state is state `start`, which does not change.
-
-    Example:
-        See `simulate`.
     """
 
     start: int
@@ -137,18 +107,14 @@ class Reverse:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Run the primal backwards: the working state is state `stop` before and, except for round-off, state `start` after.
-
-    Example:
-        See `Reversible`.
-    """
+    """Run the primal backwards: the working state is state `stop` before and, except for round-off, state `start` after."""
 
     start: int
     stop: int
 
 
 Action: TypeAlias = Advance | Record | Keep | Save | Load | Fetch | Free | EndForward | Reverse | Undo
-"""What a schedule yields: one of the classes of this page that name a range of steps, or a step and a slot.
+"""An action of a schedule: one of the classes of this page that name a range of steps, or a step and a slot.
 
 Example:
     from diffsim.checkpoint import Action, Binomial, Load, Save

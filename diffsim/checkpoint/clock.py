@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MEASURED_FIRST, MEASURED_THEN = 8, 16
-"""Pieces of work of each kind that are measured where a measurement waits for a GPU: the first ones, then one of so many."""
+"""Where a measurement waits for a GPU, the first 8 pieces of work of each kind are measured, then every 16th."""
 REVERSE_WEIGHT = 3.0  # the adjoint step of an explicit stencil takes about as long as three primal ones
 
 
@@ -23,7 +23,7 @@ class Clock:
         self._first: dict[str, tuple[int, float]] = {}  # the first of each kind compiles a kernel
 
     def measures_next(self, kind: str) -> bool:
-        """Whether the next piece of this kind is one of the few that are measured where that has a cost."""
+        """True if the next piece of this kind is one of the few that are measured where a measurement has a cost."""
         return self._pieces[kind] < MEASURED_FIRST or self._pieces[kind] % MEASURED_THEN == 0
 
     def note(self, kind: str, start: int, stop: int, seconds: float | None) -> None:

@@ -58,7 +58,7 @@ class Sweep:
             called every quarter of a second, and 24 to 200 times in the reversal of many recorded steps. It needs a stepper that
             holds the residuals of several pieces.
         reverse_weight: cost of a reversed step in primal steps, until it is measured.
-        every: no piece that is reversed goes beyond a multiple of so many steps, so `on_piece` is called at each of them; 0: they may.
+        every: pieces that are reversed end at each multiple of this number of steps, so that `on_piece` is called there; 0: anywhere.
 
     Attributes:
         clock: the work done, and the time left.
@@ -177,7 +177,7 @@ class Sweep:
 
     @property
     def exact(self) -> bool:
-        """Whether the working state equals that of the forward run bit for bit. It does not while steps are undone."""
+        """True if the working state equals that of the forward run bit for bit. While steps are undone it does not."""
         return not self._undone
 
     @property
@@ -303,15 +303,17 @@ class Sweep:
     def _timed(self, kind: str, call: Callable[[int, int], Result], start: int, stop: int) -> Result:
         measured = backend().on_host or self.clock.measures_next(kind)  # a GPU has to be waited for
         began = clock() if measured else 0.0
-        found = call(start, stop)
+        result = call(start, stop)
         self.clock.note(kind, start, stop, clock() - began if measured else None)
-        return found
+        return result
 
     def _reached(self, start: int, asked: int, final: int | None) -> None:
         """Note that the working state was advanced to `asked`, or to the final step, where that came first."""
         self._at = asked
         if final is not None and self.end is None:
-            self._found_end(final, asked)
+            self.end = self._at = final
+            self.clock.done["advance"] -= asked - final
+            self.clock.total = self._work()
         elif self._guard is not None and not self._undone:
             self._guard.reached(asked, self._since)
         if self._on_piece is not None:
@@ -375,11 +377,6 @@ class Sweep:
         least = 1 if whole < FEW_STEPS else LEAST_PIECES
         pieces = min(max(int(whole * pace / SHORT_SECONDS), least), MOST_PIECES)
         return max(min(whole // pieces, int(RECORD_SECONDS / max(pace, 1e-9))), 1)
-
-    def _found_end(self, final: int, asked: int) -> None:
-        self.end = self._at = final
-        self.clock.done["advance"] -= asked - final
-        self.clock.total = self._work()
 
     def _save(self, step: int, slot: int, tier: int) -> None:
         if tier:

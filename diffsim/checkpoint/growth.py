@@ -25,11 +25,7 @@ STEADY = 0.9  # correlation of the logarithm with the step beyond which growth c
 
 
 class ChaosWarning(UserWarning):
-    """The adjoint grows exponentially. The gradient is right, but useless beyond its horizon.
-
-    Example:
-        See `GrowthMonitor`.
-    """
+    """The adjoint grows exponentially. The gradient is right, but useless beyond its horizon."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +36,6 @@ class Growth:
         rate: growth of its logarithm in a step, minus that of the state.
         factor: growth over the sampled steps, relative to that of the state.
         horizon: steps after which rounding errors of the state have grown to its own size.
-
-    Example:
-        See `GrowthMonitor`.
     """
 
     rate: float
@@ -71,12 +64,12 @@ class GrowthMonitor:
         for step in reversed(range(1000)):  # a cotangent that grows by 3 % a step
             size *= 1.03
             monitor(Reverse(step, step + 1))
-        found = monitor.found()
-        assert isinstance(found, Growth) and abs(found.rate - 0.0296) < 1e-3
-        with warnings.catch_warnings(record=True) as told:
+        growth = monitor.found()
+        assert isinstance(growth, Growth) and abs(growth.rate - 0.0296) < 1e-3
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             monitor.warn()
-        assert told[0].category is ChaosWarning
+        assert caught[0].category is ChaosWarning
     """
 
     def __init__(self, size: Callable[[], float], precision: float, state_size: Callable[[], float] | None = None) -> None:
@@ -134,8 +127,8 @@ class GrowthMonitor:
 
 def largest(arrays: Iterable[npt.NDArray[Any]]) -> float:
     """The largest magnitude in floating-point arrays, without a copy of them; NaN if an entry is NaN."""
-    found = [max(float(a.max()), -float(a.min())) for a in map(np.asarray, arrays) if a.dtype.kind == "f" and a.size]
-    return max(found, default=0.0)
+    magnitudes = [max(float(a.max()), -float(a.min())) for a in map(np.asarray, arrays) if a.dtype.kind == "f" and a.size]
+    return max(magnitudes, default=0.0)
 
 
 def _note(series: list[tuple[int, float]], step: int, size: float) -> None:

@@ -32,9 +32,6 @@ class ReplayGuard:
         outputs: returns the other results of the run, such as traces, which replays must not change; or None.
         stride: steps between compared states; None: as few as 2 % of the first run's time allow, with at most 1024 states. If it is
             given, all saved states are compared.
-
-    Example:
-        See `Sweep`.
     """
 
     def __init__(self, state: Arrays, outputs: Arrays | None = None, stride: int | None = None) -> None:
@@ -123,12 +120,12 @@ class ReplayGuard:
 
     def _fingerprint(self, arrays: Arrays) -> int:
         began = clock()
-        found = fingerprint(arrays())
+        value = fingerprint(arrays())
         seconds = clock() - began
         self._spent += seconds
         if arrays is self._state:
             self._least = min(self._least, seconds)
-        return found
+        return value
 
     def _coarsen(self) -> None:
         """Coarsen the grid until a fingerprint takes no more than its share of the time between two compared states."""

@@ -26,9 +26,6 @@ class Summary:
         peak_states: most states kept in slots of the first tier and recorded steps together at a time.
         starts: number of runs over consecutive steps: of `Advance`, `Record`, `Keep`, `Undo` and `Reverse`.
         cost: steps run forward or undone, plus saves and loads at the cost of their tiers, in steps of the primal.
-
-    Example:
-        See `simulate`.
     """
 
     advances: int
@@ -67,7 +64,7 @@ def simulate(schedule: AnySchedule, steps: int | None = None) -> Summary:
         ScheduleError: an action is illegal at its place, the schedule ends too early or late, or a declared count is wrong.
 
     Returns:
-        What it took.
+        The counts.
 
     Example:
         from dataclasses import dataclass

@@ -23,11 +23,7 @@ from diffsim.errors import ParameterError
 
 @runtime_checkable
 class Planned(Protocol):
-    """A finished plan, such as a `Plan`.
-
-    Example:
-        See `choose`.
-    """
+    """A finished plan, such as a `Plan`."""
 
     def as_policy(self) -> Policy:
         """The policy that runs the plan."""
@@ -38,9 +34,8 @@ class Policy:
     """How to store the states that a reverse sweep needs.
 
     Args:
-        memory: the most that the gradient may take, such as "4 GB" or bytes; None: half of what is available
-            (`plan.AUTO_FRACTION`).
-        slots: states kept in memory, instead of what `memory` allows.
+        memory: the most memory that the gradient may take, such as "4 GB" or bytes; None: half of the available memory.
+        slots: states kept in memory, in place of as many as `memory` allows.
         schedule: "auto" (the fastest within the memory), the name of a kind (one of `diffsim.checkpoint.KINDS`), a `Schedule`, or an
             `OnlineSchedule`.
         disk: the most bytes for states on disk; None: states stay in memory.
@@ -66,8 +61,8 @@ class Policy:
         inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
         policy = Policy(slots=6, schedule="binomial", verify=True)
 
-        def loss(found):
-            return (found.final["T"] ** 2).sum()
+        def loss(solution):
+            return (solution.final["T"] ** 2).sum()
 
         value, gradient = rod.value_and_grad(loss, inputs, steps=60, checkpoint=policy)
         stored = rod.value_and_grad(loss, inputs, steps=60, checkpoint=Policy(schedule="store_all"))[1]
@@ -151,7 +146,7 @@ class Policy:
 
     @property
     def runs_backwards(self) -> bool:
-        """Whether the requested schedule undoes steps."""
+        """True if the requested schedule undoes steps."""
         if isinstance(self.schedule, str):
             return self.schedule != AUTO and KINDS[self.schedule].runs_backwards
         return self.schedule.runs_backwards
@@ -189,7 +184,7 @@ def _names() -> str:
 
 
 Checkpoint: TypeAlias = str | int | AnySchedule | Policy | Planned
-"""What a `checkpoint=` argument may be: "auto", a size such as "4 GB", a number of slots, a schedule, a policy, or a `Plan`.
+"""The values of a `checkpoint=` argument: "auto", a size such as "4 GB", a number of slots, a schedule, a policy, or a `Plan`.
 
 Example:
     import numpy as np
@@ -199,7 +194,7 @@ Example:
 
     rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1))
     inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
-    asked: list[Checkpoint] = ["auto", "50 MB", 6, Binomial(60, 4)]
-    found = [rod.value_and_grad(lambda found: found.final["T"][3], inputs, steps=60, checkpoint=each)[1]["T"] for each in asked]
-    assert all((each == found[0]).all() for each in found)
+    requests: list[Checkpoint] = ["auto", "50 MB", 6, Binomial(60, 4)]
+    results = [rod.value_and_grad(lambda end: end.final["T"][3], inputs, steps=60, checkpoint=each) for each in requests]
+    assert all((gradient["T"] == results[0][1]["T"]).all() for _, gradient in results)
 """

@@ -13,27 +13,23 @@ if TYPE_CHECKING:
     from diffsim.checkpoint.driver import Sweep
 
 OnProgress = Callable[[float, float | None], None]
-"""Called with the share of the work that is done, from 0 to 1, and the seconds left, or None while they are unknown.
+"""Called with the share of the work that is done, from 0 to 1, and the seconds left, or None while they are unknown."""
 
-Example:
-    See `ProgressBar`.
-"""
-
-TELL_SECONDS = 0.1
+REPORT_SECONDS = 0.1
 
 
-class Teller:
+class Reporter:
     """A callback for each piece of a sweep. It reports the progress now and then, and at the end."""
 
-    def __init__(self, sweep: Sweep, tell: OnProgress) -> None:
-        self._sweep, self._tell = sweep, tell
-        self._told = time.monotonic()
+    def __init__(self, sweep: Sweep, report: OnProgress) -> None:
+        self._sweep, self._report = sweep, report
+        self._reported = time.monotonic()
 
     def __call__(self, action: Action) -> None:
         now = time.monotonic()
-        if now - self._told >= TELL_SECONDS or self._sweep.progress == 1.0:
-            self._told = now
-            self._tell(self._sweep.progress, self._sweep.clock.seconds_left)
+        if now - self._reported >= REPORT_SECONDS or self._sweep.progress == 1.0:
+            self._reported = now
+            self._report(self._sweep.progress, self._sweep.clock.seconds_left)
 
 
 class ProgressBar:
@@ -57,10 +53,10 @@ class ProgressBar:
         rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1))
         inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
         with ProgressBar("gradient of the rod") as bar:
-            told: OnProgress = bar
-            solution, pullback = rod.vjp(inputs, steps=60, on_progress=told)
-            owed = pullback(ds.Solution(final={"T": np.ones(40)}))
-        assert owed["T"].shape == (40,)
+            report: OnProgress = bar
+            solution, pullback = rod.vjp(inputs, steps=60, on_progress=report)
+            gradient = pullback(ds.Solution(final={"T": np.ones(40)}))
+        assert gradient["T"].shape == (40,)
     """
 
     def __init__(self, text: str = "gradient") -> None:

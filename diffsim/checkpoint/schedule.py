@@ -39,9 +39,6 @@ class Tier:
         slots: states it may keep at a time.
         write_cost: cost of a `Save`, in steps of the primal.
         read_cost: cost of a `Load`, in steps of the primal.
-
-    Example:
-        See `MultiTier`.
     """
 
     name: str
@@ -58,9 +55,6 @@ class Shared:
         total: its size, in any unit.
         state: size of a slot.
         record: size of the residuals of a step.
-
-    Example:
-        See `Mixed`.
     """
 
     total: int
@@ -85,9 +79,6 @@ class AnySchedule(ABC):
         needs_slow_tiers: whether it needs a disk, or the host's memory for a model on another device.
         runs_backwards: whether it has `Undo` actions.
         online: whether the run may end anywhere.
-
-    Example:
-        See `Online`.
     """
 
     states_only: ClassVar[bool] = False
@@ -300,30 +291,30 @@ class Schedule(AnySchedule):
 class RecordsLast(Schedule):
     """A schedule that records only the last step, because that cannot be reversed before the final state is reached."""
 
-    @property
-    def recorded(self) -> int:
-        """1: only the last step is recorded, when the primal runs to the final state."""
-        return 1
+    recorded = all_recorded = 1
+
+
+class Tiered(RecordsLast):
+    """A schedule whose `tiers` begin with the memory that the primal runs in."""
+
+    tiers: tuple[Tier, ...]
 
     @property
-    def all_recorded(self) -> int:
-        """1: the last step."""
-        return 1
+    def slots(self) -> int:
+        """Slots of the first tier."""
+        return self.tiers[0].slots
+
+    @property
+    def slow_tiers(self) -> tuple[Tier, ...]:
+        """All tiers but the first."""
+        return self.tiers[1:]
 
 
 class OnlineSchedule(AnySchedule):
-    """A plan for a run whose number of steps is unknown before it ends.
-
-    Example:
-        See `Online`.
-    """
+    """A plan for a run whose number of steps is unknown before it ends."""
 
     online = True
-
-    @property
-    def recorded(self) -> int:
-        """0: each step is reversed from its state, in the working state."""
-        return 0
+    recorded = 0  # each step is reversed from its state, in the working state
 
     @abstractmethod
     def online_actions(self, ended: Callable[[], int | None]) -> Iterator[Action]:
@@ -376,39 +367,35 @@ class _Counts:
         return cls(advances, most_held, all_recorded, undone, starts)
 
 
-def require_schedule(given: object, wanted: str = "a schedule") -> AnySchedule:
-    """Return `given` if it is a schedule.
-
-    Args:
-        given: any object.
-        wanted: the accepted values, for the error.
+def require_schedule(value: object, wanted: str = "a schedule") -> AnySchedule:
+    """Return `value` if it is a schedule. `wanted` names the accepted values in the error.
 
     Raises:
         ParameterError: it is not a schedule. It is another object, the class itself, or an object with the methods of a schedule whose
             class does not inherit from it.
     """
-    if isinstance(given, AnySchedule) and not isinstance(given, type) and not _lacking(given):
-        return given
-    raise ParameterError(f"expected {wanted}, got {_unfit(given)}")
+    if isinstance(value, AnySchedule) and not isinstance(value, type) and not _lacking(value):
+        return value
+    raise ParameterError(f"expected {wanted}, got {_unfit(value)}")
 
 
-def _unfit(given: object) -> str:
-    """The end of a message: the wrong value, and what to give in place of it."""
-    if isinstance(given, type):
-        if not (hasattr(given, "actions") or hasattr(given, "online_actions")):
-            return f"the class {given.__name__} itself; give an instance, such as Online(20) for 20 states"
-        arguments = [p.name for p in signature(given).parameters.values() if p.default is p.empty]
+def _unfit(value: object) -> str:
+    """The end of a message: the wrong value, and a remedy."""
+    if isinstance(value, type):
+        if not (hasattr(value, "actions") or hasattr(value, "online_actions")):
+            return f"the class {value.__name__} itself; give an instance, such as Online(20) for 20 states"
+        arguments = [p.name for p in signature(value).parameters.values() if p.default is p.empty]
         example = ", ".join("20" if name == "slots" else name for name in arguments)
-        return f"the class {given.__name__} itself; give an instance of it, {given.__name__}({example})"
-    if type(given).__module__.partition(".")[0] == "checkpoint_schedules":
-        return f"{given!r} of the package checkpoint_schedules; give Adapted(schedule, steps)"
-    name = type(given).__name__
-    if isinstance(given, AnySchedule):
-        return f"an object of {name} without {' and '.join(_lacking(given))}; give its objects these attributes"
+        return f"the class {value.__name__} itself; give an instance of it, {value.__name__}({example})"
+    if type(value).__module__.partition(".")[0] == "checkpoint_schedules":
+        return f"{value!r} of the package checkpoint_schedules; give Adapted(schedule, steps)"
+    name = type(value).__name__
+    if isinstance(value, AnySchedule):
+        return f"an object of {name} without {' and '.join(_lacking(value))}; give its objects these attributes"
     for method, base in (("actions", Schedule), ("online_actions", OnlineSchedule)):
-        if hasattr(given, method):
+        if hasattr(value, method):
             return f"an object of {name}, which is no {base.__name__}; let the class inherit from diffsim.checkpoint.{base.__name__}"
-    return f"{given!r}; give one of these, such as Online(20) for 20 states"
+    return f"{value!r}; give one of these, such as Online(20) for 20 states"
 
 
 def _lacking(schedule: AnySchedule) -> list[str]:
@@ -418,10 +405,6 @@ def _lacking(schedule: AnySchedule) -> list[str]:
 
 def require_count(name: str, value: int | None) -> int:
     """Return `value` as a plain int of at least one.
-
-    Args:
-        name: name of the value, for the error.
-        value: an int, or an object with `__index__` such as a NumPy integer.
 
     Raises:
         ScheduleError: it is not an integer, is a bool, or is below one.

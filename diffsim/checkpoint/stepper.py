@@ -46,11 +46,7 @@ class Stepper(Protocol):
 
 
 class Keeping(Stepper, Protocol):
-    """A stepper that keeps and reverses the states of many steps at once. With any other, `Sweep` saves them one by one.
-
-    Example:
-        See `Portable`.
-    """
+    """A stepper that keeps and reverses the states of many steps at once. With any other, `Sweep` saves them one by one."""
 
     def keep(self, start: int, stop: int) -> None:
         """Do the same as `advance`, bit for bit, and keep states start..stop-1, each in the memory of a free slot."""
@@ -92,11 +88,7 @@ class Portable(Stepper, Protocol):
 
 
 class Undoable(Stepper, Protocol):
-    """A stepper whose steps can be undone.
-
-    Example:
-        See `Portable`.
-    """
+    """A stepper whose steps can be undone."""
 
     def undo(self, start: int, stop: int) -> None:
         """Run the primal backwards from state `stop` to state `start`, exactly except for round-off."""

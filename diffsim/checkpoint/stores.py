@@ -48,15 +48,15 @@ def open_stores(
                 stores.append(stack.enter_context(DiskStore.nameless(policy.writable_folder(), layout, tier.slots, policy.compression)))
             elif tier.name == "disk":
                 path = policy.file(f"states-{key[:12]}-{number}")
-                found = _found(path, layout, tier.slots, policy, key) if again else None
-                stores.append(stack.enter_context(found or DiskStore(path, layout, tier.slots, policy.compression, key)))
+                reopened = _reopened(path, layout, tier.slots, policy, key) if again else None
+                stores.append(stack.enter_context(reopened or DiskStore(path, layout, tier.slots, policy.compression, key)))
             else:
                 stores.append(stack.enter_context(HostStore(layout, tier.slots)))
         stack.pop_all()
     return stores
 
 
-def _found(path: Path, layout: StateLayout, slots: int, policy: Policy, key: str) -> DiskStore | None:
+def _reopened(path: Path, layout: StateLayout, slots: int, policy: Policy, key: str) -> DiskStore | None:
     """The store that a killed run left at a path, if it is usable."""
     try:
         return DiskStore.reopen(path, layout, slots, key, policy.compression) if path.exists() else None
@@ -64,6 +64,6 @@ def _found(path: Path, layout: StateLayout, slots: int, policy: Policy, key: str
         return None  # the file has another number of slots, or is damaged: creating a new one raises if it cannot replace it
 
 
-def found_states(stores: Sequence[Store]) -> tuple[Kept, ...]:
+def stored_states(stores: Sequence[Store]) -> tuple[Kept, ...]:
     """The states in the stores of slow tiers."""
     return tuple(Kept(step, slot, tier) for tier, store in enumerate(stores, 1) for slot, step in store.kept().items())

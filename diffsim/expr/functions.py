@@ -68,9 +68,6 @@ def minimum(a: Operand, b: Operand) -> Symbol:
 
     Raises:
         TraceError: neither is an expression of the step.
-
-    Example:
-        See `sign`.
     """
     return lifted(a, b, "minimum").combine("min", b)
 
@@ -78,18 +75,7 @@ def minimum(a: Operand, b: Operand) -> Symbol:
 def maximum(a: Operand, b: Operand) -> Symbol:
     """The larger of two values. A tie gives the whole derivative to `a`.
 
-    Args:
-        a: an expression of the step.
-        b: another one at the same place, or a number; one of the two may be a number.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: neither is an expression of the step.
-
-    Example:
-        See `where`.
+    Arguments, result and errors are those of `minimum`.
     """
     return lifted(a, b, "maximum").combine("max", b)
 
@@ -107,9 +93,6 @@ def clip(f: Symbol, low: Operand, high: Operand) -> Symbol:
 
     Raises:
         TraceError: `f` is no expression of the step.
-
-    Example:
-        See `where`.
     """
     return minimum(maximum(field_of(f, "clip"), low), high)
 
@@ -117,14 +100,7 @@ def clip(f: Symbol, low: Operand, high: Operand) -> Symbol:
 def sign(f: Symbol) -> Symbol:
     """1 where f > 0, -1 where f < 0, else 0; the derivative is 0.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -156,17 +132,7 @@ def sign(f: Symbol) -> Symbol:
 def floor(f: Symbol) -> Symbol:
     """The largest whole number that is at most f. The derivative is 0.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
-
-    Example:
-        See `sign`.
+    Arguments, result and errors are those of `sqrt`.
     """
     return field_of(f, "floor").combine("floor")
 
@@ -215,14 +181,7 @@ def sqrt(f: Symbol) -> Symbol:
 def exp(f: Symbol) -> Symbol:
     """e to the power of a field, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -253,14 +212,7 @@ def exp(f: Symbol) -> Symbol:
 def log(f: Symbol) -> Symbol:
     """The natural logarithm of a field, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -290,14 +242,7 @@ def log(f: Symbol) -> Symbol:
 def sin(f: Symbol) -> Symbol:
     """The sine of a field in radians, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -327,14 +272,7 @@ def sin(f: Symbol) -> Symbol:
 def sinh(f: Symbol) -> Symbol:
     """The hyperbolic sine of a field, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -365,14 +303,7 @@ def sinh(f: Symbol) -> Symbol:
 def arctan(f: Symbol) -> Symbol:
     """The angle in radians whose tangent is a field, -π/2 to π/2, cell by cell.
 
-    Args:
-        f: an expression of the step, of any shape and location.
-
-    Returns:
-        An expression at the same place.
-
-    Raises:
-        TraceError: `f` is no expression of the step.
+    Arguments, result and errors are those of `sqrt`.
 
     Example:
         import numpy as np
@@ -410,9 +341,6 @@ def arctan2(y: Operand, x: Operand) -> Symbol:
 
     Raises:
         TraceError: neither is an expression of the step.
-
-    Example:
-        See `sqrt`.
     """
     return lifted(y, x, "arctan2").combine("arctan2", x)
 

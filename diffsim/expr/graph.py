@@ -30,11 +30,7 @@ CELL, TILE = "tile_cell_", "tile_"
 
 
 class Node:
-    """One operation. `data` is the value of a "const", the (field, offset) of a "read", the exponent of a "pow".
-
-    Example:
-        See `Graph`.
-    """
+    """One operation. `data` is the value of a "const", the (field, offset) of a "read", the exponent of a "pow"."""
 
     __slots__ = ("args", "data", "id", "op")
 
@@ -471,11 +467,7 @@ OPERATIONS: dict[str, Operation] = {
         lambda g, n: (None, g.apply("select", n.args[0], g.const(1), g.const(0)), g.apply("select", n.args[0], g.const(0), g.const(1))),
     ),
 } | {name: _of_table(function) for name, function in FUNCTIONS.items()}
-"""Name of each operation of a `Node` -> its value in NumPy, its text in a kernel, and its partial derivatives.
-
-Example:
-    See `Graph`.
-"""
+"""Name of each operation of a `Node` -> its value in NumPy, its text in a kernel, and its partial derivatives."""
 """Every operation. A function of numbers is an entry of `diffsim.elementwise.table`; to add another operation, add a line here."""
 
 LOGIC = ("and", "or", "not")

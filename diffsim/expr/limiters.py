@@ -37,9 +37,6 @@ def minmod(a: Symbol, b: Symbol, *others: Symbol) -> Symbol:
 
     Returns:
         The limited difference.
-
-    Example:
-        See `muscl`.
     """
     smaller = where(a * b > 0, where(abs(a) < abs(b), a, b), 0.0)
     return minmod(smaller, *others) if others else smaller
@@ -48,15 +45,7 @@ def minmod(a: Symbol, b: Symbol, *others: Symbol) -> Symbol:
 def superbee(a: Symbol, b: Symbol) -> Symbol:
     """The steepest slope within the bounds of a second-order scheme: the larger one, at most twice the smaller (Roe 1985).
 
-    Args:
-        a: the difference to the cell below.
-        b: the difference to the cell above.
-
-    Returns:
-        The limited difference.
-
-    Example:
-        See `muscl`.
+    Arguments, result and errors are those of `minmod`, without `others`.
     """
     a = lifted(a, b, "superbee")
     return where(abs(a) < abs(lifted(b, a, "superbee")), minmod(2 * a, b), minmod(a, 2 * b))
@@ -65,15 +54,7 @@ def superbee(a: Symbol, b: Symbol) -> Symbol:
 def mc(a: Symbol, b: Symbol) -> Symbol:
     """Monotonised central differences: (a + b) / 2, at most 2 a and 2 b (van Leer 1977).
 
-    Args:
-        a: the difference to the cell below.
-        b: the difference to the cell above.
-
-    Returns:
-        The limited difference.
-
-    Example:
-        See `muscl`.
+    Arguments, result and errors are those of `minmod`, without `others`.
     """
     return minmod(0.5 * (a + b), 2 * a, 2 * b)
 
@@ -81,15 +62,7 @@ def mc(a: Symbol, b: Symbol) -> Symbol:
 def van_leer(a: Symbol, b: Symbol) -> Symbol:
     """The harmonic mean 2 a b / (a + b), smooth where both slopes have one sign (van Leer 1974).
 
-    Args:
-        a: the difference to the cell below.
-        b: the difference to the cell above.
-
-    Returns:
-        The limited difference.
-
-    Example:
-        See `muscl`.
+    Arguments, result and errors are those of `minmod`, without `others`.
     """
     product = a * b
     same = product > 0
@@ -119,9 +92,6 @@ def van_albada(eps: float = 1e-3) -> Limiter:
 
     Reference: van Albada, van Leer and Roberts (1982), A comparative study of computational methods in cosmic gas dynamics, Astron.
         Astrophys. 108, 76-84. The factor is cut at 0 here.
-
-    Example:
-        See `muscl`.
     """
     return partial(_van_albada, positive("eps", eps, "give a difference between neighbours that is negligible"))
 

@@ -149,9 +149,6 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
     Raises:
         ShapeError: the grid has no such axis.
         ParameterError: an order that is odd, or not 2 to 12.
-
-    Example:
-        See `diff`.
     """
     if field_of(f, "interpolate").location[f.axis(axis)] is None:
         check_order(order)

@@ -49,17 +49,7 @@ def sum(field: Symbol) -> Symbol:
 def mean(field: Symbol) -> Symbol:
     """The mean over all cells of the grid; see `sum`. All cells have equal weight, also on stretched axes.
 
-    Args:
-        field: any expression of a step.
-
-    Returns:
-        A number that the same step can use.
-
-    Raises:
-        TraceError: of something else than an expression of a step, or of a condition.
-
-    Example:
-        See `sum`.
+    Arguments, result and errors are those of `sum`.
     """
     return _reduced(field, "mean")
 
@@ -69,17 +59,7 @@ def max(field: Symbol) -> Symbol:
 
     NaN if a value is NaN.
 
-    Args:
-        field: any expression of a step.
-
-    Returns:
-        A number that the same step can use.
-
-    Raises:
-        TraceError: of something else than an expression of a step, or of a condition.
-
-    Example:
-        See `sum`.
+    Arguments, result and errors are those of `sum`.
     """
     return _reduced(field, "max")
 
@@ -87,17 +67,7 @@ def max(field: Symbol) -> Symbol:
 def min(field: Symbol) -> Symbol:
     """The smallest value in any cell of the grid; see `max`.
 
-    Args:
-        field: any expression of a step.
-
-    Returns:
-        A number that the same step can use.
-
-    Raises:
-        TraceError: of something else than an expression of a step, or of a condition.
-
-    Example:
-        See `sum`.
+    Arguments, result and errors are those of `sum`.
     """
     return -_reduced(-field if isinstance(field, Symbol) else field, "max", "min")
 

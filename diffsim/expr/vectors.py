@@ -121,9 +121,6 @@ def strain(u: Vector, order: int = 2) -> Components:
 
     Returns:
         A symmetric tensor, whose rows can be unpacked.
-
-    Example:
-        See `div`.
     """
     v = _checked(u, "strain")
     letters = u.layout.axes if isinstance(u, Components) else "012"[: len(v)]
@@ -158,9 +155,6 @@ def curl(u: Symbol | Vector, order: int = 2) -> Symbol | Components:
 
     Raises:
         ShapeError: the grid has one dimension, or `u` does not have a component for each axis.
-
-    Example:
-        See `div`.
     """
     if isinstance(u, Symbol):
         if u.ndim != 2:
@@ -219,9 +213,6 @@ def diagonal(f: Symbol) -> Components:
 
     Raises:
         TraceError: it is no expression of the step.
-
-    Example:
-        See `interpolate_to`.
     """
     letters = "012"[: field_of(f, "diagonal").ndim]
     entries = {a + a: f for a in letters}

@@ -24,11 +24,7 @@ _DIGEST_BYTES = 16
 
 
 class JournalError(ParameterError):
-    """A journal belongs to other settings, or to a run that went another way.
-
-    Example:
-        See `Journal`.
-    """
+    """A journal belongs to other settings, or to a run that went another way."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,9 +33,6 @@ class Iteration:
         gradient_norm: Largest |entry| of the gradient, entries held by a bound left out.
         seconds: Spent in the objective and in products so far, by this run and those that it resumes.
         products: Products with the Hessian so far.
-
-    Example:
-        See `Result`.
     """
 
     iteration: int

@@ -31,11 +31,7 @@ KINDS: Kinds[NamedUnknown] = Kinds("parametrisation")
 
 
 class Unknown(Protocol):
-    """One unknown field as a flat f64 vector: its interface for `Stacked` and scenes.
-
-    Example:
-        See `Stacked`.
-    """
+    """One unknown field as a flat f64 vector: its interface for `Stacked` and scenes."""
 
     @property
     def size(self) -> int:

@@ -31,9 +31,6 @@ def line_source(equation: Maxwell, axis: str, at: float, profile: npt.ArrayLike,
 
     Raises:
         ShapeError: a profile or a signal of another shape, or a line outside of the grid.
-
-    Example:
-        See `gaussian_beam`.
     """
     equation, values = uniform(equation), signal_of(signal)
     number, c = axis_of(equation, axis), across(equation, axis)
@@ -120,8 +117,5 @@ def mode_source(equation: Maxwell, axis: str, at: float, mode: Mode, signal: npt
 
     Raises:
         ShapeError: a mode of another number of cells, or a line outside of the grid.
-
-    Example:
-        See `slab_mode`.
     """
     return line_source(equation, axis, at, -mode.magnetic, signal)

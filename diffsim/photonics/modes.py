@@ -24,9 +24,6 @@ class Mode:
         wave_number: β.
         electric: E across the waveguide's axis, a value for each cell across it, where E lies.
         magnetic: values of H at the same places, in the mean over both sides of a plane of E.
-
-    Example:
-        See `slab_mode`.
     """
 
     frequency: float

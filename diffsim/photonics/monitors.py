@@ -28,9 +28,6 @@ class Plane:
         at: where along it; the nearest place of E is taken.
         low: least coordinates along the other axes, in their order; None: the grid's. Cells that are cut there count in part.
         high: greatest ones.
-
-    Example:
-        See `slab_mode`.
     """
 
     axis: str
@@ -60,9 +57,6 @@ class Monitors:
         ParameterError: no frequency or plane, or an axis that there is not.
 
     Solutions do not say where their receivers were: those of a simulation with as many receivers elsewhere are taken as they are.
-
-    Example:
-        See `slab_mode`.
     """
 
     def __init__(self, equation: Maxwell, frequencies: Sequence[float], **planes: Plane) -> None:

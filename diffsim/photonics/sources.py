@@ -23,9 +23,6 @@ class Source:
     Attributes:
         places: forcing, such as "Jz" -> coordinates, shape (points, axes): the `sources` of a `Simulation`.
         amplitudes: forcing -> shape (steps, points): inputs of its runs.
-
-    Example:
-        See `gaussian_beam`.
     """
 
     places: Mapping[str, Array]

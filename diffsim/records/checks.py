@@ -87,9 +87,6 @@ def require_share(within: int, every: int, what: str, remedy: str) -> None:
         every: their number.
         what: the numbers, such as "samples of the wavelet".
         remedy: for the message.
-
-    Raises:
-        DataError: with the share.
     """
     if within < SHARE * every:
         raise DataError(f'expected most {what} during the run, found {within} of {every}; {remedy}, or allow = ["{OUTSIDE}"]')

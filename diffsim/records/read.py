@@ -67,11 +67,7 @@ def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Record
 
 
 def require_file(path: Path, kinds: tuple[str, ...]) -> None:
-    """Refuse a path that is no file of one of these extensions.
-
-    Raises:
-        DataError: the message lists the extensions.
-    """
+    """Refuse a path that is no file of one of these extensions."""
     where = path_shown(path)
     if path.suffix.lower() not in kinds:
         raise DataError(f"expected a file that ends in {', '.join(kinds)}, found {where}; convert it, or rename it")

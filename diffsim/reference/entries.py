@@ -1,7 +1,7 @@
 """The public names of diffsim with their docstrings, which have Google sections.
 
 `Example:` holds Python that runs as it stands; tests/test_reference.py runs it. An example that shows several names is written at one of
-them, and the others say ``See `name`.``
+them. The others refer to it by themselves, if it imports them, and else say ``See `name`.``
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,17 @@ def entries(package: str) -> list[Entry]:
     """The public names of a package, in the order of the alphabet."""
     module = importlib.import_module(package)
     names = ((name, getattr(module, name)) for name in sorted(public_names(package), key=str.lower))
-    return [Entry(package, name, value, _doc(module, name, value)) for name, value in names]
+    listed = [Entry(package, name, value, _doc(module, name, value)) for name, value in names]
+    return [entry if entry.example else _referring(entry, listed) for entry in listed]
+
+
+def _referring(entry: Entry, listed: list[Entry]) -> Entry:
+    """An entry without an example, with a reference to the shortest example that imports its name."""
+    names = rf"import .*\b{entry.name}\b|\bds\.{entry.name}\b"
+    showing = [other for other in listed if re.search(names, other.example)]
+    if not showing:
+        return entry
+    return replace(entry, doc=f"{entry.doc}\n\nExample:\n    See `{min(showing, key=lambda other: len(other.example)).name}`.")
 
 
 def _doc(module: Any, name: str, value: Any) -> str:

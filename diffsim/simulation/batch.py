@@ -83,7 +83,7 @@ class Batch(Rebuilt, Summary):
         measured = shots.run({"c": np.full(grid.shape, 2000.0), "f": wavelet}, steps=200).traces["p"]
         assert measured.shape == (3, 201, 1)
         guess = {"c": np.full(grid.shape, 1900.0), "f": wavelet}
-        loss, gradient = shots.value_and_grad(lambda found: ((found.traces["p"] - measured) ** 2).sum(), guess, steps=200)
+        loss, gradient = shots.value_and_grad(lambda solution: ((solution.traces["p"] - measured) ** 2).sum(), guess, steps=200)
         assert loss > 0 and gradient["c"].shape == grid.shape
     """
 
@@ -106,7 +106,7 @@ class Batch(Rebuilt, Summary):
 
     @staticmethod
     def obstacle(simulation: Simulation) -> str | None:
-        """What keeps runs of a simulation from being computed together; None: nothing."""
+        """The reason why runs of a simulation cannot be computed together; None: they can."""
         return why_not_batched(simulation._step)
 
     def _take(self, simulation: Simulation, points: Mapping[str, list[PointTable]]) -> None:
@@ -186,15 +186,15 @@ class Batch(Rebuilt, Summary):
     ) -> tuple[Solution, Pullback]:
         """Solve forward, and prepare the reverse sweep; see `Simulation.vjp`."""
         steps = check_steps(steps)
-        given = self._together(inputs, steps)
+        joint_inputs = self._together(inputs, steps)
         shared = {name for name, value in inputs.items() if np.ndim(value) == len(self.input_shape(name, steps))}
-        joint, pull = self._all.vjp(given, steps, checkpoint, on_action, until, every, on_progress, watch)
+        joint, pull = self._all.vjp(joint_inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
         solution = self._apart(joint)
         like = Solution(*({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in _parts(solution)))
 
         def pullback(cotangents: Solution) -> dict[str, Array]:
             bars = pull(self._joint(checked_cotangents(cotangents, like, partial(value_meaning, self._one._compiled, runs=True))))
-            return {name: self._given_shape(name, bar, name in shared) for name, bar in bars.items()}
+            return {name: self._input_bar(name, bar, name in shared) for name, bar in bars.items()}
 
         return solution, pullback
 
@@ -243,17 +243,17 @@ class Batch(Rebuilt, Summary):
         sources, receivers = places("sources", sources), places("receivers", receivers)
         check_names("sources", sources, one.step.forcings, "forcings with sources")
         check_names("receivers", receivers, one.receivers, "states with receivers")
-        rows = {kind: self._rows(kind, given, one.grid) for kind, given in (("sources", sources), ("receivers", receivers))}
+        rows = {kind: self._rows(kind, named, one.grid) for kind, named in (("sources", sources), ("receivers", receivers))}
         each: list[Tables] = [
             point_tables(one.step, *({n: row[k] for n, row in rows[kind].items()} for kind in ("sources", "receivers")))
             for k in range(self.runs)
         ]
         return {name: [tables[name] for tables in each] for name in each[0]}
 
-    def _rows(self, kind: str, given: Mapping[str, Places], grid: Grid) -> dict[str, list[Points]]:
+    def _rows(self, kind: str, named: Mapping[str, Places], grid: Grid) -> dict[str, list[Points]]:
         """The points of each run."""
-        found = {}
-        for name, value in given.items():
+        rows = {}
+        for name, value in named.items():
             what, meaning = f"{kind} of {name}", places_on(grid.axes, grid.unit, runs=True)
             points = value.on(grid, what, runs=True) if isinstance(value, Points) else Points(real_array(what, value, float, meaning))
             shape = np.shape(points.places)
@@ -262,8 +262,8 @@ class Batch(Rebuilt, Summary):
                     f"{kind} of {name} have shape {shape}, expected ({self.runs}, points, axes), or (points, axes) for "
                     "all runs; give a row of points for each run"
                 )
-            found[name] = [points.of_run(run) for run in range(self.runs)]
-        return found
+            rows[name] = [points.of_run(run) for run in range(self.runs)]
+        return rows
 
     def _together(self, inputs: Mapping[str, Any], steps: int, what: str = "inputs") -> dict[str, Any]:
         """Inputs of the simulation of all runs."""
@@ -292,8 +292,8 @@ class Batch(Rebuilt, Summary):
             return reshape(moveaxis(value, 0, 1), (shape[0], self.runs * shape[1]))
         return value
 
-    def _given_shape(self, name: str, bar: Array, shared: bool) -> Array:
-        """The cotangent of an input as it was given: the transpose of `_spread`."""
+    def _input_bar(self, name: str, bar: Array, shared: bool) -> Array:
+        """The cotangent of an input, in the shape of the input: the transpose of `_spread`."""
         if name in self._one._step.series:
             return bar
         if name in self._one._step.forcings:
@@ -305,8 +305,8 @@ class Batch(Rebuilt, Summary):
         traces = {}
         for name, values in solution.traces.items():
             count = values.shape[1] // self.runs
-            found = moveaxis(reshape(values, (values.shape[0], self.runs, count)), 1, 0)
-            traces[name] = np.ascontiguousarray(found) if isinstance(found, np.ndarray) else found  # sums of it have the bits of one run
+            split = moveaxis(reshape(values, (values.shape[0], self.runs, count)), 1, 0)
+            traces[name] = np.ascontiguousarray(split) if isinstance(split, np.ndarray) else split  # sums of it have the bits of one run
         return Solution(dict(solution.final), traces)
 
     def _joint(self, cotangents: Solution) -> Solution:
@@ -318,7 +318,7 @@ class Batch(Rebuilt, Summary):
 
 
 class _Together(Equation):
-    """What a simulation asks of the equation of all runs, whose expressions it has."""
+    """The equation of all runs, as far as a simulation reads it, which has its expressions already."""
 
     def __init__(self, one: Equation, grid: Any) -> None:
         self._one, self.grid, self.dt = one, grid, one.dt
@@ -339,7 +339,7 @@ def _parts(solution: Solution) -> tuple[Mapping[str, Array], Mapping[str, Array]
 
 
 def _loaded(simulation: Simulation, runs: int, points: Mapping[str, list[PointTable]]) -> Batch:
-    made = Batch.__new__(Batch)
-    made.runs = runs
-    made._take(simulation, points)
-    return made
+    batch = Batch.__new__(Batch)
+    batch.runs = runs
+    batch._take(simulation, points)
+    return batch

@@ -79,13 +79,7 @@ class ExportedRun(TapedRun):
         return None if together is None else Derived(together, (), len(self.names), len(self.outputs))
 
     def check_type(self, name: str, dtype: str, convert: str) -> None:
-        """Raise unless an input has the type in which the simulation computes: a conversion would be a copy, and hide a loss of digits.
-
-        Args:
-            name: the input.
-            dtype: its type.
-            convert: how to convert it, for the message.
-        """
+        """Raise unless an input has the type in which the simulation computes: a conversion would be a copy, and hide a loss of digits."""
         if dtype != self.compiled.dtype.name:
             raise ParameterError(
                 f"input {name} has the type {dtype}, expected {self.compiled.dtype.name}, in which the simulation computes; convert it by "
@@ -93,12 +87,7 @@ class ExportedRun(TapedRun):
             )
 
     def check_wanted(self, name: str, constant: str) -> None:
-        """Raise if the simulation has no derivative for an input.
-
-        Args:
-            name: the input.
-            constant: how to hold it constant, for the message.
-        """
+        """Raise if the simulation has no derivative for an input."""
         if name not in self.compiled.wrt:
             raise ParameterError(
                 f"input {name} requires a gradient, expected one of {', '.join(self.compiled.wrt) or 'none'}, for which the simulation was "
@@ -107,14 +96,13 @@ class ExportedRun(TapedRun):
 
     def result_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shape of each value."""
-        return tuple(self._final_shape(name) if part == "final" else self._trace_shape(name) for part, name in self.outputs)
+        return tuple(self._result_shape(part, state) for part, state in self.outputs)
 
-    def _final_shape(self, state: str) -> tuple[int, ...]:
+    def _result_shape(self, part: str, state: str) -> tuple[int, ...]:
+        if part == "traces":
+            return self.steps + 1, self.points[receiver_points(state)].count
         shape, axes = self.compiled.grid.shape, self.compiled.step.states[state].axes
         return shape if axes is None else tuple(shape[axis] for axis in axes)
-
-    def _trace_shape(self, state: str) -> tuple[int, ...]:
-        return self.steps + 1, self.points[receiver_points(state)].count
 
 
 class Values(Protocol):
@@ -174,8 +162,8 @@ class Derived:
         return Derived(self._base, (*self._chain, _pushed), *self._counts)
 
     def batched(self, runs: int) -> Derived | None:
-        found = self._base.batched(runs)
-        return None if found is None else Derived(found._base, (*found._chain, *self._chain), *self._counts)
+        batch = self._base.batched(runs)
+        return None if batch is None else Derived(batch._base, (*batch._chain, *self._chain), *self._counts)
 
 
 def _counts_of(derivation: Derivation, arguments: int, values: int) -> tuple[int, int]:
@@ -203,10 +191,10 @@ class Together:
         if Batch.obstacle(one) is not None or any(name in compiled.step.series for name in run.names) or run.options.online:
             return None
         with compiled.turn:
-            found = compiled.batches.get(runs)
-            if not isinstance(found, Batch):
-                found = compiled.batches[runs] = Batch(one, runs)
-            return cls(run, found)
+            batch = compiled.batches.get(runs)
+            if not isinstance(batch, Batch):
+                batch = compiled.batches[runs] = Batch(one, runs)
+            return cls(run, batch)
 
     def values(self, *arrays: Any) -> tuple[Any, ...]:
         inputs = dict(zip(self.run.names, arrays, strict=True))
@@ -252,12 +240,7 @@ class Latest:
 
 
 class Pulled:
-    """The pullback of a function, as a function of arguments and cotangents, which takes that of the latest values where it fits.
-
-    Args:
-        latest: of the function.
-        arguments: number of its arguments.
-    """
+    """The pullback of a function, as a function of arguments and cotangents, which takes that of the latest values where it fits."""
 
     derived = True
 
@@ -267,8 +250,8 @@ class Pulled:
 
     def batched(self, runs: int) -> Pulled | None:
         """The pullback for several runs in one call."""
-        found = self._latest.batched(runs)
-        return None if found is None else Pulled(found, self._arguments)
+        latest = self._latest.batched(runs)
+        return None if latest is None else Pulled(latest, self._arguments)
 
     def evaluate(self, *both: Array) -> Plain:
         """Cotangents of the arguments."""

@@ -84,16 +84,16 @@ def host_stage(
     """
     arguments.function("f", f, "ds.host_stage(lambda u: dnp.fft.irfft(...), u)", optional=False)
     several = not isinstance(fields, Symbol)
-    given: list[Any] = list(fields) if isinstance(fields, (tuple, list)) else [fields]
-    if not given or not all(isinstance(each, Symbol) for each in given):
-        raise ParameterError(f"fields = {shown(fields)}, expected an expression of the step, or a tuple of them; give those that f takes")
-    count = len(given) if outputs is None else arguments.whole("outputs", outputs, 1)
-    homes = [placed(each) for each in given] if outputs is None else [placed(given[0])] * count
+    symbols: list[Any] = list(fields) if isinstance(fields, (tuple, list)) else [fields]
+    if not symbols or not all(isinstance(each, Symbol) for each in symbols):
+        raise ParameterError(f"fields = {shown(fields)}, expected an expression of the step, or a tuple of them; give the arguments of f")
+    count = len(symbols) if outputs is None else arguments.whole("outputs", outputs, 1)
+    homes = [placed(each) for each in symbols] if outputs is None else [placed(symbols[0])] * count
     locations = homes if location is None else _one_each("location", location, count)
     several = several if outputs is None else count > 1
     function = ArrayProgram(f, count if several else None, identity_of(f))
-    found = array_stage(function, given, locations, _one_each("boundary", boundary, count))
-    return tuple(found) if several else found[0]
+    results = array_stage(function, symbols, locations, _one_each("boundary", boundary, count))
+    return tuple(results) if several else results[0]
 
 
 def _one_each(name: str, value: Any, count: int) -> list[Any]:
@@ -123,10 +123,10 @@ class ArrayProgram:
 
     def _values(self, *cells: Any) -> tuple[Any, ...]:
         """Call `f` with arrays that may be differentiated."""
-        found = self.f(*cells)
-        values = (found,) if self.count is None else found
+        result = self.f(*cells)
+        values = (result,) if self.count is None else result
         if not isinstance(values, (tuple, list)) or len(values) != (self.count or 1):
-            raise ShapeError(f"expected a tuple of {arguments.plural(self.count or 1, 'array')}, got {shown(found)}; return those")
+            raise ShapeError(f"expected a tuple of {arguments.plural(self.count or 1, 'array')}, got {shown(result)}; return those")
         shape = cells[0].shape
         for value in values:
             if getattr(value, "shape", None) != shape or value.dtype.kind != "f":
@@ -160,15 +160,15 @@ class Pullback:
 
     def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
         count = len(cells) - (self.program.count or 1)
-        given = [each.copy() for each in cells[:count]]
+        copies = [each.copy() for each in cells[:count]]
 
         def of_wanted(*chosen: Any) -> tuple[Any, ...]:
-            full = list(given)
+            full = list(copies)
             for number, value in zip(self.wanted, chosen, strict=True):
                 full[number] = value
             return self.program._values(*full)
 
-        _, pullback = vjp(of_wanted, *(given[number] for number in self.wanted))
+        _, pullback = vjp(of_wanted, *(copies[number] for number in self.wanted))
         return [np.asarray(bar) for bar in pullback(tuple(each.copy() for each in cells[count:]))]
 
     def identity(self) -> str:

@@ -31,7 +31,7 @@ def plan(
 
     Args:
         simulation: the simulation to differentiate.
-        memory: the most that the gradient may take, such as "4 GB" or bytes; None: half of what is available.
+        memory: the most memory that the gradient may take, such as "4 GB" or bytes; None: half of the available memory.
         steps: time steps.
         inputs: see `Simulation`; None: ones for parameters and zeros for all others, which take the same time.
         seconds: approximate limit for the measurement.
@@ -55,7 +55,7 @@ def plan(
         print(plan)  # the schedule, its memory and time, and others
         assert plan.chosen.peak <= 20_000_000
         inputs = {"kappa": np.full(grid.shape, 5e-3), "T": np.random.default_rng(1).random(grid.shape)}
-        value, gradient = plate.value_and_grad(lambda found: (found.final["T"] ** 2).sum(), inputs, steps=2000, checkpoint=plan)
+        value, gradient = plate.value_and_grad(lambda end: (end.final["T"] ** 2).sum(), inputs, steps=2000, checkpoint=plan)
         assert gradient["T"].shape == grid.shape
     """
     instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one of an equation")

@@ -52,7 +52,7 @@ class Simulation(Rebuilt, Summary):
     along which they vary)).
 
     Args:
-        equation: what is solved.
+        equation: the equation to solve.
         sources: forcing -> coordinates, shape (sources, axes), in the grid's units. Between cells the amplitude is
             shared among the neighbours. An amplitude a stands for a density a * delta(x - x_source). `Points` has other interpolations,
             and dipoles.
@@ -80,7 +80,7 @@ class Simulation(Rebuilt, Summary):
         measured = rod.run({"kappa": np.full(40, 8e-3), "T": hot}, steps=60).traces["T"]
         misfit = ds.losses.L2Misfit(measured)
         guess = {"kappa": np.full(40, 5e-3), "T": hot}
-        value, gradient = rod.value_and_grad(lambda found: misfit(found.traces["T"]), guess, steps=60, checkpoint=8)
+        value, gradient = rod.value_and_grad(lambda solution: misfit(solution.traces["T"]), guess, steps=60, checkpoint=8)
         assert value > 0 and gradient["kappa"].sum() < 0  # a larger diffusivity fits better
     """
 
@@ -111,9 +111,9 @@ class Simulation(Rebuilt, Summary):
 
     @classmethod
     def _of(cls, compiled: Compiled) -> Simulation:
-        made = cls.__new__(cls)
-        made._take(compiled)
-        return made
+        simulation = cls.__new__(cls)
+        simulation._take(compiled)
+        return simulation
 
     def tangent(self, differentiable: bool = True) -> Simulation:
         """The same equation with a tangent for every field: x has `dot(x, order)`, in inputs and in solutions.
@@ -174,14 +174,14 @@ class Simulation(Rebuilt, Summary):
         return self._compiled.last_sweep
 
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
-        """The shape of an input, by name, of a run of so many steps.
+        """The shape of an input, by name, of a run of `steps` steps.
 
         Raises:
             ParameterError: there is no such input, or `steps` is no number of steps.
         """
-        made = self._compiled
-        known = (*made.step.forcings, *made.step.series, *made.coefficients.traced.inputs, *made.initial.traced.inputs)
-        return made.input_shape(one_of("name", name, known), check_steps(steps))
+        compiled = self._compiled
+        known = (*compiled.step.forcings, *compiled.step.series, *compiled.coefficients.traced.inputs, *compiled.initial.traced.inputs)
+        return compiled.input_shape(one_of("name", name, known), check_steps(steps))
 
     def _meaning(self, name: str) -> Meaning:
         """The unit and dimensions of an input."""
@@ -285,7 +285,7 @@ class Simulation(Rebuilt, Summary):
             checkpoint: "auto", a memory size such as "4 GB", a number of slots, a schedule, or a `Policy`.
             on_action: called after each action of the schedule.
             until: (steps done, states) -> whether the run is over; its traces then have that many steps.
-            every: call `until` every so many steps, and `watch` at multiples of so many.
+            every: number of steps between calls of `until`; `watch` is called at multiples of it.
             on_progress: called now and then with the share of the work that is done and the seconds left, such as a `ProgressBar`.
             watch: called in the reverse sweep, from the last step down to 0, with the step and the cotangents of the states there: the
                 adjoint fields, over the cells.
@@ -323,8 +323,7 @@ class Simulation(Rebuilt, Summary):
             DerivativeError: the loss returns only a number, and uses an operation that loses a derivative.
         """
         function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
-        options = RunOptions(Policy.of(checkpoint), until, every, on_action, on_progress, watch)
-        solution, pullback = run_reversibly(self._compiled, Call.of(self._compiled, inputs, check_steps(steps), options))
+        solution, pullback = self.vjp(inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
         value, cotangents = value_and_cotangents(loss, solution)
         return value, pullback(cotangents)
 
@@ -357,7 +356,7 @@ class Simulation(Rebuilt, Summary):
 
         Returns:
             A dataset with coordinates of cells (`x`, and `x_face` for fields on faces), of receivers and of time in seconds, units and
-            names in words, and attributes that say what was computed.
+            names in words, and attributes that describe the run.
 
         Raises:
             MissingPackageError: xarray is not installed.
@@ -374,8 +373,8 @@ class Simulation(Rebuilt, Summary):
     ) -> Path:
         """Write fields over the cells to a VTK file, which ParaView shows.
 
-        Each field is data of cells, under the names of `to_xarray`. A value on the upper face of a cell is written to this cell. What has
-        a value for each step, such as traces, is left out.
+        Each field is data of cells, under the names of `to_xarray`. A value on the upper face of a cell is written to this cell. Arrays
+        with a value for each step, such as traces, are left out.
 
         Args:
             path: the file. Its ending is `.vti`, or `.vtr` for a stretched grid, and is added if it is missing.
@@ -392,8 +391,8 @@ class Simulation(Rebuilt, Summary):
         """
         from diffsim.simulation.export.vtk import write_vtk
 
-        found = described(self._compiled, solution, inputs, gradient)
-        return write_vtk(path, self.grid, [array for array in found if not array.rows])
+        arrays = described(self._compiled, solution, inputs, gradient)
+        return write_vtk(path, self.grid, [array for array in arrays if not array.rows])
 
 
 def _loaded(
@@ -409,7 +408,7 @@ def _loaded(
     traced = trace(equation, [f for f in equation.forcings if source_points(f) in points], wrt)[0]
     places = [*map(source_points, traced.step.forcings), *map(receiver_points, receivers)]
     primal = {name: points[name] for name in places}
-    made = Simulation._of(Compiled(equation, traced, primal, receivers, wrt, precision, Turn(), differentiable or order > 0))
+    simulation = Simulation._of(Compiled(equation, traced, primal, receivers, wrt, precision, Turn(), differentiable or order > 0))
     for number in range(order):
-        made = made.tangent(differentiable or number + 1 < order)
-    return made
+        simulation = simulation.tangent(differentiable or number + 1 < order)
+    return simulation

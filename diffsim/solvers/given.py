@@ -10,11 +10,7 @@ from diffsim.stepping.declare.equation import Variable
 
 
 def check_given(what: str, variables: Mapping[str, Variable], own: Collection[str]) -> dict[str, Variable]:
-    """Check variables by name. The equation itself must not have inputs of these names.
-
-    Raises:
-        ParameterError: they are no variables, or a name is taken.
-    """
+    """Check variables by name. The equation itself must not have inputs of these names."""
     named = dict(mapping(what, variables, "{'air': Variable(axes=())}"))
     for name, variable in named.items():
         instance(f"{name} of {what}", variable, Variable, "a diffsim.Variable", "write it like Variable(axes=())")

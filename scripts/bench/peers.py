@@ -15,6 +15,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common import PAUSE, build_folder, machine, median, others_seconds, ratios
@@ -152,6 +153,15 @@ def chosen(names: list[str], all_peers: list[Peer], all_rows: list[Row]) -> tupl
     return some_peers if len(some_peers) > 1 else all_peers, some_rows or all_rows
 
 
+def lines_of(results: dict[str, Any]) -> str:
+    """Results as JSON, with a line for each entry of a list."""
+    parts = []
+    for key, value in results.items():
+        text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]" if isinstance(value, list) and value else json.dumps(value)
+        parts.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare diffsim with other packages.")
     parser.add_argument("--quick", action="store_true", help="small grids, few steps, two turns; results go to build/peers")
@@ -191,7 +201,7 @@ def main() -> None:
         "entries": [asdict(entry) for entry in entries],
     }
     partial = folder / "peers.part"
-    partial.write_text(json.dumps(results, indent=1) + "\n")
+    partial.write_text(lines_of(results))
     partial.replace(folder / "peers.json")
     write(folder)
     print(

@@ -1,4 +1,4 @@
-"""What a sweep calls, in which order, and what it refuses."""
+"""Calls of a sweep and their order, and the schedules that it refuses."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ WRONG_STATE = {
 
 @pytest.mark.parametrize("name", WRONG_STATE)
 def test_an_action_on_another_state_than_the_working_one_is_refused(name):
-    """What no guard could tell from a fault of the model, or would not see."""
+    """No guard could distinguish it from a fault of the model, or would see it."""
     with pytest.raises(ScheduleError, match=r"expected the working state at \d, got it at \d; check the schedule"):
         Sweep(scripted(2, 1, WRONG_STATE[name]), Log()).forward()
 

@@ -45,11 +45,11 @@ def test_no_alarm_without_exponential_growth(name, recwarn):
 
 
 def test_exponential_growth_is_measured():
-    found = seen(lambda n: rng.uniform(0.3, 3.0) * np.exp(RATE * n)).found()
-    assert found is not None
-    assert found.rate == pytest.approx(RATE, rel=0.05)
-    assert found.horizon == pytest.approx(np.log(1e7) / RATE, rel=0.05)
-    assert abs(np.log(found.factor) - RATE * STEPS) < np.log(10)  # the noise of the first sample over that of the last
+    growth = seen(lambda n: rng.uniform(0.3, 3.0) * np.exp(RATE * n)).found()
+    assert growth is not None
+    assert growth.rate == pytest.approx(RATE, rel=0.05)
+    assert growth.horizon == pytest.approx(np.log(1e7) / RATE, rel=0.05)
+    assert abs(np.log(growth.factor) - RATE * STEPS) < np.log(10)  # the noise of the first sample over that of the last
 
 
 def test_the_warning_gives_rate_and_horizon():
@@ -76,10 +76,10 @@ def test_a_state_that_grows_alike_is_no_chaos(state_rate, alarm):
     for n in reversed(range(STEPS)):
         step = n
         monitor(Reverse(n, n + 1))
-    found = monitor.found()
-    assert (found is not None) == alarm
-    if found is not None:
-        assert found.rate == pytest.approx(RATE - state_rate, rel=0.05)
+    growth = monitor.found()
+    assert (growth is not None) == alarm
+    if growth is not None:
+        assert growth.rate == pytest.approx(RATE - state_rate, rel=0.05)
 
 
 def test_a_run_that_ends_early_is_sampled_as_finely():
@@ -101,13 +101,13 @@ def test_a_line_warns_once_however_often_it_runs():
     monitors = [seen(lambda n, r=r: np.exp(r * n)) for r in RATE * np.linspace(1.0, 2.0, 5)]
 
     def shown(action, *lines):
-        with warnings.catch_warnings(record=True) as found:
+        with warnings.catch_warnings(record=True) as warned:
             warnings.resetwarnings()
             warnings.simplefilter(action)
             for line in lines:
                 for monitor in monitors:
                     line(monitor)
-        return len(found)
+        return len(warned)
 
     def first(monitor):
         monitor.warn()

@@ -138,7 +138,7 @@ def test_faults_are_caught_where_steps_are_recorded(fault, memory):
 
 @pytest.mark.parametrize("slots", [5, 25, 50, 100])
 def test_saved_states_have_a_share_too(slots, monkeypatch):
-    """With fingerprints as dear as steps, a few are taken for the whole sweep, and a slot that is written over is still seen."""
+    """With fingerprints that cost as much as steps, a few are taken for the whole sweep, and a slot that is written over is still seen."""
     now, taken = 0.0, 0
 
     def fingerprint(arrays):
@@ -167,7 +167,7 @@ def test_the_message_names_the_step():
 
 
 def test_the_grid_adapts_to_its_price(monkeypatch):
-    """With fingerprints as dear as steps, few states are compared; the gradient is still that of the model."""
+    """With fingerprints that cost as much as steps, few states are compared; the gradient is still that of the model."""
     guards = []
     monkeypatch.setattr(ReplayGuard, "ended", lambda self: guards.append(self.stride))
     u, v, a, _ = initial(np.random.default_rng(7))

@@ -178,9 +178,9 @@ def two_tiers(index=0, *actions, drop=0):
 
 
 def test_slots_of_every_tier_count_apart():
-    found = simulate(two_tiers())
-    assert (found.writes, found.reads, found.peak_slots, found.peak_states) == ((1, 1), (1, 1), (1, 1), 2)
-    assert found.cost == 2 + 1 + 2.0 + 3.0
+    summary = simulate(two_tiers())
+    assert (summary.writes, summary.reads, summary.peak_slots, summary.peak_states) == ((1, 1), (1, 1), (1, 1), 2)
+    assert summary.cost == 2 + 1 + 2.0 + 3.0
 
 
 ILLEGAL_IN_TIERS = {

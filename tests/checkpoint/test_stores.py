@@ -1,4 +1,4 @@
-"""What every store owes, over a list of all of them."""
+"""Properties of every store, over a list of all of them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_what_is_read_stays_until_the_next_read(make):
     with make(noise) as store:
         for slot in range(SLOTS - 1):
             store.write(slot, slot, noise(slot))
-        found = store.read(0, 0)
+        arrays = store.read(0, 0)
         store.fetch(1)
         store.fetch(2)
         for step in range(5):
@@ -109,9 +109,9 @@ def test_what_is_read_stays_until_the_next_read(make):
         store.fetch(SLOTS - 1)
         store.free(1)
         store.kept()
-        assert same(found, noise(0))
+        assert same(arrays, noise(0))
         with pytest.raises(ValueError, match="read-only"):
-            found[0][...] = 0.0
+            arrays[0][...] = 0.0
         assert same(store.read(2, 2), noise(2))
 
 

@@ -45,9 +45,9 @@ def simulation(precision: str | None = None, cells: int = 14) -> ds.Simulation:
     return ds.Simulation(LogisticLattice(grid), sources={"f": [[3.0, 4.0]]}, receivers={"u": [[2.5, 3.0]]}, precision=precision)
 
 
-def inputs(made: ds.Simulation, steps: int = STEPS) -> dict[str, np.ndarray]:
+def inputs(model: ds.Simulation, steps: int = STEPS) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
-    shape = made.grid.shape
+    shape = model.grid.shape
     fields = {"u": rng.uniform(0.2, 0.8, shape), "v": rng.uniform(0, 1, shape), "a": rng.uniform(3.9, 3.99, shape)}
     return {**fields, "f": rng.uniform(0, 1, (steps, 1))}
 
@@ -59,11 +59,11 @@ def cotangents(solution: ds.Solution) -> ds.Solution:
     )
 
 
-def gradient(made: ds.Simulation, checkpoint: Any, steps: int = STEPS, on_action: Callable[[Any], None] | None = None) -> str:
+def gradient(model: ds.Simulation, checkpoint: Any, steps: int = STEPS, on_action: Callable[[Any], None] | None = None) -> str:
     """Digest of the gradient."""
-    solution, pullback = made.vjp(inputs(made, steps), steps, checkpoint, on_action)
-    found = pullback(cotangents(solution))
-    return digest([found[name] for name in sorted(found)])
+    solution, pullback = model.vjp(inputs(model, steps), steps, checkpoint, on_action)
+    bars = pullback(cotangents(solution))
+    return digest([bars[name] for name in sorted(bars)])
 
 
 def digest(arrays: list[np.ndarray]) -> str:
@@ -88,11 +88,11 @@ def policy(schedule: Any, folder: Path, **options: Any) -> Policy:
 def on_device(arch: str, folder: Path) -> None:
     """A few schedules where memory is not the host's, and steps that are undone."""
     ds.init(arch=arch, precision="f32")
-    made, steps = simulation(), 30
-    print(gradient(made, StoreAll(steps), steps))
+    model, steps = simulation(), 30
+    print(gradient(model, StoreAll(steps), steps))
     tiers = [("device", 2, 0, 0), ("host", 2, 0.5, 0.5), ("disk", 5, 2.0, 1.0)]
     for schedule in (Binomial(steps, 4), Online(4), MultiTier(steps, tiers)):
-        print(gradient(made, policy(schedule, folder), steps))
+        print(gradient(model, policy(schedule, folder), steps))
     undone()
 
 
@@ -100,13 +100,13 @@ def undone() -> str:
     """Digest of a gradient of a wave, with absorbing edges, whose steps are run backwards; it is the stored one but for rounding."""
     shape, steps = (12, 45), 24
     wave = ds.Simulation(Acoustic(ds.Grid(shape, 10.0), 1e-3, 4, "mirror", sponge=3), receivers={"p": [[40.0, 50.0]]}, wrt=["c"])
-    given = {"c": np.full(shape, 2000.0), "p": np.random.default_rng(1).normal(size=shape)}
-    solution, pullback = wave.vjp(given, steps, StoreAll(steps))
+    fields = {"c": np.full(shape, 2000.0), "p": np.random.default_rng(1).normal(size=shape)}
+    solution, pullback = wave.vjp(fields, steps, StoreAll(steps))
     expected = pullback(solution)["c"]
-    found = wave.vjp(given, steps, Reversible(steps, 6))[1](solution)["c"]
+    backwards = wave.vjp(fields, steps, Reversible(steps, 6))[1](solution)["c"]
     assert wave.last_sweep is not None and wave.last_sweep.drift
-    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
-    return digest([found])
+    assert np.abs(backwards - expected).max() <= 1e-5 * np.abs(expected).max()
+    return digest([backwards])
 
 
 def main() -> None:
@@ -115,10 +115,10 @@ def main() -> None:
         on_device(arch, folder)
         return
     ds.init(arch="cpu", threads=int(arch), precision="f64")
-    made = simulation()
-    print(gradient(made, StoreAll(STEPS)))
+    model = simulation()
+    print(gradient(model, StoreAll(STEPS)))
     for schedule in schedules():
-        print(gradient(made, policy(schedule, folder, compression=Lossless())))
+        print(gradient(model, policy(schedule, folder, compression=Lossless())))
     print(undone())
 
 

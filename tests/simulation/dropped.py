@@ -32,7 +32,7 @@ def run(columns: int) -> None:
 
 
 def main(what: str) -> None:
-    found = []
+    counts = []
     for turn in range(TURNS):
         for number in range(4):
             if what == "same":
@@ -42,8 +42,8 @@ def main(what: str) -> None:
         if what == "unlike":
             ds.init(anew=True)
         gc.collect()
-        found.append((resident_memory(), len(gc.get_objects())))
-    print(json.dumps(found))
+        counts.append((resident_memory(), len(gc.get_objects())))
+    print(json.dumps(counts))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def main() -> None:
     folder, name, below = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     warnings.simplefilter("ignore")
     ds.init(arch="cpu", precision="f64")
-    made, reversed_steps, advanced = chaotic.simulation(), 0, 0
+    model, reversed_steps, advanced = chaotic.simulation(), 0, 0
 
     def watch(action: object) -> None:
         nonlocal reversed_steps, advanced
@@ -42,12 +42,12 @@ def main() -> None:
             advanced += action.stop - action.start
 
     policy = Policy(schedule=SCHEDULES[name], folder=folder, resume=1e-9)
-    solution, pullback = made.vjp(chaotic.inputs(made, STEPS), STEPS, policy, watch)
+    solution, pullback = model.vjp(chaotic.inputs(model, STEPS), STEPS, policy, watch)
     bars = chaotic.cotangents(solution)
     if len(sys.argv) > 4:
         bars = ds.Solution({k: 2 * v for k, v in bars.final.items()}, bars.traces)
-    found = pullback(bars)
-    digest = hashlib.blake2b(b"".join(found[n].tobytes() for n in sorted(found)), digest_size=12).hexdigest()
+    gradient = pullback(bars)
+    digest = hashlib.blake2b(b"".join(gradient[n].tobytes() for n in sorted(gradient)), digest_size=12).hexdigest()
     traces = hashlib.blake2b(solution.traces["u"].tobytes() + solution.final["v"].tobytes(), digest_size=12).hexdigest()
     print(digest, traces, reversed_steps)
 

@@ -34,8 +34,8 @@ def main(slots: str) -> None:
     resident = Resident()
     solution, pullback = simulation.vjp(inputs, STEPS, schedule)
     pullback(ds.Solution(traces={"p": solution.traces["p"] - 1}))
-    found = {"predicted": sizes.peak(chosen), "measured": resident.peak, "exact": resident.exact}
-    print(json.dumps(found | {"without": simulation.predicted_bytes(chosen)}))
+    report = {"predicted": sizes.peak(chosen), "measured": resident.peak, "exact": resident.exact}
+    print(json.dumps(report | {"without": simulation.predicted_bytes(chosen)}))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ FEW = ("acoustic 2-D mixed", "long wave on the sphere", "sides 1-D", "numbers 2-
 KINDS = [pytest.param(thing, marks=[] if thing.name in FEW else [pytest.mark.slow], id=thing.name) for thing in (*CASES, *STEPS)]
 
 ROUND_OFF = {"f32": 1e-4, "f64": 1e-12}
-"""Of a sum over cells and runs in another order."""
+"""Relative rounding error of a sum over cells and runs in another order."""
 
 Fields = dict[str, np.ndarray]
 
@@ -141,13 +141,13 @@ def test_a_batch_is_certified(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradients of inputs that runs share and of inputs with an axis of runs, by every schedule; and a wrong one is found."""
     simulation, places, inputs = survey()
     batch = ds.Batch(simulation, 3, sources={"f": places})
-    given = {"c": inputs["c"] + np.zeros((3, 1, 1)), "f": inputs["f"]}
-    certify = partial(ds.certify, batch, lambda found: (found.traces["p"] ** 2).sum(), given, steps=12, directions=1)
+    own = {"c": inputs["c"] + np.zeros((3, 1, 1)), "f": inputs["f"]}
+    certify = partial(ds.certify, batch, lambda solution: (solution.traces["p"] ** 2).sum(), own, steps=12, directions=1)
     certificate = certify()
     assert certificate.passed, certificate
     assert any("slot" in str(line) for line in certificate)
-    right = batch._given_shape
-    monkeypatch.setattr(batch, "_given_shape", lambda name, bar, shared: right(name, bar, shared) * (2.0 if name == "f" else 1.0))
+    right = batch._input_bar
+    monkeypatch.setattr(batch, "_input_bar", lambda name, bar, shared: right(name, bar, shared) * (2.0 if name == "f" else 1.0))
     assert certify().verdict == "fail"
 
 
@@ -157,13 +157,13 @@ def test_sources_and_receivers_move() -> None:
     everywhere = [[[40.0, 10.0 * k], [11.0, 73.0]] for k in (1, 5, 9)]
     batch.move(sources={"f": places}, receivers={"p": everywhere})
     for each in (batch, copy.deepcopy(batch), pickle.loads(pickle.dumps(batch))):
-        found = each.run(inputs, 12)
+        solution = each.run(inputs, 12)
         for k in range(3):
             simulation.move(sources={"f": places[k]}, receivers={"p": everywhere[k]})
-            require_same_bits(part_of(found, k), simulation.run(inputs, 12))
+            require_same_bits(part_of(solution, k), simulation.run(inputs, 12))
     with pytest.raises(ds.errors.ShapeError, match="outside the grid"):
         batch.move(sources={"f": [[20.0, 1e9]]})
-    require_same_bits(batch.run(inputs, 12), found)  # nothing was moved
+    require_same_bits(batch.run(inputs, 12), solution)  # nothing was moved
 
 
 def test_runs_may_have_more_sources_than_the_simulation() -> None:
@@ -171,10 +171,10 @@ def test_runs_may_have_more_sources_than_the_simulation() -> None:
     places, amplitudes = [[[20.0, 10.0 * k], [50.0, 81.0]] for k in (1, 4, 8)], np.random.default_rng(2).standard_normal((3, 12, 2))
     batch = ds.Batch(simulation, 3, sources={"f": places})
     assert batch.input_shape("f", 12) == (12, 2)
-    found = batch.run({**inputs, "f": amplitudes}, 12)
+    solution = batch.run({**inputs, "f": amplitudes}, 12)
     for k in range(3):
         simulation.move(sources={"f": places[k]})
-        require_same_bits(part_of(found, k), simulation.run({**inputs, "f": amplitudes[k]}, 12))
+        require_same_bits(part_of(solution, k), simulation.run({**inputs, "f": amplitudes[k]}, 12))
 
 
 def test_a_condition_ends_all_runs_and_sees_all() -> None:

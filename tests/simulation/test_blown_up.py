@@ -1,4 +1,4 @@
-"""What a run that is no longer finite says of its cause."""
+"""Messages about the cause of a run that is no longer finite."""
 
 from __future__ import annotations
 

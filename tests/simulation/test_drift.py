@@ -29,33 +29,33 @@ ROUNDING = {"f32": 2e-4, "f64": 1e-12}  # of 60 steps, forward and back, beside 
 def from_rest(precision: str, sponge: int = 0) -> tuple[ds.Simulation, dict[str, np.ndarray]]:
     rng = np.random.default_rng(0)
     equation = Acoustic(ds.Grid(SHAPE, 10.0), dt=1e-3, order=4, sponge=sponge)
-    made = ds.Simulation(equation, sources={"f": [[110.0, 110.0]]}, receivers={"p": [[60.0, 70.0]]}, precision=precision)
-    return made, {"c": 2000 + 300 * rng.random(SHAPE), "f": rng.standard_normal((STEPS, 1))}
+    wave = ds.Simulation(equation, sources={"f": [[110.0, 110.0]]}, receivers={"p": [[60.0, 70.0]]}, precision=precision)
+    return wave, {"c": 2000 + 300 * rng.random(SHAPE), "f": rng.standard_normal((STEPS, 1))}
 
 
-def gradient(made: ds.Simulation, given: dict[str, np.ndarray], schedule: object) -> np.ndarray:
+def gradient(wave: ds.Simulation, fields: dict[str, np.ndarray], schedule: object) -> np.ndarray:
     weights = np.random.default_rng(1).standard_normal(SHAPE)
-    return made.vjp(given, STEPS, schedule)[1](ds.Solution(final={"p": weights}))["c"]
+    return wave.vjp(fields, STEPS, schedule)[1](ds.Solution(final={"p": weights}))["c"]
 
 
 @pytest.mark.gradients
 @pytest.mark.parametrize("sponge", [0, 5])
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 def test_a_run_from_rest_is_computed_backwards(precision: str, sponge: int) -> None:
-    made, given = from_rest(precision, sponge)
-    expected = gradient(made, given, StoreAll(STEPS))
+    wave, fields = from_rest(precision, sponge)
+    expected = gradient(wave, fields, StoreAll(STEPS))
     for period in (6, 20, STEPS):
-        found = gradient(made, given, Reversible(STEPS, period))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING[precision] * np.abs(expected).max())
-        assert 0 < made.last_sweep.drift < ROUNDING[precision]
+        backwards = gradient(wave, fields, Reversible(STEPS, period))
+        np.testing.assert_allclose(backwards, expected, rtol=0, atol=ROUNDING[precision] * np.abs(expected).max())
+        assert 0 < wave.last_sweep.drift < ROUNDING[precision]
 
 
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 def test_without_strips_the_drift_of_a_sponge_is_refused(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, given = from_rest(precision, sponge=5)
-    monkeypatch.setattr(made._stepper.backwards, "damped", lambda coefficients, steps: {})
+    wave, fields = from_rest(precision, sponge=5)
+    monkeypatch.setattr(wave._stepper.backwards, "damped", lambda coefficients, steps: {})
     with pytest.raises(ReplayError, match="from states that were computed backwards"):
-        gradient(made, given, Reversible(STEPS, STEPS // 2))
+        gradient(wave, fields, Reversible(STEPS, STEPS // 2))
 
 
 @dataclass(frozen=True)
@@ -88,40 +88,40 @@ def random_question(rng: np.random.Generator, points: int, steps: int) -> Questi
 
 
 def test_where_both_runs_round_alike_the_kept_states_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, given = from_rest("f32")
-    exact = gradient(made, given, StoreAll(STEPS))
+    wave, fields = from_rest("f32")
+    exact = gradient(wave, fields, StoreAll(STEPS))
     monkeypatch.setattr(Rounding, "_halves", lambda self, cells: np.zeros_like(cells))
-    error = relative(gradient(made, given, Reversible(STEPS, 20)), exact)
-    assert error <= made.last_sweep.drift < CAUTION * error
+    error = relative(gradient(wave, fields, Reversible(STEPS, 20)), exact)
+    assert error <= wave.last_sweep.drift < CAUTION * error
 
 
 @pytest.mark.gradients
 @pytest.mark.parametrize(("precision", "sponge"), [("f32", 0), ("f32", 5), ("f64", 0)])
 def test_a_gradient_is_refused_whenever_its_error_exceeds_the_tolerance(precision: str, sponge: int) -> None:
     """Late sources, undone to a time when waves were weak, leave rounding errors that may exceed what an early record depends on."""
-    made, given = from_rest(precision, sponge)
+    wave, fields = from_rest(precision, sponge)
     refused = passed = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         steps = int(rng.choice([20, 60, 150]))
         places = [{name: 10 + rng.random((2, 2)) * (np.array(SHAPE) * 10 - 20)} for name in ("f", "p")]
-        made.move(*places)
+        wave.move(*places)
         asked = random_question(rng, 2, steps)
-        given["f"] = asked.amplitudes
-        exact = made.vjp(given, steps, StoreAll(steps))[1](asked.cotangents)["c"]
+        fields["f"] = asked.amplitudes
+        exact = wave.vjp(fields, steps, StoreAll(steps))[1](asked.cotangents)["c"]
         if np.abs(exact).max() < LEAST:
             continue
-        found = made.vjp(given, steps, Reversible(steps, asked.period, tolerance=1e300))[1](asked.cotangents)["c"]
-        drift, error = made.last_sweep.drift, relative(found, exact)
+        backwards = wave.vjp(fields, steps, Reversible(steps, asked.period, tolerance=1e300))[1](asked.cotangents)["c"]
+        drift, error = wave.last_sweep.drift, relative(backwards, exact)
         refused, passed = refused + (drift > TOLERANCE[precision]), passed + (drift <= TOLERANCE[precision])
         assert error <= TOLERANCE[precision] or drift > TOLERANCE[precision], seed
         assert drift < CAUTION * error + FLOOR * np.finfo(precision.replace("f", "float")).eps, seed
     assert min(refused, passed) >= 3  # the questions are of both kinds
 
 
-def relative(found: np.ndarray, exact: np.ndarray) -> float:
+def relative(backwards: np.ndarray, exact: np.ndarray) -> float:
     """The larger of the errors in the maximum and in the root mean square."""
-    off, right = (found - exact).astype(np.float64), exact.astype(np.float64)
+    off, right = (backwards - exact).astype(np.float64), exact.astype(np.float64)
     return float(max(np.abs(off).max() / np.abs(right).max(), np.linalg.norm(off) / np.linalg.norm(right)))
 
 
@@ -156,20 +156,20 @@ class Unannounced(ByHand):
 @pytest.mark.parametrize("late", [1.0, 1e7])
 def test_the_error_is_stated_under_every_schedule(schedule: ByHand, late: float) -> None:
     simulate(schedule)
-    made, given = from_rest("f32")
-    given["f"][40:] *= late
+    wave, fields = from_rest("f32")
+    fields["f"][40:] *= late
     early = np.zeros((STEPS + 1, 1))
     early[1:20] = 1.0
     asked = ds.Solution(traces={"p": early})
-    exact = made.vjp(given, STEPS, StoreAll(STEPS))[1](asked)["c"]
-    error = relative(made.vjp(given, STEPS, schedule)[1](asked)["c"], exact)
-    assert min(error, TOLERANCE["f32"]) < made.last_sweep.drift < 1e4 * error
+    exact = wave.vjp(fields, STEPS, StoreAll(STEPS))[1](asked)["c"]
+    error = relative(wave.vjp(fields, STEPS, schedule)[1](asked)["c"], exact)
+    assert min(error, TOLERANCE["f32"]) < wave.last_sweep.drift < 1e4 * error
 
 
 def test_a_schedule_that_does_not_say_that_it_undoes_steps_is_refused() -> None:
-    made, given = from_rest("f32", sponge=5)
+    wave, fields = from_rest("f32", sponge=5)
     with pytest.raises(ScheduleError, match="started to be undone"):
-        gradient(made, given, Unannounced())
+        gradient(wave, fields, Unannounced())
 
 
 class SineGordon(ds.Equation):
@@ -191,19 +191,19 @@ def test_the_error_of_the_adjoint_of_a_nonlinear_step_counts(size: float, wrt: l
     rng = np.random.default_rng(3)
     start = np.zeros(SHAPE)
     start[:, :10], start[:, 45:] = 3 * rng.standard_normal((24, 10)), size * rng.standard_normal((24, 10))
-    made = ds.Simulation(SineGordon(), wrt=wrt, receivers={"u": [[10.0, 50.0]]}, precision="f32")
-    given = {"k": rng.random(SHAPE), "u": start, "before": start}
+    wave = ds.Simulation(SineGordon(), wrt=wrt, receivers={"u": [[10.0, 50.0]]}, precision="f32")
+    fields = {"k": rng.random(SHAPE), "u": start, "before": start}
     cotangents = np.zeros((STEPS + 1, 1))
     cotangents[:6] = 1.0
-    exact = made.vjp(given, STEPS, StoreAll(STEPS))[1](ds.Solution(traces={"u": cotangents}))
-    found = made.vjp(given, STEPS, Reversible(STEPS, STEPS, tolerance=1e300))[1](ds.Solution(traces={"u": cotangents}))
-    error = max(relative(found[name], exact[name]) for name in exact)
-    assert error <= made.last_sweep.drift < CAUTION * error + FLOOR * np.finfo(np.float32).eps
+    exact = wave.vjp(fields, STEPS, StoreAll(STEPS))[1](ds.Solution(traces={"u": cotangents}))
+    backwards = wave.vjp(fields, STEPS, Reversible(STEPS, STEPS, tolerance=1e300))[1](ds.Solution(traces={"u": cotangents}))
+    error = max(relative(backwards[name], exact[name]) for name in exact)
+    assert error <= wave.last_sweep.drift < CAUTION * error + FLOOR * np.finfo(np.float32).eps
 
 
 def test_a_number_that_is_none_is_not_let_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, given = from_rest("f64")
-    stepper = made._stepper
+    wave, fields = from_rest("f64")
+    stepper = wave._stepper
     undo = stepper.undo
 
     def spoilt(start: int, stop: int) -> None:
@@ -212,15 +212,15 @@ def test_a_number_that_is_none_is_not_let_pass(monkeypatch: pytest.MonkeyPatch) 
             stepper.state_arrays()[0][12, 12] = np.nan
 
     monkeypatch.setattr(stepper, "undo", spoilt)
-    pullback = made.vjp(given, STEPS, Reversible(STEPS, 30))[1]
+    pullback = wave.vjp(fields, STEPS, Reversible(STEPS, 30))[1]
     with pytest.raises(ReplayError, match="computed backwards"):
         pullback(ds.Solution(final={"p": np.ones(SHAPE)}))
 
 
 def test_strips_are_given_back_before_other_memory_is_taken() -> None:
-    made, given = from_rest("f32", sponge=5)
-    gradient(made, given, Reversible(STEPS, 20))
-    launcher, held = made._stepper.launcher, []
+    wave, fields = from_rest("f32", sponge=5)
+    gradient(wave, fields, Reversible(STEPS, 20))
+    launcher, held = wave._stepper.launcher, []
     allocate = launcher.memory.allocate
 
     def watched(*args: object, **options: object) -> object:
@@ -228,31 +228,31 @@ def test_strips_are_given_back_before_other_memory_is_taken() -> None:
         return allocate(*args, **options)
 
     launcher.memory.allocate = watched
-    gradient(made, given, 30)
+    gradient(wave, fields, 30)
     assert held and not any(held)
 
 
 def test_strips_are_used_again_until_a_run_needs_none() -> None:
-    made, given = from_rest("f32", sponge=5)
-    gradient(made, given, Reversible(STEPS, 20))
-    launcher = made._stepper.launcher
+    wave, fields = from_rest("f32", sponge=5)
+    gradient(wave, fields, Reversible(STEPS, 20))
+    launcher = wave._stepper.launcher
     assert launcher.strips and "strip of p" in launcher.arrays
     kept = launcher.arrays["strip of p"]
-    gradient(made, given, Reversible(STEPS, 30))
+    gradient(wave, fields, Reversible(STEPS, 30))
     assert launcher.arrays["strip of p"] is kept
-    plain = made.run(given, STEPS).final["p"]
+    plain = wave.run(fields, STEPS).final["p"]
     assert not launcher.strips and "strip of p" not in launcher.arrays
-    made.vjp(given, STEPS, Reversible(STEPS, 20))
-    np.testing.assert_array_equal(made.run(given, STEPS).final["p"], plain)
+    wave.vjp(fields, STEPS, Reversible(STEPS, 20))
+    np.testing.assert_array_equal(wave.run(fields, STEPS).final["p"], plain)
 
 
 def test_the_drift_that_is_let_pass_is_asked_for() -> None:
-    made, given = from_rest("f64")
-    gradient(made, given, Reversible(STEPS, 20))
-    drift = made.last_sweep.drift
-    gradient(made, given, Reversible(STEPS, 20, tolerance=2 * drift))
+    wave, fields = from_rest("f64")
+    gradient(wave, fields, Reversible(STEPS, 20))
+    drift = wave.last_sweep.drift
+    gradient(wave, fields, Reversible(STEPS, 20, tolerance=2 * drift))
     with pytest.raises(ReplayError, match="computed backwards"):
-        gradient(made, given, Reversible(STEPS, 20, tolerance=drift / 2))
+        gradient(wave, fields, Reversible(STEPS, 20, tolerance=drift / 2))
     with pytest.raises(ParameterError, match="tolerance above 0"):
         Reversible(STEPS, 20, tolerance=0.0)
 
@@ -264,8 +264,8 @@ def test_an_error_that_is_not_of_rounding_is_seen_in_kept_states(
     precision: str, nudge: float, spoilt: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of the two runs backwards is spoilt in a cell, or both in the same way."""
-    made, given = from_rest(precision)
-    stepper, calls = made._stepper, []
+    wave, fields = from_rest(precision)
+    stepper, calls = wave._stepper, []
     undo = stepper.backwards._undo
 
     def nudged(rings: object, start: int, stop: int) -> None:
@@ -275,16 +275,16 @@ def test_an_error_that_is_not_of_rounding_is_seen_in_kept_states(
             size = max(np.abs(level).max() for level in stepper.state_arrays())
             stepper.state_arrays()[0][12, 12] += nudge * size
 
-    exact = gradient(made, given, StoreAll(STEPS))
+    exact = gradient(wave, fields, StoreAll(STEPS))
     monkeypatch.setattr(stepper.backwards, "_undo", nudged)
     schedule = Reversible(STEPS, 30)
-    found = gradient(made, given, Reversible(STEPS, 30, tolerance=1e300))
-    error, drift = relative(found, exact), made.last_sweep.drift
+    backwards = gradient(wave, fields, Reversible(STEPS, 30, tolerance=1e300))
+    error, drift = relative(backwards, exact), wave.last_sweep.drift
     assert error <= drift < CAUTION * error + FLOOR * np.finfo(precision.replace("f", "float")).eps
     calls.clear()
     if drift > TOLERANCE[precision]:
         with pytest.raises(ReplayError, match="computed backwards"):
-            gradient(made, given, schedule)
+            gradient(wave, fields, schedule)
     else:
-        gradient(made, given, schedule)
+        gradient(wave, fields, schedule)
     assert (error > TOLERANCE[precision]) <= (drift > TOLERANCE[precision])

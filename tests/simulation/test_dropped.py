@@ -1,4 +1,4 @@
-"""What stays of simulations that are gone."""
+"""The memory that remains after simulations are gone."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def same(a: Arrays, b: Arrays) -> bool:
 
 
 class Expected:
-    """What calls give on a simulation that nobody else uses."""
+    """The results of calls on a simulation that nobody else uses."""
 
     def __init__(self) -> None:
         self.simulation = build()
@@ -100,7 +100,7 @@ def test_pullbacks_in_any_order_are_those_of_their_own_run(shared: ds.Simulation
                     pullback(ds.Solution({"p": np.ones(3)}))
             else:
                 bars = cotangents(rng)
-                assert (digested, True) == ((found := expected.gradient(kept, its_place, bars))[0], same(found[1], pullback(bars)))
+                assert (digested, True) == ((again := expected.gradient(kept, its_place, bars))[0], same(again[1], pullback(bars)))
     assert waiting
 
 
@@ -154,9 +154,9 @@ def loss_of(simulation: ds.Simulation, shots: int) -> Callable[[Any], Any]:
 
     def loss(c: Any) -> Any:
         total = 0.0
-        for number, given in enumerate(inputs):
+        for number, fields in enumerate(inputs):
             simulation.move(sources={"f": PLACES[number % 2]})
-            total = total + (simulation.run({**given, "c": c}, STEPS).traces["p"] ** 2).sum()
+            total = total + (simulation.run({**fields, "c": c}, STEPS).traces["p"] ** 2).sum()
         return total
 
     return loss
@@ -168,9 +168,9 @@ def test_shots_of_one_simulation_in_one_record_have_the_gradient_of_simulations_
     rng = np.random.default_rng(3)
     total, alone = 0.0, np.zeros(SHAPE)
     for number in range(2):
-        simulation, given = build(), draw(rng)
+        simulation, fields = build(), draw(rng)
         simulation.move(sources={"f": PLACES[number]})
-        solution, pullback = simulation.vjp({**given, "c": c}, STEPS)
+        solution, pullback = simulation.vjp({**fields, "c": c}, STEPS)
         total += (solution.traces["p"] ** 2).sum()
         alone += pullback(ds.Solution(traces={"p": 2 * solution.traces["p"]}))["c"]
     assert value == pytest.approx(total, rel=1e-14)
@@ -189,8 +189,8 @@ def test_threads_get_what_they_get_alone(shared: ds.Simulation) -> None:
             return [digest(simulation.run(inputs, STEPS)) for _ in range(4)]
         solution, pullback = simulation.vjp(inputs, STEPS, 3)
         moved = simulation.jvp(inputs, {"c": c}, STEPS)[1]
-        found = [pullback(bars)["c"].tobytes() for _ in range(2)]
-        return [digest(solution), digest(moved), *found]
+        gradients = [pullback(bars)["c"].tobytes() for _ in range(2)]
+        return [digest(solution), digest(moved), *gradients]
 
     alone = [work(seed, shared) for seed in range(6)]
     together: list[Any] = [None] * 6
@@ -211,17 +211,17 @@ def test_losses_that_move_the_sources_may_be_taken_by_threads(shared: ds.Simulat
     c = np.random.default_rng(6).uniform(1000, 3000, SHAPE)
     own = [copy.deepcopy(shared) for _ in range(3)]
     alone = ds.grad(loss_of(shared, 2))(c)
-    found: list[Any] = [None] * 3
+    gradients: list[Any] = [None] * 3
 
     def put(number: int) -> None:
-        found[number] = ds.grad(loss_of(own[number], 2))(c)
+        gradients[number] = ds.grad(loss_of(own[number], 2))(c)
 
     threads = [threading.Thread(target=put, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert all(np.array_equal(gradient, alone) for gradient in found)
+    assert all(np.array_equal(gradient, alone) for gradient in gradients)
 
 
 @pytest.mark.parametrize("use", ["run", "vjp", "jvp", "move", "pullback", "tangent", "plan"])
@@ -247,8 +247,8 @@ def test_a_run_is_not_disturbed_from_within(shared: ds.Simulation, caller: str, 
         if caller == "watch":
             shared.run(inputs, STEPS, every=3, watch=called)
         else:
-            given: dict[str, Any] = {caller: called}
-            solution, pullback = shared.vjp(inputs, STEPS, **given)
+            callbacks: dict[str, Any] = {caller: called}
+            solution, pullback = shared.vjp(inputs, STEPS, **callbacks)
             pullback(solution)
 
     with pytest.raises(StaleValueError, match="expected a simulation that is not running, got one whose run has called this function"):
@@ -308,29 +308,29 @@ def test_threads_that_would_wait_for_one_another_in_a_circle_are_refused() -> No
     command = [sys.executable, "-c", CIRCLE, *CIRCLES]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            found, errors = process.communicate(timeout=90)
+            output, errors = process.communicate(timeout=90)
         except subprocess.TimeoutExpired:
             process.kill()
-            found, errors = process.communicate()
+            output, errors = process.communicate()
             errors += "\nthe next one hangs"
-    assert found.splitlines() == [*CIRCLES], errors
+    assert output.splitlines() == [*CIRCLES], errors
 
 
 def test_a_thread_may_use_the_simulation_of_another_that_waits_for_none(shared: ds.Simulation) -> None:
     """Turns within turns that are no circle: threads take both simulations in the same order, from a function of the first."""
     other, inputs = build(), draw(np.random.default_rng(9))
     expected = digest(other.run(inputs, STEPS))
-    found: list[bytes] = []
+    digests: list[bytes] = []
 
     def use() -> None:
-        shared.run(inputs, STEPS, every=4, watch=lambda done, states: found.append(digest(other.run(inputs, STEPS))))
+        shared.run(inputs, STEPS, every=4, watch=lambda done, states: digests.append(digest(other.run(inputs, STEPS))))
 
     threads = [threading.Thread(target=use) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert found == [expected] * 9
+    assert digests == [expected] * 9
 
 
 # copies

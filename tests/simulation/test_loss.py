@@ -57,7 +57,7 @@ def test_a_program_has_the_gradient_of_its_cotangents(heat: ds.Simulation, input
 
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 def test_misfits_and_penalties_are_losses(precision: str, inputs: dict[str, np.ndarray]) -> None:
-    """Of both parts of a solution, with gaps in the records that reach no gradient."""
+    """The losses take both parts of a solution, with gaps in the records that reach no gradient."""
     heat = ds.Simulation(Heat(ds.Grid((7, 9), 0.5), 0.1), receivers={"T": PLACES}, precision=precision)
     counts = np.ones((STEPS + 1, len(PLACES)), bool)
     counts[2:4, 1] = False
@@ -111,8 +111,8 @@ def test_what_is_no_loss_is_refused(loss: Any, error: type[Exception], message: 
 
 def test_the_value_is_in_the_precision_of_the_simulation() -> None:
     single = ds.Simulation(Heat(ds.Grid((7, 9), 0.5), 0.1), precision="f32")
-    given = {"kappa": np.full((7, 9), 0.3), "T": np.ones((7, 9))}
-    value, gradient = single.value_and_grad(lambda solution: (solution.final["T"] ** 2).sum(), given, STEPS)
+    fields = {"kappa": np.full((7, 9), 0.3), "T": np.ones((7, 9))}
+    value, gradient = single.value_and_grad(lambda solution: (solution.final["T"] ** 2).sum(), fields, STEPS)
     assert value == pytest.approx(63, rel=1e-5) and gradient["T"].dtype == np.float32
 
 

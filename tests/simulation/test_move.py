@@ -37,9 +37,9 @@ def test_moved_simulation_gives_the_bits_of_one_built_there(equation):
     compiled = dict(moved._stepper.launcher._compiled)
 
     moved.move(sources={"f": THERE}, receivers={"p": LISTEN})
-    expected, found = gradients(built, 2), gradients(moved, 2)
+    expected, actual = gradients(built, 2), gradients(moved, 2)
     for name in expected:
-        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+        np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
     direction = {"c": np.ones((14, 13)), "f": np.ones((STEPS, 2))}
     np.testing.assert_array_equal(
         moved.jvp(inputs(2), direction, STEPS)[1].traces["p"], built.jvp(inputs(2), direction, STEPS)[1].traces["p"]
@@ -79,6 +79,6 @@ def test_as_many_sources_and_receivers_elsewhere(equation):
     moved = Simulation(equation, sources={"f": HERE}, receivers={"p": HEAR}, precision="f64")
     gradients(moved, 1)
     moved.move(sources={"f": [[70.0, 80.0]]}, receivers={"p": [[40.0, 40.0], [25.0, 85.0]]})
-    expected, found = gradients(built, 1), gradients(moved, 1)
+    expected, actual = gradients(built, 1), gradients(moved, 1)
     for name in expected:
-        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+        np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)

@@ -1,4 +1,4 @@
-"""What a plan says of a gradient: bytes as they are allocated and resident, seconds of the right parts, and a plan that is carried out."""
+"""A plan of a gradient: bytes as they are allocated and resident, seconds of the right parts, and a run by the plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BRIEF = 0.02
 
 
 @pytest.fixture(scope="module")
-def made() -> ds.Simulation:
+def model() -> ds.Simulation:
     return chaotic.simulation()
 
 
@@ -53,44 +53,44 @@ def test_the_peak_is_what_becomes_resident(slots: str) -> None:
     """At a size where fields matter, in a process of its own, traces included."""
     done = subprocess.run([sys.executable, "-m", "tests.simulation.resident", slots], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    if not found["exact"]:
+    report = json.loads(done.stdout.splitlines()[-1])
+    if not report["exact"]:
         pytest.skip("this system does not tell the peak of resident memory")
     # where steps are undone, what is predicted for the end of the sweep and for the samples of its second run is not all taken at once
-    assert (0.92 if slots == "reversible" else 0.95) * found["predicted"] < found["measured"] < 1.05 * found["predicted"]
-    assert found["without"] != pytest.approx(found["predicted"], rel=0.05)  # what the test would not see
+    assert (0.92 if slots == "reversible" else 0.95) * report["predicted"] < report["measured"] < 1.05 * report["predicted"]
+    assert report["without"] != pytest.approx(report["predicted"], rel=0.05)  # what the test would not see
 
 
 @pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if not kind.runs_backwards])
-def test_a_plan_of_each_kind_gives_the_stored_bits(kind: str, made: ds.Simulation, tmp_path) -> None:
-    stored = chaotic.gradient(made, StoreAll(chaotic.STEPS))
+def test_a_plan_of_each_kind_gives_the_stored_bits(kind: str, model: ds.Simulation, tmp_path) -> None:
+    stored = chaotic.gradient(model, StoreAll(chaotic.STEPS))
     limit = {"slots": 5} if KINDS[kind].takes_slots else {}
-    found = ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF, schedule=kind, disk="4 MB", folder=tmp_path, **limit)
-    assert chaotic.gradient(made, found) == stored
+    plan = ds.plan(model, steps=chaotic.STEPS, seconds=BRIEF, schedule=kind, disk="4 MB", folder=tmp_path, **limit)
+    assert chaotic.gradient(model, plan) == stored
     assert not list(tmp_path.iterdir())
 
 
-def test_a_plan_keeps_within_the_memory(made: ds.Simulation) -> None:
-    sizes = made.sizes(chaotic.STEPS)
+def test_a_plan_keeps_within_the_memory(model: ds.Simulation) -> None:
+    sizes = model.sizes(chaotic.STEPS)
     least = sizes.fixed + sizes.record + sizes.state
     for memory in (least, 2 * least, 4 * least):
-        found = ds.plan(made, memory, steps=chaotic.STEPS, seconds=BRIEF)
-        assert found.chosen.peak <= memory
-        chaotic.gradient(made, found)
-        assert made.allocated_bytes() <= memory - sizes.around - sizes.streams
+        plan = ds.plan(model, memory, steps=chaotic.STEPS, seconds=BRIEF)
+        assert plan.chosen.peak <= memory
+        chaotic.gradient(model, plan)
+        assert model.allocated_bytes() <= memory - sizes.around - sizes.streams
     with pytest.raises(PlanError, match=re.escape(f"at least {least_text(least)} for ")):
-        ds.plan(made, least - 1, steps=chaotic.STEPS)
+        ds.plan(model, least - 1, steps=chaotic.STEPS)
 
 
-def test_measuring_takes_no_more_memory_than_the_budget(made: ds.Simulation, monkeypatch) -> None:
+def test_measuring_takes_no_more_memory_than_the_budget(model: ds.Simulation, monkeypatch) -> None:
     seen = []
-    right = made._stepper.storage.plan
-    monkeypatch.setattr(made._stepper.storage, "plan", lambda *a, **k: (right(*a, **k), seen.append(made.allocated_bytes())))
-    sizes = made.sizes(chaotic.STEPS)
+    right = model._stepper.storage.plan
+    monkeypatch.setattr(model._stepper.storage, "plan", lambda *a, **k: (right(*a, **k), seen.append(model.allocated_bytes())))
+    sizes = model.sizes(chaotic.STEPS)
     budget = sizes.fixed + 2 * sizes.record + sizes.state
-    ds.plan(made, budget, steps=chaotic.STEPS, seconds=BRIEF)
+    ds.plan(model, budget, steps=chaotic.STEPS, seconds=BRIEF)
     assert seen and max(seen) <= budget
-    assert made.allocated_bytes() == 0
+    assert model.allocated_bytes() == 0
 
 
 @pytest.mark.parametrize("case", sampled(CASES[::4], 3, ids=lambda c: c.name))
@@ -98,15 +98,15 @@ def test_all_that_a_plan_needs_is_measured(case, tmp_path) -> None:
     """On made-up inputs and on given ones; every number stays finite."""
     simulation = case.simulation()
     for inputs in (None, case.inputs(simulation, np.random.default_rng(2))):
-        found = ds.plan(simulation, steps=case.steps, inputs=inputs, seconds=BRIEF, disk="10 MB", host="1 MB", folder=tmp_path)
-        costs = found.costs
+        plan = ds.plan(simulation, steps=case.steps, inputs=inputs, seconds=BRIEF, disk="10 MB", host="1 MB", folder=tmp_path)
+        costs = plan.costs
         assert min(costs.advance, costs.record, costs.reverse, costs.reverse_recorded, costs.disk_write, costs.host_read) > 0
         assert not list(tmp_path.iterdir())
-    assert found.steps == case.steps and found.chosen.seconds > 0
+    assert plan.steps == case.steps and plan.chosen.seconds > 0
 
 
 @pytest.mark.parametrize("states", [1, 3, 100])
-def test_writes_are_measured_as_a_run_makes_them(states: int, made: ds.Simulation, monkeypatch, tmp_path) -> None:
+def test_writes_are_measured_as_a_run_makes_them(states: int, model: ds.Simulation, monkeypatch, tmp_path) -> None:
     """Each to where nothing was written before, as far as the room on disk allows, and no file is larger than that."""
     places, largest = [], 0
     put = Channel.put_block
@@ -118,8 +118,8 @@ def test_writes_are_measured_as_a_run_makes_them(states: int, made: ds.Simulatio
         put(self, block, place)
 
     monkeypatch.setattr(Channel, "put_block", noted)
-    disk = made.sizes(chaotic.STEPS).on_disk(states)
-    ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF, disk=disk, slots=5, folder=tmp_path)
+    disk = model.sizes(chaotic.STEPS).on_disk(states)
+    ds.plan(model, steps=chaotic.STEPS, seconds=BRIEF, disk=disk, slots=5, folder=tmp_path)
     assert len(places) == FRESH
     assert len(set(places)) == min(FRESH, states + 1)
     assert largest <= disk
@@ -129,24 +129,24 @@ def test_steps_are_undone_for_the_measurement_only_if_asked() -> None:
     case = next(c for c in CASES if c.name == "acoustic 3-D")
     simulation = case.simulation()
     assert ds.plan(simulation, steps=case.steps, seconds=BRIEF).costs.undo is None
-    found = ds.plan(simulation, steps=case.steps, seconds=BRIEF, schedule="reversible")
-    assert found.costs.undo > 0 and isinstance(found.schedule, Reversible)
-    simulation.vjp(case.inputs(simulation, np.random.default_rng(0)), case.steps, found)
+    plan = ds.plan(simulation, steps=case.steps, seconds=BRIEF, schedule="reversible")
+    assert plan.costs.undo > 0 and isinstance(plan.schedule, Reversible)
+    simulation.vjp(case.inputs(simulation, np.random.default_rng(0)), case.steps, plan)
 
 
 def test_strips_of_damped_cells_count_against_the_budget() -> None:
     case = next(c for c in CASES if c.name == "acoustic 2-D order 2 mirror sponge")
     simulation = case.simulation()
-    given = case.inputs(simulation, np.random.default_rng(0))
-    sizes = simulation.sizes(case.steps, given)
+    fields = case.inputs(simulation, np.random.default_rng(0))
+    sizes = simulation.sizes(case.steps, fields)
     assert sizes.strips > 0 == simulation.sizes(case.steps).strips
     assert sizes.backwards == sizes.strips + sizes.second > sizes.second
     with pytest.raises(PlanError, match="memory of at least"):
         ds.plan(simulation, sizes.fixed + sizes.state, steps=case.steps, seconds=BRIEF, schedule="reversible")
     memory = sizes.fixed + sizes.backwards + 3 * sizes.state
-    found = ds.plan(simulation, memory, steps=case.steps, seconds=BRIEF, schedule="reversible")
-    assert found.schedule.slots == 3 and found.chosen.peak == memory
-    assert simulation.vjp(given, case.steps, Policy(memory=memory, schedule="reversible"))[1](ds.Solution()).keys() == {
+    plan = ds.plan(simulation, memory, steps=case.steps, seconds=BRIEF, schedule="reversible")
+    assert plan.schedule.slots == 3 and plan.chosen.peak == memory
+    assert simulation.vjp(fields, case.steps, Policy(memory=memory, schedule="reversible"))[1](ds.Solution()).keys() == {
         "c",
         "f",
         "p",
@@ -154,31 +154,31 @@ def test_strips_of_damped_cells_count_against_the_budget() -> None:
     }
 
 
-def test_a_step_that_cannot_be_undone_is_refused_before_it_is_run(made: ds.Simulation) -> None:
+def test_a_step_that_cannot_be_undone_is_refused_before_it_is_run(model: ds.Simulation) -> None:
     with pytest.raises(PlanError, match="can be undone"):
-        ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF, schedule="reversible")
+        ds.plan(model, steps=chaotic.STEPS, seconds=BRIEF, schedule="reversible")
 
 
-def test_a_pullback_from_before_a_plan_runs_again(made: ds.Simulation) -> None:
-    solution, pullback = made.vjp(chaotic.inputs(made), chaotic.STEPS, 5)
-    ds.plan(made, steps=chaotic.STEPS, seconds=BRIEF)
-    again = made.vjp(chaotic.inputs(made), chaotic.STEPS, 5)[1]
+def test_a_pullback_from_before_a_plan_runs_again(model: ds.Simulation) -> None:
+    solution, pullback = model.vjp(chaotic.inputs(model), chaotic.STEPS, 5)
+    ds.plan(model, steps=chaotic.STEPS, seconds=BRIEF)
+    again = model.vjp(chaotic.inputs(model), chaotic.STEPS, 5)[1]
     bars = chaotic.cotangents(solution)
     np.testing.assert_array_equal(pullback(bars)["a"], again(bars)["a"])
 
 
-def test_measured_parts_make_the_choice(made: ds.Simulation, monkeypatch, tmp_path) -> None:
-    """With costs put in place of the measured ones: a cheap disk is used, a dear one is not."""
-    sizes = made.sizes(chaotic.STEPS)
+def test_measured_parts_make_the_choice(model: ds.Simulation, monkeypatch, tmp_path) -> None:
+    """With costs put in place of the measured ones: a cheap disk is used, a costly one is not."""
+    sizes = model.sizes(chaotic.STEPS)
     kinds = []
     for transfer in (1e-6, 1.0):
         costs = Costs(1e-3, 1e-2, 3e-3, 3e-3, disk_write=transfer, disk_read=transfer)
         monkeypatch.setattr("diffsim.simulation.planning.measure", lambda *a, costs=costs: costs)
         memory = sizes.fixed + 5 * sizes.state + sizes.record
-        found = ds.plan(made, memory, steps=chaotic.STEPS, disk="4 MB", folder=tmp_path)
-        kinds.append(type(found.schedule))
+        plan = ds.plan(model, memory, steps=chaotic.STEPS, disk="4 MB", folder=tmp_path)
+        kinds.append(type(plan.schedule))
         loads: list[Load] = []
-        chaotic.gradient(made, found, on_action=lambda a, loads=loads: loads.append(a) if isinstance(a, Load) and a.tier else None)
+        chaotic.gradient(model, plan, on_action=lambda a, loads=loads: loads.append(a) if isinstance(a, Load) and a.tier else None)
         assert bool(loads) == (kinds[-1] is Spilling)
     assert kinds == [Spilling, Binomial]
 

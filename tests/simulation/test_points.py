@@ -14,7 +14,7 @@ DX, DT, STEPS, C = 10.0, 2e-3, 110, 2000.0
 SHAPE = (54, 50)
 TIME = DT * np.arange(STEPS) - 0.08
 WAVELET = ((1 - 2 * (np.pi * 15 * TIME) ** 2) * np.exp(-((np.pi * 15 * TIME) ** 2)))[:, None]
-"""Of 15 Hz: 13 cells a wavelength, five at three times that frequency."""
+"""A Ricker wavelet of 15 Hz: 13 cells a wavelength, five at three times that frequency."""
 
 
 def shot(source: Any, receiver: Any, boundary: Any = "periodic", c: Any = C, shape: tuple[int, int] = SHAPE) -> np.ndarray:
@@ -36,9 +36,9 @@ def test_waves_of_a_source_between_cells_are_those_of_one_on_a_cell() -> None:
 def test_a_dipole_is_the_difference_of_two_near_sources() -> None:
     place, way, e = np.array([[203.0, 251.0]]), np.array([0.8, 0.6]), 0.01
     receiver = [[330.0, 160.0]]
-    found = shot(ds.Points(place, "sinc", dipole=way), receiver)
+    trace = shot(ds.Points(place, "sinc", dipole=way), receiver)
     near = [shot(ds.Points(place + side * e * way, "sinc"), receiver) for side in (1, -1)]
-    assert found == pytest.approx((near[0] - near[1]) / (2 * e), abs=1e-5 * np.abs(found).max())
+    assert trace == pytest.approx((near[0] - near[1]) / (2 * e), abs=1e-5 * np.abs(trace).max())
 
 
 @pytest.mark.parametrize("depth", [1.0, 4.0, 17.0])
@@ -46,10 +46,10 @@ def test_a_source_near_a_free_surface_and_its_image(depth: float) -> None:
     """The surface is half a cell above the first centres. A source of opposite sign above it does the same on twice the height."""
     shape, receiver = (27, 32), [[120.0, 170.0]]
     places = [[[side * depth - DX / 2 + (0 if side > 0 else 2 * 27 * DX), 250.0]] for side in (1, -1)]  # above is below the period
-    found = shot(ds.Points(places[0], "sinc"), receiver, ("odd_image", "periodic"), shape=shape)
+    trace = shot(ds.Points(places[0], "sinc"), receiver, ("odd_image", "periodic"), shape=shape)
     direct, image = (shot(ds.Points(place, "sinc"), receiver, shape=(2 * shape[0], shape[1])) for place in places)
-    assert np.abs(found - (direct - image)).max() < 1e-11 * np.abs(direct).max()
-    assert np.abs(found).max() > 0.01 * np.abs(direct).max()
+    assert np.abs(trace - (direct - image)).max() < 1e-11 * np.abs(direct).max()
+    assert np.abs(trace).max() > 0.01 * np.abs(direct).max()
 
 
 def test_reciprocity() -> None:

@@ -64,8 +64,8 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("schedule", [StoreAll(STEPS), "auto"], ids=repr)
 @pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
 def test_it_goes_on_where_all_is_stored(schedule: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diffsim.checkpoint.progress.TELL_SECONDS", 0.0)
-    made = chaotic.simulation("f64")
+    monkeypatch.setattr("diffsim.checkpoint.progress.REPORT_SECONDS", 0.0)
+    model = chaotic.simulation("f64")
     policy = Policy(schedule=schedule, folder=tmp_path, resume=1e-9)
     stop_at = 2.0
 
@@ -74,7 +74,7 @@ def test_it_goes_on_where_all_is_stored(schedule: object, tmp_path: Path, monkey
             raise KeyboardInterrupt
 
     def gradient() -> dict[str, np.ndarray]:
-        solution, pullback = made.vjp(chaotic.inputs(made, STEPS), STEPS, policy, on_progress=stop)
+        solution, pullback = model.vjp(chaotic.inputs(model, STEPS), STEPS, policy, on_progress=stop)
         return pullback(chaotic.cotangents(solution))
 
     expected = gradient()
@@ -82,8 +82,8 @@ def test_it_goes_on_where_all_is_stored(schedule: object, tmp_path: Path, monkey
     with pytest.raises(KeyboardInterrupt):
         gradient()
     stop_at = 2.0
-    found = gradient()
-    assert made.last_sweep is not None
-    assert made.last_sweep.steps["reverse"] < 0.7 * STEPS
+    resumed = gradient()
+    assert model.last_sweep is not None
+    assert model.last_sweep.steps["reverse"] < 0.7 * STEPS
     for name, value in expected.items():
-        assert found[name].tobytes() == value.tobytes()
+        assert resumed[name].tobytes() == value.tobytes()

@@ -162,5 +162,5 @@ def test_bad_inputs(change: dict[str, float | str], error: type[Exception], mess
 
 @pytest.mark.parametrize("case", CASES[::5], ids=lambda case: case.name)
 def test_the_source_of_each_kernel(case: Case) -> None:
-    found = {kind: case.simulation().source(kind) for kind in ("forward", "jvp", "vjp")}  # type: ignore[arg-type]
-    assert len({*found.values()}) == 3 and all("@ti.kernel" in text for text in found.values())
+    texts = {kind: case.simulation().source(kind) for kind in ("forward", "jvp", "vjp")}  # type: ignore[arg-type]
+    assert len({*texts.values()}) == 3 and all("@ti.kernel" in text for text in texts.values())

@@ -46,22 +46,22 @@ def wave(state: str) -> Gradient:
     """Gradient of a wave, whose state is two values of p and whose recorded steps keep residuals; or of heat, with one."""
     grid = ds.Grid((9, 13), 10.0)
     equation: Any = Acoustic(grid, 1e-3, 4) if state == "p" else Heat(grid, 10.0)
-    made = ds.Simulation(equation, receivers={state: [[40.0, 50.0]]}, precision="f64")
+    model = ds.Simulation(equation, receivers={state: [[40.0, 50.0]]}, precision="f64")
     rng = np.random.default_rng(3)
-    given = {"c" if state == "p" else "kappa": rng.uniform(0.8, 1.0, grid.shape) * (2000.0 if state == "p" else 1.0)}
-    given[state] = rng.normal(size=grid.shape)
+    fields = {"c" if state == "p" else "kappa": rng.uniform(0.8, 1.0, grid.shape) * (2000.0 if state == "p" else 1.0)}
+    fields[state] = rng.normal(size=grid.shape)
 
     def gradient(checkpoint: Any, steps: int) -> bytes:
-        solution, pullback = made.vjp(given, steps, checkpoint)
-        found = pullback(chaotic.cotangents(solution))
-        return b"".join(found[name].tobytes() for name in sorted(found))
+        solution, pullback = model.vjp(fields, steps, checkpoint)
+        bars = pullback(chaotic.cotangents(solution))
+        return b"".join(bars[name].tobytes() for name in sorted(bars))
 
     return gradient
 
 
 def lattice() -> Gradient:
-    made = chaotic.simulation(cells=5)
-    return lambda checkpoint, steps: chaotic.gradient(made, checkpoint, steps).encode()
+    model = chaotic.simulation(cells=5)
+    return lambda checkpoint, steps: chaotic.gradient(model, checkpoint, steps).encode()
 
 
 @pytest.fixture(scope="module", params=["wave", "heat", "lattice"])
@@ -101,15 +101,15 @@ def test_each_run_is_one_start(kind: str, launched: list[int]) -> None:
         steps = rng.randint(2, MOST_STEPS)
         schedule = KINDS[kind](steps, rng.randint(1, steps - 1))
         gradient(Policy(schedule=schedule, verify=False), steps)
-        found = simulate(schedule)
-        assert len(launched) == found.starts, schedule
-        assert sum(launched) == found.advances + found.recorded + steps, schedule
+        summary = simulate(schedule)
+        assert len(launched) == summary.starts, schedule
+        assert sum(launched) == summary.advances + summary.recorded + steps, schedule
         launched.clear()
 
 
 def test_the_way_back_of_a_run_that_ends_by_itself_goes_in_runs_too(launched: list[int]) -> None:
-    made, end, slots = chaotic.simulation(cells=5), 70, 6
-    solution, pullback = made.vjp(chaotic.inputs(made, 80), 80, Policy(slots=slots, verify=False), until=lambda done, _: done == end)
+    model, end, slots = chaotic.simulation(cells=5), 70, 6
+    solution, pullback = model.vjp(chaotic.inputs(model, 80), 80, Policy(slots=slots, verify=False), until=lambda done, _: done == end)
     launched.clear()
     pullback(ds.Solution(final=dict(solution.final)))
     actions = list(Online(slots).online_actions(Ended(end)))

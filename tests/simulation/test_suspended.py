@@ -1,4 +1,4 @@
-"""What is kept of a reverse sweep belongs to one run, and is of use to that one only."""
+"""The kept part of a reverse sweep belongs to one run, and no other can use it."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def policy(folder: Path, schedule: object = None) -> Policy:
     return Policy(schedule=schedule or Binomial(STEPS, 4), folder=folder, resume=1e-9)  # type: ignore[arg-type]
 
 
-def cut(made: Simulation, folder: Path, schedule: object = None, at: int = 20) -> None:
+def cut(model: Simulation, folder: Path, schedule: object = None, at: int = 20) -> None:
     """Stop a gradient in its reverse sweep, leaving what a killed process leaves."""
 
     def watch(action: object) -> None:
         if isinstance(action, Reverse) and action.start < at:
             raise CutError
 
-    solution, pullback = made.vjp(INPUTS, STEPS, policy(folder, schedule), watch)
+    solution, pullback = model.vjp(INPUTS, STEPS, policy(folder, schedule), watch)
     with pytest.raises(CutError):
         pullback(weights(solution))
     assert list(folder.iterdir())
 
 
-def gradient(made: Simulation, checkpoint: object) -> tuple[np.ndarray, int]:
+def gradient(model: Simulation, checkpoint: object) -> tuple[np.ndarray, int]:
     """By the wave speed, and how many steps were reversed for it."""
     count = 0
 
@@ -58,7 +58,7 @@ def gradient(made: Simulation, checkpoint: object) -> tuple[np.ndarray, int]:
         nonlocal count
         count += action.stop - action.start if isinstance(action, Reverse) else 0
 
-    solution, pullback = made.vjp(INPUTS, STEPS, checkpoint, watch)  # type: ignore[arg-type]
+    solution, pullback = model.vjp(INPUTS, STEPS, checkpoint, watch)  # type: ignore[arg-type]
     return pullback(weights(solution))["c"], count
 
 
@@ -69,14 +69,14 @@ OTHERS = {"dt": {"dt": 8e-4}, "sponge": {"sponge": 5}, "receiver": {"at": 80.0}}
 def test_a_run_of_another_equation_does_not_take_it(change: str, tmp_path: Path) -> None:
     cut(acoustic(), tmp_path)
     other = acoustic(**OTHERS[change])
-    found, reversed_steps = gradient(other, policy(tmp_path))
+    resumed, reversed_steps = gradient(other, policy(tmp_path))
     assert reversed_steps == STEPS
-    np.testing.assert_array_equal(found, gradient(other, 4)[0])
+    np.testing.assert_array_equal(resumed, gradient(other, 4)[0])
 
 
 @pytest.mark.parametrize("change", ["input", "loss"])
 def test_a_run_with_another_input_or_loss_does_not_take_it(change: str, tmp_path: Path) -> None:
-    """Of the same shapes, through the same equation and at the same places."""
+    """The other run has the same shapes, equation and places."""
     cut(acoustic(), tmp_path)
     inputs = INPUTS | ({"c": 2000.0 + np.random.default_rng(2).uniform(-50, 50, (14, 15))} if change == "input" else {})
     factor = 2.0 if change == "loss" else 1.0
@@ -90,9 +90,9 @@ def test_a_run_with_another_input_or_loss_does_not_take_it(change: str, tmp_path
 
 def test_the_same_run_takes_it(tmp_path: Path) -> None:
     cut(acoustic(), tmp_path)
-    found, reversed_steps = gradient(acoustic(), policy(tmp_path))
+    resumed, reversed_steps = gradient(acoustic(), policy(tmp_path))
     assert reversed_steps < 25
-    np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
+    np.testing.assert_array_equal(resumed, gradient(acoustic(), 4)[0])
     assert not list(tmp_path.iterdir())
 
 
@@ -121,32 +121,32 @@ def test_a_solution_edited_in_place_is_not_kept(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.traces["p"], exact)
     residual = again.traces["p"]
     residual -= 0.5
-    found = pullback(ds.Solution(traces={"p": residual}))["c"]
+    resumed = pullback(ds.Solution(traces={"p": residual}))["c"]
     plain, pullback = acoustic().vjp(INPUTS, STEPS, 4)
-    np.testing.assert_array_equal(found, pullback(ds.Solution(traces={"p": plain.traces["p"] - 0.5}))["c"])
+    np.testing.assert_array_equal(resumed, pullback(ds.Solution(traces={"p": plain.traces["p"] - 0.5}))["c"])
 
 
 def test_inputs_edited_before_the_reverse_sweep_do_not_matter() -> None:
-    made, given = acoustic(), {name: value.copy() for name, value in INPUTS.items()}
-    solution, pullback = made.vjp(given, STEPS, 4)
-    given["c"] *= 1.5
-    np.testing.assert_array_equal(pullback(weights(solution))["c"], gradient(made, 4)[0])
+    model, fields = acoustic(), {name: value.copy() for name, value in INPUTS.items()}
+    solution, pullback = model.vjp(fields, STEPS, 4)
+    fields["c"] *= 1.5
+    np.testing.assert_array_equal(pullback(weights(solution))["c"], gradient(model, 4)[0])
 
 
 def test_an_online_schedule_is_resumed_too(tmp_path: Path) -> None:
     cut(acoustic(), tmp_path, Online(4))
-    found, reversed_steps = gradient(acoustic(), policy(tmp_path, Online(4)))
+    resumed, reversed_steps = gradient(acoustic(), policy(tmp_path, Online(4)))
     assert reversed_steps < 25
-    np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
+    np.testing.assert_array_equal(resumed, gradient(acoustic(), 4)[0])
 
 
 @pytest.mark.parametrize(("schedule", "kept"), [(Reversible(STEPS, 8), 24), ("reversible", 20)])
 def test_steps_that_are_undone_are_resumed_at_a_kept_state(schedule: object, kept: int, tmp_path: Path) -> None:
     """Between kept states it would begin with a true state in place of one computed backwards: not the same bits."""
     cut(acoustic(), tmp_path, schedule)
-    found, reversed_steps = gradient(acoustic(), policy(tmp_path, schedule))
+    resumed, reversed_steps = gradient(acoustic(), policy(tmp_path, schedule))
     assert reversed_steps == kept
-    np.testing.assert_array_equal(found, gradient(acoustic(), Policy(schedule=schedule))[0])  # type: ignore[arg-type]
+    np.testing.assert_array_equal(resumed, gradient(acoustic(), Policy(schedule=schedule))[0])  # type: ignore[arg-type]
 
 
 def test_what_was_found_out_about_rounding_errors_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +160,8 @@ def test_what_was_found_out_about_rounding_errors_is_kept(tmp_path: Path, monkey
 
     monkeypatch.setattr(Stepper, "set_cotangent", noted)
     for at in (32, 1):  # after one of five intervals, and before the last
-        made = acoustic(sponge=0)  # with one, tiles of damped cells are kept, and there are no others on wide registers
-        cut(made, tmp_path, schedule, at)
+        model = acoustic(sponge=0)  # with one, tiles of damped cells are kept, and there are no others on wide registers
+        cut(model, tmp_path, schedule, at)
         resumed = acoustic(sponge=0)
         gradient(resumed, policy(tmp_path, schedule))
         assert resumed._stepper._rounding is not None
@@ -201,11 +201,11 @@ def test_cotangents_of_delayed_final_states_are_kept(tmp_path: Path) -> None:
     with pytest.raises(CutError):
         pullback(bars)
     _, pullback = ds.Simulation(Delayed()).vjp(inputs, STEPS, policy(tmp_path), note)
-    found = pullback(bars)
+    resumed = pullback(bars)
     assert reversed_from[0] == STEPS - 1  # it went on after the first step
     _, pullback = ds.Simulation(Delayed()).vjp(inputs, STEPS, 4)
     for name, expected in pullback(bars).items():
-        np.testing.assert_array_equal(found[name], expected, err_msg=name)
+        np.testing.assert_array_equal(resumed[name], expected, err_msg=name)
 
 
 def tiers(slots: int) -> MultiTier:
@@ -213,7 +213,7 @@ def tiers(slots: int) -> MultiTier:
 
 
 def leave_states(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What SIGKILL leaves of a run with states on disk."""
+    """The remains of a run with states on disk after SIGKILL."""
     original = DiskStore.close
     monkeypatch.setattr(DiskStore, "close", lambda self, keep=False: original(self, keep=True))
     cut(acoustic(), folder, tiers(6))
@@ -223,9 +223,9 @@ def leave_states(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_states_of_another_number_of_slots_do_not_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     leave_states(tmp_path, monkeypatch)
-    found, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(8)))
+    resumed, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(8)))
     assert reversed_steps < 25
-    np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
+    np.testing.assert_array_equal(resumed, gradient(acoustic(), 4)[0])
     assert not list(tmp_path.iterdir())
 
 
@@ -242,32 +242,32 @@ def test_two_sweeps_may_be_kept_at_once(tmp_path: Path) -> None:
     second.save(2, {"x": np.ones(3)})
     first.remove()
     second.save(1, {"x": np.ones(3)})
-    found = first.load()
-    assert found is not None
-    assert found[0] == 1
+    saved = first.load()
+    assert saved is not None
+    assert saved[0] == 1
 
 
 def test_states_found_on_disk_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The traces of the steps before them are computed in replays only, and that is no fault."""
     leave_states(tmp_path, monkeypatch)
-    found, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(6)))
+    resumed, reversed_steps = gradient(acoustic(), policy(tmp_path, tiers(6)))
     assert reversed_steps < 25
-    np.testing.assert_array_equal(found, gradient(acoustic(), 4)[0])
+    np.testing.assert_array_equal(resumed, gradient(acoustic(), 4)[0])
     assert not list(tmp_path.iterdir())
 
 
 def test_a_run_that_ends_by_a_condition_is_refused(tmp_path: Path) -> None:
     """It is not resumed; without a word, hours of a killed sweep would be lost."""
-    made = acoustic()
+    model = acoustic()
 
     def ends(done: int, states: object) -> bool:
         return done >= 10
 
     with pytest.raises(ParameterError, match=r"expected no until= with Policy\(resume=...\)"):
-        made.vjp(INPUTS, STEPS, policy(tmp_path, Online(4)), until=ends)
+        model.vjp(INPUTS, STEPS, policy(tmp_path, Online(4)), until=ends)
     with pytest.raises(ParameterError, match="expected no until="):
-        ds.grad(lambda c: dn.sum(made.run(INPUTS | {"c": c}, STEPS, until=ends, checkpoint=policy(tmp_path)).traces["p"]))(INPUTS["c"])
-    made.vjp(INPUTS, STEPS, Policy(schedule=Online(4)), until=ends)
+        ds.grad(lambda c: dn.sum(model.run(INPUTS | {"c": c}, STEPS, until=ends, checkpoint=policy(tmp_path)).traces["p"]))(INPUTS["c"])
+    model.vjp(INPUTS, STEPS, Policy(schedule=Online(4)), until=ends)
 
 
 class Exchanged(ds.Equation):

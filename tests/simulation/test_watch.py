@@ -1,4 +1,4 @@
-"""What `watch` sees in the reverse sweep: the cotangents of the states at each step that was asked for, whatever the schedule."""
+"""`watch` sees the cotangents of the states in the reverse sweep, at each requested step, under every schedule."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def sea() -> tuple[ds.Simulation, dict[str, Any], ds.Solution, dict[int, dict[st
     rng = np.random.default_rng(0)
     grid = ds.Grid((18, 21), spacing=10.0)
     places = {"sources": {"f": [[60.0, 60.0]]}, "receivers": {"p": [[120.0, 100.0], [100.0, 150.0]]}}
-    made = ds.Simulation(ds.solvers.Acoustic(grid, dt=1e-3), wrt=["c", "p", "p_prev"], **places)
+    simulation = ds.Simulation(ds.solvers.Acoustic(grid, dt=1e-3), wrt=["c", "p", "p_prev"], **places)
     inputs = {"c": 2000 + 100 * rng.random(grid.shape), "f": rng.normal(size=(STEPS, 1)), "p": rng.normal(size=grid.shape)}
     states = {0: {"p": inputs["p"], "p_prev": np.zeros(grid.shape)}}
-    made.run(inputs, STEPS, every=1, watch=lambda n, found: states.__setitem__(n, {k: np.array(v) for k, v in found.items()}))
+    simulation.run(inputs, STEPS, every=1, watch=lambda n, now: states.__setitem__(n, {k: np.array(v) for k, v in now.items()}))
     cotangents = ds.Solution({"p": rng.normal(size=grid.shape)}, {"p": rng.normal(size=(STEPS + 1, 2))})
-    return made, inputs, cotangents, states
+    return simulation, inputs, cotangents, states
 
 
 SCHEDULES = {"auto": "auto", "all": STEPS, "few": 3, "binomial": ds.checkpoint.Policy(schedule="binomial", slots=5), "one": 1}

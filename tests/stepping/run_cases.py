@@ -31,9 +31,9 @@ def outputs(case: Case, precision: str) -> tuple[dict[str, np.ndarray], dict[str
     expected = reference.forward(inputs, case.steps)
     names = [f"final {k}" for k in solution.final] + [f"traces {k}" for k in solution.traces] + [f"gradient {k}" for k in gradient]
     expected_gradient = reference.adjoint(weights)
-    found = [*solution.final.values(), *solution.traces.values(), *gradient.values()]
+    computed = [*solution.final.values(), *solution.traces.values(), *gradient.values()]
     wanted = [*expected.final.values(), *expected.traces.values(), *(expected_gradient[k] for k in gradient)]
-    return dict(zip(names, found, strict=True)), dict(zip(names, wanted, strict=True))
+    return dict(zip(names, computed, strict=True)), dict(zip(names, wanted, strict=True))
 
 
 def main() -> None:
@@ -42,9 +42,9 @@ def main() -> None:
     report = {}
     for case in CASES:
         if case.name in names or not names:
-            found, wanted = outputs(case, precision)
-            digest = hashlib.sha256(b"".join(v.tobytes() for v in found.values())).hexdigest()
-            error = max(float(np.abs(found[k] - wanted[k]).max() / max(np.abs(wanted[k]).max(), 1e-30)) for k in found)
+            computed, wanted = outputs(case, precision)
+            digest = hashlib.sha256(b"".join(v.tobytes() for v in computed.values())).hexdigest()
+            error = max(float(np.abs(computed[k] - wanted[k]).max() / max(np.abs(wanted[k]).max(), 1e-30)) for k in computed)
             report[case.name] = digest, error
     print("RESULT " + json.dumps(report))
 

@@ -93,8 +93,8 @@ class Composed(ds.Equation):
 def outcome(made: Callable[[], Any]) -> float | None:
     """A derivative; None if it is refused, infinite or NaN."""
     with contextlib.suppress(DerivativeError, DivergenceError):
-        found = float(made())
-        return found if np.isfinite(found) else None
+        value = float(made())
+        return value if np.isfinite(value) else None
     with pytest.raises((DerivativeError, DivergenceError), match=r"is no longer finite after 1 steps|expected arguments at which it is"):
         made()
     return None
@@ -110,12 +110,12 @@ def judge(c: Composition, count: dict[str, int]) -> list[str]:
     run = ds.Simulation(Composed(c), precision="f64")
     of_step = lambda x: dn.sum(run.run({"u": x[:1], "v": x[1:]}, 1).final["v"])  # noqa: E731
     assert float(of_step(c.at)) == pytest.approx(float(f(c.at)), rel=1e-9, abs=1e-9)
-    given = {
+    runs = {
         "grad": lambda: ds.grad(of_step)(c.at) @ c.along,
         "jvp": lambda: ds.jvp(of_step, (c.at,), (c.along,))[1],
         "hvp": lambda: ds.hvp(of_step, c.at, c.along) @ c.along,
     }
-    return judged(c, f, {name: outcome(made) for name, made in given.items()}, count)
+    return judged(c, f, {name: outcome(run) for name, run in runs.items()}, count)
 
 
 @pytest.mark.gradients

@@ -20,7 +20,7 @@ from diffsim.ad.tree import Tree, in_order, unflatten
 from diffsim.base import arguments
 from diffsim.checkpoint import Action, Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, resolve
 from diffsim.checkpoint.growth import largest
-from diffsim.checkpoint.progress import Teller
+from diffsim.checkpoint.progress import Reporter
 from diffsim.checkpoint.schedule import require_count, require_truth
 from diffsim.checkpoint.stores import open_stores
 from diffsim.errors import ParameterError, ShapeError
@@ -66,7 +66,7 @@ def _with_pullback(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[b
 
         with Sweep(schedule, stepper, stores=stores, guard=guard, on_piece=watch) as sweep:
             if policy.progress is not None:
-                watchers.append(Teller(sweep, policy.progress))
+                watchers.append(Reporter(sweep, policy.progress))
             sweep.forward()
             if policy.verify:
                 require_same(stepper.state, out, "a loop")

@@ -158,11 +158,7 @@ def _like(array: np.ndarray, core: Any) -> Any:
 
 
 def require_same(again: Cores, expected: Cores, what: str) -> None:
-    """Refuse a second run that differs from the first.
-
-    Raises:
-        ReplayError: the states differ.
-    """
+    """Refuse a second run that differs from the first."""
     if fingerprint(_compared(again)) != fingerprint(_compared(expected)):
         raise ReplayError(
             f"{what} gave another result when it was run again for its derivative: it draws random numbers, or reads something that "

@@ -1,1 +1,1 @@
-"""What functions read from around them."""
+"""Values that functions read from outside."""

@@ -1,4 +1,4 @@
-"""What a Python function reads from around it: found in its byte code, and in that of the functions it calls."""
+"""Values that a Python function reads from outside, by its byte code and that of the functions it calls."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from diffsim.ad.surroundings.looks import look_of
 from diffsim.base.copies import Remade
 
 ABSENT = object()
-"""What a reader gives where there is nothing by now."""
+"""The result of a reader where there is no value by now."""
 LIBRARIES = frozenset({"diffsim", "numpy", "scipy", "taichi", "quadrants"}) | sys.stdlib_module_names
-"""Their functions and objects are taken to stay as they are."""
+"""Packages whose functions and objects are assumed not to change."""
 
 WRITES = {("append",), ("extend",), ("insert",), ("update",), ("clear",)}
-"""Methods of lists and dicts that change them and give nothing of what is in them."""
+"""Methods of lists and dicts that change them and return none of their contents."""
 
 Reader = Callable[[], Any]
 Readers = dict[tuple[int, str], Reader]
-"""What finds a value, by the id of what the first part of its name stands in, and its name with dots."""
+"""Functions that find a value, by the id of the scope of the first part of its name, and its name with dots."""
 
 
 class _Chain(NamedTuple):
-    """A name that is read, and the attributes that follow it. `kind`: where it stands, "global", "closure", "local" or "import"."""
+    """A name that is read, and the attributes that follow it. `kind` is its scope: "global", "closure", "local" or "import"."""
 
     kind: str
     name: str
@@ -44,9 +44,9 @@ class _Call(NamedTuple):
 
 def readers_of(rule: Any) -> Readers:
     """Readers of the numbers, arrays and records that a callable takes from outside, but for names that it assigns itself."""
-    found: Readers = {}
+    readers: Readers = {}
     visited: set[tuple[int, ...]] = set()
-    calls = list(_calls(rule, found))
+    calls = list(_calls(rule, readers))
     while calls:
         call = calls.pop()
         identity = (id(call.function.__code__), id(call.function.__globals__), *map(id, call.function.__closure__ or ()))
@@ -54,15 +54,15 @@ def readers_of(rule: Any) -> Readers:
         if identity not in visited:
             visited.add(identity)
             for chain in _read(call.function.__code__):
-                calls += _follow(call, chain, found)
-    return found
+                calls += _follow(call, chain, readers)
+    return readers
 
 
 def look(value: Any) -> Any:
-    """`look_of`, or for objects and records that hold other things too, that of the numbers and arrays among their parts."""
-    found = look_of(value)
-    if found is not None:
-        return found
+    """`look_of`, or for objects and records with other contents too, that of the numbers and arrays among their parts."""
+    own = look_of(value)
+    if own is not None:
+        return own
     parts = {name: seen for name, part in parts_of(value) if (seen := look_of(part)) is not None}
     return (type(value), parts) if parts else None
 
@@ -82,35 +82,35 @@ def parts_of(value: Any) -> list[tuple[Any, Any]]:
 
 
 def is_library(thing: Any) -> bool:
-    """Whether a function, a class or a module's object is a library's."""
+    """True if a function, a class or a module's object is a library's."""
     return (getattr(thing, "__module__", None) or "").partition(".")[0] in LIBRARIES
 
 
-def _calls(value: Any, found: Readers, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Iterator[_Call]:
-    """The functions that run when a value is called. What kernels take from outside is added to `found`."""
+def _calls(value: Any, readers: Readers, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Iterator[_Call]:
+    """The functions that run when a value is called. Values that kernels take from outside are added to `readers`."""
     kwargs = kwargs or {}
     if isinstance(value, partial):
-        yield from _calls(value.func, found, (*value.args, *args), {**value.keywords, **kwargs})
+        yield from _calls(value.func, readers, (*value.args, *args), {**value.keywords, **kwargs})
     elif isinstance(value, MethodType):
-        yield from _calls(value.__func__, found, (value.__self__, *args), kwargs)
+        yield from _calls(value.__func__, readers, (value.__self__, *args), kwargs)
     elif isinstance(value, (staticmethod, classmethod)):
-        yield from _calls(value.__func__, found, args, kwargs)
+        yield from _calls(value.__func__, readers, args, kwargs)
     elif isinstance(value, Remade):
         for part in value.made_of:
-            yield from _calls(part, found)
+            yield from _calls(part, readers)
     elif isinstance(value, FunctionType):
         yield _Call(value, _bound(value, args, kwargs))
         if hasattr(value, "__wrapped__"):
-            yield from _calls(value.__wrapped__, found)
+            yield from _calls(value.__wrapped__, readers)
     elif hasattr(value, "names_around"):  # a kernel
         for source, name in value.names_around():
-            found[id(source.function), name] = partial(source.resolve_dotted, name)
-            yield from _calls(source.resolve_dotted(name), found)
-        yield from _calls(getattr(value, "hand_adjoint", None), found)
+            readers[id(source.function), name] = partial(source.resolve_dotted, name)
+            yield from _calls(source.resolve_dotted(name), readers)
+        yield from _calls(getattr(value, "hand_adjoint", None), readers)
     elif isinstance(wrapped := inspect.getattr_static(value, "__wrapped__", None), FunctionType):
-        yield from _calls(wrapped, found, args, kwargs)
+        yield from _calls(wrapped, readers, args, kwargs)
     elif isinstance(method := inspect.getattr_static(type(value), "__call__", None), FunctionType):
-        yield from _calls(method, found, (value, *args), kwargs)
+        yield from _calls(method, readers, (value, *args), kwargs)
 
 
 def _bound(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,8 +123,8 @@ def _bound(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any
     return bound
 
 
-def _follow(call: _Call, chain: _Chain, found: Readers) -> Iterator[_Call]:
-    """Add the reader of what a chain of names ends at; or give the functions that it ends at."""
+def _follow(call: _Call, chain: _Chain, readers: Readers) -> Iterator[_Call]:
+    """Add a reader of the value at the end of a chain of names, or yield the functions there."""
     root = _root(call, chain)
     if root is None:
         return
@@ -141,17 +141,17 @@ def _follow(call: _Call, chain: _Chain, found: Readers) -> Iterator[_Call]:
         return
     name = ".".join((chain.name, *chain.attributes[:depth]))
     if look(value) is not None:
-        found[scope, name] = partial(_find, reader, chain.attributes[:depth])
+        readers[scope, name] = partial(_find, reader, chain.attributes[:depth])
     elif (
         callable(value)
         and not isinstance(value, type)
         and (not is_library(value) or isinstance(value, (partial, Remade)) or hasattr(value, "names_around"))
     ):
-        yield from _calls(value, found)
+        yield from _calls(value, readers)
 
 
 def _root(call: _Call, chain: _Chain) -> tuple[int, Reader] | None:
-    """The id of what the first name of a chain stands in, and what reads it; None for a local of the function, or a builtin."""
+    """The id of the scope of a chain's first name, and a reader of its value; None for a local of the function, or a builtin."""
     function = call.function
     if chain.kind == "global":
         return (id(function.__globals__), partial(function.__globals__.get, chain.name)) if chain.name in function.__globals__ else None
@@ -176,7 +176,7 @@ def _find(reader: Reader, attributes: Sequence[str]) -> Any:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """An attribute without running code of the user's: where a function would run, that function."""
+    """An attribute, without running code of the user's. Where a function would run, it is that function."""
     static = inspect.getattr_static(value, name, ABSENT)
     if isinstance(static, property) and isinstance(static.fget, FunctionType):
         return _Call(static.fget, _bound(static.fget, (value,), {}))
@@ -208,7 +208,7 @@ def _read(code: CodeType) -> tuple[_Chain, ...]:
 def _scanned(code: CodeType) -> tuple[list[_Chain], set[tuple[str, str]]]:
     chains: list[_Chain] = []
     assigned: set[tuple[str, str]] = set()
-    following = False  # whether the last instruction left the value of the last chain
+    following = False  # True if the last instruction left the value of the last chain
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "NOP")]
     for number, step in enumerate(steps):
         several = isinstance(step.argval, tuple) and step.opcode not in dis.hasconst  # a constant may be a tuple, an empty one too
@@ -235,7 +235,7 @@ def _scanned(code: CodeType) -> tuple[list[_Chain], set[tuple[str, str]]]:
 
 
 def _is_written(then: Sequence[str]) -> bool:
-    """Whether the instructions after a name assign an attribute or an entry of it, by = or by += and its like."""
+    """True if the instructions after a name assign an attribute or an entry of it, by = or by += and its like."""
     if then[:1] == ["STORE_ATTR"] or (then[0] in ("COPY", "DUP_TOP") and then[1:2] == ["LOAD_ATTR"]):
         return True
     entry = then[0].startswith("LOAD") and then[0] not in ("LOAD_ATTR", "LOAD_METHOD")
@@ -243,7 +243,7 @@ def _is_written(then: Sequence[str]) -> bool:
 
 
 def _kind(code: CodeType, operation: str, name: Any) -> str | None:
-    """Where the name of an instruction stands; None for instructions that neither read nor assign a name."""
+    """The scope of an instruction's name; None for instructions that neither read nor assign a name."""
     if "_GLOBAL" in operation or operation in ("LOAD_NAME", "STORE_NAME"):
         return "global"
     if "_DEREF" in operation or operation == "LOAD_CLASSDEREF":

@@ -1,4 +1,4 @@
-"""Watches what a derivative given by hand reads from around it: it is run long after the operation that it belongs to."""
+"""Watches the values that a derivative given by hand reads from outside: it runs long after the operation that it belongs to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = tuple[int, str]
 
 
 class Watch:
-    """What one rule reads from around it, and how often others have changed it.
+    """Values that one rule reads from outside, and the number of changes of each by others.
 
     A rule may change numbers and records that it reads, such as a count of its calls, but not arrays.
 
@@ -27,28 +27,28 @@ class Watch:
 
     def __init__(self, rule: Any) -> None:
         self.rule = rule
-        self._last: dict[Key, tuple[Any, int]] = {}  # the last look, and how many changes by others there were before
+        self._last: dict[Key, tuple[Any, int]] = {}  # the last look, and the number of changes by others before
 
     def note(self) -> Noted:
-        """What it reads as it is now, for the derivative of the operation that is being done."""
+        """Note the present values, for the derivative of the operation that is running."""
         readers = readers_of(self.rule)
         seen = {key: (reader, look(reader())) for key, reader in readers.items()}
         return Noted(self, {key: (*both, self.changes(key, both[1])) for key, both in seen.items()}, caller() if seen else "")
 
     def changes(self, key: Key, now: Any) -> int:
-        """How often others have changed a value that looks like `now`."""
+        """The number of changes by others of a value that looks like `now`."""
         last, count = self._last.get(key, (now, 0))
         self._last[key] = now, count + (now != last)
         return self._last[key][1]
 
     def accept(self, key: Key, now: Any) -> None:
-        """The rule itself has just changed a value."""
+        """Note that the rule itself has just changed a value."""
         self._last[key] = now, self._last[key][1]
 
 
 @dataclass(frozen=True)
 class Noted:
-    """What a rule read from around it when its operation was done: readers, looks, and changes by others before; and where that was."""
+    """Values that a rule reads from outside, when its operation ran: readers, looks, and changes by others before; and its place."""
 
     watch: Watch
     seen: dict[Key, tuple[Reader, Any, int]]
@@ -57,10 +57,10 @@ class Noted:
 
 @contextmanager
 def running(noted: Noted | None) -> Iterator[None]:
-    """Around a run of the rule.
+    """Run the rule inside of the `with` block.
 
     Raises:
-        StaleValueError: someone else has changed what it reads.
+        StaleValueError: others have changed a value that it reads.
     """
     if noted is None:
         yield

@@ -59,9 +59,6 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
 
     Raises:
         DerivativeError: the argument is not of a floating-point type.
-
-    Example:
-        See `jacobian`.
     """
 
     arguments.function("f", f, "ds.jacrev(lambda x: x**2)", optional=False)
@@ -107,9 +104,6 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
 
     Raises:
         DerivativeError: the argument is not of a floating-point type.
-
-    Example:
-        See `jacobian`.
     """
 
     arguments.function("f", f, "ds.jacfwd(lambda x: x**2)", optional=False)

@@ -29,9 +29,6 @@ def label(x: Any, text: str) -> Any:
 
     Returns:
         `x`.
-
-    Example:
-        See `show_tape`.
     """
     arguments.instance("text", text, str, "a text", "write it like ds.label(x, 'speed')")
     value = core(x) if isinstance(x, Array) else x

@@ -1,8 +1,8 @@
-"""Which ways of reading an array that the kernel also writes leave Taichi's derivative right.
+"""Rules for reads of an array that the kernel also writes: which of them leave Taichi's derivative right.
 
 The reverse kernel reads primal values again from the arrays, after the forward kernel has finished. An array that is
-updated in place is put back to what it was before, a new output stays as it ended; so each must be read only where that
-value is the one that the forward kernel saw.
+updated in place is put back to its values from before, and a new output keeps its final values. So each must be read only
+where that value is the one that the forward kernel read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Access:
     """One access to an array.
 
     Attributes:
-        segment: number of the top-level loop that it stands in.
+        segment: number of the top-level loop around it.
         own: it touches the cell of the loop's own indices, once in an iteration, and no other.
         apart: the part of the index that differs between iterations of the top-level loop, None if there is none: then two of
             them may meet in a cell.
@@ -32,11 +32,11 @@ class Access:
     own: bool
     apart: str | None
     node: ast.AST
-    tell: Callable[[ast.AST, str, str], None]
+    flag: Callable[[ast.AST, str, str], None]
 
 
 def judge(accesses: Sequence[Access], in_place: frozenset[str], integers: frozenset[str]) -> None:
-    """Tell every read of a written array that would see another value in reverse. `accesses` are in source order."""
+    """Flag every read of a written array that would give another value in reverse. `accesses` are in source order."""
     for array in dict.fromkeys(a.array for a in accesses):
         mine = [a for a in accesses if a.array == array]
         reads = [a for a in mine if a.mode == "read"]
@@ -46,21 +46,21 @@ def judge(accesses: Sequence[Access], in_place: frozenset[str], integers: frozen
         if not reads or not writes:
             continue
         if array in integers:
-            _tell(reads[0], f"{array} holds integers, is read and written, and is written a second time in reverse", array)
+            _flag(reads[0], f"{array} holds integers, is read and written, and is written a second time in reverse", array)
         elif array in in_place and not _cell_by_cell(mine, reads, writes, last=True):
-            _tell(reads[0], f"{array} is overwritten with what depends on it; reverse sees other values than forward, silently", array)
+            _flag(reads[0], f"{array} is overwritten with values of it; reverse reads other values than forward, silently", array)
         elif array not in in_place and not (_before(writes, reads) or _cell_by_cell(mine, reads, writes, last=False)):
-            _tell(reads[0], f"{array} is read before its last write; reverse sees other values than forward, silently", array)
+            _flag(reads[0], f"{array} is read before its last write; reverse reads other values than forward, silently", array)
 
 
 def _judge_meetings(array: str, writes: Sequence[Access]) -> None:
-    """Tell an array that is assigned where another iteration writes too: reverse does not go through them backwards."""
+    """Flag an array that is assigned where another iteration writes too: reverse does not go through them backwards."""
     for segment in dict.fromkeys(w.segment for w in writes if w.mode == "write"):
         mine = [w for w in writes if w.segment == segment]
         if len({w.apart for w in mine}) == 1 and mine[0].apart is not None:
             continue
         first = next(w for w in mine if w.mode == "write")
-        first.tell(
+        first.flag(
             first.node,
             f"another iteration of the top-level loop may write to this cell of {array}, and the order of iterations is not kept",
             "assign only at the loop's own indices, the same way each time, or add with +=",
@@ -68,12 +68,12 @@ def _judge_meetings(array: str, writes: Sequence[Access]) -> None:
 
 
 def _before(writes: Sequence[Access], reads: Sequence[Access]) -> bool:
-    """Whether every write is in an earlier top-level loop than every read."""
+    """True if every write is in an earlier top-level loop than every read."""
     return max(w.segment for w in writes) < min(r.segment for r in reads)
 
 
 def _cell_by_cell(mine: Sequence[Access], reads: Sequence[Access], writes: Sequence[Access], last: bool) -> bool:
-    """Whether each iteration touches its own cell only and writes it once, after (`last`) or before all its reads."""
+    """True if each iteration touches its own cell only and writes it once, after (`last`) or before all its reads."""
     if len(writes) != 1 or any(not a.own or a.segment != mine[0].segment for a in mine):
         return False
     if last:
@@ -81,5 +81,5 @@ def _cell_by_cell(mine: Sequence[Access], reads: Sequence[Access], writes: Seque
     return mine[0] is writes[0] and writes[0].mode == "write"
 
 
-def _tell(access: Access, wrong: str, array: str) -> None:
-    access.tell(access.node, wrong, f"write to another array than {array}, in a kernel or a top-level loop of its own")
+def _flag(access: Access, wrong: str, array: str) -> None:
+    access.flag(access.node, wrong, f"write to another array than {array}, in a kernel or a top-level loop of its own")

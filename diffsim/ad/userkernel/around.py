@@ -1,6 +1,6 @@
-"""What a kernel takes from around it: numbers that Taichi compiles in. Each call, and its derivative, uses those that it found.
+"""Numbers that a kernel takes from outside, which Taichi compiles in. A call and its derivative use the numbers at the time of the call.
 
-Neither the user's objects nor their modules are written to: the compiler gets a copy of each function whose names mean the kept values.
+The user's objects and modules do not change: the compiler gets a copy of each function whose names mean the kept values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from diffsim.errors import StaleValueError
 
 
 class Taken(NamedTuple):
-    """A copy of a value that was found around a kernel, and its look, by which a changed value is found."""
+    """A copy of a value that a kernel takes from outside, and its look, which shows a change."""
 
     value: Any
     look: Any
@@ -36,9 +36,9 @@ class Captures:
 
     Attributes:
         source: of the function.
-        names: those that mean numbers or records of numbers, with dots.
-        called: those that mean a `ti.func`, with what that takes in its turn.
-        watched: those that mean objects and plain functions, which Taichi asks when it compiles; they cannot be copied.
+        names: names of numbers or records of numbers, with dots.
+        called: names of `ti.func`s, with the names that these take in their turn.
+        watched: names of objects and plain functions, which Taichi reads when it compiles; they cannot be copied.
     """
 
     source: Source
@@ -70,26 +70,22 @@ class Captures:
         return cls(source, tuple(sorted(names)), tuple(sorted(called.items(), key=lambda item: item[0])), tuple(sorted(watched)))
 
     def flat(self) -> list[tuple[Source, str]]:
-        """All names of numbers and of what is watched, those of the called functions included, without repetition."""
-        found = {(self.source.function, name): (self.source, name) for name in (*self.names, *self.watched)}
+        """All names of numbers and of watched objects, those of the called functions included, without repetition."""
+        entries = {(self.source.function, name): (self.source, name) for name in (*self.names, *self.watched)}
         for _, inner in self.called:
-            found |= {(source.function, name): (source, name) for source, name in inner.flat()}
-        return list(found.values())
+            entries |= {(source.function, name): (source, name) for source, name in inner.flat()}
+        return list(entries.values())
 
     def has_numbers(self) -> bool:
-        """Whether it, or a function that it calls, takes numbers from outside."""
+        """True if it, or a function that it calls, takes numbers from outside."""
         return bool(self.names) or any(inner.has_numbers() for _, inner in self.called)
 
     def require_unchanged(self, around: Around) -> None:
-        """What is watched must be as it was when `around` was taken.
-
-        Raises:
-            StaleValueError: it is not.
-        """
+        """Refuse watched objects that have changed since `around` was taken."""
         for name in self.watched:
             if outlook(self.source.resolve_dotted(name)) != around[self.source.function, name].look:
                 raise StaleValueError(
-                    f"{self.source.function.__name__} uses {name}, of which something was changed after the kernel was called and before "
+                    f"{self.source.function.__name__} uses {name}, a part of which was changed after the kernel was called and before "
                     "its derivative was taken; the gradient would be wrong. Change it after the derivative, or have the kernel read "
                     "numbers by their names (k, module.k, object.k), which each call keeps, or as arguments"
                 )
@@ -97,7 +93,7 @@ class Captures:
             inner.require_unchanged(around)
 
     def meanings(self, around: Around) -> dict[str, Any]:
-        """What the names without dots stand for, if the numbers are those of `around`."""
+        """The values of the names without dots, if the numbers are those of `around`."""
         ti = engine.language()
         values = {name: around[self.source.function, name].value for name in self.names}
         for name, inner in self.called:
@@ -129,19 +125,19 @@ class _Seen:
 
 
 def _nested(values: Mapping[str, Any], resolve: Callable[[str], Any]) -> dict[str, Any]:
-    """From values by dotted names to what the first parts of the names stand for."""
-    found: dict[str, Any] = {}
+    """The values of the first parts of dotted names, from values by dotted names."""
+    outer: dict[str, Any] = {}
     inside: dict[str, dict[str, Any]] = {}
     for dotted, value in values.items():
         root, _, rest = dotted.partition(".")
         if rest:
             inside.setdefault(root, {})[rest] = value
         else:
-            found[root] = value
+            outer[root] = value
     for root, parts in inside.items():
         thing = resolve(root)
-        found[root] = _Seen(thing, _nested(parts, partial(_attribute, thing)))
-    return found
+        outer[root] = _Seen(thing, _nested(parts, partial(_attribute, thing)))
+    return outer
 
 
 def _attribute(thing: Any, name: str) -> Any:

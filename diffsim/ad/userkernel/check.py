@@ -1,4 +1,4 @@
-"""Compares a kernel's adjoint with differences, in a process of its own: what is compiled may end the process."""
+"""Compares a kernel's adjoint with differences, in a process of its own, because compiled code may end it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOLERANCES = {"float64": 1e-6, "float32": 2e-2}
 """Central differences with a step of eps^(1/3) err by about eps^(2/3), 4e-11 and 2e-5, times third derivatives."""
 
 LAST_LINES = 12
-"""How many of the last lines that a crashed process wrote are shown."""
+"""The number of lines shown, the last ones that a crashed process wrote."""
 
 CHILD = "import sys; from diffsim.ad.userkernel.check import answer; answer(*sys.argv[1:])"
 
@@ -44,13 +44,13 @@ class Row:
 
 @dataclass(frozen=True)
 class KernelCheck:
-    """What `check_kernel` found; prints as a table.
+    """The result of `check_kernel`, which prints as a table.
 
     Attributes:
         kernel: its name.
         rows: the comparisons.
         tolerance: largest relative error allowed.
-        trouble: why there are no comparisons (a crash, a refusal), or what besides them is wrong; empty otherwise.
+        trouble: the reason why there are no comparisons (a crash, a refusal), or another fault; empty if there is none.
     """
 
     kernel: str
@@ -60,7 +60,7 @@ class KernelCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether every comparison agrees and there was no trouble."""
+        """True if every comparison agrees and there was no trouble."""
         return bool(self.rows) and not self.trouble and all(row.error <= self.tolerance for row in self.rows)
 
     def __str__(self) -> str:
@@ -88,16 +88,16 @@ def check_kernel(
     """Compare a kernel's adjoint with central differences at the given arguments.
 
     Each input that has a derivative is moved along random directions and along one of its cells alone; cotangents are
-    random. Arguments should be away from kinks, and what is near 1 in size suits the differences best.
+    random. Arguments should be away from kinks; differences are most precise for numbers near 1.
 
     Args:
-        kernel: what `diffsim.kernel` made.
+        kernel: a kernel that `diffsim.kernel` made.
         args, kwargs: as in a call of the kernel.
         directions: random directions for each input.
         seed: of the directions and cotangents.
         tolerance: largest relative error; None: 1e-6 in f64, 2e-2 in f32.
-        isolated: in a fresh interpreter, which gets the kernel's source and what it uses, and does not run the caller's script.
-            False: in this process, which a kernel that crashes takes with it.
+        isolated: compare in a fresh interpreter, which gets the sources of the kernel and of its functions, and does not run the
+            caller's script. False: compare in this process, which a crash of the kernel ends.
         timeout: seconds until the fresh interpreter is given up.
 
     Returns:
@@ -105,18 +105,15 @@ def check_kernel(
 
     Raises:
         KernelError: the arguments do not fit, or something that the kernel uses cannot be sent.
-
-    Example:
-        See `kernel`.
     """
     if not isinstance(kernel, UserKernel):
         raise KernelError(f"kernel = {shown(kernel)}, expected a kernel; decorate the function with @diffsim.kernel")
     directions = whole("directions", directions, 1, error=KernelError)
-    given = kernel.signature.convert(kernel.signature.bind(args, kwargs))
-    inputs = list(given.values())
+    arrays = kernel.signature.convert(kernel.signature.bind(args, kwargs))
+    inputs = list(arrays.values())
     if not isolated:
         return compare(kernel, inputs, directions, seed, tolerance)
-    shapes = {n: kernel.signature.new_output(n, given).shape for n in kernel.signature.outputs if n not in given}
+    shapes = {n: kernel.signature.new_output(n, arrays).shape for n in kernel.signature.outputs if n not in arrays}
     now = engine.settings()
     request = {
         "kernel": transport.pack(kernel, shapes),
@@ -149,8 +146,8 @@ def _ask(name: str, request: dict[str, Any], timeout: float) -> KernelCheck:
                 name, (), 0.0, f"no answer within {timeout:g} s; expected one: give a longer timeout, or look for an endless loop"
             )
         if result.exists():
-            found: KernelCheck = pickle.loads(result.read_bytes())
-            return found
+            check: KernelCheck = pickle.loads(result.read_bytes())
+            return check
     said = "\n".join(f"  | {line}" for line in done.stdout.strip().splitlines()[-LAST_LINES:])
     if done.returncode < 0:
         why = f"the kernel ended its process with {signal.Signals(-done.returncode).name}, expected an answer; it would have ended yours"
@@ -160,12 +157,12 @@ def _ask(name: str, request: dict[str, Any], timeout: float) -> KernelCheck:
 
 
 def answer(question: str, result: str) -> None:
-    """What the fresh interpreter does: read the question, compare, write the answer."""
+    """The work of the fresh interpreter: read the question, compare, write the answer."""
     request = pickle.loads(Path(question).read_bytes())
     engine.init(*request["init"])
-    found = compare(transport.unpack(request["kernel"]), *request["arguments"])
+    check = compare(transport.unpack(request["kernel"]), *request["arguments"])
     partial = Path(result + ".part")
-    partial.write_bytes(pickle.dumps(found))
+    partial.write_bytes(pickle.dumps(check))
     partial.rename(result)
 
 
@@ -205,13 +202,13 @@ def compare(kernel: UserKernel, inputs: Sequence[Any], directions: int, seed: in
 
 def _directions(array: np.ndarray, count: int, random: np.random.Generator) -> list[tuple[str, np.ndarray]]:
     """Random directions in f64, and one that moves a single cell."""
-    found = [(f"random {i + 1}", random.normal(size=array.shape)) for i in range(count)]
+    directions = [(f"random {i + 1}", random.normal(size=array.shape)) for i in range(count)]
     if array.ndim:
         cell = tuple(int(random.integers(n)) for n in array.shape)
         lonely = np.zeros(array.shape)
         lonely[cell] = 1.0
-        found.append((f"cell {cell if len(cell) > 1 else cell[0]}", lonely))
-    return found
+        directions.append((f"cell {cell if len(cell) > 1 else cell[0]}", lonely))
+    return directions
 
 
 def _differences(

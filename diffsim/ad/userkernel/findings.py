@@ -1,4 +1,4 @@
-"""What the check of a kernel's source finds, and the message about it."""
+"""Findings of the check of a kernel's source, and the message about them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Finding:
     """One construct that cannot stay.
 
     Attributes:
-        file, line, text: where it stands, and the source line.
-        wrong: what goes wrong.
+        file, line, text: its place, and the source line.
+        wrong: the fault.
         remedy: the way round.
-        fatal: the kernel must not even run forward; otherwise only its derivative is at stake.
+        fatal: the kernel must not even run forward; otherwise only its derivative is wrong.
     """
 
     file: str
@@ -31,7 +31,7 @@ class Finding:
 
 
 def refusal(name: str, findings: Sequence[Finding], action: str) -> KernelError:
-    """The error that lists all findings: `action` is what is refused, such as "be differentiated"."""
+    """The error that lists all findings: `action` is refused, such as "be differentiated"."""
     count = f"{len(findings)} construct{'s' if len(findings) > 1 else ''}"
     return KernelError(
         f"kernel {name} cannot {action}: expected source without constructs that Taichi 1.7.4 gets wrong, got {count}\n"

@@ -26,7 +26,7 @@ BAR = "_bar"
 
 
 class UserKernel:
-    """A Taichi kernel as a function: it takes what is read and returns what is written. Made by `diffsim.kernel`.
+    """A Taichi kernel as a function: it takes the arrays that it reads, and returns those that it writes. `diffsim.kernel` makes it.
 
     Attributes:
         signature: parameters, and which of them are given and returned.
@@ -50,7 +50,7 @@ class UserKernel:
         return self.__qualname__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the kernel on what it reads; returns what it writes: one array, or a tuple of arrays. Nothing given changes."""
+        """Run the kernel on the arrays that it reads. Return those that it writes, one or a tuple. The arguments do not change."""
         outputs = self._apply(self.signature.bind(args, kwargs))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -72,7 +72,7 @@ class UserKernel:
         return taken(self.names_around())
 
     def _noted(self) -> surroundings.Noted | None:
-        """What an adjoint in Python reads from around it, as it is now."""
+        """The present values that an adjoint in Python reads from outside."""
         if self.hand_adjoint is None or isinstance(self.hand_adjoint, UserKernel):
             return None
         if self._watch is None or self._watch.rule is not self.hand_adjoint:
@@ -102,7 +102,7 @@ class UserKernel:
 
     @cached_property
     def report(self) -> lint.Report:
-        """What the check of the source found."""
+        """The findings of the check of the source."""
         with engine.lock:
             return lint.check(self.source, self.signature)
 
@@ -121,7 +121,7 @@ class UserKernel:
             inputs: values in the order of `signature.inputs`; they are not changed.
 
         Returns:
-            What the kernel writes, in the order of `signature.outputs`. A new output starts at zero.
+            The arrays that the kernel writes, in the order of `signature.outputs`. A new output starts at zero.
 
         Raises:
             KernelError: the source has a construct that cannot even run, or an argument has the wrong type.
@@ -132,9 +132,9 @@ class UserKernel:
     def _evaluate(self, inputs: Sequence[Any], around: Around) -> list[np.ndarray]:
         if self.report.fatal:
             raise refusal(self.__name__, self.report.fatal, "run")
-        given = self.signature.convert(inputs)
-        arrays = {name: given[name].copy() if name in self.signature.in_place else given[name] for name in given}
-        arrays |= {name: self.signature.new_output(name, given) for name in self.signature.outputs if name not in given}
+        converted = self.signature.convert(inputs)
+        arrays = {name: converted[name].copy() if name in self.signature.in_place else converted[name] for name in converted}
+        arrays |= {name: self.signature.new_output(name, converted) for name in self.signature.outputs if name not in converted}
         self._compiled.forward(arrays, around)
         return [arrays[name] for name in self.signature.outputs]
 
@@ -148,8 +148,8 @@ class UserKernel:
         """Cotangents of the inputs, by the adjoint given by hand, else by Taichi's transform.
 
         Args:
-            inputs: as they were given to `evaluate`.
-            outputs: what it returned.
+            inputs: the arguments of `evaluate`.
+            outputs: its results.
             cotangents: of the outputs, of their shapes; None is zero.
             wanted: which inputs' cotangents are used; None: all. Cotangents of float numbers cost atomic additions.
 
@@ -158,7 +158,7 @@ class UserKernel:
 
         Raises:
             KernelError: the source has constructs that Taichi differentiates wrongly, and no adjoint is given by hand; or the
-                adjoint returns what does not fit.
+                results of the adjoint do not fit.
             DivergenceError: a cotangent is not finite although all values are.
         """
         return self._pullback(inputs, outputs, cotangents, wanted, self._around())
@@ -171,51 +171,51 @@ class UserKernel:
         wanted: Sequence[bool] | None,
         around: Around,
     ) -> list[np.ndarray | None]:
-        given = self.signature.convert(inputs)
+        converted = self.signature.convert(inputs)
         ended = dict(zip(self.signature.outputs, (np.asarray(o) for o in outputs), strict=True))
         bars = {
             name: np.zeros_like(ended[name]) if bar is None else self._like(np.asarray(bar), ended[name], f"cotangent of {name}")
             for name, bar in zip(ended, cotangents, strict=True)
         }
-        use = [is_real(given[n]) and (wanted is None or wanted[i]) for i, n in enumerate(self.signature.inputs)]
+        use = [is_real(converted[n]) and (wanted is None or wanted[i]) for i, n in enumerate(self.signature.inputs)]
         if self.hand_adjoint is not None:
-            values = [list(v.values()) for v in (given, ended, bars)]
+            values = [list(v.values()) for v in (converted, ended, bars)]
             if not isinstance(self.hand_adjoint, UserKernel):  # it may work in place on what it gets, and in a buffer that it returns
                 values = [[v.copy() for v in part] for part in values]
             answers = [None if a is None else np.array(a) for a in self._hand_pullback(values[0], values[1], values[2], use, around)]
-            found = dict(zip(given, answers, strict=True))
+            by_name = dict(zip(converted, answers, strict=True))
         else:
-            found = dict(self._taichi_pullback(given, ended, bars, use, around))
+            by_name = dict(self._taichi_pullback(converted, ended, bars, use, around))
         result: list[np.ndarray | None] = []
         for name, used, value in zip(self.signature.inputs, use, inputs, strict=True):
-            answer = self._like(np.asarray(found[name]), given[name], f"adjoint's cotangent of {name}") if used else None
-            self._demand_finite(name, answer, [*given.values(), *ended.values(), *bars.values()])
+            answer = self._like(np.asarray(by_name[name]), converted[name], f"adjoint's cotangent of {name}") if used else None
+            self._demand_finite(name, answer, [*converted.values(), *ended.values(), *bars.values()])
             whole = not np.issubdtype(np.asarray(value).dtype, np.floating)
             result.append(answer if answer is None or whole else answer.astype(np.asarray(value).dtype, copy=False))
         return result
 
     def _taichi_pullback(
         self,
-        given: dict[str, np.ndarray],
+        converted: dict[str, np.ndarray],
         ended: dict[str, np.ndarray],
         bars: dict[str, np.ndarray],
         use: Sequence[bool],
         around: Around,
     ) -> dict[str, np.ndarray]:
-        """Taichi's own transform. Arrays updated in place are put back to what was given, new outputs stay as they ended."""
+        """Taichi's own transform. Arrays updated in place get their values from before, and new outputs keep their final ones."""
         if self.report.findings:
             raise refusal(self.__name__, self.report.findings, "be differentiated")
-        used = [name for name, needed in zip(given, use, strict=True) if needed]
+        used = [name for name, needed in zip(converted, use, strict=True) if needed]
         if not used:
             return {}
-        arrays = {name: given.get(name, ended.get(name)) for name in self.signature.parameters}
+        arrays = {name: converted.get(name, ended.get(name)) for name in self.signature.parameters}
         numbers = frozenset(name for name in used if self.signature.parameters[name].scalar)
         return self._compiled.reverse({n: a for n, a in arrays.items() if a is not None}, bars, numbers, around)
 
     def _hand_pullback(
         self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any], use: Sequence[bool] | None, around: Around
     ) -> list[Any]:
-        """The adjoint given by hand, on whatever values it can take: the record of a derivative differentiates it once more."""
+        """The adjoint given by hand, on values of any kind: with values on a tape it is differentiated once more."""
         if self.hand_adjoint is None:
             raise KernelError(
                 f"kernel {self.__name__} has no second derivative: Taichi's transform is not differentiated again; "
@@ -223,22 +223,22 @@ class UserKernel:
             )
         names = self.signature.inputs
         if isinstance(self.hand_adjoint, UserKernel):
-            found = self._by_kernel(self.hand_adjoint, inputs, outputs, cotangents, around)
+            bars = self._by_kernel(self.hand_adjoint, inputs, outputs, cotangents, around)
         else:
-            found = self.hand_adjoint(tuple(inputs), tuple(outputs), tuple(cotangents))
-            found = list(found) if isinstance(found, (tuple, list)) else [found]
-        if len(found) != len(names):
+            bars = self.hand_adjoint(tuple(inputs), tuple(outputs), tuple(cotangents))
+            bars = list(bars) if isinstance(bars, (tuple, list)) else [bars]
+        if len(bars) != len(names):
             raise KernelError(
-                f"the adjoint of kernel {self.__name__} returned {len(found)} cotangents, expected {len(names)}: "
+                f"the adjoint of kernel {self.__name__} returned {len(bars)} cotangents, expected {len(names)}: "
                 f"one for each of ({', '.join(names)}), None for integers"
             )
-        lost = [name for name, bar, used in zip(names, found, use or (), strict=False) if used and bar is None]
+        lost = [name for name, bar, used in zip(names, bars, use or (), strict=False) if used and bar is None]
         if lost:
             raise KernelError(
                 f"the adjoint of kernel {self.__name__} gives no cotangent of {', '.join(lost)}, which is differentiated; "
-                "return one, or keep what is differentiated out of that argument"
+                "return one, or hold that argument constant"
             )
-        return found
+        return bars
 
     def _by_kernel(
         self, adjoint: UserKernel, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any], around: Around
@@ -264,14 +264,14 @@ class UserKernel:
                 f"kernel {self.__name__} has no tangent: Taichi's forward mode does not take arrays; "
                 f"give one, @{self.__name__}.tangent, or differentiate in reverse"
             )
-        found = self.hand_tangent(tuple(inputs), tuple(outputs), tuple(tangents))
-        found = list(found) if isinstance(found, (tuple, list)) else [found]
-        if len(found) != len(self.signature.outputs):
+        dots = self.hand_tangent(tuple(inputs), tuple(outputs), tuple(tangents))
+        dots = list(dots) if isinstance(dots, (tuple, list)) else [dots]
+        if len(dots) != len(self.signature.outputs):
             raise KernelError(
-                f"the tangent of kernel {self.__name__} returned {len(found)} values, expected one for each of "
+                f"the tangent of kernel {self.__name__} returned {len(dots)} values, expected one for each of "
                 f"({', '.join(self.signature.outputs)})"
             )
-        return found
+        return dots
 
     def adjoint(self, function: Any) -> Any:
         """Decorator: the derivative by hand, in place of Taichi's transform.
@@ -285,7 +285,7 @@ class UserKernel:
             `function`.
 
         Raises:
-            KernelError: a kernel that reads or writes names which there are not.
+            KernelError: a kernel that reads or writes names that do not exist.
         """
         if isinstance(function, UserKernel):
             names = {*self.signature.inputs, *self.signature.outputs}
@@ -317,8 +317,8 @@ class UserKernel:
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(bar))[0]) if bar.ndim else ()
         raise DivergenceError(
             f"the cotangent of {name}{list(where) if where else ''} through kernel {self.__name__} is {bar[where]}, expected a finite "
-            "number since all values are; sqrt, norm or a power at 0, or log of what is not positive, has no derivative: keep away from "
-            "it with an if or norm(eps)"
+            "number since all values are; sqrt, norm or a power at 0, or log of a number that is not positive, has no derivative: keep "
+            "away from it with an if or norm(eps)"
         )
 
 
@@ -330,8 +330,8 @@ def kernel(*bare: Any, reads: Sequence[str] = (), writes: Mapping[str, Any] | Se
     """Decorator: make a Taichi kernel a function of arrays, with a derivative.
 
     Parameters of the function are `ti.types.ndarray(...)` of numbers, or numbers (`float`, `int`, `ti.f64` ...). The call
-    takes what is read, in the order of the parameters, and returns what is written; what it is given never changes. Untyped
-    numbers and locals in the kernel have the widest float type of its arrays.
+    takes the parameters that are read, in their order, and returns those that are written; its arguments do not change.
+    Untyped numbers and locals in the kernel have the widest float type of its arrays.
 
     Args:
         bare: nothing. A function here is the decorator without brackets, which is refused.
@@ -368,9 +368,9 @@ def kernel(*bare: Any, reads: Sequence[str] = (), writes: Mapping[str, Any] | Se
     """
 
     if bare or writes is None:
-        found = "without brackets" if bare else "without what it writes"
+        fault = "without brackets" if bare else "without writes"
         raise KernelError(
-            f"@ds.kernel {found}, expected the parameters that the kernel reads and writes; write it like "
+            f"@ds.kernel {fault}, expected the parameters that the kernel reads and writes; write it like "
             "@ds.kernel(reads=('x',), writes={'y': 'x'})"
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 from diffsim import engine
 from diffsim.ad.userkernel.around import Around, Captures
 from diffsim.ad.userkernel.lint import Report
-from diffsim.ad.userkernel.signature import Signature, is_real
+from diffsim.ad.userkernel.signature import Signature, is_real, type_name
 from diffsim.ad.userkernel.source import Source
 from diffsim.errors import DiffsimError, KernelError
 
@@ -76,7 +76,7 @@ class Compiled:
     def _reverse_in_place(
         self, kernel: Any, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str]
     ) -> dict[str, np.ndarray]:
-        """Run the reverse kernel on the arrays themselves; what it may write to again is copied."""
+        """Run the reverse kernel on the arrays themselves; those that it may write to again are copied."""
         held, gradients = {}, {}
         for name, p in self.signature.parameters.items():
             array = arrays[name].reshape(1) if name in numbers else arrays[name]
@@ -88,7 +88,7 @@ class Compiled:
 
     @contextmanager
     def _as_kernel_error(self, action: str) -> Iterator[None]:
-        """Turn what the engine raises into an error of diffsim."""
+        """Turn an error of the engine into one of diffsim."""
         try:
             yield
         except DiffsimError:
@@ -100,7 +100,7 @@ class Compiled:
             ) from error
 
     def _kernel(self, key: Any, around: Around, numbers: frozenset[str] = frozenset()) -> Any:
-        """The Taichi kernel for `key`, with the captured numbers of a call: what is compiled stays as it is."""
+        """The Taichi kernel for `key`, with the captured numbers of a call. A compiled kernel does not change."""
         now = engine.settings()
         if now.engine != self.signature.engine:
             raise KernelError(
@@ -129,19 +129,15 @@ class Compiled:
 
 
 def shares_memory() -> bool:
-    """Whether kernels work on the memory of NumPy arrays as it is."""
+    """True if kernels work on the memory of NumPy arrays as it is."""
     return engine.settings().arch == "cpu"
 
 
 def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
     """A Taichi array with these values, and a gradient that starts at the cotangent, or at zero."""
     ti = engine.language()
-    held = ti.ndarray(_taichi_type(array.dtype), array.shape, needs_grad=is_real(array))
+    held = ti.ndarray(getattr(ti, type_name(array.dtype)), array.shape, needs_grad=is_real(array))
     held.from_numpy(array)
     if cotangent is not None and is_real(array):
         held.grad.from_numpy(np.asarray(cotangent, array.dtype, order="C"))
     return held
-
-
-def _taichi_type(dtype: np.dtype) -> Any:
-    return getattr(engine.language(), dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i"))

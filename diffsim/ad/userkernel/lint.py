@@ -1,8 +1,8 @@
-"""Reads the source of a user's kernel and finds what Taichi 1.7.4 runs, or differentiates, wrongly.
+"""Reads the source of a user's kernel and finds constructs that Taichi 1.7.4 runs, or differentiates, wrongly.
 
-The walk goes through the kernel as Taichi does: `ti.func`s are gone through where they are called, with what is known of
-their arguments. It knows of each value whether it is a constant, an integer, a number with a derivative, a vector or an
-array, and in which loop each local was first assigned. It refuses what it cannot decide.
+The walk goes through the kernel as Taichi does: through each `ti.func` at its calls, with the kinds of the arguments there.
+It knows of each value whether it is a constant, an integer, a number with a derivative, a vector or an array, and in which
+loop each local was first assigned. It refuses constructs that it cannot decide.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEEPEST_CALL = 30
 
 @dataclass
 class Report:
-    """What was found in a kernel.
+    """The result of the check of a kernel.
 
     Attributes:
         findings: in source order.
@@ -90,7 +90,7 @@ class Walk:
         names = [n for n in ast.walk(source.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         self.stores = Counter(n.id for n in names if id(n) not in targets)
 
-    def tell(self, node: ast.AST, wrong: str, remedy: str, fatal: bool = False) -> None:
+    def flag(self, node: ast.AST, wrong: str, remedy: str, fatal: bool = False) -> None:
         """Add a finding."""
         line = getattr(node, "lineno", 1)
         text = self.source.lines[line - 1].strip()
@@ -103,8 +103,8 @@ class Walk:
         if isinstance(node, ast.Attribute):
             base = self.resolve(node.value)
             return MISSING if base is MISSING else getattr(base, node.attr, MISSING)
-        if isinstance(node, ast.Call) and (made := self.type_factory(node)) is not None:
-            return made
+        if isinstance(node, ast.Call) and (kind := self.type_factory(node)) is not None:
+            return kind
         return MISSING
 
     def type_factory(self, node: ast.Call) -> Any:
@@ -122,9 +122,9 @@ class Walk:
         if self.source.tree.returns is not None and not (
             isinstance(self.source.tree.returns, ast.Constant) and self.source.tree.returns.value is None
         ):
-            self.tell(self.source.tree, "a kernel's return value has no place here", "write it to an array named in writes", fatal=True)
+            self.flag(self.source.tree, "a kernel's return value has no place here", "write it to an array named in writes", fatal=True)
         if parallel and plain:
-            self.tell(plain[0], "beside a top-level loop Taichi differentiates no other statement, and raises", "move it into the loop")
+            self.flag(plain[0], "beside a top-level loop Taichi differentiates no other statement, and raises", "move it into the loop")
         for statement in body:
             if statement in parallel:
                 self.top_level_loop(statement)
@@ -132,7 +132,7 @@ class Walk:
                 self.statement(statement)
 
     def has_effect(self, statement: ast.stmt) -> bool:
-        """Whether a statement beside top-level loops is more than settings, assertions and constants."""
+        """True if a statement beside top-level loops is more than settings, assertions and constants."""
         if isinstance(statement, ast.If) and self.is_static(statement.test):
             return any(self.has_effect(s) and not isinstance(s, ast.For) for s in (*statement.body, *statement.orelse))
         if isinstance(statement, ast.Assign):
@@ -147,7 +147,7 @@ class Walk:
         before = dict(self.locals)
         targets = () if self.trips(node.iter) == 1 else tuple(n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
         self.expression(node.iter)
-        outer, self.loop = self.loop, Loop(node, None, targets, tell=self.tell)
+        outer, self.loop = self.loop, Loop(node, None, targets, flag=self.flag)
         self.set_targets(node)
         self.block(node.body)
         self.report.stack = max(self.report.stack, loops.judge(self.loop))
@@ -158,30 +158,29 @@ class Walk:
             self.statement(statement)
 
     def statement(self, node: ast.stmt) -> None:
-        """Dispatch on the kind of statement; what is not named here Taichi itself refuses or ignores."""
+        """Dispatch on the kind of statement; Taichi itself refuses or ignores kinds without a method here."""
         handler = getattr(self, f"on_{type(node).__name__}", None)
         if handler is not None:
             handler(node)
         elif not isinstance(node, (ast.Pass, ast.Assert)):
-            self.tell(node, f"{type(node).__name__} statements are not known to be differentiated rightly", "write it another way")
+            self.flag(node, f"{type(node).__name__} statements are not known to be differentiated rightly", "write it another way")
 
     def on_While(self, node: ast.While) -> None:  # noqa: N802
-        self.tell(node, "Taichi does not differentiate while, and raises", f"use a for loop with an if; {loops.REPEAT}")
+        self.flag(node, "Taichi does not differentiate while, and raises", f"use a for loop with an if; {loops.REPEAT}")
         with self.inside(node, (), 1):  # one finding is enough
             self.expression(node.test)
             self.block(node.body)
 
-    def on_Break(self, node: ast.Break) -> None:  # noqa: N802
+    def jump(self, node: ast.Break | ast.Continue) -> None:
         if not self.static_loops:
-            self.tell(node, "Taichi does not differentiate break, and raises", "put what follows under an if")
+            name = type(node).__name__.lower()
+            self.flag(node, f"Taichi does not differentiate {name}, and raises", "put the statements after it under an if")
 
-    def on_Continue(self, node: ast.Continue) -> None:  # noqa: N802
-        if not self.static_loops:
-            self.tell(node, "Taichi does not differentiate continue, and raises", "put what follows under an if")
+    on_Break = on_Continue = jump  # noqa: N815
 
     def on_Return(self, node: ast.Return) -> None:  # noqa: N802
         if self.depth == 0:
-            self.tell(node, "a kernel with return cannot be differentiated", "write to arrays, and put what follows under an if")
+            self.flag(node, "a kernel with return cannot be differentiated", "write to arrays, and put later statements under an if")
         if node.value is not None:
             self.returned = join(self.returned, self.expression(node.value))
 
@@ -222,7 +221,7 @@ class Walk:
     def inside(self, node: ast.AST, targets: tuple[str, ...], trips: int | None) -> Iterator[None]:
         """Walk within an inner loop."""
         saved = self.loop, self.unrolled, self.guarded, self.static_loops, set(self.locals)
-        child = Loop(node, self.loop, targets, trips, guarded=self.guarded > 0, unrolled=self.unrolled, tell=self.tell)
+        child = Loop(node, self.loop, targets, trips, guarded=self.guarded > 0, unrolled=self.unrolled, flag=self.flag)
         self.loop.children.append(child)
         self.loop, self.unrolled, self.guarded, self.static_loops = child, 1, 0, 0
         yield
@@ -278,9 +277,9 @@ class Walk:
             if not constant and array.array not in self.integers:
                 self.loop.beside.append(statement)
             if array.array not in self.signature.outputs:
-                self.tell(
+                self.flag(
                     target,
-                    f"{array.array} is written, but is not in writes; what a call is given never changes",
+                    f"{array.array} is written, but is not in writes; arguments of a call never change",
                     f"declare it: writes=(..., {array.array!r})",
                     fatal=True,
                 )
@@ -293,7 +292,7 @@ class Walk:
     def store_local(self, name: str, value: Value, statement: ast.stmt) -> None:
         """Assign to a local: a new one of this loop, or one that the loops since its first assignment carry."""
         if value.kind == "array":
-            self.tell(statement, "another name for an array hides what is read and written", "use the parameter itself")
+            self.flag(statement, "another name for an array hides reads and writes of it", "use the parameter itself")
         old = self.locals.get(name)
         if value.kind not in ("constant", "integer", "index") or (old is not None and old.kind in ("real", "vector")):
             self.loop.beside.append(statement)
@@ -312,7 +311,7 @@ class Walk:
         self.locals[name] = Value(join(old, Value(kind)).kind, loop=old.loop, changing=True)
 
     def is_float(self, statement: ast.stmt) -> bool:
-        """Whether the constant that is assigned is a float, so that the local has a derivative."""
+        """True if the constant that is assigned is a float, so that the local has a derivative."""
         value = getattr(statement, "value", None)
         constants = [n.value for n in ast.walk(value) if isinstance(n, ast.Constant)] if value is not None else []
         return not constants or any(isinstance(c, float) for c in constants)
@@ -320,13 +319,13 @@ class Walk:
     # expressions
 
     def expression(self, node: ast.expr | None) -> Value:
-        """What is known of an expression; adds a finding for what is wrong in it."""
+        """The kind of an expression; adds a finding for each fault in it."""
         if node is None or isinstance(node, ast.Constant):
             return CONSTANT
         handler = getattr(self, f"on_{type(node).__name__}", None)
         if handler is not None:
-            found: Value = handler(node)
-            return found
+            value: Value = handler(node)
+            return value
         result = CONSTANT
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
@@ -348,7 +347,7 @@ class Walk:
         """A value from the module or the closure: a number, or something that has no place in a kernel here."""
         ti = engine.language()
         if isinstance(thing, (ti.Field, ti.ScalarNdarray)) or type(thing).__name__ in ("MatrixField", "StructField", "MatrixNdarray"):
-            self.tell(
+            self.flag(
                 node,
                 f"{name} is a Taichi field from outside: it is not passed, so it gets no derivative, and dies with the next init",
                 "pass its values as an array",
@@ -376,7 +375,7 @@ class Walk:
     def element(self, node: ast.Subscript) -> None:
         """An element of a local vector: its index must be a constant."""
         if self.expression(node.slice).kind != "constant":
-            self.tell(
+            self.flag(
                 node,
                 "an element of a local vector at an index that is not a constant: Taichi's derivative is wrong, or ends the process",
                 "loop with ti.static(range(...)), or keep the values in an array",
@@ -407,7 +406,7 @@ class Walk:
         if engine.present().is_function(thing) and name is None:
             return self.user_function(node, thing)
         if self.is_atomic(node):
-            self.tell(node, "Taichi's reverse mode breaks where the result of an atomic is used", "use the atomic as a statement")
+            self.flag(node, "Taichi's reverse mode breaks where the result of an atomic is used", "use the atomic as a statement")
             return self.atomic(node)
         values = [self.expression(a) for a in (*node.args, *(k.value for k in node.keywords))]
         plain = getattr(thing, "__name__", "")
@@ -427,7 +426,7 @@ class Walk:
     def operation(self, node: ast.Call, name: str, value: Value) -> Value:
         """A call of one of Taichi's own functions, or of a builtin that Taichi understands."""
         if name in operations.REFUSED:
-            self.tell(node, *operations.REFUSED[name])
+            self.flag(node, *operations.REFUSED[name])
         elif name in ("int", "float", "cast", "range", "len", "print"):
             return INTEGER if name in ("int", "range", "len") else self.cast(node, name, value)
         elif name in operations.CELL_ONLY or name in operations.SMALL_ONLY:
@@ -435,13 +434,12 @@ class Walk:
                 self.keep_last(node, name)
             return VECTOR if name in operations.SMALL_ONLY or name in ("Struct", "inverse", "solve", "normalize") else value
         elif name not in operations.ANYWHERE and name not in operations.NO_DERIVATIVE:
-            self.tell(
+            self.flag(
                 node, f"{ast.unparse(node.func)} is not known to be differentiated rightly", "use a function that is, or write it out"
             )
         elif name == "select":
             self.masked(node)
-        made = name in ("Vector", "Matrix") or name[:-1] in ("vec", "mat")
-        if made:
+        if name in ("Vector", "Matrix") or name[:-1] in ("vec", "mat"):
             return INDEX if value.kind in ("integer", "index") else VECTOR
         return value
 
@@ -461,7 +459,7 @@ class Walk:
                 divides = isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div) and not isinstance(part.right, ast.Constant)
                 if name in operations.INFINITE_SLOPE or power or divides:
                     what = name or ("a power" if power else "a division")
-                    self.tell(
+                    self.flag(
                         node,
                         f"ti.select differentiates both sides, and {what} on the side not taken may make the gradient NaN",
                         "write `a if condition else b`, or an if",
@@ -475,16 +473,16 @@ class Walk:
     def method(self, node: ast.Call) -> Value:
         """A method of a vector or matrix."""
         if not isinstance(node.func, ast.Attribute):
-            self.tell(node, f"{ast.unparse(node.func)} cannot be found when the kernel is checked", "define it before the first call")
+            self.flag(node, f"{ast.unparse(node.func)} cannot be found when the kernel is checked", "define it before the first call")
             return REAL
         name = node.func.attr
         value = join(self.expression(node.func.value), *(self.expression(a) for a in node.args))
         if value.kind == "array":
-            self.tell(node, f"{ast.unparse(node.func)} hides what is read and written", "use the array's elements")
+            self.flag(node, f"{ast.unparse(node.func)} hides reads and writes of an array", "use the array's elements")
         if name in operations.METHODS_CELL_ONLY:
             self.keep_last(node, name)
         elif name not in operations.METHODS_ANYWHERE:
-            self.tell(node, f"method {name} is not known to be differentiated rightly", "write it out")
+            self.flag(node, f"method {name} is not known to be differentiated rightly", "write it out")
         return value
 
     def user_function(self, node: ast.Call, thing: Any) -> Value:
@@ -492,25 +490,16 @@ class Walk:
         values = [self.expression(a) for a in node.args]
         named = {k.arg: self.expression(k.value) for k in node.keywords if k.arg}
         if getattr(thing, "_is_real_function", False):
-            self.tell(node, "Taichi does not differentiate a real_func, and raises", "make it a ti.func")
+            self.flag(node, "Taichi does not differentiate a real_func, and raises", "make it a ti.func")
             return REAL
         if self.depth > DEEPEST_CALL:
-            self.tell(node, "functions that call each other without end", "write a loop", fatal=True)
+            self.flag(node, "functions that call each other without end", "write a loop", fatal=True)
             return REAL
         source = Source.of(thing)
         names = [a.arg for a in source.tree.args.args]
         arguments = {**dict(zip(names, values, strict=False)), **named}
-        inner = Walk(
-            source,
-            self.report,
-            self.signature,
-            self.integers,
-            arguments,
-            self.loop,
-            self.depth + 1,
-            self.unrolled,
-            self.guarded,
-        )
+        shared = self.report, self.signature, self.integers
+        inner = Walk(source, *shared, arguments, self.loop, self.depth + 1, self.unrolled, self.guarded)
         inner.block([s for s in source.tree.body if not self.is_docstring(s)])
         return join(CONSTANT, inner.returned)
 
@@ -524,14 +513,14 @@ class Walk:
         own = plain and bool(names) and names == self.loop.targets and not any(self.stores[n] for n in names)
         if not self.loop.targets:  # a kernel without loops: each statement runs once
             own = plain and all(isinstance(i, ast.Constant) for i in index)
-        self.report.accesses.append(Access(array, mode, self.report.segments, own, self.apart(index), node, self.tell))
+        self.report.accesses.append(Access(array, mode, self.report.segments, own, self.apart(index), node, self.flag))
 
     def apart(self, index: list[ast.expr]) -> str | None:
         """The elements of an index that no two iterations of the top-level loop share, as text; None if they may share all."""
         body = self.loop
         while body.parent is not None:
             body = body.parent
-        found = []
+        parts = []
         for target in body.targets:
             for position, element in enumerate(index):
                 names = [n.id for n in ast.walk(element) if isinstance(n, ast.Name)]
@@ -539,11 +528,11 @@ class Walk:
                 shifts = all(isinstance(n.op, (ast.Add, ast.Sub)) for n in ast.walk(element) if isinstance(n, ast.BinOp))
                 plain = not any(isinstance(n, ast.Subscript) for n in ast.walk(element))
                 if names.count(target) == 1 and steady and shifts and plain and not self.stores[target]:
-                    found.append(f"{position}: {ast.unparse(element)}")
+                    parts.append(f"{position}: {ast.unparse(element)}")
                     break
             else:
                 return None
-        return ", ".join(found) if self.depth == 0 else None
+        return ", ".join(parts) if self.depth == 0 else None
 
     def is_static(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and self.resolve(node.func) is engine.language().static
@@ -553,7 +542,7 @@ class Walk:
         return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
     def trips(self, node: ast.expr) -> int | None:
-        """How often `range(...)` or `ti.ndrange(...)` runs, if its arguments are constants."""
+        """The number of times that `range(...)` or `ti.ndrange(...)` runs, if its arguments are constants."""
         if not isinstance(node, ast.Call) or node.keywords:
             return None
         name = operations.name_in_language(self.resolve(node.func)) or getattr(self.resolve(node.func), "__name__", "")

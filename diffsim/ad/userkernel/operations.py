@@ -1,4 +1,4 @@
-"""What is known of Taichi's own functions under reverse mode. Each entry was probed against differences; see the tests."""
+"""Taichi's own functions under reverse mode. Each entry was probed against differences; see the tests."""
 
 from __future__ import annotations
 
@@ -19,64 +19,21 @@ REFUSED = {
     "atomic_min": ("Taichi differentiates atomic_min as if it added, silently", "compute the values into an array and reduce it outside"),
     "atomic_mul": ("Taichi differentiates atomic_mul as if it added, silently", "add logarithms, or multiply in a ti.static loop"),
 }
-"""Wrong or unsupported wherever they stand: what happens, and the way round."""
+"""Functions that are wrong or unsupported everywhere: the fault, and the way round."""
 
 ANYWHERE = frozenset(
     {
-        "sin",
-        "cos",
-        "asin",
-        "acos",
-        "atan2",
-        "sqrt",
-        "log",
-        "pow",
-        "abs",
-        "floor",
-        "ceil",
-        "select",
-        "cast",
-        "raw_div",
-        "sign",
-        "log2",
-        "degrees",
-        "radians",
-        "mix",
-        "dot",
-        "cross",
-        "fract",
-        "atomic_add",
-        "atomic_sub",
-        "Vector",
-        "Matrix",
-        "zero",
-        "one",
-        "vec2",
-        "vec3",
-        "vec4",
-        "mat2",
-        "mat3",
-        "mat4",
+        *("sin", "cos", "asin", "acos", "atan2", "sqrt", "log", "log2", "pow", "abs", "floor", "ceil", "fract", "sign", "raw_div"),
+        *("select", "cast", "degrees", "radians", "mix", "dot", "cross", "atomic_add", "atomic_sub", "zero", "one"),
+        *("Vector", "Matrix", "vec2", "vec3", "vec4", "mat2", "mat3", "mat4"),
     }
 )
 """Differentiated rightly, inner loops that carry values included."""
 
 CELL_ONLY = frozenset(
     {
-        "exp",
-        "tanh",
-        "rsqrt",
-        "max",
-        "min",
-        "clamp",
-        "smoothstep",
-        "length",
-        "distance",
-        "normalize",
-        "inverse",
-        "determinant",
-        "Struct",
-        "solve",
+        *("exp", "tanh", "rsqrt", "max", "min", "clamp", "smoothstep", "length", "distance", "normalize", "inverse", "determinant"),
+        *("Struct", "solve"),
     }
 )
 """Right outside inner loops that carry values. There Taichi uses the value of the last iteration for all of them."""

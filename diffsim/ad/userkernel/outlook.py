@@ -1,4 +1,4 @@
-"""Whether objects and plain functions that a kernel uses have changed: Taichi reads them once, when it compiles."""
+"""Looks of objects and plain functions that a kernel uses, which show a change: Taichi reads them once, when it compiles."""
 
 from __future__ import annotations
 
@@ -11,19 +11,14 @@ from diffsim.ad.surroundings.looks import look_of
 from diffsim.ad.surroundings.reading import is_library, parts_of, readers_of
 
 Seen = dict[int, Any]
-"""What was looked at already, by its id."""
+"""Objects that were looked at already, by their id."""
 
 
 def outlook(value: Any, seen: Seen | None = None) -> Any:
-    """Numbers, texts and arrays that can be reached from a value: entries, attributes, what its functions read. None: there are none.
-
-    Args:
-        value: anything.
-        seen: what was looked at already; nothing is looked at twice.
-    """
-    found, seen = look_of(value), {} if seen is None else seen
-    if found is not None:
-        return found
+    """Numbers, texts and arrays that a value leads to: entries, attributes, values that its functions read. None: there are none."""
+    own, seen = look_of(value), {} if seen is None else seen
+    if own is not None:
+        return own
     if id(value) in seen or isinstance(value, ModuleType):
         return None
     seen[id(value)] = value
@@ -50,8 +45,8 @@ def outlook(value: Any, seen: Seen | None = None) -> Any:
 
 def _attributes(kind: type) -> list[tuple[str, Any]]:
     """The attributes of a class and of those that it inherits from, but for classes of libraries."""
-    found = [vars(k).items() for k in kind.__mro__ if not is_library(k)]
-    return [(name, value) for items in found for name, value in items if not name.startswith("__")]
+    namespaces = [vars(k).items() for k in kind.__mro__ if not is_library(k)]
+    return [(name, value) for items in namespaces for name, value in items if not name.startswith("__")]
 
 
 def _several(kind: Any, parts: Iterable[tuple[Any, Any]], seen: Seen) -> Any:

@@ -1,4 +1,4 @@
-"""What a user's kernel takes and gives: its parameters, which are read and which written, and the arrays that fit them."""
+"""Arguments and results of a user's kernel: its parameters, read or written, and the arrays that fit them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ from diffsim import engine
 from diffsim.errors import KernelError, ShapeError
 
 Like = str | tuple[int, ...] | Callable[..., Any] | None
-"""How a new output gets its shape: as an input of this name, this shape, a function of the inputs; None: updated in place."""
+"""The shape of a new output: that of an input of this name, this shape, or a function of the inputs; None: updated in place."""
 
 TYPES = ("f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+
+
+def type_name(dtype: np.dtype) -> str:
+    """Taichi's name of a type."""
+    return dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i")
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,8 @@ class Parameter:
     """One parameter of a kernel.
 
     Attributes:
-        dtype: type of its values; None: that of the array given.
-        ndim: number of axes; None: as the array given. 0 for a scalar.
+        dtype: type of its values; None: that of the argument.
+        ndim: number of axes; None: that of the argument. 0 for a scalar.
         scalar: a number rather than an array.
     """
 
@@ -46,7 +51,7 @@ class Parameter:
         dtype = self.dtype or (np.dtype(np.float64) if self.scalar else array.dtype)
         if loose and self.dtype is None and array.dtype.kind in "iuf":
             dtype = dtype if self.scalar else fallback
-        if dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i") not in TYPES:
+        if type_name(dtype) not in TYPES:
             raise KernelError(f"{self.name} has values of type {dtype}, expected one of {', '.join(TYPES)}; convert it with .astype")
         fits = np.can_cast(array.dtype, dtype, "same_kind" if loose else "safe")
         if not fits or (dtype.kind in "iu" and not np.array_equal(array.astype(dtype), array)):
@@ -60,13 +65,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameters of a kernel, in order, and what is done with them.
+    """Parameters of a kernel, in order, and their use.
 
     Attributes:
         parameters: all of them, by name, in the kernel's order.
-        inputs: names of those that a call gives.
-        outputs: for each name that a call returns, how it gets its shape.
-        engine: in whose language the kernel is written.
+        inputs: names of the arguments of a call.
+        outputs: for each name that a call returns, the source of its shape.
+        engine: the engine in whose language the kernel is written.
     """
 
     name: str
@@ -77,7 +82,7 @@ class Signature:
 
     @property
     def in_place(self) -> frozenset[str]:
-        """Names that are both given and returned."""
+        """Names of arguments that are also returned."""
         return frozenset(self.inputs) & frozenset(self.outputs)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -86,7 +91,7 @@ class Signature:
         try:
             return list(inspect.Signature(slots).bind(*args, **kwargs).arguments.values())
         except TypeError as error:
-            raise KernelError(f"kernel {self.name} takes ({', '.join(self.inputs)}): {error}; give it what it reads") from error
+            raise KernelError(f"kernel {self.name} takes ({', '.join(self.inputs)}): {error}; give it these") from error
 
     def convert(self, inputs: Sequence[Any]) -> dict[str, np.ndarray]:
         """Inputs as arrays that the kernel takes, by name."""
@@ -118,7 +123,7 @@ class Signature:
 
 
 def is_real(array: np.ndarray) -> bool:
-    """Whether an array has a derivative: its values are of a float type."""
+    """True if an array has a derivative: its values are of a float type."""
     return bool(np.issubdtype(array.dtype, np.floating))
 
 
@@ -134,10 +139,7 @@ def read_signature(function: types.FunctionType, reads: Sequence[str], writes: A
     Args:
         function: the kernel's function, annotations evaluated.
         reads: names of parameters that are only read.
-        writes: names that are updated in place, or a mapping from a name to how a new output gets its shape.
-
-    Raises:
-        KernelError: a parameter is declared twice, or not at all, or is of a kind that cannot be had.
+        writes: names that are updated in place, or a mapping from the name of a new output to the source of its shape.
     """
     name = function.__name__
     if isinstance(reads, str) or isinstance(writes, str):
@@ -156,12 +158,12 @@ def read_signature(function: types.FunctionType, reads: Sequence[str], writes: A
         (undeclared, "a parameter, but neither in reads nor in writes"),
         (twice, "read, and written as a new array; a new output starts at zero: leave it out of reads"),
         (odd, "a number, and written; write to an array"),
-        (lost, "what an output takes its shape from, but no array that is read"),
+        (lost, "the model of an output's shape, but no array that is read"),
     ):
         if bad:
             raise KernelError(f"kernel {name}: {', '.join(bad)} is {why}; every parameter stands in reads or in writes")
     if not outputs:
-        raise KernelError(f"kernel {name} writes nothing, expected at least one name in writes; a kernel returns what it writes")
+        raise KernelError(f"kernel {name} writes nothing, expected at least one name in writes; name an array that it writes")
     return Signature(name, parameters, inputs, outputs, engine.present().name)
 
 

@@ -1,4 +1,4 @@
-"""The source of a user's kernel or `ti.func`: its tree, where it stands, and what its names mean."""
+"""The source of a user's kernel or `ti.func`: its tree, its place, and the meanings of its names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from diffsim import engine
 from diffsim.errors import KernelError
 
 MISSING = object()
-"""What `Source.resolve` returns for a name that means nothing outside the function."""
+"""The result of `Source.resolve` for a name that means nothing outside the function."""
 
 
 def raw_function(thing: Any) -> types.FunctionType:
@@ -88,7 +88,7 @@ class Source:
     @functools.cached_property
     def dotted_names(self) -> frozenset[str]:
         """Names that the body takes from outside with the attributes that follow them, each as long as it is: `module.constant`."""
-        found, inside = set(), set()
+        names, inside = set(), set()
         for node in (n for statement in self.tree.body for n in ast.walk(statement)):  # outer nodes come before inner ones
             if id(node) in inside:
                 continue
@@ -97,11 +97,11 @@ class Source:
                 thing = thing.value
                 inside.add(id(thing))
             if isinstance(thing, ast.Name) and thing.id in self.free_names and isinstance(node, (ast.Name, ast.Attribute)):
-                found.add(ast.unparse(node))
-        return frozenset(found)
+                names.add(ast.unparse(node))
+        return frozenset(names)
 
     def resolve(self, name: str) -> Any:
-        """What a name means outside the function: in its closure, its module, or among the builtins; else `MISSING`."""
+        """The meaning of a name outside the function: in its closure, its module, or among the builtins; else `MISSING`."""
         closure = self.closure
         if name in closure:
             return closure[name]
@@ -115,13 +115,13 @@ class Source:
     @property
     def closure(self) -> dict[str, Any]:
         """The closed-over variables that have a value by now."""
-        found = {}
+        variables = {}
         for name, cell in zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True):
             try:
-                found[name] = cell.cell_contents
+                variables[name] = cell.cell_contents
             except ValueError:  # named, but not assigned yet
                 continue
-        return found
+        return variables
 
     def namespace(self) -> dict[str, Any]:
         """Everything that the function can see, for running its text elsewhere."""

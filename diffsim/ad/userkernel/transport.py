@@ -1,8 +1,8 @@
 """Sends a user's kernel to a fresh interpreter: as source text and values, so that the user's script is not run there.
 
-What can be sent: the kernel, the `ti.func`s and plain functions that it or its hand-written adjoint uses, all as source;
+These can be sent: the kernel, the `ti.func`s and plain functions that it or its hand-written adjoint uses, all as source;
 modules, by name; numbers, strings, arrays, and tuples, lists and dicts of them; Taichi's types; classes and functions of
-modules other than the user's script, by name. What cannot: Taichi fields, objects and classes that the script defines,
+modules other than the user's script, by name. These cannot: Taichi fields, objects and classes that the script defines,
 functions written as lambda or with decorators of their own.
 """
 
@@ -121,14 +121,14 @@ def _cannot(name: str, why: str) -> KernelError:
 
 
 def unpack(packed: Packed) -> Any:
-    """What was packed, in this process."""
+    """Make the packed object in this process."""
     kind, *rest = packed
     if kind == "kernel":
         function, reads, writes, adjoint, tangent = rest
-        made = kernel(reads=reads, writes=writes)(unpack(function))
-        made.hand_adjoint = None if adjoint is None else unpack(adjoint)
-        made.hand_tangent = None if tangent is None else unpack(tangent)
-        return made
+        restored = kernel(reads=reads, writes=writes)(unpack(function))
+        restored.hand_adjoint = None if adjoint is None else unpack(adjoint)
+        restored.hand_tangent = None if tangent is None else unpack(tangent)
+        return restored
     if kind == "function":
         name, text, names = rest
         return engine.compile_kernel(text, name, {key: unpack(value) for key, value in names.items()})

@@ -1,4 +1,4 @@
-"""What the check of a kernel knows of a value."""
+"""Kinds of values in the check of a kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from diffsim.ad.userkernel.loops import Loop
 
 @dataclass(frozen=True)
 class Value:
-    """What is known of a value: `kind` is constant, integer, real, vector, index (a vector of integers) or array."""
+    """A value in a kernel: `kind` is constant, integer, real, vector, index (a vector of integers) or array."""
 
     kind: str
     array: str = ""
@@ -22,7 +22,7 @@ RANK = {"constant": 0, "integer": 1, "index": 2, "array": 3, "real": 3, "vector"
 
 
 def join(first: Value, *others: Value) -> Value:
-    """The kind of what is computed from values: the least exact one. An array passed on stays that array."""
+    """The kind of a result of values: the least exact one. An array passed on stays that array."""
     best = first
     for other in others:
         if RANK[other.kind] > RANK[best.kind]:

@@ -34,9 +34,6 @@ class Sizes:
 
     Raises:
         ParameterError: a size is not valid.
-
-    Example:
-        See `choose`.
     """
 
     state: int
@@ -116,9 +113,6 @@ class Costs:
 
     Raises:
         ParameterError: one is negative or not finite, or a step takes no time.
-
-    Example:
-        See `choose`.
     """
 
     advance: float

@@ -65,27 +65,32 @@ class _Drawing:
 
     def line(self, colour: str, begin: tuple[float, float], end: tuple[float, float]) -> None:
         """Draw work on a row of steps. Consecutive rows become one line, which misses their ends by at most `up`."""
-        found = self.lines.setdefault(colour, [])
-        (x0, y0), (x1, y1) = found[-1] if found else (begin, begin)
-        if not found or begin[0] - x1 > self.across or abs(begin[1] - y1) > self.up:
+        segments = self.lines.setdefault(colour, [])
+        (x0, y0), (x1, y1) = segments[-1] if segments else (begin, begin)
+        if not segments or begin[0] - x1 > self.across or abs(begin[1] - y1) > self.up:
             x0, y0, low, high = *begin, -inf, inf
         else:
             low, high = self._slopes[colour]
             if not low <= (end[1] - y0) / (end[0] - x0) <= high:
                 x0, y0, low, high = *begin, -inf, inf
             else:
-                found.pop()
+                segments.pop()
         width, rise = end[0] - x0, end[1] - y0
         if width > self.across or abs(rise) > self.up:
             low, high = max(low, (rise - self.up) / width), min(high, (rise + self.up) / width)
         self._slopes[colour] = low, high
-        found.append([(x0, y0), end])
+        segments.append([(x0, y0), end])
 
     def bar(self, tier: str, step: int, begin: float, end: float) -> None:
         """Draw a stored state."""
-        found = self.bars.setdefault(tier, [])
-        if end - begin >= self.across or not found or begin - found[-1][1][0] > self.across or abs(step - found[-1][0][1]) > self.up:
-            found.append([(begin, step), (end, step)])
+        segments = self.bars.setdefault(tier, [])
+        if (
+            end - begin >= self.across
+            or not segments
+            or begin - segments[-1][1][0] > self.across
+            or abs(step - segments[-1][0][1]) > self.up
+        ):
+            segments.append([(begin, step), (end, step)])
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from diffsim.checkpoint.schedules.store_all import StoreAll
 
 
 def keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:
-    """Whether a request for `slots` states is as good as recording each step.
+    """True if a request for `slots` states is met by recording each step: the residuals take no more memory than the states.
 
-    It is if the residuals take no more memory than the states. A request for a state of each step is a request to keep all steps: then
-    residuals may take more memory, up to half of the available memory.
+    A request for a state of each step is a request to keep all steps: then residuals may take up to half of the available memory.
     """
     residuals = sizes.peak(StoreAll(steps))
     if residuals <= sizes.peak(Binomial(steps, min(slots, steps))):

@@ -9,23 +9,9 @@ from decimal import Decimal
 from diffsim.errors import ParameterError
 
 AUTO_FRACTION = 0.5
-"""Share of the available memory that "auto" takes. The rest is for later allocations, by this process and by others.
-
-Example:
-    See `available_memory`.
-"""
-_UNITS = {
-    "b": 1,
-    "byte": 1,
-    "bytes": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "tb": 10**12,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-    "tib": 2**40,
+"""Share of the available memory that "auto" takes. The rest is for later allocations, by this process and by others."""
+_UNITS = {"b": 1, "byte": 1, "bytes": 1} | {
+    f"{letter}{binary}b": (1024 if binary else 1000) ** power for power, letter in enumerate("kmgt", 1) for binary in ("", "i")
 }
 _AMOUNT = re.compile(r"\s*(\d{1,3}(?: \d{3})+|\d+\.?\d*|\.\d+)\s*([a-z]+)\s*", re.IGNORECASE | re.ASCII)
 

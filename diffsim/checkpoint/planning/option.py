@@ -20,9 +20,6 @@ class Option:
         extra: forward steps in addition to a single run.
         seconds: time with compiled kernels and allocated memory; None: not measured.
         fits: whether the memory is large enough.
-
-    Example:
-        See `choose`.
     """
 
     schedule: AnySchedule
@@ -59,9 +56,6 @@ class Measured:
         seconds: time of a gradient with compiled kernels.
         peak: bytes of memory in addition to those in use before.
         first: seconds of the first gradient, which compiles; None: not measured.
-
-    Example:
-        See `choose`.
     """
 
     seconds: float

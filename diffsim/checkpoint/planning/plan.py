@@ -30,11 +30,7 @@ MEMORY_MARGIN, TIME_MARGIN = 0.05, 0.25
 
 @dataclass(frozen=True)
 class Comparison:
-    """A prediction and a measurement.
-
-    Example:
-        See `choose`.
-    """
+    """A prediction and a measurement."""
 
     predicted: Option
     measured: Measured
@@ -51,7 +47,7 @@ class Comparison:
 
     @property
     def held(self) -> bool:
-        """Whether the prediction was right within the margins: 5 % for memory and 25 % for time."""
+        """True if the prediction was right within the margins: 5 % for memory and 25 % for time."""
         time = self.time_ratio
         return abs(self.memory_ratio - 1) <= MEMORY_MARGIN and (time is None or abs(time - 1) <= TIME_MARGIN)
 
@@ -73,9 +69,6 @@ class Plan:
         budget: allowed bytes of memory, or None for no limit.
         chosen: the chosen option.
         others: other options: slower ones, and some that need more memory.
-
-    Example:
-        See `choose`.
     """
 
     policy: Policy
@@ -150,23 +143,23 @@ def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None,
         plan: Planned = choose(Policy(memory="100 MB"), 10_000, sizes, costs)
         assert isinstance(plan, Plan) and isinstance(plan.chosen, Option)
         assert plan.chosen.peak <= 100_000_000 and plan.chosen.extra > 0  # some steps are run again
-        found: Comparison = plan.compare(Measured(seconds=plan.chosen.seconds * 1.05, peak=plan.chosen.peak))
-        assert found.held
+        comparison: Comparison = plan.compare(Measured(seconds=plan.chosen.seconds * 1.05, peak=plan.chosen.peak))
+        assert comparison.held
     """
     steps = require_count("steps", steps)
     request = _request(policy, steps, sizes, costs, online)
     if not isinstance(policy.schedule, str):
-        chosen = Option.of(_as_given(policy, request), replace(request, budget=None))
+        chosen = Option.of(_requested(policy, request), replace(request, budget=None))
         return Plan(policy, steps, sizes, costs, None, chosen, _others(request, chosen))
     kinds = _considered(request) if policy.schedule == AUTO else (KINDS[policy.schedule],)
     if online and not all(kind.online for kind in kinds):
         raise ScheduleError(
             f"expected an online schedule for a run that may end early, got schedule = {policy.schedule!r}; use 'auto' or 'online'"
         )
-    found = [_simplified(kind.fitted(request), request) for kind in kinds]
-    schedules = [schedule for schedule in found if not isinstance(schedule, int)]
+    fitted = [_simplified(kind.fitted(request), request) for kind in kinds]
+    schedules = [schedule for schedule in fitted if not isinstance(schedule, int)]
     if not schedules:
-        raise _too_little(min(need for need in found if isinstance(need, int)), policy, request)
+        raise _too_little(min(need for need in fitted if isinstance(need, int)), policy, request)
     options = [Option.of(schedule, request) for schedule in schedules if len(schedules) == 1 or not _stores_all(schedule)]
     chosen = min(options, key=lambda option: option.rank)
     return Plan(policy, steps, sizes, costs, request.budget, chosen, _others(request, chosen))
@@ -177,7 +170,9 @@ def _request(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None, onli
     tiers = tuple(replace(tier, slots=min(tier.slots, steps)) for tier in slow_tiers(sizes, costs, disk, host))
     outside = f"disk = {policy.disk!r} and host = {policy.host!r}"
     asked = isinstance(policy.schedule, str) or costs is not None  # to ask the system for its memory takes half a millisecond
-    budget = _budget(policy) if asked and policy.slots is None else None
+    budget = None
+    if asked and policy.slots is None:
+        budget = int(AUTO_FRACTION * available_memory()) if policy.memory is None else parse_memory(policy.memory)
     return Request(steps, sizes, costs, budget, policy.slots, tiers, policy.compression is not None, online, outside)
 
 
@@ -191,16 +186,15 @@ def _considered(request: Request) -> tuple[type[AnySchedule], ...]:
     return (StoreAll, Binomial, *(() if request.costs is None else (Mixed,)), *slower)
 
 
-def _simplified(found: AnySchedule | int, request: Request) -> AnySchedule | int:
-    """What `fitted` returned: the best schedule of a kind, or the least memory that it needs.
+def _simplified(fitted: AnySchedule | int, request: Request) -> AnySchedule | int:
+    """The result of `fitted`, with `StoreAll` in place of a schedule that keeps each state, if it fits and the end of the run is known.
 
-    A schedule that keeps the state of each step is replaced by `StoreAll`, if that fits and the number of steps is known. It is not
-    replaced if a memory is given and times were measured: then the faster of both is chosen.
+    With a budget and measured times nothing is replaced: then the faster of the two is chosen.
     """
-    if isinstance(found, int) or request.online or (request.budget is not None and request.costs is not None):
-        return found
-    stored = simplified(found, request.steps, request.sizes)
-    return stored if request.fits(request.sizes.peak(stored)) else found
+    if isinstance(fitted, int) or request.online or (request.budget is not None and request.costs is not None):
+        return fitted
+    stored = simplified(fitted, request.steps, request.sizes)
+    return stored if request.fits(request.sizes.peak(stored)) else fitted
 
 
 def _too_little(smallest: int, policy: Policy, request: Request) -> PlanError:
@@ -208,13 +202,13 @@ def _too_little(smallest: int, policy: Policy, request: Request) -> PlanError:
     state, fixed = memory_text(request.sizes.state), memory_text(request.sizes.fixed)
     return PlanError(
         f"expected a memory of at least {least_text(smallest)} for {grouped(request.steps)} steps, a state of {state} and {fixed} that "
-        f"every schedule needs, got {_memory_given(policy, request)}; raise the memory, or make states smaller by a coarser grid or "
+        f"every schedule needs, got {_limit_text(policy, request)}; raise the memory, or make states smaller by a coarser grid or "
         "lower precision"
     )
 
 
-def _memory_given(policy: Policy, request: Request) -> str:
-    """The memory as the user gave it."""
+def _limit_text(policy: Policy, request: Request) -> str:
+    """The memory that the user allows."""
     memory = policy.memory
     if memory is None:
         assert request.budget is not None
@@ -228,9 +222,9 @@ def _others(request: Request, chosen: Option) -> tuple[Option, ...]:
         return ()
     schedules: list[tuple[AnySchedule, bool]] = []
     for kind in _considered(request):
-        found = _simplified(kind.fitted(request), request)
-        if not isinstance(found, int) and not _stores_all(found):
-            schedules.append((found, True))
+        fitted = _simplified(kind.fitted(request), request)
+        if not isinstance(fitted, int) and not _stores_all(fitted):
+            schedules.append((fitted, True))
     if request.budget is not None:
         for factor in (2, 4):
             more = Binomial.fitted(replace(request, budget=factor * request.budget))
@@ -249,11 +243,11 @@ def _others(request: Request, chosen: Option) -> tuple[Option, ...]:
 
 
 def _stores_all(schedule: AnySchedule) -> bool:
-    """Whether the schedule equals `StoreAll`."""
+    """True if the schedule equals `StoreAll`."""
     return isinstance(schedule, Mixed) and schedule.recorded == schedule.steps
 
 
-def _as_given(policy: Policy, request: Request) -> AnySchedule:
+def _requested(policy: Policy, request: Request) -> AnySchedule:
     """The schedule that a policy gives as an object, or `StoreAll` if it keeps every state.
 
     Raises:
@@ -302,10 +296,6 @@ def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = Fal
         assert resolve(Policy(slots=10, schedule="binomial"), 100, sizes) == Binomial(100, 10)
     """
     return choose(Policy.of(checkpoint), steps, sizes, online=online).schedule
-
-
-def _budget(policy: Policy) -> int:
-    return int(AUTO_FRACTION * available_memory()) if policy.memory is None else parse_memory(policy.memory)
 
 
 def peak_states(schedule: Schedule) -> int:

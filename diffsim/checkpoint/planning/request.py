@@ -25,9 +25,6 @@ class Request:
         compressed: whether slower tiers make states smaller.
         online: whether the run may end before `steps`.
         outside: the user's settings for slower tiers, for an error.
-
-    Example:
-        See `Schedule`.
     """
 
     steps: int
@@ -53,7 +50,7 @@ class Request:
         return self.sizes.fixed + beside + self.sizes.state
 
     def fits(self, need: int) -> bool:
-        """Whether `need` bytes are allowed."""
+        """True if `need` bytes are allowed."""
         return self.budget is None or need <= self.budget
 
     def beside_tiers(self, tiers: Sequence[Tier]) -> int:

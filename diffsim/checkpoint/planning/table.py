@@ -21,15 +21,7 @@ WIDTH = 80
 
 
 def plan_text(steps: int, limit: str, options: Sequence[Option], sizes: Sizes, costs: Costs | None) -> str:
-    """A plan as text.
-
-    Args:
-        steps: time steps.
-        limit: the requested limit, as text.
-        options: the options, the chosen one first.
-        sizes: bytes of their parts.
-        costs: seconds of their parts, or None if they were not measured.
-    """
+    """A plan as text. The first option is the chosen one."""
     on_disk = any(option.disk for option in options)
     table = Table(box=None, pad_edge=False)
     table.add_column("")

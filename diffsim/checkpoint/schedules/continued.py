@@ -1,4 +1,4 @@
-"""Resume after a crash with the states that were found on disk."""
+"""Resume after a crash with the states that are on disk."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from diffsim.checkpoint.actions import Action, Free, Load, Save
-from diffsim.checkpoint.schedule import RecordsLast, Tier
+from diffsim.checkpoint.schedule import Tier, Tiered
 from diffsim.checkpoint.schedules.gaps import gaps_advances, reverse_gaps
 from diffsim.checkpoint.schedules.splits import Kept
 
 
 @dataclass(frozen=True)
-class Continued(RecordsLast):
+class Continued(Tiered):
     """Reverse the first steps of a run when slow tiers hold some of its states already. The primal continues from the last of these states.
 
     The working state is the initial state. The schedule does not start with empty slots, so `simulate` cannot check it.
@@ -20,26 +20,15 @@ class Continued(RecordsLast):
     Args:
         steps: number of steps still to be reversed.
         tiers: storage for states, the memory that the primal runs in first.
-        found: states that the slow tiers hold.
+        stored: states that the slow tiers hold.
     """
 
     steps: int
     tiers: tuple[Tier, ...]
-    found: tuple[Kept, ...]
-
-    @property
-    def slots(self) -> int:
-        """Slots of the first tier."""
-        return self.tiers[0].slots
-
-    @property
-    def slow_tiers(self) -> tuple[Tier, ...]:
-        """All tiers but the first."""
-        return self.tiers[1:]
+    stored: tuple[Kept, ...]
 
     @property
     def advances(self) -> int:
-        """Primal steps run by `Advance`."""
         return gaps_advances(self._kept, self.steps, self.slots)
 
     @property
@@ -49,14 +38,14 @@ class Continued(RecordsLast):
 
     @property
     def _kept(self) -> list[Kept]:
-        """The initial state and the useful found states, in ascending order."""
-        useful = {state.step: state for state in self.found if 0 < state.step < self.steps}
+        """The initial state and the useful stored states, in ascending order."""
+        useful = {state.step: state for state in self.stored if 0 < state.step < self.steps}
         return [Kept(0, 0, 0), *(useful[step] for step in sorted(useful))]
 
     def actions(self) -> Iterator[Action]:
         """Return the actions: free useless states, load the last state, and reverse gap after gap."""
         kept = self._kept
-        for state in self.found:
+        for state in self.stored:
             if state not in kept:
                 yield Free(state.slot, state.tier)
         yield Save(0, 0)

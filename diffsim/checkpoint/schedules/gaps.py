@@ -50,44 +50,27 @@ def _reverse_gaps(kept: Sequence[Kept], stop: int, slots: int, end: bool, ahead:
 
 
 def gaps_advances(kept: Sequence[Kept], stop: int, slots: int) -> int:
-    """Return the advances of `reverse_gaps`: the sum of t(length, slots free by then) over the gaps.
-
-    Args:
-        kept: the kept states in ascending order, the first of them state 0.
-        stop: steps that are still to be reversed.
-        slots: in the first tier, those in use included.
-
-    Raises:
-        ScheduleError: as `reverse_gaps`.
-    """
-    require_kept(kept, stop, slots)
-    free = slots - sum(base.tier == 0 for base in kept)
-    total = 0
-    for base in reversed(kept):
-        free += base.tier == 0
-        total += fewest_advances(stop - base.step, max(free, 1))
-        stop = base.step
-    return total
+    """Return the advances of `reverse_gaps` with these arguments: the sum of t(length, slots free by then) over the gaps."""
+    return sum(fewest_advances(length, free) for length, free in _gaps(kept, stop, slots))
 
 
 def gaps_starts(kept: Sequence[Kept], stop: int, slots: int) -> int:
     """Return how many runs over consecutive steps `reverse_gaps` starts. The arguments are those of `gaps_advances`."""
+    return sum(starts(length, free) for length, free in _gaps(kept, stop, slots))
+
+
+def _gaps(kept: Sequence[Kept], stop: int, slots: int) -> Iterator[tuple[int, int]]:
+    """The length of each gap, from the last one, and the slots that are free by then, at least 1."""
     require_kept(kept, stop, slots)
     free = slots - sum(base.tier == 0 for base in kept)
-    total = 0
     for base in reversed(kept):
         free += base.tier == 0
-        total += starts(stop - base.step, max(free, 1))
+        yield stop - base.step, max(free, 1)
         stop = base.step
-    return total
 
 
 def require_kept(kept: Sequence[Kept], stop: int, slots: int) -> None:
-    """Refuse kept states from which a run of `stop` steps cannot be reversed.
-
-    Raises:
-        ScheduleError: as `reverse_gaps`.
-    """
+    """Refuse kept states from which a run of `stop` steps cannot be reversed."""
     require_count("stop", stop)
     steps = [base.step for base in kept]
     if not steps or steps[0] != 0 or steps[-1] >= stop or any(b <= a for a, b in pairwise(steps)):

@@ -131,9 +131,9 @@ class Mixed(Schedule, kind="mixed"):
         while rungs[-1] < room:
             rungs.append(max(rungs[-1] + 1, -(-rungs[-1] * (2**_RUNGS + 3) // 2**_RUNGS)))
         for memory in reversed([rung for rung in rungs if rung <= room]):
-            found = _planned(steps, memory, state, record)
-            if sizes.peak(found) <= request.budget:
-                return found
+            schedule = _planned(steps, memory, state, record)
+            if sizes.peak(schedule) <= request.budget:
+                return schedule
         return min(sizes.peak(StoreAll(steps)), sizes.peak(_planned(steps, least, state, record)))
 
     @property
@@ -156,6 +156,6 @@ class Mixed(Schedule, kind="mixed"):
 
 @lru_cache(maxsize=64)
 def _planned(steps: int, memory: int, state: int, record: int) -> Mixed:
-    found = Mixed(steps, memory, state, record)
-    assert found.forward  # this makes the plan, which takes up to a second or two
-    return found
+    schedule = Mixed(steps, memory, state, record)
+    assert schedule.forward  # this makes the plan, which takes up to a second or two
+    return schedule

@@ -167,11 +167,7 @@ class MixedPlan:
 class _Fillings:
     """The possible amounts of free memory, in ascending order, and the index of the amount that remains after a state or a record.
 
-    Args:
-        memory: its size, in any unit.
-        state: size of a kept state.
-        record: size of the record of a step.
-        most: most fillings; if there were more, sizes are rounded up to a fraction of the memory.
+    If there were more than `most`, sizes are rounded up to a fraction of the memory.
     """
 
     def __init__(self, memory: int, state: int, record: int, most: int) -> None:
@@ -223,7 +219,7 @@ class _Table:
     Args:
         fillings: m.
         leaves: of a single block.
-        leaf: what to do with a single block, RECORD or LEAF.
+        leaf: the move for a single block, RECORD or LEAF.
         blocks: the largest n.
         unit: steps of a block.
     """
@@ -255,10 +251,10 @@ class _Table:
                 costs = space[: some * (n - 1)].reshape(some, n - 1)
                 np.add(left[:some, 1:n], right[:some, blocks - n + 1 : blocks], out=costs)
                 where = costs.argmin(axis=1)
-                found, where = costs[rows[:some], where], where + 1
-                better = np.flatnonzero(found < best[least : least + some])
+                lowest, where = costs[rows[:some], where], where + 1
+                better = np.flatnonzero(lowest < best[least : least + some])
                 at, i = least + better, where[better]
-                best[at], choice[at] = found[better], i
+                best[at], choice[at] = lowest[better], i
                 after = self.after_state[at]
                 records[at] = np.maximum(self.records[n - i, after], self.records[i, at])
                 slots[at] = np.maximum(1 + self.slots[n - i, after], self.slots[i, at])

@@ -30,21 +30,20 @@ from itertools import chain, pairwise
 
 from diffsim.checkpoint.actions import Action, Advance, Fetch, Load
 from diffsim.checkpoint.planning.request import Request
-from diffsim.checkpoint.schedule import RecordsLast, Tier, require_count
+from diffsim.checkpoint.schedule import Tier, Tiered, require_count
 from diffsim.checkpoint.schedules.splits import Pool, reverse_segment, starts
 from diffsim.checkpoint.schedules.tier_plan import Leaf, Plan, best_plan
 from diffsim.errors import PlanError
 
 
 @dataclass(frozen=True)
-class MultiTier(RecordsLast, kind="multi_tier"):
+class MultiTier(Tiered, kind="multi_tier"):
     """The cheapest schedule of the hierarchical model, in which faster tiers serve one segment of a slower one at a time.
 
     It is optimal up to 1024 steps. For longer runs, slower tiers keep only states at multiples of ceil(steps / 1024) steps, or evenly
-    spaced
-    ones, whichever is cheaper. Compared with the optimum for up to 4000 steps, that loses 0.4 % on average, at most 4 % with 5 slots or
-    more in the first tier, and at most 13 % with a single slot. Planning takes up to half a second, and memory that does not depend on the
-    number of steps.
+    spaced ones, whichever is cheaper. Compared with the optimum for up to 4000 steps, that loses 0.4 % on average, at most 4 % with 5 slots
+    or more in the first tier, and at most 13 % with a single slot. Planning takes up to half a second, and memory that does not depend on
+    the number of steps.
 
     Args:
         steps: number of primal steps, at least 1.
@@ -71,16 +70,6 @@ class MultiTier(RecordsLast, kind="multi_tier"):
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps))
         object.__setattr__(self, "tiers", require_tiers(self.tiers))
-
-    @property
-    def slots(self) -> int:
-        """Slots of the first tier."""
-        return self.tiers[0].slots
-
-    @property
-    def slow_tiers(self) -> tuple[Tier, ...]:
-        """All tiers but the first."""
-        return self.tiers[1:]
 
     @property
     def advances(self) -> int:
@@ -133,8 +122,8 @@ def require_tiers(tiers: Sequence[Tier | tuple[str, int, float, float]]) -> tupl
         PlanError: `tiers` is empty, the first has costs, or a cost is negative or not finite.
     """
     checked = []
-    for given in tiers:
-        tier = given if isinstance(given, Tier) else Tier(*given)
+    for entry in tiers:
+        tier = entry if isinstance(entry, Tier) else Tier(*entry)
         write, read = float(tier.write_cost), float(tier.read_cost)
         if not (0 <= write < math.inf and 0 <= read < math.inf):
             raise PlanError(

@@ -153,10 +153,7 @@ def _placements(s: int, kept: list[Kept]) -> Iterator[tuple[int, int | None]]:
 def _cheapest(kept: list[Kept], step: int, h: int) -> int:
     """Return the index, above 0, of the state whose replacement by state `step` makes reversing cheapest.
 
-    Args:
-        kept: at least two states.
-        step: the present step.
-        h: the gap that starts at `step`. The best index does not depend on it.
+    It does not depend on `h`, the gap that starts at `step`. There are at least two states.
     """
     s = len(kept)
     starts = [base.step for base in kept]

@@ -43,6 +43,7 @@ class Reversible(Schedule, kind="reversible"):
     period: int | None = None
     tolerance: float | None = None
     runs_backwards = True
+    recorded = all_recorded = 0  # each step is reversed from its state, in the working state
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps))
@@ -65,16 +66,6 @@ class Reversible(Schedule, kind="reversible"):
     def undone(self) -> int:
         """All of `steps`."""
         return self.steps
-
-    @property
-    def recorded(self) -> int:
-        """0: each step is reversed from its state, in the working state."""
-        return 0
-
-    @property
-    def all_recorded(self) -> int:
-        """0: no step is recorded."""
-        return 0
 
     @property
     def starts(self) -> int:

@@ -62,12 +62,7 @@ class Pool:
 
 
 class Share(Pool):
-    """Some of the free slots of a pool.
-
-    Args:
-        pool: has at least as many.
-        free: those that hold no state.
-    """
+    """A number of the free slots of a pool."""
 
     def __init__(self, pool: Pool, free: int) -> None:
         self._pool, self.free = pool, free
@@ -90,7 +85,7 @@ def fewest_advances(length: int, s: int) -> int:
 
 
 def reverse_segment(start: int, stop: int, pool: Pool, base: Kept | None = None, end: bool = False, runs: bool = True) -> Iterator[Action]:
-    """Yield what reverses steps stop-1 down to `start` from the working state `start`, in O(1) time each and O(slots) memory.
+    """Yield the actions that reverse steps stop-1 down to `start` from the working state `start`, in O(1) time each and O(slots) memory.
 
     Uses all free slots of the pool and gives them back, and that of the base as well if it is of the first tier. A segment whose states
     all fit into the slots is kept by one action and reversed by one; it takes the advances that it would take with one action a step.
@@ -156,7 +151,7 @@ def reverse_segment(start: int, stop: int, pool: Pool, base: Kept | None = None,
 
 
 def _reverse_run(start: int, stop: int, end: bool) -> Iterator[Action]:
-    """Yield what reverses steps from the working state `start`, with a free slot for each but the last."""
+    """Yield the actions that reverse steps from the working state `start`, with a free slot for each but the last."""
     last = stop - 1
     if last > start:
         yield Keep(start, last)
@@ -174,13 +169,7 @@ def first_advance(length: int, s: int, r: int, near: int) -> int:
     """Return k, where to split a segment of l = `length` > 1 steps: the largest that has the fewest advances.
 
     These are k from max(beta(s, r-2), l - beta(s-1, r)) to min(beta(s, r-1), l - beta(s-1, r-1)). The largest leaves the longest parts
-    whose states can be kept in one run, so there are few starts.
-
-    Args:
-        length: l.
-        s: slots of the segment.
-        r: its repetition number.
-        near: beta(s, r-1).
+    whose states can be kept in one run, so there are few starts. `near` is beta(s, r-1).
     """
     return min(near, length - near * s // (s + r - 1))
 

@@ -28,19 +28,12 @@ class StoreAll(Schedule, kind="store_all"):
 
     steps: int
     takes_slots = False
+    slots = 0  # the residuals hold the states
+    advances = 0
+    starts = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", require_count("steps", self.steps))
-
-    @property
-    def slots(self) -> int:
-        """0: the record keeps the states."""
-        return 0
-
-    @property
-    def advances(self) -> int:
-        """0: every step is recorded."""
-        return 0
 
     @property
     def recorded(self) -> int:
@@ -51,11 +44,6 @@ class StoreAll(Schedule, kind="store_all"):
     def all_recorded(self) -> int:
         """All of `steps`."""
         return self.steps
-
-    @property
-    def starts(self) -> int:
-        """2: one forward run and one reverse sweep."""
-        return 2
 
     @classmethod
     def fitted(cls, request: Request) -> StoreAll | int:

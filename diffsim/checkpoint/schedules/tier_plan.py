@@ -46,13 +46,7 @@ class Plan(Protocol):
 
 
 def best_plan(steps: int, tiers: tuple[Tier, ...], blocks: int = BLOCKS) -> Plan:
-    """Return the cheaper of two plans: on a grid, which is optimal if steps <= blocks, or with even spacing.
-
-    Args:
-        steps: time steps.
-        tiers: storage tiers. The first has no costs.
-        blocks: most blocks of the grid.
-    """
+    """Return the cheaper of two plans: on a grid, which is optimal if steps <= blocks, or with even spacing."""
     plans: list[Plan] = [GridPlan(steps, tiers, -(-steps // blocks))]
     if steps > blocks:
         plans += [plan for level in range(1, len(tiers)) if (plan := even_plan(steps, tiers, level)) is not None]
@@ -118,13 +112,7 @@ def even_plan(steps: int, tiers: tuple[Tier, ...], level: int) -> EvenPlan | Non
 
 
 class GridPlan:
-    """The optimal plan with states of slower tiers at multiples of `unit` steps.
-
-    Args:
-        steps: time steps.
-        tiers: storage tiers. The first has no costs.
-        unit: steps of a block.
-    """
+    """The optimal plan with states of slower tiers at multiples of `unit` steps."""
 
     def __init__(self, steps: int, tiers: tuple[Tier, ...], unit: int) -> None:
         self.steps, self.tiers, self.unit = steps, tiers, unit
@@ -197,13 +185,7 @@ class GridPlan:
 
 
 class _Level:
-    """One slow tier: O and P for all lengths, up to the largest useful number of slots.
-
-    Args:
-        faster: F_{k-1}(l) for l = 0.. blocks.
-        tier: k.
-        unit: steps of a block.
-    """
+    """Slow tier k: O and P for all lengths, up to the largest useful number of slots. `faster` is F_{k-1}(l) for l = 0.. blocks."""
 
     def __init__(self, faster: np.ndarray, tier: Tier, unit: int) -> None:
         self._faster = faster
@@ -237,9 +219,9 @@ def _tables(faster: np.ndarray, tier: Tier, unit: int, slots: int) -> tuple[np.n
             costs = space[: used * (length - 1)].reshape(used, length - 1)
             np.add(left[:used, 1:length], other[:used, blocks - length + 1 : blocks], out=costs)
             where = costs.argmin(axis=1)
-            found = costs[rows[:used], where]
-            where = np.where(found < faster[length], where + 1, 0)
-            best[:used] = np.minimum(found, faster[length])
+            lowest = costs[rows[:used], where]
+            where = np.where(lowest < faster[length], where + 1, 0)
+            best[:used] = np.minimum(lowest, faster[length])
             best[used:] = best[used - 1]
             split[1 : used + 1, length], split[used + 1 :, length] = where, where[-1]
         kept[1:, length] = best

@@ -36,11 +36,7 @@ _SIGNIFICAND_BITS = {"f2": 10, "f4": 23, "f8": 52}
 
 
 class Compression(Protocol):
-    """A way to compress states in a store.
-
-    Example:
-        See `Lossy`.
-    """
+    """A way to compress states in a store."""
 
     def encode(self, arrays: State) -> Iterator[bytes]:
         """Yield a state's stream in parts of any length. `decode` of all parts restores the state."""
@@ -55,9 +51,6 @@ class Lossless:
 
     Raises:
         ParameterError: another level.
-
-    Example:
-        See `Lossy`.
     """
 
     def __init__(self, level: int = 1) -> None:
@@ -227,14 +220,14 @@ class _Stream:
             raise zlib.error("the stream is longer than the state")
 
     def _read(self, count: int) -> bytes:
-        found = bytearray()
-        while len(found) < count:
+        data = bytearray()
+        while len(data) < count:
             if not self._part:
                 part = next(self._parts, None)
                 if part is None:
                     raise zlib.error("the stream is shorter than the state")
                 self._part = memoryview(part)
-            taken = self._part[: count - len(found)]
-            found += taken
+            taken = self._part[: count - len(data)]
+            data += taken
             self._part = self._part[len(taken) :]
-        return bytes(found)
+        return bytes(data)

@@ -61,9 +61,6 @@ class DiskStore(Closing):
     Raises:
         ScheduleError: `slots` is not a positive integer.
         StorageError: the disk has too little space, the path is in use or taken, or the system reports an error.
-
-    Example:
-        See `HostStore`.
     """
 
     def __init__(
@@ -113,7 +110,7 @@ class DiskStore(Closing):
             raise ParameterError("expected a key to reopen a file of states, got none; make the store with a key that identifies the run")
         slots = require_count("slots", slots)
         store = cls.__new__(cls)
-        store._start(DiskFile.open_found(Path(path), layout, slots, key), compression)
+        store._start(DiskFile.reopen(Path(path), layout, slots, key), compression)
         return store
 
     def _start(self, file: DiskFile, compression: Compression | None) -> None:

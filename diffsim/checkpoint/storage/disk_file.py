@@ -24,7 +24,7 @@ from diffsim.errors import StorageError
 
 
 class DiskFile:
-    """An open, locked file of states. Only `open_new`, `open_nameless` and `open_found` make one."""
+    """An open, locked file of states. Only `open_new`, `open_nameless` and `reopen` make one."""
 
     def __init__(self, path: Path, descriptor: int, layout: StateLayout, slots: int, header: bytes) -> None:
         self.path = path
@@ -48,20 +48,20 @@ class DiskFile:
             StorageError: the disk has too little space, or the path is in use or belongs to another file.
         """
         with ExitStack() as stack:
-            old = _found_locked(path)
+            old = _locked_or_none(path)
             if old is not None:  # it stays locked until the new file has replaced it
                 stack.callback(os.close, old)
-                found = read_header(old)
-                if os.fstat(old).st_size and (found is None or found.get("key") != key_digest(key)):
-                    what = "something else" if found is None else "the states of a run with another key"
+                header = read_header(old)
+                if os.fstat(old).st_size and (header is None or header.get("key") != key_digest(key)):
+                    what = "something else" if header is None else "the states of a run with another key"
                     raise StorageError(
                         f"{path}: expected no file, or the file of a killed run with this key, got {what}; name another file, "
                         "or delete this one"
                     )
-            return cls._made(path, layout, slots, key)
+            return cls._create(path, layout, slots, key)
 
     @classmethod
-    def _made(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
+    def _create(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
         """Create the file under another name and rename it when it is complete, so that a killed process leaves no partial file."""
         aside = aside_name(path)
         descriptor = _open_locked(aside, os.O_CREAT | os.O_EXCL)
@@ -103,7 +103,7 @@ class DiskFile:
         return file
 
     @classmethod
-    def open_found(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
+    def reopen(cls, path: Path, layout: StateLayout, slots: int, key: str) -> DiskFile:
         """Open the file of a killed run, and find its complete states.
 
         Raises:
@@ -131,13 +131,13 @@ class DiskFile:
         """
         block = self._spare[-1]
         place = self.place_of(block)
-        found = None if compression is None else self._put_packed(compression.encode(self.layout.views(row)), place)
-        if found is None:
+        packed = None if compression is None else self._put_packed(compression.encode(self.layout.views(row)), place)
+        if packed is None:
             self._channel.put_block(row.data, place)
             stored, checksum = self.layout.row_bytes, zlib.crc32(row[: self.layout.row_bytes].data)
         else:
-            stored, checksum = found
-        self._put_entry(Entry(0, slot, step, block, stored, checksum, found is not None))
+            stored, checksum = packed
+        self._put_entry(Entry(0, slot, step, block, stored, checksum, packed is not None))
         self._spare.remove(block)
 
     def erase(self, slot: int) -> None:
@@ -209,14 +209,14 @@ class DiskFile:
         """Find the newest complete entry of each slot whose state is complete too."""
         index = bytearray(2 * self.slots * ENTRY_BYTES)
         self._channel.get(memoryview(index), self._index)
-        found = []
+        entries = []
         for position in range(2 * self.slots):
             entry = Entry.from_bytes(index[position * ENTRY_BYTES : (position + 1) * ENTRY_BYTES])
             if entry is not None and entry.slot == position // 2:
-                found.append((entry.number, position, entry))
+                entries.append((entry.number, position, entry))
         decided = set()
         row = row_buffer(self.stride)
-        for number, position, entry in sorted(found, key=lambda item: item[0], reverse=True):
+        for number, position, entry in sorted(entries, key=lambda item: item[0], reverse=True):
             self._number = max(self._number, number)
             if entry.slot in decided:
                 continue
@@ -282,7 +282,7 @@ def _open_locked(path: Path, flags: int) -> int:
         os.close(descriptor)  # its owner removed it between the two calls
 
 
-def _found_locked(path: Path) -> int | None:
+def _locked_or_none(path: Path) -> int | None:
     """Like `_open_locked`, but return None if there is no file."""
     try:
         return _open_locked(path, 0)

@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the slot is empty."""
+        """True if the slot is empty."""
         return self.step == NOTHING
 
     def to_bytes(self) -> bytes:
@@ -68,10 +68,10 @@ class Entry:
         return (body + _CHECKSUM.pack(zlib.crc32(body))).ljust(ENTRY_BYTES, b"\0")
 
     @staticmethod
-    def from_bytes(found: bytes | bytearray) -> Entry | None:
+    def from_bytes(data: bytes | bytearray) -> Entry | None:
         """The entry, or None if it is incomplete or was never written."""
-        body = found[: _ENTRY.size]
-        if len(found) < ENTRY_BYTES or found[_ENTRY.size :][:4] != _CHECKSUM.pack(zlib.crc32(body)):
+        body = data[: _ENTRY.size]
+        if len(data) < ENTRY_BYTES or data[_ENTRY.size :][:4] != _CHECKSUM.pack(zlib.crc32(body)):
             return None
         number, slot, step, block, stored, checksum, packed = _ENTRY.unpack(body)
         return Entry(number, slot, step, block, stored, checksum, bool(packed)) if number else None
@@ -112,15 +112,15 @@ def read_header(descriptor: int) -> dict[str, object] | None:
     return header
 
 
-def require_same(path: Path, found: dict[str, object] | None, layout: StateLayout, slots: int, key: str) -> None:
+def require_same(path: Path, header: dict[str, object] | None, layout: StateLayout, slots: int, key: str) -> None:
     """Raise StorageError unless a header has these settings."""
-    if found is None:
+    if header is None:
         raise StorageError(f"{path}: expected a file of states, got something else or a damaged one; name another file, or delete this one")
     for name, expected in _description(layout, slots, key).items():
-        if found.get(name) != expected:
+        if header.get(name) != expected:
             raise StorageError(
-                f"{path}: expected states of {name} {expected}, got {found.get(name)}; restore the settings of the run that was killed, or "
-                "delete the file and start anew"
+                f"{path}: expected states of {name} {expected}, got {header.get(name)}; restore the settings of the run that was killed, "
+                "or delete the file and start anew"
             )
 
 

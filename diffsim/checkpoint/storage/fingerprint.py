@@ -35,9 +35,6 @@ def fingerprint(arrays: Iterable[np.ndarray]) -> int:
     """Return 64 bits that depend on all bits of a state, its shapes and types, but not on its memory layout.
 
     Bits count, not values: 0.0 and -0.0 differ, and so do two NaN with different payloads.
-
-    Args:
-        arrays: arrays of numbers, in any memory order.
     """
     digest = blake2b(digest_size=8)
     scratch: np.ndarray | None = None

@@ -35,9 +35,9 @@ class HostStore(Closing):
         state = [np.random.default_rng(1).random((30, 40)), np.arange(5)]
         layout = StateLayout.of(state)
         with tempfile.TemporaryDirectory() as folder:
-            for made in (HostStore(layout, slots=3), DiskStore(Path(folder) / "states", layout, slots=3)):
-                store: Store = made
-                with made:
+            for each in (HostStore(layout, slots=3), DiskStore(Path(folder) / "states", layout, slots=3)):
+                store: Store = each
+                with store:
                     store.write(1, 40, state)  # slot 1 keeps the state of step 40
                     assert store.kept() == {1: 40}
                     assert all((a == b).all() for a, b in zip(store.read(1, 40), state))

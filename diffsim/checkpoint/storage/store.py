@@ -38,9 +38,6 @@ class StateLayout:
 
     Raises:
         ParameterError: the numbers of types and shapes differ, or a type is not one of numbers.
-
-    Example:
-        See `HostStore`.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -111,9 +108,6 @@ class Store(Protocol):
     Attributes:
         layout: layout of the states.
         slots: most states stored.
-
-    Example:
-        See `HostStore`.
     """
 
     layout: StateLayout
@@ -180,12 +174,12 @@ def require_step(step: int) -> None:
         raise ScheduleError(f"expected the step of a state, counted from 0, got {step}; check the schedule with simulate()")
 
 
-def require_kept(slot: int, found: int | None, step: int | None = None) -> None:
-    """Raise ScheduleError unless a slot holds a state (`found`), and that is state `step` if one is given."""
-    if found is None:
+def require_kept(slot: int, present: int | None, step: int | None = None) -> None:
+    """Raise ScheduleError unless a slot has a state (`present`), and it is state `step` unless that is None."""
+    if present is None:
         raise ScheduleError(f"expected a state in slot {slot}, got none; write it before, and check the schedule with simulate()")
-    if step is not None and found != step:
-        raise ScheduleError(f"expected state {step} in slot {slot}, got state {found}; check the schedule with simulate()")
+    if step is not None and present != step:
+        raise ScheduleError(f"expected state {step} in slot {slot}, got state {present}; check the schedule with simulate()")
 
 
 def row_buffer(size: int) -> np.ndarray:

@@ -129,16 +129,16 @@ class SweepFile:
         return body + _CHECKSUM.pack(zlib.crc32(body))
 
     def _read(self, file: BinaryIO) -> tuple[int, dict[str, np.ndarray]] | None:
-        found = self._read_header(file)
-        if found["key"] != self._key:
+        header = self._read_header(file)
+        if header["key"] != self._key:
             return None
-        layout = [(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in found["arrays"]]
+        layout = [(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in header["arrays"]]
         arrays = {name: np.empty(shape, dtype) for name, dtype, shape in layout}
         self._require(file.tell() + sum(array.nbytes for array in arrays.values()) == os.fstat(file.fileno()).st_size)
         for array in arrays.values():
             file.readinto(array.reshape(-1).view(np.uint8).data)  # type: ignore[attr-defined]
-        self._require(fingerprint(arrays.values()) == found["fingerprint"])
-        return found["step"], arrays
+        self._require(fingerprint(arrays.values()) == header["fingerprint"])
+        return header["step"], arrays
 
     def _read_header(self, file: BinaryIO) -> _Header:
         size = os.fstat(file.fileno()).st_size

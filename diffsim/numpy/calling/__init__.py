@@ -1,1 +1,1 @@
-"""How every function of NumPy's is called here."""
+"""Calls of functions of NumPy's names."""

@@ -1,4 +1,4 @@
-"""What all functions here share: when NumPy's own run, values without derivative, and axes."""
+"""Parts of all functions of these names: the choice of NumPy's own, values without derivative, and axes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ T = TypeVar("T")
 def outside(
     module: ModuleType, *, alone: bool = False, calls: bool = False, large: Callable[..., Any] = lambda *args, **kwargs: None
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Outside of a derivative, take the function of the same name of a module of NumPy; inside, refuse what that one refuses.
+    """Outside of a derivative, take the function of the same name of a module of NumPy; inside, refuse calls that NumPy refuses.
 
-    The function itself is kept as `own`: that is where arrays of ours lead when NumPy dispatches to them.
+    The function itself is kept as `own`, which runs if NumPy dispatches to arrays of diffsim.
 
     Args:
         module: of NumPy.
         alone: NumPy's is called inside only to explain an error: it would be much slower.
         calls: the function calls functions of the user's, which NumPy must not call as well.
-        large: of the same arguments; gives the result where it is faster than NumPy's, otherwise None.
+        large: a function of the same arguments, which returns the result where it is faster than NumPy's, otherwise None.
     """
 
     def decorate(own: Callable[P, T]) -> Callable[P, T]:
@@ -47,8 +47,8 @@ def outside(
         def function(*args: P.args, **kwargs: P.kwargs) -> T:
             if local.depth:
                 return inside(*args, **kwargs)
-            found: T | None = large(*args, **kwargs)
-            return theirs(*args, **kwargs) if found is None else found
+            result: T | None = large(*args, **kwargs)
+            return theirs(*args, **kwargs) if result is None else result
 
         function.own = inside  # type: ignore[attr-defined]
         return function
@@ -86,20 +86,20 @@ def _stripped(x: Any) -> Any:
     value = bottom(x.core())
     if isinstance(value, np.ndarray):
         value = value.view()
-        value.flags.writeable = False  # the record may refer to it
+        value.flags.writeable = False  # the tape may refer to it
     return value
 
 
 def without_rules(module: ModuleType) -> Callable[[str], Any]:
-    """What a namespace does with the other names of a module of NumPy: functions work on plain values."""
+    """A function that finds the other names of a module of NumPy: their functions work on plain values."""
 
     def find(name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        found = getattr(module, name)
-        if not callable(found) or isinstance(found, type):
-            return found
-        values = of_values(found)
+        attribute = getattr(module, name)
+        if not callable(attribute) or isinstance(attribute, type):
+            return attribute
+        values = of_values(attribute)
 
         def without_rule(*args: Any, **kwargs: Any) -> Any:
             _require_plain(f"{module.__name__}.{name}", [*args, *kwargs.values()])
@@ -129,7 +129,7 @@ def value_of(x: Any) -> Any:
 
 
 def layout_of(x: Any) -> np.ndarray:
-    """Where NumPy would have the entries of `x` in memory; they must not be read."""
+    """An array with the memory layout that NumPy would give `x`. Its entries must not be read."""
     return x._layout() if isinstance(x, Array) else np.asarray(x)
 
 
@@ -160,7 +160,7 @@ def as_array(x: Any) -> Any:
 
 
 def as_number(value: Any) -> Any:
-    """A core value, as a number where it has no axes: what NumPy's functions give unless they are asked for an array."""
+    """A core value, as a number where it has no axes, as NumPy's functions return it unless an array is requested."""
     return value[()] if isinstance(value, np.ndarray) else value
 
 
@@ -171,12 +171,12 @@ def plain(x: Any) -> Any:
 
 def places_of(x: Any) -> Any:
     """Positions that decide something: NumPy's array of them, or the abstract value that stands for them."""
-    found = plain(x)
-    return np.asarray(found) if is_known(found) else found
+    places = plain(x)
+    return np.asarray(places) if is_known(places) else places
 
 
 def is_complex(x: Any) -> bool:
-    """Whether the entries are complex."""
+    """True if the entries are complex."""
     return np.iscomplexobj(laid_out(core(x)))
 
 

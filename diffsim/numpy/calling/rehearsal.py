@@ -1,7 +1,7 @@
-"""What NumPy refuses is refused inside of a derivative too, by NumPy itself where diffsim has no message of its own.
+"""Calls that NumPy refuses are refused inside of a derivative too, by NumPy itself where diffsim has no message of its own.
 
 The first call of each form (types, shapes and the arguments that are no arrays) is rehearsed: NumPy's function takes copies of the values,
-as it may write into them, and its result is dropped. Later calls of that form cost a look at their arguments. The lengths of large arrays
+as it may write into them, and its result is dropped. Later calls of that form only compare the form. The lengths of large arrays
 are no part of the form, so that a program pays once for each kind of call, not for each length; and a rehearsal takes their first entries.
 """
 
@@ -30,7 +30,7 @@ _SMALL = 1 << 12
 _LARGEST = 8
 """Whole numbers up to this one (axes, orders, counts) belong to the form; of larger ones the sign does."""
 _PARTS = 32
-"""Parts of a list whose order belongs to the form; of a longer one, what kinds of parts there are does."""
+"""Parts of a list whose order belongs to the form; of a longer one, the set of its kinds of parts does."""
 _MOST = 1 << 14
 """Forms that are remembered; then all are forgotten."""
 _SIGNS = ("negative", "positive")
@@ -48,7 +48,7 @@ _known: set[Any] = set()
 
 
 def _form(x: Any) -> Any:
-    """What an argument has in common with those that NumPy takes as well; raises TypeError where that cannot be said."""
+    """The form of an argument, which decides whether NumPy takes it; raises TypeError where that is not known."""
     kind = type(x)
     if kind is Array:
         value = x._value
@@ -75,7 +75,7 @@ def _form(x: Any) -> Any:
 
 
 def _form_of(name: str, args: Any, kwargs: Any) -> Any:
-    """What a call has in common with those that NumPy takes as well; None if an argument cannot be compared with others."""
+    """The form of a call: NumPy takes all calls of a form, or none. None if an argument cannot be compared with others."""
     try:
         form = (name, *map(_form, args), *((k, _form(v)) for k, v in kwargs.items())) if kwargs else (name, *map(_form, args))
         hash(form)
@@ -85,11 +85,11 @@ def _form_of(name: str, args: Any, kwargs: Any) -> Any:
 
 
 class _UnknownError(Exception):
-    """What NumPy says cannot be known: an argument has no values yet, or a large array would be written to."""
+    """NumPy's answer cannot be known: an argument has no values yet, or a large array would be written to."""
 
 
 def _mapped(x: Any, of: Callable[[Any], Any]) -> Any:
-    """An argument with a function applied to what is in its lists, tuples and dicts."""
+    """An argument with a function applied to the contents of its lists, tuples and dicts."""
     kind = type(x)
     if kind is tuple or kind is list:
         return kind([_mapped(part, of) for part in x])
@@ -113,7 +113,7 @@ def _short(values: Any) -> Any:
     if all(array.size <= _SMALL for array in arrays):
         return None
     long = sorted({n for array in arrays for n in array.shape if n > _LARGEST})
-    cuts = {n: slice(_LARGEST + 1 + k) for k, n in enumerate(long)}  # what is equal stays equal, and what is longer stays longer
+    cuts = {n: slice(_LARGEST + 1 + k) for k, n in enumerate(long)}  # equal lengths stay equal, and longer ones stay longer
 
     def short(x: Any) -> Any:
         if not isinstance(x, np.ndarray):
@@ -125,7 +125,7 @@ def _short(values: Any) -> Any:
 
 
 def _guarded(x: Any) -> Any:
-    """A value that nothing can be lost in: of small arrays a copy, of large ones a view that cannot be written to."""
+    """A value that a call cannot change: of small arrays a copy, of large ones a view that cannot be written to."""
     if not isinstance(x, np.ndarray):
         return x
     if x.size <= _SMALL:
@@ -136,7 +136,7 @@ def _guarded(x: Any) -> Any:
 
 
 def rehearse(name: str, theirs: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Raise what NumPy's function raises for these arguments, or give shapes (or numbers of axes) and types of its result if not known.
+    """Raise the error of NumPy's function for these arguments, or return shapes (or numbers of axes) and types of its result if not known.
 
     Args:
         name: of the function.
@@ -159,7 +159,7 @@ def rehearse(name: str, theirs: Callable[..., Any], args: Any, kwargs: Any) -> A
 
 
 def _forms_of_numpy(name: str, theirs: Callable[..., Any], values: Any) -> Any:
-    """Shapes and types of what NumPy's function gives, found with parts of large arrays if it takes those; then ranks stand for shapes."""
+    """Shapes and types of the result of NumPy's function, from parts of large arrays if it takes those; then ranks stand for shapes."""
     short = _short(values)
     if short is not None:
         with suppress(Exception):  # lengths may be among the arguments, as in a reshape
@@ -198,21 +198,21 @@ def _without_lengths(forms: Any) -> Any:
     return (len(forms[0]), forms[1]) if isinstance(forms, tuple) else forms
 
 
-def require_alike(name: str, found: Any, wanted: Any) -> None:
+def require_alike(name: str, ours: Any, wanted: Any) -> None:
     """Refuse a result that NumPy would give in another shape or type."""
-    if isinstance(found, list) and isinstance(wanted, list):
-        for a, b in zip(found, wanted, strict=False):
+    if isinstance(ours, list) and isinstance(wanted, list):
+        for a, b in zip(ours, wanted, strict=False):
             require_alike(name, a, b)
-    elif isinstance(found, tuple) and isinstance(wanted, tuple) and wanted not in (found, _without_lengths(found)):
+    elif isinstance(ours, tuple) and isinstance(wanted, tuple) and wanted not in (ours, _without_lengths(ours)):
         shape = f"{wanted[0]} axes" if isinstance(wanted[0], int) else wanted[0]
         raise DerivativeError(
-            f"{name} of these arguments has the shape {found[0]} and the type {found[1]} inside of a derivative, where NumPy gives "
+            f"{name} of these arguments has the shape {ours[0]} and the type {ours[1]} inside of a derivative, where NumPy gives "
             f"{shape} and {wanted[1]}; convert the arguments to one floating-point type before"
         )
 
 
 def explain(own: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    """Raise the message that diffsim has for what NumPy refuses, if it has one. The function takes copies, as it may write into them."""
+    """Raise diffsim's own message for a call that NumPy refuses, if it has one. The function takes copies, as it may write into them."""
     args, kwargs = _mapped((tuple(args), kwargs), lambda x: x.copy() if type(x) is Array and x.ndim else x)
     try:
         own(*args, **kwargs)
@@ -222,8 +222,8 @@ def explain(own: Callable[..., Any], args: Any, kwargs: Any) -> None:
 
 
 def _deliberate(error: Exception) -> bool:
-    """Whether a `raise` of diffsim raised it, rather than an operation that failed."""
-    if isinstance(error, ArrayCallError):  # an operator on the way found what NumPy refuses
+    """True if a `raise` of diffsim raised it, not an operation that failed."""
+    if isinstance(error, ArrayCallError):  # an operator on the way refused arguments as NumPy does
         return False
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
@@ -233,10 +233,10 @@ def _deliberate(error: Exception) -> bool:
     return last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE
 
 
-def unlike_numpy(name: str, theirs: Callable[..., Any], given: Any, error: Exception) -> Exception:
-    """What an error of ours is outside: NumPy's own for the same values, or that NumPy would have taken them."""
+def unlike_numpy(name: str, theirs: Callable[..., Any], call: Any, error: Exception) -> Exception:
+    """The error outside for an error of diffsim: NumPy's own for the same values, or a message that NumPy would have taken them."""
     try:
-        _forms_of_numpy(name, theirs, _mapped(given, _value))
+        _forms_of_numpy(name, theirs, _mapped(call, _value))
     except _UnknownError:
         return error
     except Exception as wanted:
@@ -248,7 +248,7 @@ def unlike_numpy(name: str, theirs: Callable[..., Any], given: Any, error: Excep
 
 
 def rehearsed(theirs: Callable[..., Any], *, alone: bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Make a function refuse what NumPy's of that name refuses, and say which of its parameters have no counterpart here."""
+    """Make a function refuse calls that NumPy's of that name refuses, and NumPy's parameters that it does not have."""
 
     def decorate(own: Callable[P, T]) -> Callable[P, T]:
         name = f"numpy.{own.__name__}" if theirs.__module__ == "numpy" else f"{theirs.__module__}.{own.__name__}"
@@ -260,7 +260,7 @@ def rehearsed(theirs: Callable[..., Any], *, alone: bool = False) -> Callable[[C
             if _state.inside or not local.depth:
                 return own(*args, **kwargs)
             _state.inside = True
-            given, forms = (args, kwargs), None
+            call, forms = (args, kwargs), None
             try:
                 if not alone and not (further and further & kwargs.keys()):
                     try:
@@ -273,18 +273,18 @@ def rehearsed(theirs: Callable[..., Any], *, alone: bool = False) -> Callable[[C
                     args, kwargs = _fitted(name, theirs, missing, args, kwargs, places)
                 if kwargs.get("where", True) is None:  # which NumPy takes for False
                     kwargs = {**kwargs, "where": False}
-                found = own(*args, **kwargs)
-                if forms is not None and (found_forms := _forms(found)) != forms:
+                result = own(*args, **kwargs)
+                if forms is not None and (result_forms := _forms(result)) != forms:
                     try:
-                        require_alike(name, found_forms, forms)
+                        require_alike(name, result_forms, forms)
                     except DerivativeError:
-                        _known.discard(_form_of(name, *given))  # so that it is refused each time
+                        _known.discard(_form_of(name, *call))  # so that it is refused each time
                         raise
-                return found
+                return result
             except FAILURES as error:
                 if isinstance(error, DiffsimError) and not isinstance(error, ArrayCallError):
                     raise
-                raise refused(name, unlike_numpy(name, theirs, given, error), *given) from error
+                raise refused(name, unlike_numpy(name, theirs, call, error), *call) from error
             finally:
                 _state.inside = False
 
@@ -294,12 +294,10 @@ def rehearsed(theirs: Callable[..., Any], *, alone: bool = False) -> Callable[[C
 
 
 def _compared(own: Callable[..., Any], theirs: Callable[..., Any]) -> tuple[int, set[str], dict[str, Any] | None]:
-    """How many arguments a function takes by position, its keywords, and NumPy's further ones with their defaults (None: not known)."""
+    """The number of arguments by position, the keywords, and NumPy's further ones with their defaults (None: not known)."""
     ours = inspect.signature(own).parameters.values()
     defaults = _defaults(theirs)
-    if defaults is None:
-        return 0, set(), None
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in ours):
+    if defaults is None or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in ours):
         return 0, set(), None
     places = sum(p.kind is not p.KEYWORD_ONLY for p in ours)
     names = {p.name for p in ours}
@@ -317,9 +315,9 @@ def _defaults(theirs: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 FAILURES = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError)
-"""What operations raise for arguments that they do not take."""
+"""Errors of operations for arguments that they do not take."""
 OPTIONS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True, "signature": None}
-"""What all universal functions of NumPy take, with the defaults."""
+"""Options of all universal functions of NumPy, with the defaults."""
 
 
 def _shown(value: Any) -> str:
@@ -329,14 +327,14 @@ def _shown(value: Any) -> str:
 
 def _fitted(name: str, theirs: Any, missing: dict[str, Any], args: Any, kwargs: Any, places: int) -> tuple[Any, dict[str, Any]]:
     """The arguments by name, without those of NumPy's that are left at their defaults; the others are refused."""
-    given = {k: v for k, v in kwargs.items() if k not in missing}
+    kept = {k: v for k, v in kwargs.items() if k not in missing}
     late = dict(zip(list(_defaults(theirs) or ())[places:], args[places:], strict=False))
     for key, value in {**late, **kwargs}.items():
         if key not in missing:
-            given[key] = value
+            kept[key] = value
         elif not (value is missing[key] or (type(value) is type(missing[key]) and value == missing[key])):
             raise DerivativeError(
                 f"{name} inside of a derivative takes no {key} = {_shown(value)}; leave {key} out, or call NumPy's function with values "
                 "that are not differentiated (ds.stop_gradient)"
             )
-    return args[:places], given
+    return args[:places], kept

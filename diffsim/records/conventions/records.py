@@ -197,9 +197,6 @@ def refuse(layout: Layout, where: str, what: str, keys: Sequence[str]) -> None:
         where: the file.
         what: kind of the file, for the message.
         keys: names of these parts.
-
-    Raises:
-        DataError: one of them is given.
     """
     names = [key for key in keys if getattr(layout, key) is not None]
     if names:
@@ -221,11 +218,7 @@ def distances(times: Array) -> str:
 
 
 def require_step(times: Array, dt: float | None, where: str) -> None:
-    """Refuse a time between samples that contradicts the times of a file.
-
-    Raises:
-        DataError: with both.
-    """
+    """Refuse a time between samples that contradicts the times of a file."""
     if dt is None or times.ndim != 1 or len(times) < 2:
         return
     step = even_spacing(np.unique(times))
@@ -242,9 +235,6 @@ def require_rising(values: Array, where: str, what: str = "times", entry: str = 
         where: the file, for the message.
         what: the numbers, for the message.
         entry: one of them.
-
-    Raises:
-        DataError: the message has the first such number.
     """
     if values.ndim != 1 or not len(values):
         raise DataError(f"{where}: expected a list of {what}, found the shape {values.shape}; give one for each {entry}")

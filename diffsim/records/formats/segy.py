@@ -93,11 +93,7 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
 
 
 def _require_one_source(sources: Array | None, traces: npt.NDArray[np.int64], where: str) -> None:
-    """Refuse a field record whose traces have sources at several places.
-
-    Raises:
-        DataError: they have, as those of a file whose field records are not numbered.
-    """
+    """Refuse a field record whose traces have sources at several places."""
     if sources is not None and np.any(np.nan_to_num(sources[traces] - sources[traces[0]])):
         raise DataError(
             f"{where}: expected one place of the source for the traces of a field record, found several; number the field records in bytes "

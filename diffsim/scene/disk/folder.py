@@ -102,9 +102,6 @@ def check_folder(folder: Path, identity: Identity, resume: bool) -> None:
     """Refuse a folder that this run may not write to. It writes nothing.
 
     A folder that holds the same run may be overwritten (with the same bits), and so may one whose run ended before its first evaluation.
-
-    Raises:
-        SceneError: it holds another run or other files, or there is no run to resume.
     """
     record = folder / RUN
     if folder.exists() and not folder.is_dir():

@@ -25,11 +25,7 @@ EDGE = 1e-6
 
 
 def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Mapping[str, Array]) -> None:
-    """Refuse stages that could not run.
-
-    Raises:
-        SceneError: the message names the key.
-    """
+    """Refuse stages that could not run."""
     for name, model in scene.unknowns.items():
         if (model.precondition or model.depth) and not everywhere(setup.equation, name):
             key = "precondition" if model.precondition else "depth"

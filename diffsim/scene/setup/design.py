@@ -124,11 +124,7 @@ def transmissions(watched: Watched, model: Maximise) -> Transmission:
 
 
 def check_design(scene: Description) -> None:
-    """Refuse objectives that name no monitor, and parts that need data.
-
-    Raises:
-        SceneError: the message names the key.
-    """
+    """Refuse objectives that name no monitor, and parts that need data."""
     for number, model in enumerate(scene.maximise):
         for key in ("of", "over"):
             name = getattr(model, key)

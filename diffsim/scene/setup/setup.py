@@ -336,11 +336,7 @@ def field_inputs(equation: Equation) -> tuple[str, ...]:
 
 
 def require_input(key: str, name: str, scene: Description, equation: Equation) -> None:
-    """Refuse the name of an input that the equation does not have.
-
-    Raises:
-        SceneError: the message names the key, the existing inputs, and a similar name.
-    """
+    """Refuse the name of an input that the equation does not have."""
     sources = [] if key.startswith("fields.") else [forcing for forcing in equation.forcings if forcing in scene.sources]
     known = (*field_inputs(equation), *sources)
     if name not in known:

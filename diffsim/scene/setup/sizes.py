@@ -42,9 +42,6 @@ def require_memory(scene: Description, precision: str) -> None:
     Args:
         scene: the scene.
         precision: "f32" or "f64".
-
-    Raises:
-        SceneError: the scene does not fit. The message names the key with the largest share, the needed and the available memory.
     """
     parts, free = shares(scene, precision), available_memory()
     needed = sum(share.size for share in parts)

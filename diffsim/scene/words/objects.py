@@ -76,11 +76,7 @@ def call_arguments(kind: type) -> Mapping[str, Parameter]:
 
 
 def require_call(kind: type, given: Collection[str]) -> None:
-    """Refuse a class whose objects have to be called with more than a scene gives.
-
-    Raises:
-        SceneError: the message names the argument.
-    """
+    """Refuse a class whose objects have to be called with more than a scene gives."""
     for name, argument in call_arguments(kind).items():
         if name not in given and argument.default is Parameter.empty:
             raise SceneError(

@@ -67,9 +67,6 @@ class Family:
             key: key of the part in the scene, such as "misfit[0]".
             name: name of the class in the scene.
             value: the named object.
-
-        Raises:
-            SceneError: the message names both.
         """
         if self.accepts(value):
             return value

@@ -11,7 +11,7 @@ from diffsim.errors import ShapeError
 from diffsim.mesh.field import Location
 from diffsim.simulation.prepared.checks import check_names
 from diffsim.simulation.prepared.compiled import Compiled
-from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.inputs import input_meaning, unit_of
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
@@ -20,12 +20,12 @@ GRADIENT = "derivative of the loss for {}"
 
 @dataclass(frozen=True)
 class Described:
-    """An array with what its entries are.
+    """An array with the meaning of its entries.
 
     Attributes:
         name: name in the file.
         values: the array. Its first axis counts time if `rows` says so, and the others are those of `axes`, or points.
-        label: what it is, in words.
+        label: its meaning, in words.
         unit: unit of the values; "" if it is not known.
         axes: axes of the grid along which it varies; None: it is given at points.
         location: location on the cell, an entry for each axis of the grid.
@@ -52,20 +52,14 @@ def described(
         ParameterError: something else is given, or a name is not known.
         ShapeError: an array does not fit to the grid.
     """
-    found: list[Described] = []
+    arrays: list[Described] = []
     if solution is not None:
-        given = instance("solution", solution, Solution, "a diffsim.Solution", "give what run returns")
-        found += [*_final(compiled, given), *_traces(compiled, given)]
+        solution = instance("solution", solution, Solution, "a diffsim.Solution", "give what run returns")
+        arrays += [*_final(compiled, solution), *_traces(compiled, solution)]
     for kind, label, named in (("input", "input {}", inputs), ("gradient", GRADIENT, gradient)):
         if named is not None:
-            found += _inputs(compiled, kind, label, mapping(kind, named, "{'c': c}"))
-    return found
-
-
-def _unit(compiled: Compiled, name: str) -> str:
-    equation = compiled.equation
-    known = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
-    return known[name].unit if name in known else ""
+            arrays += _inputs(compiled, kind, label, mapping(kind, named, "{'c': c}"))
+    return arrays
 
 
 def _final(compiled: Compiled, solution: Solution) -> Iterator[Described]:
@@ -75,31 +69,30 @@ def _final(compiled: Compiled, solution: Solution) -> Iterator[Described]:
         placed = states[name]
         axes = tuple(range(compiled.grid.ndim)) if placed.axes is None else placed.axes
         values = _fitting(f"final {name}", value, tuple(compiled.grid.shape[a] for a in axes))
-        yield Described(f"final_{name}", values, f"{name} after the last step", _unit(compiled, name), axes, placed.location)
+        unit = unit_of(compiled.equation, name)
+        yield Described(f"final_{name}", values, f"{name} after the last step", unit, axes, placed.location)
 
 
 def _traces(compiled: Compiled, solution: Solution) -> Iterator[Described]:
     check_names("solution.traces", solution.traces, compiled.receivers, "states with receivers")
     for name, value in solution.traces.items():
         values, location = real_array(f"traces {name}", value), compiled.step.states[name].location
-        yield Described(
-            f"trace_{name}", values, f"{name} at its receivers", _unit(compiled, name), None, location, "times", f"receiver_{name}"
-        )
+        unit = unit_of(compiled.equation, name)
+        yield Described(f"trace_{name}", values, f"{name} at its receivers", unit, None, location, "times", f"receiver_{name}")
 
 
-def _inputs(compiled: Compiled, kind: str, label: str, given: Mapping[str, Any]) -> Iterator[Described]:
-    check_names(kind, given, compiled.inputs, "inputs")
-    for name, value in given.items():
-        unit = _unit(compiled, name) if kind == "input" else ""  # that of a loss is not known
-        text = label.format(name)
-        meaning = input_meaning(compiled, name)
-        if kind == "gradient":  # whose unit depends on the loss
-            meaning = replace(meaning, unit="")
+def _inputs(compiled: Compiled, kind: str, label: str, named: Mapping[str, Any]) -> Iterator[Described]:
+    check_names(kind, named, compiled.inputs, "inputs")
+    for name, value in named.items():
+        text, meaning = label.format(name), input_meaning(compiled, name)
+        unit = unit_of(compiled.equation, name)
+        if kind == "gradient":  # its unit depends on the loss
+            unit, meaning = "", replace(meaning, unit="")
         if name in compiled.step.forcings:
             yield Described(f"{kind}_{name}", real_array(name, value, meaning=meaning), text, unit, None, (), "steps", f"source_{name}")
             continue
         series = name in compiled.step.series
-        placed = compiled.step.series[name] if series else compiled.traced.given(name)
+        placed = compiled.step.series[name] if series else compiled.traced.field(name)
         axes = tuple(range(compiled.grid.ndim)) if placed.axes is None else placed.axes
         values = real_array(name, value, meaning=meaning)
         cells = tuple(compiled.grid.shape[a] for a in axes)

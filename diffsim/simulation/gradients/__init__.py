@@ -1,1 +1,1 @@
-"""Gradients of a simulation: a forward run, the reverse sweep, and what both cost."""
+"""Gradients of a simulation: a forward run, the reverse sweep, and their costs."""

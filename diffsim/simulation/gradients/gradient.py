@@ -43,12 +43,6 @@ class RepeatablePullback:
 
     A simulation has storage for one run. If another run used it since, or the states were freed, the forward run is repeated with the
     same inputs, sources and receivers. Its results must be the same, bit for bit.
-
-    Args:
-        compiled: the simulation.
-        call: the forward run.
-        solution: the result of that run.
-        back: the reverse sweep from the present contents of the storage.
     """
 
     def __init__(self, compiled: Compiled, call: Call, solution: Solution, back: Back) -> None:
@@ -70,7 +64,8 @@ class RepeatablePullback:
                 return back(cotangents)
             del back  # frees the states of the first run before it is repeated
             with compiled.placed(self._call.points):
-                _, again = run_reversibly(compiled, self._again())
+                options = self._call.options.ending_at(self._ended)
+                _, again = run_reversibly(compiled, replace(self._call, options=options))
                 if self._call.options.policy.verify and again._bits != self._bits:
                     raise ReplayError(
                         f"expected the solution that this run of {self._ended} steps gave the first time, got another when it was run "
@@ -89,7 +84,3 @@ class RepeatablePullback:
             "a pullback cannot be pickled: it refers to the states of a run in the storage of its simulation; pickle the simulation and "
             "its inputs, and call vjp there"
         )
-
-    def _again(self) -> Call:
-        """The call, with a known end if a condition decided it. The condition is not called again."""
-        return replace(self._call, options=self._call.options.ending_at(self._ended))

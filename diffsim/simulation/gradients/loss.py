@@ -33,10 +33,10 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
     numbers: list[np.dtype] = []
 
     def taped(solution: Solution) -> Any:
-        given = loss(solution)
-        if isinstance(given, Array) and given.shape == () and given.dtype.kind == "f":  # one that depends on the solution
-            numbers.append(given.dtype)
-        return given
+        result = loss(solution)
+        if isinstance(result, Array) and result.shape == () and result.dtype.kind == "f":  # one that depends on the solution
+            numbers.append(result.dtype)
+        return result
 
     try:
         value, pullback = vjp(taped, solution)
@@ -45,15 +45,15 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
     else:
         if numbers:
             return float(value), _within_range(float(value), pullback(np.ones((), numbers[0]))[0])
-    given = loss(_naming(solution) if isinstance(refused, KeyError) else solution)
-    if isinstance(refused, DerivativeError) and isinstance(given, (int, float, np.number)):
+    result = loss(_naming(solution) if isinstance(refused, KeyError) else solution)
+    if isinstance(refused, DerivativeError) and isinstance(result, (int, float, np.number)):
         raise refused
-    if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[1], Solution):
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Solution):
         raise ParameterError(
-            f"loss gave {shown(given)}, expected a number computed from the solution with diffsim.numpy, or (value, cotangents), the "
+            f"loss gave {shown(result)}, expected a number computed from the solution with diffsim.numpy, or (value, cotangents), the "
             "latter a diffsim.Solution; return one of these"
         ) from refused
-    return number("value of the loss", given[0], "a number", lambda x: True, "return one"), given[1]
+    return number("value of the loss", result[0], "a number", lambda x: True, "return one"), result[1]
 
 
 def _within_range(value: float, cotangents: Solution) -> Solution:

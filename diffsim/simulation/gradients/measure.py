@@ -47,7 +47,7 @@ def measure(
 
     Args:
         compiled: the simulation to differentiate.
-        policy: says whether to measure files and copies to the host, and where the files go.
+        policy: contains the folder of files; files, and copies to the host, are measured if it allows them.
         steps: time steps of the gradient; no more are run.
         inputs: see `plan`.
         seconds: approximate limit for the measurement.
@@ -110,14 +110,8 @@ def _cut(compiled: Compiled, name: str, value: npt.ArrayLike, steps: int) -> Arr
 class _Bench:
     """Times the parts of a gradient on a stepper that is at its first step, with its reverse sweep seeded.
 
-    All parts are timed in turns, so that a short load by other processes does not slow down only one of them.
-
-    Args:
-        stepper: the stepper to time.
-        count: steps that it may run.
-        slots: the number of slots in its memory.
-        recorded: the number of recorded steps in its memory.
-        seconds: total time of the measurement.
+    All parts are timed in turns, so that a short load by other processes does not slow down only one of them. The stepper may run `count`
+    steps. Its memory has room for `slots` states and for `recorded` recorded steps.
     """
 
     def __init__(self, stepper: Stepper, count: int, slots: int, recorded: int, seconds: float) -> None:

@@ -16,7 +16,7 @@ from diffsim.base.quantities import bare
 from diffsim.checkpoint import AnySchedule, GrowthMonitor, Lossy, ReplayGuard, Schedule, Store, Sweep
 from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.checkpoint.growth import largest
-from diffsim.checkpoint.progress import Teller
+from diffsim.checkpoint.progress import Reporter
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
 from diffsim.errors import ParameterError
@@ -51,11 +51,7 @@ class Call:
 
     @classmethod
     def of(cls, compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], steps: int, options: RunOptions) -> Call:
-        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep.
-
-        Raises:
-            ParameterError: an input is missing or wrong, or the run ends by a condition and may be resumed.
-        """
+        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep."""
         if options.policy.resume > 0 and options.online:  # a condition cannot be identified in another process
             raise ParameterError(
                 "expected no until= with Policy(resume=...), got both: a sweep whose run ended by a condition is not resumed; give "
@@ -69,19 +65,13 @@ class Call:
             return cls(private, steps, dict(compiled.points), options.called_within(compiled.turn))
 
 
-def _may_share(name: str, value: Array, given: Any) -> bool:
-    """Whether an input that was checked may share memory with what the user gave."""
-    return not isinstance(given, (list, tuple)) and np.may_share_memory(value, host_array(name, bare(given)))
+def _may_share(name: str, value: Array, original: Any) -> bool:
+    """True if an input that was checked may share memory with the user's array."""
+    return not isinstance(original, (list, tuple)) and np.may_share_memory(value, host_array(name, bare(original)))
 
 
 class UntilStepper:
-    """A stepper whose run ends when a condition on its state holds, or after `most` steps.
-
-    Args:
-        stepper: the stepper to run.
-        options: contain the condition that ends the run.
-        most: the largest number of steps.
-    """
+    """A stepper whose run ends when the condition of its options holds, or after `most` steps."""
 
     def __init__(self, stepper: Stepper, options: RunOptions, most: int) -> None:
         self._stepper, self._until, self._most = stepper, options.until, most
@@ -141,7 +131,7 @@ class Reversal:
         )
         self._sweep.resumable = resumed
         if options.on_progress is not None:
-            self._piece_watchers.append(Teller(self._sweep, options.on_progress))
+            self._piece_watchers.append(Reporter(self._sweep, options.on_progress))
         with ExitStack() as stack:  # if the run fails, its states are freed
             stack.push(self._sweep)
             self._sweep.forward()
@@ -159,7 +149,7 @@ class Reversal:
         Args:
             seeds: cotangents of the solution.
             start: all that the sweep propagates, where it starts; None: it starts at the final state, and only the seeds are known.
-            save: called after each piece of the sweep. It may save what the sweep propagates, and returns whether it did.
+            save: called after each piece of the sweep. It may save all that the sweep propagates, and returns True if it did.
         """
         stepper, sweep = self._compiled.stepper, self._sweep
         with sweep:

@@ -14,7 +14,7 @@ import numpy as np
 from diffsim.checkpoint import AnySchedule, Binomial, Lossy, OnlineSchedule, Store, SweepFile, choose
 from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.checkpoint.schedules.continued import Continued
-from diffsim.checkpoint.stores import found_states, open_stores
+from diffsim.checkpoint.stores import open_stores, stored_states
 from diffsim.engine import lanes, settings
 from diffsim.errors import StorageError
 from diffsim.expr.graph import ordered
@@ -70,42 +70,37 @@ def run_key(compiled: Compiled, call: Call, schedule: AnySchedule) -> str:
 def run_resumably(compiled: Compiled, call: Call, whole: AnySchedule) -> tuple[Solution, Back]:
     """Run forward, or as far as an interrupted sweep of the same run needs it, and prepare its reverse sweep, which saves its progress.
 
-    Args:
-        compiled: the simulation.
-        call: the run.
-        whole: the schedule of the run, if nothing is left of it.
-
     Raises:
         StorageError: the saved sweep is damaged, or another run's.
     """
     suspension = Suspension(compiled, call, whole)
-    found = suspension.found()
-    if found is None:
+    saved = suspension.load()
+    if saved is None:
         run = Reversal(compiled, call, whole, suspension.key)
         solution, start = compiled.solution(), None
     else:
-        schedule, stores = _rest(compiled, call, whole, found.remaining, suspension.key)
+        schedule, stores = _rest(compiled, call, whole, saved.remaining, suspension.key)
         run = Reversal(compiled, call, schedule, suspension.key, stores)
         first = schedule.first if isinstance(schedule, Continued) else 0
-        solution, start = found.solution, found.moving
+        solution, start = saved.solution, saved.moving
         try:
-            _require_same_traces(compiled.stepper.traces(), solution.traces, slice(first + 1, found.remaining + 1))
+            _require_same_traces(compiled.stepper.traces(), solution.traces, slice(first + 1, saved.remaining + 1))
         except StorageError:
             run.close()
             raise
 
     def back(cotangents: Solution) -> dict[str, Array]:
-        if found is not None and not _same(cotangents, found.seeds):  # another loss: the sweep that was saved is of no use
+        if saved is not None and not _same(cotangents, saved.seeds):  # another loss: the saved sweep is useless
             run.close()
             suspension.remove()
             return run_resumably(compiled, call, whole)[1](cotangents)
-        seeds = cotangents if found is None else found.seeds
+        seeds = cotangents if saved is None else saved.seeds
         run.reverse(seeds, start, suspension.saver(solution, seeds, compiled.stepper.cotangent_arrays))
         suspension.remove()
         return run.gradient()
 
     copy = Solution(*({name: np.array(value) for name, value in part.items()} for part in (solution.final, solution.traces)))
-    return copy, back  # a user may edit what is returned
+    return copy, back  # a user may edit the copy
 
 
 def _rest(compiled: Compiled, call: Call, whole: AnySchedule, remaining: int, key: str) -> tuple[AnySchedule, list[Store] | None]:
@@ -114,15 +109,15 @@ def _rest(compiled: Compiled, call: Call, whole: AnySchedule, remaining: int, ke
     if whole.slow_tiers:
         compiled.reserve(whole, policy)  # the stores ask for the form of a state
         stores = open_stores(whole, compiled.stepper.state_arrays, policy, key, again=True)
-        return Continued(remaining, whole.all_tiers, found_states(stores)), stores
+        return Continued(remaining, whole.all_tiers, stored_states(stores)), stores
     same_period = replace(policy, schedule=whole, memory=None, slots=None) if whole.runs_backwards else policy
     rest = same_period.for_rest(remaining)
-    found = choose(rest, remaining, sizes_for(compiled, rest, remaining, call.fields)).schedule
-    return Binomial(remaining, min(found.slots, remaining)) if isinstance(found, OnlineSchedule) else found, None
+    schedule = choose(rest, remaining, sizes_for(compiled, rest, remaining, call.fields)).schedule
+    return Binomial(remaining, min(schedule.slots, remaining)) if isinstance(schedule, OnlineSchedule) else schedule, None
 
 
 @dataclass(frozen=True)
-class Found:
+class SavedSweep:
     """An interrupted sweep.
 
     Attributes:
@@ -146,14 +141,14 @@ class Suspension:
         self.key = run_key(compiled, call, schedule)
         self._file = SweepFile(self._policy.file(f"sweep-{self.key[:_DIGITS]}"), self.key)
 
-    def found(self) -> Found | None:
+    def load(self) -> SavedSweep | None:
         """The progress of this run that a killed process saved; None: there is none."""
         kept = self._file.load()
         if kept is None:
             return None
         remaining, arrays = kept
         moving = {name.removeprefix("sweep: "): value for name, value in arrays.items() if name.startswith("sweep: ")}
-        return Found(remaining, _as_solution("solution", arrays), _as_solution("seed", arrays), moving)
+        return SavedSweep(remaining, _as_solution("solution", arrays), _as_solution("seed", arrays), moving)
 
     def saver(self, solution: Solution, seeds: Solution, moving: Callable[[], Mapping[str, Array]]) -> Callable[[Action], bool]:
         """A function for `Reversal.reverse` that saves the sweep if it is time. Nobody may edit the solution or the seeds."""
@@ -177,14 +172,14 @@ class Suspension:
 
 
 def _same(a: Solution, b: Solution) -> bool:
-    """Whether two solutions, or cotangents of one, are the same."""
+    """True if two solutions, or cotangents of one, are the same."""
     first, second = _as_arrays("", a), _as_arrays("", b)
     return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
 
 
-def _require_same_traces(found: Mapping[str, Array], kept: Mapping[str, Array], rows: slice) -> None:
+def _require_same_traces(repeated: Mapping[str, Array], kept: Mapping[str, Array], rows: slice) -> None:
     """Refuse to resume a sweep of another run, whose traces differ from those of this run."""
-    for name, again in found.items():
+    for name, again in repeated.items():
         if not np.array_equal(again[rows], kept[name][rows]):
             raise StorageError(
                 f"the stored sweep in the folder belongs to another run: its traces of {name} differ from those of this one; delete it"

@@ -29,7 +29,7 @@ STEADY_TRACES = (
 
 
 def counted(values: Array) -> str:
-    """How many values are not finite, and how large the others are."""
+    """The number of values that are not finite, and the largest of the others."""
     nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
     finite = np.abs(values[np.isfinite(values)])
     others = f"; the largest other is {finite.max():.3g}" if finite.size else ""

@@ -18,9 +18,9 @@ from diffsim.stepping.declare.points import PointTable
 from diffsim.typing import Array
 
 
-def check_names(what: str, given: Iterable[str], known: Iterable[str], kind: str) -> None:
+def check_names(what: str, names: Iterable[str], known: Iterable[str], kind: str) -> None:
     """Raise ParameterError if a name is not known."""
-    unknown = sorted(set(given) - set(known))
+    unknown = sorted(set(names) - set(known))
     if unknown:
         raise ParameterError(
             f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}; expected some of these; correct the name"
@@ -32,9 +32,9 @@ def check_steps(steps: int) -> int:
     return whole("steps", steps, 1, MOST_STEPS)
 
 
-def places(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def places(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Coordinates by name."""
-    return {} if given is None else mapping(name, given, "{'f': [[50.0, 50.0]]}")
+    return {} if value is None else mapping(name, value, "{'f': [[50.0, 50.0]]}")
 
 
 def check_room(steps: int, points: Iterable[PointTable], dtype: np.dtype) -> None:
@@ -64,38 +64,32 @@ LEAST_F32 = float(np.finfo(np.float32).tiny)
 
 
 def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callable[[str, str], Meaning]) -> Solution:
-    """Cotangents as arrays of NumPy's. They must belong to parts of a solution, have their shapes, and be finite.
-
-    Args:
-        cotangents: of a user.
-        solution: has the shapes.
-        meaning: part and name -> the dimensions there.
-    """
+    """A user's cotangents as arrays of NumPy's. They must belong to parts of a solution, have their shapes, and be finite."""
     if not isinstance(cotangents, Solution):
         raise ParameterError(
             f"cotangents = {shown(cotangents)}, expected a diffsim.Solution; write it like Solution(traces={{'p': p_bar}})"
         )
-    found = Solution({}, {})
+    checked = Solution({}, {})
     for what in ("final", "traces"):
-        given, made = getattr(cotangents, what), getattr(solution, what)
-        check_names(f"{what} cotangents", mapping(f"{what} cotangents", given, "{'p': p_bar}"), made, f"{what} entries")
-        for name, value in given.items():
+        bars, values = getattr(cotangents, what), getattr(solution, what)
+        check_names(f"{what} cotangents", mapping(f"{what} cotangents", bars, "{'p': p_bar}"), values, f"{what} entries")
+        for name, value in bars.items():
             array = real_array(f"cotangent of {what} {name}", value, meaning=meaning(what, name))
-            if array.shape != made[name].shape:
+            if array.shape != values[name].shape:
                 raise ShapeError(
-                    f"cotangent of {what} {name} has shape {array.shape}, expected {made[name].shape}; give one like the value"
+                    f"cotangent of {what} {name} has shape {array.shape}, expected {values[name].shape}; give one like the value"
                 )
             if not np.isfinite(array).all():
                 raise DivergenceError(
                     f"cotangent of {what} {name} is not finite, expected finite numbers; the loss has no derivative here; correct it"
                 )
-            if made[name].dtype == np.float32 and 0.0 < float(np.abs(array).max(initial=0.0)) < LEAST_F32:
+            if values[name].dtype == np.float32 and 0.0 < float(np.abs(array).max(initial=0.0)) < LEAST_F32:
                 raise ParameterError(
                     f"cotangent of {what} {name}: expected numbers of at least {LEAST_F32:g} somewhere, got at most "
                     f"{float(np.abs(array).max()):.3g}, which f32 holds as 0; multiply the loss by a constant, or take precision = 'f64'"
                 )
-            getattr(found, what)[name] = array
-    return found
+            getattr(checked, what)[name] = array
+    return checked
 
 
 def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str], what: str = "") -> dict[str, Array]:

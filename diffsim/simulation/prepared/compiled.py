@@ -46,13 +46,13 @@ class Compiled:
         traced: the equation as expressions.
         points: where sources and receivers are.
         receivers: states that are sampled.
-        wrt: inputs that gradients are wanted for.
+        wrt: inputs that have gradients.
         precision: "f32" or "f64".
         turn: the lock that threads take in turns. A tangent shares that of its primal, because both use the same tables.
         differentiable: whether a reverse sweep will run.
 
     Attributes:
-        runs: how often the contents of the storage were replaced.
+        runs: number of times that the contents of the storage were replaced.
         batches: batches of its runs that other packages asked for, by their number of runs.
         tangent: the same equation with its tangent, after the first call of `with_tangent`.
         last_sweep: steps and seconds of the last gradient.
@@ -183,9 +183,9 @@ class Compiled:
                 coefficient_bars[name] += through_start
         for name, bars in driven.items():  # a run that ended early did not see the rest
             driven[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), *(((0, 0),) * (bars.ndim - 1))))
-        given = {**self.coefficients.vjp(fields, coefficient_bars), **initial}
-        found = {**{name: self.traced.given(name).summed(bars) for name, bars in given.items()}, **driven}
-        return require_finite({name: found[name] for name in self.wrt}, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for ")
+        cotangents = {**self.coefficients.vjp(fields, coefficient_bars), **initial}
+        gradient = {**{name: self.traced.field(name).summed(bars) for name, bars in cotangents.items()}, **driven}
+        return require_finite({name: gradient[name] for name in self.wrt}, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for ")
 
     def wait(self, run: Waiting) -> None:
         """The storage holds a run whose reverse sweep may still come."""

@@ -17,15 +17,7 @@ Watch: TypeAlias = Callable[[int, dict[str, Array]], None]
 
 
 def run_forward(compiled: Compiled, inputs: Mapping[str, Any], steps: int, options: RunOptions, watch: Watch | None = None) -> Solution:
-    """Solve forward.
-
-    Args:
-        compiled: the simulation to run.
-        inputs: arrays by name.
-        steps: time steps, or their maximum.
-        options: the end of the run, and how often `until` and `watch` are called.
-        watch: called after each `options.every` steps, and at the end.
-    """
+    """Solve forward. `watch` and `options.until` are called after each `options.every` steps, and `watch` at the end too."""
     with compiled.turn:
         watch, until = compiled.turn.outside(watch), compiled.turn.outside(options.until)
         fields = compiled.checked(inputs, steps)

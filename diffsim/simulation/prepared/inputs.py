@@ -24,37 +24,27 @@ class OfOneRun(Protocol):
 
 
 def input_meaning(compiled: OfOneRun, name: str, runs: bool = False) -> Meaning:
-    """The unit and dimensions of an input.
-
-    Args:
-        compiled: the simulation of one run.
-        name: of an input.
-        runs: whether an axis of runs may come before the others.
-    """
+    """The unit and dimensions of an input. With `runs`, an axis of runs may come before the others."""
     step, dt, base = compiled.step, compiled.equation.dt, primal(name)
-    equation = compiled.equation
-    known = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
-    unit = known[base].unit if base in known else ""
     if name in step.forcings:
         rows: tuple[Dimension, ...] = times(dt), counted("source", POINTS)
         taken = frozenset(axis.lower() for axis in compiled.grid.axes)
     else:
-        placed = step.series[name] if name in step.series else compiled.traced.given(name)
+        placed = step.series[name] if name in step.series else compiled.traced.field(name)
         cells = _cells(compiled, placed)
         rows = (times(dt), *cells) if name in step.series else cells
         taken = _taken(compiled, placed)
-    return Meaning(unit, _with_runs(rows, runs and name not in step.series), taken, difference=base != name)
+    return Meaning(unit_of(compiled.equation, base), _with_runs(rows, runs and name not in step.series), taken, difference=base != name)
+
+
+def unit_of(equation: Equation, name: str) -> str:
+    """The unit that an equation declares for a field; "" if it declares none."""
+    known = {**equation.states, **equation.initials, **equation.parameters, **equation.series}
+    return known[name].unit if name in known else ""
 
 
 def value_meaning(compiled: OfOneRun, part: str, name: str, runs: bool = False) -> Meaning:
-    """The dimensions of a state or of its traces, for cotangents, whose unit depends on the loss.
-
-    Args:
-        compiled: the simulation of one run.
-        part: "final" or "traces".
-        name: of a state.
-        runs: whether an axis of runs comes before the others.
-    """
+    """The dimensions of a state (`part` is "final") or of its "traces", for cotangents, whose unit depends on the loss."""
     if part == "traces":
         rows: tuple[Dimension, ...] = times(compiled.equation.dt), counted("receiver", POINTS)
         taken = frozenset(axis.lower() for axis in compiled.grid.axes)
@@ -74,8 +64,8 @@ def _axes(compiled: OfOneRun, placed: Placed) -> Iterable[int]:
 
 def _cells(compiled: OfOneRun, placed: Placed) -> tuple[Dimension, ...]:
     grid = compiled.grid
-    found = [(axis, placed.location[axis]) for axis in _axes(compiled, placed)]
-    return tuple(along_axis(grid.axes[axis], grid.coordinates(axis, place), grid.unit, place == 1) for axis, place in found)
+    places = [(axis, placed.location[axis]) for axis in _axes(compiled, placed)]
+    return tuple(along_axis(grid.axes[axis], grid.coordinates(axis, place), grid.unit, place == 1) for axis, place in places)
 
 
 def _taken(compiled: OfOneRun, placed: Placed) -> frozenset[str]:

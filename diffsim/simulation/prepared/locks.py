@@ -24,8 +24,8 @@ class Turn:
 
     def __init__(self) -> None:
         self._holder: int | None = None  # number of the thread that holds it
-        self._depth = 0  # how often that thread took it
-        self._outside = False  # whether that thread runs a function of the user
+        self._depth = 0  # number of times that this thread took it
+        self._outside = False  # True while that thread runs a function of the user
 
     def __enter__(self) -> None:
         refuse_forked()
@@ -60,7 +60,7 @@ class Turn:
             del _awaited[me]
 
     def _waits_for(self, me: int) -> bool:
-        """Whether the chain of waiting holders ends at a turn of this thread.
+        """True if the chain of waiting holders ends at a turn of this thread.
 
         The chain contains no other circle, since no thread starts to wait if that would close one.
         """

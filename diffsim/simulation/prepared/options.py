@@ -20,12 +20,12 @@ Watcher: TypeAlias = Callable[[Action], None]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run ends, which states its reverse sweep needs, and which functions of the user it calls.
+    """The end of a run, the states that its reverse sweep needs, and the functions of the user that it calls.
 
     Attributes:
         policy: which states are kept for the reverse sweep.
         until: a condition that ends the run early.
-        every: call `until` every so many steps, and `watch` at multiples of so many.
+        every: number of steps between calls of `until`; `watch` is called at multiples of it.
         on_action: called after each action of the schedule.
         on_progress: called with the share of the work that is done and the seconds left; None: that of the policy.
         watch: called in the reverse sweep with a step and the cotangents of the states there.
@@ -52,7 +52,7 @@ class RunOptions:
 
     @property
     def online(self) -> bool:
-        """Whether the run may end early."""
+        """True if the run may end early."""
         return self.until is not None
 
     def called_within(self, turn: Turn) -> RunOptions:

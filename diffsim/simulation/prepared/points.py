@@ -17,16 +17,7 @@ Tables = dict[str, PointTable]
 
 
 def point_tables(step: TracedStep, sources: Mapping[str, Places], receivers: Mapping[str, Places]) -> Tables:
-    """Tables of sources, which distribute an amplitude as a density, and of receivers, which interpolate.
-
-    Args:
-        step: the traced step.
-        sources: forcing -> coordinates.
-        receivers: state -> coordinates.
-
-    Raises:
-        ShapeError: a point outside the grid.
-    """
+    """Tables of sources, which distribute an amplitude as a density, and of receivers, which interpolate."""
     tables = {
         source_points(f): point_table(step.grid, forcing_location(step, f), places, f"source of {f}", True, forcing_rules(step, f))
         for f, places in sources.items()

@@ -25,13 +25,7 @@ ON_DEVICE = 2
 
 
 def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None = None) -> Sizes:
-    """Bytes that a gradient allocates.
-
-    Args:
-        compiled: the simulation to differentiate.
-        steps: time steps.
-        fields: inputs. They are needed to count strips of damped cells, because the damped cells may depend on parameters.
-    """
+    """Bytes that a gradient allocates. Strips of damped cells count only with inputs (`fields`), because they may depend on parameters."""
     stepper, item = compiled.stepper, compiled.dtype.itemsize
     cells = round_up(math.prod(compiled.grid.shape) * item, ALIGNMENT)
     points = compiled.points
@@ -57,11 +51,7 @@ def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None 
 def sizes_for(compiled: Compiled, policy: Policy, steps: int, fields: Mapping[str, Array] | None = None) -> Sizes:
     """Bytes that a gradient allocates, with strips of damped cells if the policy runs steps backwards.
 
-    Args:
-        compiled: the simulation to differentiate.
-        policy: the user's policy.
-        steps: time steps, or their maximum.
-        fields: inputs; None: damped cells are counted as if parameters were 1.
+    Without inputs (`fields`), damped cells are counted as if parameters were 1.
 
     Raises:
         PlanError: steps cannot be undone, and the policy asks for that.

@@ -25,12 +25,12 @@ class Solution(Summary):
         grid = ds.Grid((40,), spacing=0.05)
         rod = ds.Simulation(ds.solvers.Heat(grid, dt=0.1), receivers={"T": [[0.5], [1.5]]})
         inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
-        found, pullback = rod.vjp(inputs, steps=60)
-        assert found.final["T"].shape == (40,) and found.traces["T"].shape == (61, 2)
+        solution, pullback = rod.vjp(inputs, steps=60)
+        assert solution.final["T"].shape == (40,) and solution.traces["T"].shape == (61, 2)
         last = np.zeros((61, 2))
         last[-1, 0] = 1.0  # a cotangent: the last value at the first receiver
-        owed = pullback(ds.Solution(traces={"T": last}))
-        assert np.isclose(owed["T"].sum(), 1.0, atol=1e-5)  # a mean of the initial temperatures
+        gradient = pullback(ds.Solution(traces={"T": last}))
+        assert np.isclose(gradient["T"].sum(), 1.0, atol=1e-5)  # a mean of the initial temperatures
     """
 
     final: Mapping[str, Array] = field(default_factory=dict)

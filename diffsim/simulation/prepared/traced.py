@@ -28,14 +28,14 @@ class Traced:
     step: TracedStep
     order: int = 0
 
-    def given(self, name: str) -> Placed:
+    def field(self, name: str) -> Placed:
         """The parameter or initial field of this name."""
         return (self.coefficients.inputs | self.initial.inputs)[name]
 
     def over_cells(self, name: str, value: Array) -> Array:
         """A parameter or initial field at each cell. Other inputs are returned unchanged."""
         driven = name in self.step.forcings or name in self.step.series
-        return value if driven else self.given(name).over_cells(value, self.step.grid.shape)
+        return value if driven else self.field(name).over_cells(value, self.step.grid.shape)
 
     def tangent(self) -> Traced:
         order = self.order + 1

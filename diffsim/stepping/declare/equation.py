@@ -64,8 +64,8 @@ class Variable:
         grid = ds.Grid((50,), spacing=0.02)
         tube = ds.Simulation(Tube(grid, dt=2e-5), precision="f64")
         p = np.exp(-(((grid.coordinates(0) - 0.5) / 0.1) ** 2))
-        found = tube.run({"p": p, "rho": 1.2}, steps=200).final["p"]
-        assert np.isclose(found.sum(), p.sum())  # no air leaves
+        later = tube.run({"p": p, "rho": 1.2}, steps=200).final["p"]
+        assert np.isclose(later.sum(), p.sum())  # no air leaves
     """
 
     boundary: Boundary = "zero"
@@ -88,12 +88,12 @@ class Variable:
                 f"location = {shown(self.location)}, expected 0 (centre) or 1 (upper face) for each axis; write it like (0, 1)"
             )
         if self.region is not None:
-            found = np.asarray(self.region)
-            if found.dtype != np.bool_:
+            region = np.asarray(self.region)
+            if region.dtype != np.bool_:
                 raise ShapeError(f"region = {shown(self.region)}, expected True or False for each cell of the grid; compare, as in x < 10")
-            found = found.copy()
-            found.flags.writeable = False
-            object.__setattr__(self, "region", found)
+            region = region.copy()
+            region.flags.writeable = False
+            object.__setattr__(self, "region", region)
         instance("unit", self.unit, str, "a text", "write it like 'm/s'")
 
 
@@ -101,7 +101,7 @@ class Group(Variable):
     """Several fields that a step has as one argument. `Vector` and `SymmetricTensor` are its kinds.
 
     Attributes:
-        layout: which components there are.
+        layout: its components.
         parts: the field of each component.
     """
 
@@ -222,7 +222,7 @@ class Equation(ABC):
         stable_dt_power: the stable time step is proportional to this power of the size of a cell: 1 for waves, 2 for diffusion. A scene
             takes the time step of its data from it, which it makes on a finer grid.
         in_cells: arguments of the constructor that count cells, such as the width of a sponge. A scene takes more of them on a finer grid.
-        time_unit: unit of `dt`, for what is printed and drawn. In units of your own choice it may be a text such as "lengths / c", or "".
+        time_unit: unit of `dt`, for texts and figures. In units of your own choice it may be a text such as "lengths / c", or "".
         speed: the parameter that is the speed of the fastest waves; "": there is none. A scene tunes the absorbing layer for it.
 
     Example:
@@ -245,7 +245,7 @@ class Equation(ABC):
         grid = ds.Grid((40,), spacing=0.1)
         front = ds.Simulation(Fisher(grid, dt=0.1))
         start = {"u": np.where(grid.coordinates(0) < 0.5, 1.0, 0.0), "r": np.full(40, 0.5)}
-        value, gradient = front.value_and_grad(lambda found: found.final["u"].sum(), start, steps=100)
+        value, gradient = front.value_and_grad(lambda end: end.final["u"].sum(), start, steps=100)
         assert gradient["r"].shape == (40,) and gradient["r"].sum() > 0  # faster growth, more of them
     """
 

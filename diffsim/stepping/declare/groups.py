@@ -23,7 +23,7 @@ class Vector(Group):
 
     Its components are fields as others are, by the names of the group and the axis: `v` over the axes z and x is the fields `vz` and `vx`
     (a name of several letters takes an underscore: `flow_x`). Inputs, sources, receivers and solutions have them. A step has the group: `v`
-    is an argument, and its next value what the step returns for "v". Each of its components may be an argument or a result instead.
+    is an argument, and the step returns its next value for "v". Each of its components may be an argument or a result instead.
 
     Args:
         axes: a letter for each axis of the grid, in their order, such as "zx".
@@ -31,11 +31,11 @@ class Vector(Group):
         location: where component i lies: "faces", the upper faces of axis i; "edges", the edges along i, which are upper faces of all other
             axes; or "centres".
         unit: unit, for labels.
-        components: which there are, by letters; one that is not an axis points across the grid. None: one for each axis.
+        components: letters of the components; one that is not an axis points across the grid. None: one for each axis.
         region: see `Variable`; the same for all components, or a dict with one for each.
 
     Raises:
-        ParameterError: a boundary or a location that there is not.
+        ParameterError: an unknown boundary or location.
         ShapeError: axes or components that are not letters, or a dict without one of the components.
 
     Example:
@@ -73,7 +73,7 @@ class SymmetricTensor(Group):
         region: see `Variable`; the same for all components, or a dict with one for each.
 
     Raises:
-        ParameterError: a boundary or a location that there is not.
+        ParameterError: an unknown boundary or location.
         ShapeError: axes that are not letters, or a dict without one of the components.
 
     Example:
@@ -96,13 +96,13 @@ class SymmetricTensor(Group):
         self._declare(layout, places, boundary, unit, region)
 
 
-def _letters(what: str, given: object) -> str:
+def _letters(what: str, value: object) -> str:
     """Letters, each once."""
-    found = list(given) if isinstance(given, (str, tuple, list)) else []
-    letters = all(isinstance(one, str) and len(one) == 1 and one.isalpha() and one.isascii() for one in found)
-    if not found or not letters or len(set(found)) < len(found):
-        raise ShapeError(f"{what} = {shown(given)}, expected a letter for each, no two the same; write it like 'zx'")
-    return "".join(found)
+    letters = list(value) if isinstance(value, (str, tuple, list)) else []
+    valid = all(isinstance(one, str) and len(one) == 1 and one.isalpha() and one.isascii() for one in letters)
+    if not letters or not valid or len(set(letters)) < len(letters):
+        raise ShapeError(f"{what} = {shown(value)}, expected a letter for each, no two the same; write it like 'zx'")
+    return "".join(letters)
 
 
 def _place(axes: str, key: str, location: str) -> Location:

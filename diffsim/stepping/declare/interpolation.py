@@ -76,7 +76,7 @@ def sinc(position: float) -> Along:
 
 
 def folded(along: Along, sides: Sides | None, n: int) -> Along | None:
-    """The same weights on cells of the grid alone: each cell outside counts for those that it is made of.
+    """The same weights on cells of the grid alone: each cell outside counts for the cells inside of which its rule makes it.
 
     Args:
         along: cells and weights.

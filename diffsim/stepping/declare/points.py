@@ -23,7 +23,7 @@ from diffsim.typing import Array, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Places of sources or receivers, with the way in which a field is taken between cells: in place of plain coordinates.
+    """Places of sources or receivers, and an interpolation between cells: in place of plain coordinates.
 
     "linear" takes the neighbours of a place. "sinc" takes eight cells along each axis, weighted by a windowed sinc function. It reproduces
     waves of six cells and more to 7e-4 of their amplitude; lines make errors of 5 % at ten cells a wavelength. Near a side, a cell beyond
@@ -169,14 +169,14 @@ def point_table(
         points: coordinates, shape (points, axes), in the grid's units, or `Points`.
         what: name of the points, for messages.
         density: whether the weight of each cell is divided by its volume: a source's amplitude becomes a density.
-        rules: of the field; None: what lies outside the grid is not known.
+        rules: of the field; None: values outside the grid are not known.
 
     Raises:
         ShapeError: coordinates have a wrong shape, or a point is not between the first and the last value of the field.
     """
-    given = points.on(grid, f"{what} coordinates") if isinstance(points, Points) else None
+    chosen = points.on(grid, f"{what} coordinates") if isinstance(points, Points) else None
     coordinates = np.atleast_2d(
-        real_array(f"{what} coordinates", points if given is None else given.places, float, places_on(grid.axes, grid.unit))
+        real_array(f"{what} coordinates", points if chosen is None else chosen.places, float, places_on(grid.axes, grid.unit))
     )
     if not coordinates.size:
         raise ShapeError(f"{what}: no coordinates, expected at least one point; leave the entry out instead")
@@ -184,8 +184,8 @@ def point_table(
         raise ShapeError(
             f"{what} coordinates have shape {coordinates.shape}, expected (points, {grid.ndim}); write them like [{[0.0] * grid.ndim}]"
         )
-    dipole = None if given is None or given.dipole is None else np.asarray(given.dipole)
-    wide = given is not None and given.interpolation == "sinc"
+    dipole = None if chosen is None or chosen.dipole is None else np.asarray(chosen.dipole)
+    wide = chosen is not None and chosen.interpolation == "sinc"
     if (wide or dipole is not None) and None in grid.uniform_spacing:
         raise ShapeError(f"{what}: sinc interpolation or a dipole on a stretched grid, expected a uniform one; use plain coordinates")
     volume = _volumes(grid, location)
@@ -209,7 +209,7 @@ def _line(name: str, grid: Grid, axis: int, place: int, coordinate: float, wide:
     values, h = grid.coordinates(axis, place), grid.uniform_spacing[axis]
     n, position = len(values), _position(coordinate, values, h)
     low, high, first, last = 0.0, n - 1.0, values[0], values[-1]
-    if wide and sides is not None and h is not None:  # up to the sides, between which and the outermost values the rules say what there is
+    if wide and sides is not None and h is not None:  # up to the sides: the rules give the field beyond the outermost values
         low, high = (-1.0, high) if place else (-0.5, high + 0.5)
         first, last = values[0] + low * h, values[0] + high * h
     if not low - SNAP <= position <= high + SNAP:
@@ -217,13 +217,13 @@ def _line(name: str, grid: Grid, axis: int, place: int, coordinate: float, wide:
             f"{name} lies outside the grid: {grid.axes[axis]} = {coordinate:g}, expected {first:g} to {last:g}; move it or enlarge the grid"
         )
     along = sinc(position) if wide else linear(position)
-    found = folded(along if slope else along.cut(along.values != 0), sides, n)
-    if found is None:
+    inside = folded(along if slope else along.cut(along.values != 0), sides, n)
+    if inside is None:
         raise ShapeError(
             f"{name} is less than {f'{RADIUS} cells' if wide else 'a cell'} away from a side of {grid.axes[axis]}, expected it farther "
             'inside, or a rule there that makes the cells beyond it of those inside, such as "odd_image"; move it, or interpolate linearly'
         )
-    return found
+    return inside
 
 
 def _shares(lines: list[Along], grid: Grid, dipole: Array | None) -> Array:

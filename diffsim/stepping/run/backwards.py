@@ -57,12 +57,7 @@ class Backwards:
         return self._programs[0]
 
     def damped(self, coefficients: Mapping[str, Array], steps: int) -> dict[str, IntArray]:
-        """Tiles that are damped too much in a run to be computed backwards, for each state with such tiles.
-
-        Args:
-            coefficients: values over the cells.
-            steps: steps of the run.
-        """
+        """Tiles that are damped too much in a run to be computed backwards, for each state with such tiles."""
         layout, factors = self._launcher.layout, self.how.factors
         padded = {name: pad(np.asarray(coefficients[name]), layout.halo, rules) for name, rules in self._rules.items()}
         fields = {**self._profiles, **padded}
@@ -71,7 +66,7 @@ class Backwards:
             state: self._launcher.stored_tiles(state, damped_tiles(factor, steps, layout))
             for state, factor in zip(factors, values, strict=True)
         }
-        return {state: found for state, found in tiles.items() if len(found)}
+        return {state: each for state, each in tiles.items() if len(each)}
 
     def strip_bytes(self, coefficients: Mapping[str, Array], steps: int) -> int:
         """Bytes of the stored damped cells of all steps of a run."""
@@ -81,7 +76,7 @@ class Backwards:
     def start(self, coefficients: Mapping[str, Array], steps: int) -> None:
         """Allocate memory for the stored damped cells of a run."""
         tiles = self.damped(coefficients, steps)
-        self._launcher.put_strips({strip(state): found for state, found in tiles.items()}, steps)
+        self._launcher.put_strips({strip(state): each for state, each in tiles.items()}, steps)
         self._striped = self.how.with_strips(self._plain[0], tuple(tiles)) if tiles else self._plain
         self.keeping = True
 

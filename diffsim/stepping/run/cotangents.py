@@ -1,4 +1,4 @@
-"""Cotangents of a run: those of the final state that enter, those of the inputs that leave, and all that is in between."""
+"""Cotangents of a run: of the final state, where the sweep starts, of the inputs, where it ends, and of the states between."""
 
 from __future__ import annotations
 
@@ -21,15 +21,7 @@ from diffsim.typing import Array
 
 
 class Cotangents:
-    """What adjoint steps carry and add to.
-
-    Args:
-        programs: programs of the step.
-        launcher: the arrays.
-        storage: time levels of the cotangents.
-        receivers: states that are sampled at receivers.
-        profiles: fixed arrays of the step, with their halo.
-    """
+    """The values that adjoint steps propagate and add to."""
 
     def __init__(
         self, programs: Programs, launcher: Launcher, storage: Storage, receivers: tuple[str, ...], profiles: Mapping[str, Array]
@@ -46,7 +38,7 @@ class Cotangents:
 
     @property
     def waiting(self) -> bool:
-        """Whether cotangents of delayed final states have still to enter, one step at a time."""
+        """True if cotangents of delayed final states have still to enter, one step at a time."""
         return bool(self._waiting)
 
     def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array], steps: int) -> None:
@@ -60,11 +52,11 @@ class Cotangents:
         launcher, dtype, delayed = self.launcher, self.launcher.layout.dtype, self._adjoint.delayed
         check_generation(launcher.generation)
         self.storage.require(self.storage.bars)
-        given: dict[str, Array] = {}
+        trace_bars: dict[str, Array] = {}
         for state in self.receivers:
             nothing = np.zeros((steps + 1, launcher.points[receiver_points(state)].count), dtype)
-            given[state] = np.ascontiguousarray(traces.get(state, nothing), dtype)
-            launcher.put(bar(receiver_stream(state)), given[state])
+            trace_bars[state] = np.ascontiguousarray(traces.get(state, nothing), dtype)
+            launcher.put(bar(receiver_stream(state)), trace_bars[state])
         for forcing in self.step.forcings:
             launcher.put(bar(source_stream(forcing)), np.zeros((steps, launcher.points[source_points(forcing)].count), dtype))
         for name in self.step.active & self.step.coefficients.keys():
@@ -80,7 +72,7 @@ class Cotangents:
             value = np.zeros(self.step.grid.shape, dtype)
             self.step.states[state].of_cells(value)[...] = final.get(state, 0)
             if state in self.receivers:
-                launcher.points[receiver_points(state)].scatter(given[state][-1], value)
+                launcher.points[receiver_points(state)].scatter(trace_bars[state][-1], value)
             if state not in delayed:
                 self._put(bar(state), value)
             elif value.any():
@@ -106,7 +98,7 @@ class Cotangents:
         return self.states(), coefficients, driven
 
     def states(self) -> dict[str, Array]:
-        """Cotangents of the states at the present step, over the cells: all that later steps and traces owe to them."""
+        """Cotangents of the states at the present step, over the cells: the derivatives of the loss through later steps and traces."""
         states = {}
         for state, (primary, late) in self.delays.items():
             if state not in self._adjoint.delayed:
@@ -131,11 +123,11 @@ class Cotangents:
     def arrays(self) -> dict[str, Array]:
         """Copies of all values that adjoint steps propagate: cotangents of the state, and sums for coefficients and amplitudes."""
         memory, arrays = self.launcher.memory, self.launcher.arrays
-        found = {name: memory.read(arrays[name]) for name in self.sums()}
+        values = {name: memory.read(arrays[name]) for name in self.sums()}
         for name, ring in self.storage.bars.items():
-            found |= {f"{name}/{k}": memory.read(arrays[name], level) for k, level in enumerate(ring.working)}
-        found |= {f"{name}/late {late}": value for name, waiting in self._waiting.items() for late, value in waiting.items()}
-        return {name: value.copy() for name, value in found.items()}
+            values |= {f"{name}/{k}": memory.read(arrays[name], level) for k, level in enumerate(ring.working)}
+        values |= {f"{name}/late {late}": value for name, waiting in self._waiting.items() for late, value in waiting.items()}
+        return {name: value.copy() for name, value in values.items()}
 
     def put_back(self, arrays: Mapping[str, Array]) -> None:
         """Continue from the arrays of `arrays`, after `seed`."""

@@ -64,7 +64,7 @@ def _most_steps(program: Program) -> int:
 
 
 @contextmanager
-def _told(call: HostCall, step: int) -> Iterator[None]:
+def _errors_of(call: HostCall, step: int) -> Iterator[None]:
     """Add the number of the step to an error of a host function."""
     try:
         yield
@@ -80,7 +80,7 @@ class Launcher:
 
     Args:
         graph: graph of the programs' expressions.
-        fields: how the arrays are stored.
+        fields: the storage of the arrays.
         points: point tables by name.
         generation: generation of the settings for which the layout was made.
     """
@@ -305,7 +305,7 @@ class Launcher:
                     if isinstance(part, Program):
                         self._one_step(part, t)
                     else:
-                        with _told(part, start + program.direction * t):
+                        with _errors_of(part, start + program.direction * t):
                             self._call(part, program, {name: table[t:] for name, table in levels.items()})
 
     def _one_step(self, program: Program, t: int) -> None:
@@ -322,11 +322,11 @@ class Launcher:
         def level(place: Place) -> int | None:
             return None if place.level is None else int(levels[place.array][place.level])
 
-        given = []
+        arguments = []
         for place in (program.places[name] for name in call.inputs):
-            given.append(self.cells(place.array, level(place)).view())
-            given[-1].flags.writeable = False
-        for written, cells in zip(call.outputs, self.outside(call.function)(*given), strict=True):
+            arguments.append(self.cells(place.array, level(place)).view())
+            arguments[-1].flags.writeable = False
+        for written, cells in zip(call.outputs, self.outside(call.function)(*arguments), strict=True):
             self.put_field(written.target.array, cells, written.rules, level(written.target))
 
     def _describe(self, program: Program, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
@@ -354,7 +354,7 @@ class Launcher:
             if not control[BEGIN]:
                 workers = pace.workers()
                 wavefront = self._wavefront(program, workers, end - int(control[DONE]))
-            elif wavefront is None:  # slabs are of no account between operations, but within a wavefront they are
+            elif wavefront is None:  # between operations the slabs may change, but not within a wavefront
                 workers = pace.workers()
             control[STEPS] = end if wavefront is None else end - (end - control[DONE]) % wavefront.steps
             control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
@@ -372,15 +372,15 @@ class Launcher:
             control[DONE], control[BEGIN] = reached, control[LEFT_BEGIN]
 
     def _wavefront(self, program: Program, workers: int, most: int = TOGETHER[0]) -> Wavefront | None:
-        """How up to `most` steps are computed together, or None if each is computed alone."""
+        """The way to compute up to `most` steps together, or None if each is computed alone."""
         if backend().threads is None:
             return None
         key = program.name, workers
         if key not in self._wavefronts:
             tallest = max((self.points[gather.points].tallest for gather in program.gathers), default=0)
             sizes = [size for size in SIZES if size >= tallest][: 1 + (tallest == 0)] or [tallest]
-            found = [Wavefront.of(program, self.fields, workers, *each) for each in itertools.product(TOGETHER, reversed(sizes))]
-            self._wavefronts[key] = [each for each in found if each is not None and each.pays(program, self.fields, workers)]
+            candidates = [Wavefront.of(program, self.fields, workers, *each) for each in itertools.product(TOGETHER, reversed(sizes))]
+            self._wavefronts[key] = [each for each in candidates if each is not None and each.pays(program, self.fields, workers)]
         return next((each for each in self._wavefronts[key] if each.steps <= most), None)
 
     def _control(self, program: Program) -> Allocated:
@@ -400,8 +400,8 @@ class Launcher:
     def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel, control: Allocated, workers: int) -> BoundKernel:
         if key not in self._compiled:
             self._compiled[key] = kernel.compile()
-        given: dict[str, Callable[[], object]] = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
-        arguments = [given[a.kind]() if a.kind in given else self._argument(a, workers) for a in kernel.arguments]
+        own: dict[str, Callable[[], object]] = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
+        arguments = [own[a.kind]() if a.kind in own else self._argument(a, workers) for a in kernel.arguments]
         plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
         if isinstance(kernel, DeviceKernel):
             plain.append(0)
@@ -472,9 +472,9 @@ class Launcher:
 
     def _addresses(self, name: str, tiles: IntArray) -> IntArray:
         """The storage addresses of the tiles of a state that the array `name` keeps."""
-        found = tile_addresses(tiles, self.layout)
+        addresses = tile_addresses(tiles, self.layout)
         sparse = next((each for state, each in self.sparse.items() if strip(state) == name), None)
-        return found if sparse is None else sparse.addresses(found)
+        return addresses if sparse is None else sparse.addresses(addresses)
 
     def _first_of_rows(self, cells: IntArray) -> IntArray:
         """The index of the first cell of each row of the first axis, and the number of cells. Cells are in C order."""

@@ -35,7 +35,7 @@ class Pace:
         self.seconds = 0.0  # seconds of a step, recent average
         self.best = 0.0  # the same, with all workers
         self.strikes = 0
-        self.doubt = False  # whether the last trial with all workers was slow
+        self.doubt = False  # True if the last trial with all workers was slow
         self.alone = 0.0  # seconds left with one worker
         self.next_alone = ALONE
 
@@ -50,8 +50,8 @@ class Pace:
         return 1 if self.alone else self.all
 
     def patience(self, steps: int) -> float:
-        """How much longer than usually a worker waits for others, where there is a barrier after so many steps: at long ones, memory
-        delays some by more than the usual wait."""
+        """The factor on the usual time that a worker waits for others at a barrier after `steps` steps. After long ones it is larger,
+        because memory delays some workers more."""
         return min(MOST, max(1.0, steps * self.seconds / BRIEF)) if self.seconds else UNKNOWN
 
     def note(self, steps: int, seconds: float, left: bool = False) -> None:

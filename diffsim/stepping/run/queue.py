@@ -1,4 +1,4 @@
-"""Launches on a GPU that nobody has waited for: how long they should take, and what writes between them without waiting."""
+"""Launches on a GPU that nobody has waited for: their expected time, and writes between them without waiting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from diffsim.stepping.run.pace import Pace
 from diffsim.typing import IntArray
 
 QUEUED_SECONDS = 0.1
-"""About how long a GPU works on what is queued, at most, so that Ctrl-C and progress work."""
+"""The most seconds, approximately, that a GPU works on the queue, so that Ctrl-C and progress work."""
 BATCH = 32
 """Numbers that one launch writes."""
 BATCHES = 8
@@ -22,11 +22,8 @@ BATCHES = 8
 class Queue:
     """Launches since the GPU was waited for last.
 
-    Their time is not measured itself. It is at least that for which the wait blocks, and at most that since the first launch. The pace of
-    each kernel is corrected where it says less or more.
-
-    Args:
-        wait: returns when all that was launched is done.
+    Their time is not measured itself. It is at least the time for which the wait blocks, and at most the time since the first launch. The
+    pace of each kernel is corrected if it predicts less or more.
     """
 
     def __init__(self, wait: Callable[[], None]) -> None:
@@ -36,7 +33,7 @@ class Queue:
 
     @property
     def seconds(self) -> float:
-        """How long the queued launches should take."""
+        """The expected time of the queued launches."""
         return sum(pace.seconds * steps for pace, steps in self._steps.items())
 
     def begin(self, pace: Pace) -> None:
@@ -67,7 +64,7 @@ class Queue:
 
 
 def put_numbers(array: DeviceArray, first: int, values: IntArray) -> bool:
-    """Write a few integers into an array from entry `first`, after what was launched before, without waiting. False: they are too many."""
+    """Write a few integers into an array from entry `first`, after earlier launches, without waiting. False: they are too many."""
     if len(values) > BATCH * BATCHES:
         return False
     put = _put()

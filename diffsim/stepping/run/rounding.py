@@ -36,7 +36,7 @@ Rings = Mapping[str, Ring]
 
 
 @dataclass
-class Made:
+class Results:
     """Results of the adjoint of a step: sums over steps, rows of a stream, and the newest cotangents that depend on states."""
 
     sums: dict[str, Array]
@@ -107,7 +107,7 @@ class Rounding:
         return _exchanged(rings, SECOND)
 
     def wants(self) -> bool:
-        """Whether to compute the adjoint of this step, whose state was computed backwards, for both states."""
+        """True if the adjoint of this step, whose state was computed backwards, is to be computed for both states."""
         self._since += 1
         return self._since >= self._gap
 
@@ -115,20 +115,20 @@ class Rounding:
         """Compute the adjoint of a step, and note the difference from the adjoint with the second state."""
         second = self._aside(rings, bars, SECOND, step, adjoint)
         adjoint()
-        self._note(second, self._made(bars, step), self._since)
+        self._note(second, self._results(bars, step), self._since)
         self._covered += self._since
         self._since = 0
         self._gap = min(2 * self._gap, SPACING * self._random.uniform(0.7, 1.3))
 
-    def _aside(self, rings: Rings, bars: Rings, slot: int | None, step: int, adjoint: Callable[[], None]) -> Made:
+    def _aside(self, rings: Rings, bars: Rings, slot: int | None, step: int, adjoint: Callable[[], None]) -> Results:
         """Results of the adjoint of a step with the state in a slot (None: the working state). Its effects are undone afterwards."""
         memory, arrays = self._launcher.memory, self._launcher.arrays
-        before = self._made(bars, step)
+        before = self._results(bars, step)
         for ring in bars.values():
             ring.save(SECOND)
         with nullcontext() if slot is None else _exchanged(rings, slot):
             adjoint()
-        made = self._made(bars, step)
+        results = self._results(bars, step)
         for ring in bars.values():
             ring.load(SECOND)
             ring.release(SECOND)
@@ -139,17 +139,17 @@ class Rounding:
             stream[step] = row
             if stream is not arrays[name]:  # a copy from a GPU
                 memory.write(arrays[name], stream)
-        return made
+        return results
 
-    def _made(self, bars: Rings, step: int) -> Made:
+    def _results(self, bars: Rings, step: int) -> Results:
         memory, arrays = self._launcher.memory, self._launcher.arrays
-        return Made(
+        return Results(
             {name: memory.read(arrays[name]).copy() for name in self._sums},
             {name: memory.read(arrays[name])[step].copy() for name in self._streams},
             {name: self._launcher.cells(name, bars[name].working[-1]).copy() for name in self._carried},
         )
 
-    def _note(self, one: Made, other: Made, steps: float) -> None:
+    def _note(self, one: Results, other: Results, steps: float) -> None:
         """Note the difference of two states' adjoints, for `steps` steps. It overwrites `one`."""
         for name, value in one.sums.items():
             value -= other.sums[name]
@@ -196,12 +196,9 @@ class Rounding:
         """A cautious estimate of the relative error of the gradient at the end of a sweep; NaN if a value is NaN."""
         self.drop(rings)
         memory, arrays = self._launcher.memory, self._launcher.arrays
-        of_sums = [_ratio(error, _sizes(memory.read(arrays[name]))) for error, name in zip(self.errors, self._written, strict=False)]
+        written = [*self._sums, *self._streams]
+        of_sums = [_ratio(error, _sizes(memory.read(arrays[name]))) for error, name in zip(self.errors, written, strict=False)]
         return CAUTION * float(np.max([*of_sums, np.zeros(2)]) + np.max(self.errors[-1]))
-
-    @property
-    def _written(self) -> list[str]:
-        return [*self._sums, *self._streams]
 
 
 @contextmanager

@@ -100,8 +100,9 @@ class Stepper:
             self.launcher.put(source_stream(forcing), np.ascontiguousarray(driven[forcing], self.dtype))
         self._start_slim(driven, steps)
         for state in self.receivers:
-            trace = self._no_traces(state)
-            trace[0] = self.launcher.points[receiver_points(state)].gather(self.launcher.cells(state, self._level(state)))
+            table = self.launcher.points[receiver_points(state)]
+            trace = np.zeros((steps + 1, table.count), self.dtype)
+            trace[0] = table.gather(self.launcher.cells(state, self._level(state)))
             self.launcher.put(receiver_stream(state), trace)
         self._undoing = self.backwards if undone else None
         if self._rounding is not None:
@@ -130,9 +131,6 @@ class Stepper:
         """The present pool level of a state."""
         primary, late = self.delays[state]
         return self.storage.rings[primary].working[self.depths[primary] - 1 - late]
-
-    def _no_traces(self, state: str) -> Array:
-        return np.zeros((self.steps + 1, self.launcher.points[receiver_points(state)].count), self.dtype)
 
     def state(self) -> dict[str, Array]:
         """Copies of the working state's fields, over the cells along their axes."""
@@ -281,11 +279,11 @@ class Stepper:
     @functools.cached_property
     def backwards(self) -> Backwards | None:
         """The object that undoes steps, or None."""
-        found = undo(self.step)
-        if found is None or any(found.program.in_place(n) != self.forward.in_place(n) for n, depth in self.depths.items() if depth > 1):
+        how = undo(self.step)
+        if how is None or any(how.program.in_place(n) != self.forward.in_place(n) for n, depth in self.depths.items() if depth > 1):
             return None
         rules = {name: placed.rules for name, placed in self.step.coefficients.items()}
-        return Backwards(found, self.forward, self.launcher, self._profiles, rules, self._second_run())
+        return Backwards(how, self.forward, self.launcher, self._profiles, rules, self._second_run())
 
     def _second_run(self) -> Rounding | None:
         """The object that estimates the effect of the states' rounding errors on the gradient, or None if there is no effect."""

@@ -16,10 +16,6 @@ from diffsim.stepping.run.launcher import Launcher
 class Storage:
     """The memory of a run, and its sizes.
 
-    Args:
-        programs: programs of the step.
-        launcher: owner of the arrays.
-
     Attributes:
         rings: levels of each state with storage of its own.
         bars: levels of each cotangent.
@@ -29,10 +25,10 @@ class Storage:
         self._programs, self._launcher, self._depths = programs, launcher, ring_depths(programs.step)
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
-        self._unneeded = False  # whether unused memory may be left of arrays that were exchanged, or of earlier simulations
+        self._unneeded = False  # True if unused memory may be left of arrays that were exchanged, or of earlier simulations
 
     def plan(self, slots: int, recorded: int, exact: bool = False, undone: bool = False) -> None:
-        """Allocate memory for `slots` saved states and for what `recorded` steps keep for their adjoints.
+        """Allocate memory for `slots` saved states and for the values that `recorded` steps keep for their adjoints.
 
         Args:
             slots: number of saved states.
@@ -112,16 +108,16 @@ class Storage:
         """Bytes that a recorded step keeps: its residuals or its states, or none if the adjoint needs no states."""
         if not self._programs.needs_primal:
             return 0
-        found = self._programs.with_residuals
-        return sum(map(self._launcher.field_bytes, found.names if found else self._depths))
+        residuals = self._programs.with_residuals
+        return sum(map(self._launcher.field_bytes, residuals.names if residuals else self._depths))
 
     def working_bytes(self) -> int:
         """Bytes of all other fields: the working state, cotangents, coefficients and their gradients, intermediate fields."""
-        forward, adjoint, found = self._programs.forward, self._programs.adjoint, self._programs.with_residuals
+        forward, adjoint, residuals = self._programs.forward, self._programs.adjoint, self._programs.with_residuals
         levels = {name: self._working_levels(forward, name, depth) for name, depth in self._depths.items()}
         if adjoint:
             levels |= {name: self._working_levels(adjoint.program, name, depth) for name, depth in adjoint.depths.items()}
-        single = self._programs.fields() - levels.keys() - set(found.names if found else ())
+        single = self._programs.fields() - levels.keys() - set(residuals.names if residuals else ())
         levels |= {name: self._launcher.stacks.get(name, 1) for name in single}
         return sum(count * self._launcher.field_bytes(name) for name, count in levels.items()) + self._launcher.table_bytes()
 

@@ -24,10 +24,7 @@ LOST = 0.5
 def damped_tiles(factor: Array, steps: int, layout: Layout) -> IntArray:
     """Tiles with a damped cell: row indices without halo and the tile's place in its row, shape (tiles, axes), in C order.
 
-    Args:
-        factor: factor of the overwritten value in the next value, over the cells.
-        steps: number of steps in the run.
-        layout: layout of the field.
+    `factor` is that of the overwritten value in the next value, over the cells.
     """
     with np.errstate(under="ignore", over="ignore"):
         damped = ~(np.abs(factor.astype(float)) ** steps >= LOST)
@@ -49,7 +46,7 @@ def strip_rows(tiles: Mapping[str, IntArray], steps: int) -> dict[str, int]:
     Raises:
         PlanError: the number exceeds the range of an index.
     """
-    rows = {state: steps * len(found) for state, found in tiles.items()}
+    rows = {state: steps * len(each) for state, each in tiles.items()}
     most = max(rows.values(), default=0)
     if most >= 2**31:
         raise PlanError(

@@ -130,9 +130,10 @@ class Iteration:
         extended = pad(x, reach, self.system.rules)
         roots = [residual.value, residual.size, *residual.weights.values()]
         with np.errstate(all="ignore"):  # values that are not finite are detected later
-            value, terms, *found = evaluate(roots, {**around, residual.unknown: extended}, x.shape, reach)
+            value, terms, *derivatives = evaluate(roots, {**around, residual.unknown: extended}, x.shape, reach)
             weights = [
-                float(node.data) if node.op == "const" else values for node, values in zip(residual.weights.values(), found, strict=True)
+                float(node.data) if node.op == "const" else values
+                for node, values in zip(residual.weights.values(), derivatives, strict=True)
             ]
             size = terms + sum(
                 np.abs(weight * extended[inner(x.shape, reach, offset)]) for offset, weight in zip(residual.weights, weights, strict=True)

@@ -50,7 +50,7 @@ class LinearStage(HostStage):
     Attributes:
         name: of the result, which is its only output.
         source: the field.
-        function: what is computed.
+        function: the linear function.
         outputs: the result.
     """
 
@@ -94,7 +94,7 @@ def linear_stage(what: str, function: LinearFunction, value: Symbol, boundary: B
         what: name of the public function, for errors.
         function: of the cells.
         value: an expression of the step.
-        boundary: what the result is outside the grid: rules, see `Variable`, or a field of the step whose rules it takes.
+        boundary: values of the result outside the grid: rules, see `Variable`, or a field of the step whose rules it takes.
 
     Returns:
         The result, as a field of the step at the place of the expression.

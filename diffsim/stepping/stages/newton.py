@@ -91,9 +91,9 @@ class Newton(HostStage):
         solution = graph.read(name, here)
         terms = vjp(graph, {self.iteration.residual.value: graph.negative(solution)}, lambda name: name in self.fields and wanted(name))
         nothing = graph.apply("eq", solution, graph.const(0))  # such as outside of the grid
-        for given in terms.values():
-            for offset, node in given.items():
-                given[offset] = graph.apply("select", nothing, graph.const(0), node) if singular(node) else node
+        for by_offset in terms.values():
+            for offset, node in by_offset.items():
+                by_offset[offset] = graph.apply("select", nothing, graph.const(0), node) if singular(node) else node
         return Transposed(parts, terms)
 
     def roots(self) -> list[Node]:
@@ -177,9 +177,9 @@ def newton(
     location = placed(guess)
     solution = Placed(location, graph.bound(guess if boundary is None else boundary, location))
     name = f"newton {next(graph.unknowns)}"
-    found = _residual(residual, guess, graph, solution, name)
-    offsets = tuple(found.weights)
-    iteration = Iteration(found, System(offsets, solution.rules, chosen, LINEAR, preconditioner), tolerance, most)
+    traced = _residual(residual, guess, graph, solution, name)
+    offsets = tuple(traced.weights)
+    iteration = Iteration(traced, System(offsets, solution.rules, chosen, LINEAR, preconditioner), tolerance, most)
     output = Stored(location, solution.rules, name)
     first = stored_name(guess, graph)
     graph.store(Newton(name, first, iteration, System(offsets, solution.rules, chosen, None, preconditioner), (output,)))
@@ -192,22 +192,22 @@ def _residual(residual: Callable[[Symbol], Symbol], guess: Symbol, graph: Trace,
     On a side where a rule gives the solution, the residual is the difference from that value.
     """
     x = guess.like(graph.read(name, (0,) * guess.ndim), solution.location)
-    found = applied(residual, graph.field(x, solution.rules), name, "the residual of newton()")
+    expression = applied(residual, graph.field(x, solution.rules), name, "the residual of newton()")
     on_sides = graph.on_sides(x.like(graph.const(0)), solution)
-    found = graph.on_sides(found, solution, x) - on_sides
-    value, size, fields = _with_stored_parts(graph, found, name, solution)
+    expression = graph.on_sides(expression, solution, x) - on_sides
+    value, size, fields = _with_stored_parts(graph, expression, name, solution)
     weights = vjp(graph, {value: graph.const(1)}, lambda field: field == name).get(name)
     if weights is None:
         raise TraceError("the residual of newton() does not depend on its argument, expected an expression of it; return that")
     return Residual(name, value, size, by_distance(weights), fields)
 
 
-def _with_stored_parts(graph: Trace, found: Symbol, unknown: str, solution: Placed) -> tuple[Node, Node, tuple[str, ...]]:
+def _with_stored_parts(graph: Trace, expression: Symbol, unknown: str, solution: Placed) -> tuple[Node, Node, tuple[str, ...]]:
     """Rewrite an expression so that parts that do not depend on the unknown are read from stored fields, at the cell itself.
 
     Return it with the sum of the magnitudes of its terms, and the names of the fields.
     """
-    terms = [graph.mul(graph.const(weight), core) for core, weight in linear_terms(graph, found.node).values()]
+    terms = [graph.mul(graph.const(weight), core) for core, weight in linear_terms(graph, expression.node).values()]
     depend = _dependent(terms, unknown)
     summands = [*(term for term in terms if term.id in depend), graph.sum(term for term in terms if term.id not in depend)]
     kept = _kept(summands, depend)
@@ -217,9 +217,9 @@ def _with_stored_parts(graph: Trace, found: Symbol, unknown: str, solution: Plac
         if kept.get(node.id):
             done[node.id] = graph.apply(node.op, *(done[a.id] for a in node.args), data=node.data) if node.args else node
         elif node.id in kept:
-            name = stored_name(found.like(node, solution.location), graph)
+            name = stored_name(expression.like(node, solution.location), graph)
             fields[name] = None
-            done[node.id] = graph.read(name, (0,) * found.ndim)
+            done[node.id] = graph.read(name, (0,) * expression.ndim)
     every = [done[node.id] for node in summands]
     return graph.sum(every), graph.sum(graph.apply("abs", term) for term in every), tuple(fields)
 

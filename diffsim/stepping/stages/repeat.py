@@ -147,8 +147,8 @@ class Repeat(SelfTransposed):
         if not adjoint.program.reads().keys().isdisjoint(states):
             loop = replace(loop, inputs=(*loop.inputs, *(output.name for output in self.outputs)))
         terms: dict[str, dict[Offset, Node]] = {}
-        given = [*zip(self.starts, before.values(), strict=True), *sums.items()]
-        for field, name in given:
+        contributions = [*zip(self.starts, before.values(), strict=True), *sums.items()]
+        for field, name in contributions:
             if wanted(field):
                 terms[field] = {here: graph.add(terms.get(field, {}).get(here, graph.const(0)), graph.read(name, here))}
         parts: dict[str, Part] = {f"transpose of {self.name}": loop}
@@ -198,8 +198,8 @@ def repeat(
                 return {"c": ds.repeat(10, lambda x: x + 0.1 * self.dt * laplacian(x), c)}
 
         c = np.eye(1, 30, 15)[0]
-        found = ds.Simulation(Substeps(ds.Grid((30,), spacing=1.0), dt=2.0), precision="f64").run({"c": c}, steps=5).final["c"]
-        assert np.isclose(found.sum(), 1.0) and found.max() < 0.2
+        final = ds.Simulation(Substeps(ds.Grid((30,), spacing=1.0), dt=2.0), precision="f64").run({"c": c}, steps=5).final["c"]
+        assert np.isclose(final.sum(), 1.0) and final.max() < 0.2
     """
     arguments.whole("count of repeat()", count, 1, MOST_LAPS)
     arguments.function("body", body, "ds.repeat(20, lambda p: p + laplacian(p), p)", optional=False)
@@ -217,18 +217,18 @@ def repeat(
         for field, (state, placed) in zip(start, states.items(), strict=True)
     ]
     before = len(graph.stages)
-    found = body(*symbols)
+    result = body(*symbols)
     inner = graph.stages[before:]
     del graph.stages[before:]
     if any(isinstance(stage, (HostStage, Repeat)) for stage in inner):
         raise TraceError(
-            "the body of repeat() has a loop, a system or a function on the host in it, expected expressions and stages; write one of both "
-            "loops in Python"
+            "the body of repeat() has a loop, a system or a function on the host in it, expected expressions and stages; write one of the "
+            "two loops in Python"
         )
-    values = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    values = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     if len(values) != len(start) or not all(isinstance(value, Symbol) and value.graph is graph for value in values):
         raise TraceError(
-            f"the body of repeat() gave {arguments.shown(found)}, expected an expression for each of its {len(start)} fields; return those"
+            f"the body of repeat() gave {arguments.shown(result)}, expected an expression for each of its {len(start)} fields; return those"
         )
     outputs = {}
     for (state, placed), value, now in zip(states.items(), values, symbols, strict=True):
@@ -238,8 +238,8 @@ def repeat(
         outputs[state] = checked.node
     used = {*reads(outputs.values()), *(n for s in inner for n in s.reads())}
     around = {**graph.placed, **graph.fixed, **graph.series}
-    given = {n: around[n] for n in sorted(used - states.keys() - written_by(inner).keys()) if n in around}
-    step = Body(graph, graph.grid, states, given, frozenset(given), {}, (), {}, (), tuple(inner), outputs)
+    coefficients = {n: around[n] for n in sorted(used - states.keys() - written_by(inner).keys()) if n in around}
+    step = Body(graph, graph.grid, states, coefficients, frozenset(coefficients), {}, (), {}, (), tuple(inner), outputs)
     ends = tuple(Stored(placed.location, placed.rules, f"{name} gives {k}") for k, placed in enumerate(states.values()))
     graph.store(Repeat(name, count, step, starts, ends))
     results = tuple(read_of(field, end) for field, end in zip(start, ends, strict=True))

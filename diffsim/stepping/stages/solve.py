@@ -42,9 +42,9 @@ class Solution:
     Attributes:
         system: the system to solve.
         weights: for each offset a number, or the index of a field.
-        transposed: whether to solve with the transposed matrix.
-        given: whether boundary rules use their given values. For a tangent these are 0.
-        sized: whether the last field is the magnitude of the terms of the right side.
+        transposed: solve with the transposed matrix.
+        given: boundary rules use their given values. For a tangent these are 0.
+        sized: the last field is the magnitude of the terms of the right side.
     """
 
     system: System
@@ -71,7 +71,7 @@ class Size(StoredExpression):
     """The magnitude of the terms of a right side. Solutions do not depend on it, so it has no tangent.
 
     Attributes:
-        of: the right side, in which fields that were stored in earlier stages are replaced by what they are made of.
+        of: the right side, in which fields that were stored in earlier stages are replaced by their expressions.
     """
 
     of: Node
@@ -152,8 +152,8 @@ class Solve(HostStage):
         terms = {self.right_side: {here: solution}} if wanted(self.right_side) else {}
         for offset, weight in zip(self.system.offsets, self.weights, strict=True):
             if isinstance(weight, str) and wanted(weight):
-                given = graph.negative(graph.mul(solution, graph.read(output.name, offset)))
-                terms[weight] = {here: graph.add(terms.get(weight, {}).get(here, graph.const(0)), given)}
+                term = graph.negative(graph.mul(solution, graph.read(output.name, offset)))
+                terms[weight] = {here: graph.add(terms.get(weight, {}).get(here, graph.const(0)), term)}
         call = HostCall(self._function(True), (bar(output.name), *self.fields), (Written(name, Place(name), zero_rules(len(here))),))
         return Transposed({f"transpose of {self.name}": call}, terms)
 
@@ -270,17 +270,17 @@ def _unstored(graph: Trace, field: str) -> Node:
 
 
 def _may_be_open(weights: Sequence[Node]) -> bool:
-    """Whether a stencil may map constants to 0: its weights cancel, tried with random numbers in place of fields."""
+    """True if a stencil may map constants to 0: its weights cancel, tried with random numbers in place of fields."""
     rng, values = np.random.default_rng(0), {}
     with np.errstate(all="ignore"):
         for node in ordered(weights):
             if node.op == "read":
                 values[node.id] = rng.uniform(0.1, 1.9, TRIALS)
             else:
-                given = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
-                values[node.id] = node.data if node.op == "const" else OPERATIONS[node.op].evaluate(*given)
-        found = [np.broadcast_to(values[node.id], TRIALS) for node in weights]
-        return bool((np.abs(np.sum(found, axis=0)) <= CANCELS * np.sum(np.abs(found), axis=0)).any())
+                operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
+                values[node.id] = node.data if node.op == "const" else OPERATIONS[node.op].evaluate(*operands)
+        tried = [np.broadcast_to(values[node.id], TRIALS) for node in weights]
+        return bool((np.abs(np.sum(tried, axis=0)) <= CANCELS * np.sum(np.abs(tried), axis=0)).any())
 
 
 def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> tuple[dict[Offset, Node], Node]:
@@ -290,11 +290,11 @@ def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Tr
     """
     unknown = f"unknown {next(graph.unknowns)}"
     x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
-    found = applied(operator, x, unknown, "the operator of solve()")
-    found = graph.on_sides(found, solution, x)
-    weights = vjp(graph, {found.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
-    rest = _without(graph, found, unknown)
-    if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(found.node, unknown):
+    result = applied(operator, x, unknown, "the operator of solve()")
+    result = graph.on_sides(result, solution, x)
+    weights = vjp(graph, {result.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
+    rest = _without(graph, result, unknown)
+    if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(result.node, unknown):
         raise TraceError("the operator of solve() is not linear in its argument, or does not depend on it; take ds.newton")
     if not is_const(rest, 0):
         raise TraceError("the operator of solve() has a part without its argument; subtract that part from the right side")
@@ -307,14 +307,14 @@ def applied(function: Callable[[Symbol], Symbol], x: Symbol, unknown: str, what:
     """Apply a function to an expression of an unknown field, and check the result. `what` names the function in messages."""
     graph = trace_of(x, what)
     before = len(graph.stages)
-    found = function(x)
-    if not isinstance(found, Symbol) or found.graph is not graph:
-        raise TraceError(f"{what} gave {arguments.shown(found)}, expected an expression of its argument; return that")
-    found.expect(False, what)
-    merge_locations(found.location, x.location)
+    result = function(x)
+    if not isinstance(result, Symbol) or result.graph is not graph:
+        raise TraceError(f"{what} gave {arguments.shown(result)}, expected an expression of its argument; return that")
+    result.expect(False, what)
+    merge_locations(result.location, x.location)
     if any(unknown in stage.reads() for stage in graph.stages[before:]):
         raise TraceError(f"{what} stores a stage of its argument, expected one expression; leave ds.stage out")
-    return found
+    return result
 
 
 def by_distance(weights: Mapping[Offset, Node]) -> dict[Offset, Node]:
@@ -322,7 +322,7 @@ def by_distance(weights: Mapping[Offset, Node]) -> dict[Offset, Node]:
     return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0])))
 
 
-def _without(graph: Trace, found: Symbol, unknown: str) -> Node:
+def _without(graph: Trace, expression: Symbol, unknown: str) -> Node:
     """The part of an expression that does not depend on a field in which it is linear."""
-    (rest,) = graph.replace([found.node], lambda read: graph.const(0) if read.data[0] == unknown else read)
+    (rest,) = graph.replace([expression.node], lambda read: graph.const(0) if read.data[0] == unknown else read)
     return rest

@@ -25,7 +25,7 @@ P = TypeVar("P", bound=Placed)
 
 
 def why_not_batched(step: TracedStep) -> str | None:
-    """What of a step cannot be computed for several runs at once; None: it can be."""
+    """The part of a step that cannot be computed for several runs at once; None: there is none."""
     if step.grid.ndim == MAX_DIMENSIONS:
         return f"a grid of {MAX_DIMENSIONS} dimensions"
     others = [stage for stage in step.stages if not isinstance(stage, StoredExpression)]
@@ -37,10 +37,6 @@ def why_not_batched(step: TracedStep) -> str | None:
 
 class Batched:
     """Adds an axis of runs, before the others, to the parts of a traced equation.
-
-    Args:
-        grid: grid of one run.
-        runs: number of runs.
 
     Attributes:
         grid: grid of all runs.

@@ -14,12 +14,7 @@ from diffsim.stepping.trace.fields import Placed
 
 
 def check_declared(equation: Equation) -> None:
-    """Raise unless the attributes of an equation have the right types.
-
-    Raises:
-        ParameterError: it is no equation, or an attribute has the wrong type.
-        ShapeError: a profile varies along an axis that the grid does not have.
-    """
+    """Raise unless the attributes of an equation have the right types."""
     kind = type(equation).__name__
     if not isinstance(equation, Equation):
         raise ParameterError(
@@ -43,7 +38,7 @@ def check_declared(equation: Equation) -> None:
             _check_axes(f"{each} of {kind}", variable, equation.grid.ndim)
             _check_region(f"{each} of {kind}", variable, name, equation.grid)
     if not equation.states:
-        raise ParameterError(f"states of {kind} = {{}}, expected at least one; name what is advanced")
+        raise ParameterError(f"states of {kind} = {{}}, expected at least one; name the fields that a step advances")
     arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")
     for name, profile in mapping(f"profiles of {kind}", equation.profiles, "{'w': Profile(0, values)}").items():
         instance(f"{name} of {kind}", profile, Profile, "a diffsim.Profile", "write it like Profile(0, values)")

@@ -19,18 +19,18 @@ def layouts(equation: Equation) -> dict[str, Layout]:
 
 
 def with_groups(symbols: Mapping[str, Symbol], groups: Mapping[str, Layout]) -> tuple[dict[str, Value], dict[str, Value]]:
-    """Fields and the groups made of them: all that a function may ask for by name, and all that it gets without: groups whole."""
-    made = {
+    """Fields and groups of them: all that a function may name as arguments, and those of `**others`, where groups replace their fields."""
+    complete = {
         name: Components(layout, {key: symbols[field] for key, field in layout.names(name).items()})
         for name, layout in groups.items()
         if all(field in symbols for field in layout.names(name).values())
     }
-    inside = {field for name in made for field in groups[name].names(name).values()}
+    inside = {field for name in complete for field in groups[name].names(name).values()}
     free = {name: symbol for name, symbol in symbols.items() if name not in inside}
-    return {**symbols, **made}, {**free, **made}
+    return {**symbols, **complete}, {**free, **complete}
 
 
-def apart(found: Mapping[str, object], groups: Mapping[str, Layout], what: str) -> tuple[dict[str, object], dict[str, Layout]]:
+def apart(results: Mapping[str, object], groups: Mapping[str, Layout], what: str) -> tuple[dict[str, object], dict[str, Layout]]:
     """The results of a function of an equation, with the components in place of each group, and the layouts of these groups.
 
     Raises:
@@ -38,7 +38,7 @@ def apart(found: Mapping[str, object], groups: Mapping[str, Layout], what: str) 
     """
     fields: dict[str, object] = {}
     kinds: dict[str, Layout] = {}
-    for name, value in found.items():
+    for name, value in results.items():
         declared = groups.get(name)
         own = _own(name, value, declared, what)
         if isinstance(own, Components):
@@ -58,8 +58,8 @@ def _own(name: str, value: object, declared: Layout | None, what: str) -> object
         return value
     if isinstance(value, Sequence) and not isinstance(value, str) and declared.rank == 1 and len(value) == len(declared.keys):
         value = Components(declared, dict(zip(declared.keys, value, strict=True)))
-    found = value.over(declared.axes) if isinstance(value, Components) else None
-    if found is None or found.parts.keys() != set(declared.keys):
-        given = f"components {', '.join(found.parts)}" if found is not None else f"a {type(value).__name__}"
-        raise TraceError(f"{what}() gave {given} for {name}, expected components {', '.join(declared.keys)}; give all of them")
-    return Components(declared, {key: found.parts[key] for key in declared.keys})
+    components = value.over(declared.axes) if isinstance(value, Components) else None
+    if components is None or components.parts.keys() != set(declared.keys):
+        got = f"components {', '.join(components.parts)}" if components is not None else f"a {type(value).__name__}"
+        raise TraceError(f"{what}() gave {got} for {name}, expected components {', '.join(declared.keys)}; give all of them")
+    return Components(declared, {key: components.parts[key] for key in declared.keys})

@@ -37,7 +37,7 @@ class Beyond(Profile):
     def extended(self, values: Array, halo: int) -> Array:
         assert self.side is not None
         out = np.zeros(len(values) + 2 * halo)
-        weights = [given for _, given in self.side.shares(len(values), halo)]
+        weights = [weight for _, weight in self.side.shares(len(values), halo)]
         _put(out, self.side.place.high, len(values), halo, weights)
         return out
 
@@ -71,7 +71,7 @@ class Ones(Profile):
 
 
 def goes_on(side: Side, n: int) -> bool:
-    """Whether the rule of a side extends a field that is 1 on a line of `n` cells by 1, as far as any kernel reads."""
+    """True if the rule of a side extends a field that is 1 on a line of `n` cells by 1, as far as any kernel reads."""
     return side.fills and all(share == 1 for share, _ in side.shares(n, 16))
 
 

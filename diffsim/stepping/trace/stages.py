@@ -113,10 +113,10 @@ class ArrayStage(HostStage):
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
         here = (0,) * len(self.outputs[0].location)
         chosen = [number for number, name in enumerate(self.inputs) if wanted(name)]
-        given = {f"{self.name} gives in {number}": self.inputs[number] for number in chosen}
-        written = tuple(Written(name, Place(name), zero_rules(len(here))) for name in given)
+        sources = {f"{self.name} gives in {number}": self.inputs[number] for number in chosen}
+        written = tuple(Written(name, Place(name), zero_rules(len(here))) for name in sources)
         terms: dict[str, dict[Offset, Node]] = {}
-        for name, field in given.items():
+        for name, field in sources.items():
             before = terms.get(field, {}).get(here, graph.const(0))
             terms[field] = {here: graph.add(before, graph.read(name, here))}
         inputs = (*self.inputs, *(bar(o.name) for o in self.outputs))
@@ -189,14 +189,7 @@ def stage(value: Symbol | Components, boundary: Boundary | Symbol | Components |
 def array_stage(
     function: ArrayFunction, fields: Sequence[Symbol], locations: Sequence[Location], boundaries: Sequence[Boundary | Symbol]
 ) -> list[Symbol]:
-    """Compute stored fields from the cells of others with a host function.
-
-    Args:
-        function: a function with one array argument for each field.
-        fields: its arguments.
-        locations: location of each of its values.
-        boundaries: boundary of each of its values.
-    """
+    """Compute stored fields, one for each location and boundary, from the cells of others with a host function."""
     graph = trace_of(fields[0], "host_stage()")
     require_same(fields)
     inputs = tuple(stored_name(field, graph) for field in fields)

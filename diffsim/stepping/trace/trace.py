@@ -60,17 +60,11 @@ class Trace(Graph):
         self.placed |= {field.name: field for field in stage.outputs}
 
     def with_edges(self, value: Symbol, placed: Placed, now: Symbol | None = None) -> Symbol:
-        """A field whose outermost cells have the values of boundary rules, where rules give them.
-
-        Args:
-            value: the field.
-            placed: its rules.
-            now: the field before the step, if it is a state.
-        """
-        given = self._edges_given(value, placed)
+        """A field whose outermost cells have the values of boundary rules, where rules give them. `now` is a state before the step."""
+        has_value = self._valued_sides(value, placed)
         for sides in placed.rules:
             for side in sides:
-                edge = None if given(side) else side.rule.edge(now, side.place, self.dt, self._value(side))
+                edge = None if has_value(side) else side.rule.edge(now, side.place, self.dt, self._value(side))
                 if edge is not None:
                     mask = self._edge(value, side.place, placed.location)
                     value = value.like((mask > 0.5).combine("select", edge, value).node)
@@ -85,13 +79,13 @@ class Trace(Graph):
             there: the expression for those cells; None: the value of the rule.
         """
         for side in (side for sides in placed.rules for side in sides):
-            given = side.rule.edge(None, side.place, self.dt, self._value(side))
-            if given is not None:
+            edge = side.rule.edge(None, side.place, self.dt, self._value(side))
+            if edge is not None:
                 mask = self._edge(value, side.place, placed.location)
-                value = value.like((mask > 0.5).combine("select", given if there is None else there, value).node)
+                value = value.like((mask > 0.5).combine("select", edge if there is None else there, value).node)
         return value
 
-    def _edges_given(self, value: Symbol, placed: Placed) -> Callable[[Side], bool]:
+    def _valued_sides(self, value: Symbol, placed: Placed) -> Callable[[Side], bool]:
         """A test for sides that already have the values of their rules: all sides of a state's earlier value, and sides of a stage whose
         rules need no state."""
         node = self.stored(value)
@@ -116,7 +110,7 @@ class Trace(Graph):
         Axes are extended from the last to the first. So beyond sides of two axes, the value of the later axis is extended by the rules of
         the earlier one.
         """
-        found = stored
+        extended = stored
         for axis, sides in enumerate(rules):
             for side in (side for side in sides if side.named and not side.homogeneous):
                 value = self._value(side)
@@ -125,10 +119,10 @@ class Trace(Graph):
                 for other in range(axis):
                     if value.location[other] is None and not all(goes_on(s, self.grid.shape[other]) for s in rules[other]):
                         term = self._ones(rules[other], stored) * term
-                found = found + term
-        if found is not stored:
-            self._without_values[found.node.id] = stored.node
-        return found
+                extended = extended + term
+        if extended is not stored:
+            self._without_values[extended.node.id] = stored.node
+        return extended
 
     def stored(self, value: Symbol) -> Node:
         """The read of the stored field behind a result of `field`. Other expressions are returned unchanged."""
@@ -195,16 +189,16 @@ class Trace(Graph):
         names = reads([value.node])
         read = [n for n in names if n in self.placed and self.placed[n].axes is None] or [n for n in names if n in self.fixed]
         fields = {name: (self.placed | self.fixed)[name] for name in read}
-        found = {unplaced(field.rules) for field in fields.values()}
-        if len(found) == 1:
-            (rules,) = found
+        distinct = {unplaced(field.rules) for field in fields.values()}
+        if len(distinct) == 1:
+            (rules,) = distinct
             each = [rule for pair in rules for rule in pair]
             here = all(field.location == location for field in fields.values())
             if all(isinstance(rule, (Zero, Periodic)) or (here and isinstance(rule, EvenImage)) for rule in each):
                 return bound(rules, location, self.grid.cell_sizes)
         raise TraceError(
             f"stage() of an expression of {', '.join(fields) or 'no field'}, whose boundary rules or locations differ, or hold for a field "
-            "alone, expected boundary=; say what the stored field is outside the grid, or give the field that it stands for"
+            "alone, expected boundary=; give the rules of the stored field outside the grid, or the field that it stands for"
         )
 
 
@@ -243,8 +237,8 @@ class TracedStep:
 
     def joined_rows(self, reach: int) -> int:
         """The most rows next to a side of the first axis on which a cell beyond it, up to `reach`, depends."""
-        given = [*self.states.values(), *self.coefficients.values(), *self.series.values()]
-        fields = [*given, *(field for stage in self.stages for field in stage.outputs)]
+        declared = [*self.states.values(), *self.coefficients.values(), *self.series.values()]
+        fields = [*declared, *(field for stage in self.stages for field in stage.outputs)]
         return max((depth(field.rules[0], self.grid.shape[0], reach) for field in fields), default=1)
 
     def delays(self) -> dict[str, tuple[str, int]]:
@@ -304,7 +298,7 @@ def check_location(location: Iterable[int], ndim: int) -> Location:
     Raises:
         ShapeError: it is not a location.
     """
-    found = tuple(int(p) if isinstance(p, np.integer) else p for p in location)
-    if len(found) != ndim or any(type(p) is not int or p not in (0, 1) for p in found):
-        raise ShapeError(f"location = {shown(found)}, expected {ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
-    return found
+    entries = tuple(int(p) if isinstance(p, np.integer) else p for p in location)
+    if len(entries) != ndim or any(type(p) is not int or p not in (0, 1) for p in entries):
+        raise ShapeError(f"location = {shown(entries)}, expected {ndim} entries of 0 (centre) or 1 (upper face); give one an axis")
+    return entries

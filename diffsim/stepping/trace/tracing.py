@@ -69,17 +69,17 @@ def _trace_map(
     graph, grid = Graph(), equation.grid
     symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in inputs.items()} | _profile_symbols(graph, equation)
     values, groups = _call(function, symbols, what, layouts(equation))
-    found = {name: _as_symbol(graph, grid, value, name) for name, value in values.items()}
+    results = {name: _as_symbol(graph, grid, value, name) for name, value in values.items()}
     placed = {}
-    for name, symbol in found.items():
+    for name, symbol in results.items():
         home = places.get(name, (0,) * grid.ndim)  # for a field without a location
         location = tuple(h if p is None else p for p, h in zip(symbol.location, home, strict=True))
-        given = name in places or name in equation.coefficient_boundaries or None not in symbol.location
-        varies = None if given else tuple(axis for axis, p in enumerate(symbol.location) if p is not None)
+        everywhere = name in places or name in equation.coefficient_boundaries or None not in symbol.location
+        varies = None if everywhere else tuple(axis for axis, p in enumerate(symbol.location) if p is not None)
         placed[name] = Placed(location, _along(bound(rules(name), location, grid.cell_sizes), varies, grid), axes=varies)
     check_not_periodic(grid, {name: place.rules for name, place in {**inputs, **placed}.items()})
-    _check_not_named(inputs, [symbol.node for symbol in found.values()], f"{what}()")
-    nodes = {name: symbol.node for name, symbol in found.items()}
+    _check_not_named(inputs, [symbol.node for symbol in results.values()], f"{what}()")
+    nodes = {name: symbol.node for name, symbol in results.items()}
     return TracedMap(graph, inputs, {**equation.profiles, **metrics(grid)}, nodes, placed, groups)
 
 
@@ -128,12 +128,12 @@ def trace_step(
         forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
         symbols[name] = forcing if name in present else forcing.like(graph.const(0))
     check_names(equation, coefficients)
-    found, _ = _call(equation.step, symbols, "step", layouts(equation) | dict(groups or {}))
-    if set(found) != set(states):
-        raise TraceError(f"{type(equation).__name__}.step gave {sorted(found)}, expected one entry for each state: {sorted(states)}")
+    results, _ = _call(equation.step, symbols, "step", layouts(equation) | dict(groups or {}))
+    if set(results) != set(states):
+        raise TraceError(f"{type(equation).__name__}.step gave {sorted(results)}, expected one entry for each state: {sorted(states)}")
     outputs = {}
     for name, placed in states.items():
-        symbol = _as_symbol(graph, grid, found[name], name)
+        symbol = _as_symbol(graph, grid, results[name], name)
         _check_location(symbol.location, placed, f"step gives {name}")
         outputs[name] = graph.with_edges(symbol.like(graph.stored(symbol)), placed, symbols[name]).node
     check_not_periodic(grid, {name: field.rules for name, field in (graph.placed | graph.fixed).items()})
@@ -144,15 +144,15 @@ def trace_step(
 
 def trace_series(equation: Equation) -> dict[str, Placed]:
     """The series of an equation."""
-    found = {}
+    series = {}
     for name, variable in equation.series.items():
         axes = variable.axes or ()
         if any(rule.named for pair in rules_of(variable.boundary) for rule in pair):
             raise TraceError(
                 f"series {name} has a boundary rule whose value is an input, expected numbers there; give its values as numbers"
             )
-        found[name] = replace(_place(replace(variable, axes=axes), equation.grid), axes=axes)
-    return found
+        series[name] = replace(_place(replace(variable, axes=axes), equation.grid), axes=axes)
+    return series
 
 
 def forcing_location(step: TracedStep, forcing: str) -> Location:
@@ -161,16 +161,16 @@ def forcing_location(step: TracedStep, forcing: str) -> Location:
     Raises:
         ShapeError: it enters states at different locations.
     """
-    found = {step.states[s].location for s, node in step.outputs.items() if forcing in reads([node])}
-    if len(found) > 1:
-        raise ShapeError(f"forcing {forcing} enters states at {' and '.join(map(describe, sorted(found)))}; use a forcing for each")
-    return found.pop() if found else (0,) * step.grid.ndim
+    locations = {step.states[s].location for s, node in step.outputs.items() if forcing in reads([node])}
+    if len(locations) > 1:
+        raise ShapeError(f"forcing {forcing} enters states at {' and '.join(map(describe, sorted(locations)))}; use a forcing for each")
+    return locations.pop() if locations else (0,) * step.grid.ndim
 
 
 def forcing_rules(step: TracedStep, forcing: str) -> Rules | None:
     """The boundary rules of the states that a forcing enters; None: they differ."""
-    found = [step.states[s].rules for s, node in step.outputs.items() if forcing in reads([node])]
-    return found[0] if found and all(rules == found[0] for rules in found) else None
+    rules = [step.states[s].rules for s, node in step.outputs.items() if forcing in reads([node])]
+    return rules[0] if rules and all(each == rules[0] for each in rules) else None
 
 
 def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:
@@ -204,15 +204,15 @@ def _profile_symbols(graph: Graph, equation: Equation) -> dict[str, Symbol]:
     }
 
 
-def _check_location(found: tuple[int | None, ...], placed: Placed, what: str) -> None:
-    varies = tuple(axis for axis, (p, q) in enumerate(zip(found, placed.where, strict=True)) if p is not None and q is None)
+def _check_location(location: tuple[int | None, ...], placed: Placed, what: str) -> None:
+    varies = tuple(axis for axis, (p, q) in enumerate(zip(location, placed.where, strict=True)) if p is not None and q is None)
     if varies:
         raise ShapeError(
             f"{what} as an expression that varies along axes {varies}, but it is declared with axes = {placed.axes}; take its sum, mean, "
             "max or min of diffsim.expr, or declare it without axes"
         )
-    if any(p is not None and p != q for p, q in zip(found, placed.location, strict=True)):
-        raise ShapeError(f"{what} at {describe(found)}, but it is declared at {describe(placed.location)}; interpolate it")
+    if any(p is not None and p != q for p, q in zip(location, placed.location, strict=True)):
+        raise ShapeError(f"{what} at {describe(location)}, but it is declared at {describe(placed.location)}; interpolate it")
 
 
 def _as_symbol(graph: Graph, grid: Grid, value: object, name: str) -> Symbol:
@@ -236,7 +236,7 @@ def _call(
     unknown = [name for name in names if name not in known]
     if unknown:
         raise TraceError(f"{what}() asks for {', '.join(unknown)}, which the equation does not declare; it has {', '.join(free)}")
-    found = function(**{name: known[name] for name in names})
-    if not isinstance(found, dict):
-        raise TraceError(f"{what}() gave a {type(found).__name__}, expected a dict of names and expressions")
-    return apart(found, groups, what)
+    results = function(**{name: known[name] for name in names})
+    if not isinstance(results, dict):
+        raise TraceError(f"{what}() gave a {type(results).__name__}, expected a dict of names and expressions")
+    return apart(results, groups, what)

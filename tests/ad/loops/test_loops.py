@@ -240,7 +240,7 @@ def test_more_slots_than_steps_are_as_many_as_steps():
 
 
 def test_progress_of_a_loop_is_told(monkeypatch):
-    monkeypatch.setattr("diffsim.checkpoint.progress.TELL_SECONDS", 0.0)
+    monkeypatch.setattr("diffsim.checkpoint.progress.REPORT_SECONDS", 0.0)
     shares: list[float] = []
     policy = Policy(slots=3, progress=lambda share, left: shares.append(share))
     oscillator_gradient = ds.grad(oscillator(policy))(*start())

@@ -1,4 +1,4 @@
-"""What rules by hand and kernels read from around them: whatever holds it, and whatever kind of callable the rule is."""
+"""Values that rules by hand and kernels read from outside, in any holder, and by any kind of callable."""
 
 from __future__ import annotations
 
@@ -370,6 +370,6 @@ SEEN: list[Any] = []
 def test_other_threads_run_kernels_while_a_hand_adjoint_runs(order: int) -> None:
     SEEN.clear()
     f = lambda x: dnp.sum(waiting(x) ** order)  # noqa: E731
-    found = ds.grad(f)(X)
-    np.testing.assert_array_equal(found, 2.0 * np.ones(2) if order == 1 else 8.0 * X)
+    gradient = ds.grad(f)(X)
+    np.testing.assert_array_equal(gradient, 2.0 * np.ones(2) if order == 1 else 8.0 * X)
     np.testing.assert_array_equal(SEEN, [2.0 * X])

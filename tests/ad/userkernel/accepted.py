@@ -15,9 +15,9 @@ KERNELS: list[UserKernel] = []
 
 def accepted(reads=("x",), writes=None):
     def decorate(function):
-        made = ds.kernel(reads=reads, writes=writes or {"y": "x"})(function)
-        KERNELS.append(made)
-        return made
+        kernel = ds.kernel(reads=reads, writes=writes or {"y": "x"})(function)
+        KERNELS.append(kernel)
+        return kernel
 
     return decorate
 

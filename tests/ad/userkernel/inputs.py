@@ -14,14 +14,14 @@ NUMBERS = {"k": 0.7, "n": 40}
 def inputs_of(kernel: UserKernel, size: int = 6) -> list[Any]:
     """One value for each input: floats between 0.3 and 1.3, indices, or the number of that name."""
     random = np.random.default_rng(7)
-    found: list[Any] = []
+    inputs: list[Any] = []
     for name in kernel.signature.inputs:
         parameter = kernel.signature.parameters[name]
         shape = (size,) * (1 if parameter.ndim is None else parameter.ndim)
         if parameter.scalar:
-            found.append(NUMBERS[name])
+            inputs.append(NUMBERS[name])
         elif parameter.dtype is not None and parameter.dtype.kind == "i":
-            found.append(random.integers(0, size, shape).astype(parameter.dtype))
+            inputs.append(random.integers(0, size, shape).astype(parameter.dtype))
         else:
-            found.append(random.uniform(0.3, 1.3, shape).astype(parameter.dtype or np.float64))
-    return found
+            inputs.append(random.uniform(0.3, 1.3, shape).astype(parameter.dtype or np.float64))
+    return inputs

@@ -12,10 +12,10 @@ PHRASES: dict[str, str] = {}
 
 def fatal(phrase):
     def decorate(function):
-        made = ds.kernel(reads=("x",), writes={"y": "x"})(function)
-        KERNELS.append(made)
-        PHRASES[made.__name__] = phrase
-        return made
+        kernel = ds.kernel(reads=("x",), writes={"y": "x"})(function)
+        KERNELS.append(kernel)
+        PHRASES[kernel.__name__] = phrase
+        return kernel
 
     return decorate
 

@@ -21,7 +21,7 @@ SECONDS = 60
 
 
 def outcome(kernel) -> str:
-    """What differentiating a kernel comes to when its findings are thrown away."""
+    """The outcome of differentiating a kernel without its findings."""
     engine.init(arch="cpu", precision="f64", threads=1)
     kernel.report.findings.clear()
     inputs = inputs_of(kernel)
@@ -52,14 +52,14 @@ def start(kernel) -> tuple[str, int, int]:
 def main() -> None:
     """Two at a time."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    found = {}
+    outcomes = {}
     for first in range(0, len(refused.KERNELS), 2):
         for name, child, reading in [start(kernel) for kernel in refused.KERNELS[first : first + 2]]:
             with os.fdopen(reading) as pipe:
                 said = pipe.read()
             _, status = os.waitpid(child, 0)
-            found[name] = "crash" if os.WIFSIGNALED(status) else said
-    json.dump(found, sys.stdout)
+            outcomes[name] = "crash" if os.WIFSIGNALED(status) else said
+    json.dump(outcomes, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ OUTCOME: dict[str, str] = {}
 
 def refused(phrase, outcome="wrong", reads=("x",), writes=None):
     def decorate(function):
-        made = ds.kernel(reads=reads, writes=writes or {"y": "x"})(function)
-        KERNELS.append(made)
-        PHRASES[made.__name__], OUTCOME[made.__name__] = phrase, outcome
-        return made
+        kernel = ds.kernel(reads=reads, writes=writes or {"y": "x"})(function)
+        KERNELS.append(kernel)
+        PHRASES[kernel.__name__], OUTCOME[kernel.__name__] = phrase, outcome
+        return kernel
 
     return decorate
 
@@ -130,34 +130,34 @@ def atomic_result(x: A1, y: A1):
         y[(i + 1) % 6] += old * 0
 
 
-@refused("overwritten with what depends on it", writes=("y",))
+@refused("overwritten with values of it", writes=("y",))
 def product_of_others(x: A1, y: A1):
     for i in x:
         y[i // 2] *= x[i] ** 2  # !
 
 
-@refused("overwritten with what depends on it", writes=("y",))
+@refused("overwritten with values of it", writes=("y",))
 def in_place_twice(x: A1, y: A1):
     for i in y:
         y[i] = y[i] ** 2 * x[i]  # !
         y[i] = y[i] ** 2
 
 
-@refused("overwritten with what depends on it", writes=("y",))
+@refused("overwritten with values of it", writes=("y",))
 def in_place_unrolled(x: A1, y: A1):
     for i in x:
         for _ in ti.static(range(2)):
             y[i] = y[i] * x[i]  # !
 
 
-@refused("overwritten with what depends on it", writes={"y": "y", "z": "x"})
+@refused("overwritten with values of it", writes={"y": "y", "z": "x"})
 def in_place_read_after(x: A1, y: A1, z: A1):
     for i in y:
         y[i] = y[i] ** 2 * x[i]  # !
         z[i] = y[i] ** 2
 
 
-@refused("overwritten with what depends on it", writes=("y",))
+@refused("overwritten with values of it", writes=("y",))
 def sweep(x: A1, y: A1):
     ti.loop_config(serialize=True)
     for i in range(1, 6):

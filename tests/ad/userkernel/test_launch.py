@@ -145,7 +145,7 @@ def declare(reads, writes, note=A1):
         (("x", "z"), {"y": "x"}, A1, "z is in reads or writes, but no parameter"),
         ((), {"y": "x"}, A1, "x is a parameter, but neither"),
         (("x", "y"), {"y": "x"}, A1, "y is read, and written as a new array"),
-        (("x",), {"y": "q"}, A1, "q is what an output takes its shape from"),
+        (("x",), {"y": "q"}, A1, "q is the model of an output's shape"),
         (("y",), ("x",), ti.f64, "x is a number, and written"),
         ("xy", {"y": "x"}, A1, "bare string"),
         (("x", "y"), (), A1, "writes nothing"),

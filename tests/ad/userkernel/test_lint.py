@@ -1,4 +1,4 @@
-"""What is refused is wrong, what is let through is right; each construct once."""
+"""Refused constructs are wrong, accepted ones are right; each construct once."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_refused(kernel: UserKernel) -> None:
     lines = Path(findings[0].file).read_text().splitlines()
     assert lines[findings[0].line - 1].strip() == findings[0].text
     assert not kernel.report.fatal
-    given = inputs_of(kernel)
+    inputs = inputs_of(kernel)
     with pytest.raises(ds.errors.KernelError, match="cannot be differentiated") as error:
-        kernel.pullback(given, [np.ones(6)] * len(kernel.signature.outputs), [None] * len(kernel.signature.outputs))
+        kernel.pullback(inputs, [np.ones(6)] * len(kernel.signature.outputs), [None] * len(kernel.signature.outputs))
     assert findings[0].remedy in str(error.value) and f"@{kernel.__name__}.adjoint" in str(error.value)
 
 
@@ -51,8 +51,8 @@ def outcomes() -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.ad.userkernel.probe"], capture_output=True, text=True, cwd=ROOT, timeout=300, check=True
     )
-    found: dict[str, str] = json.loads(done.stdout[done.stdout.index("{") :])
-    return found
+    outcome_of: dict[str, str] = json.loads(done.stdout[done.stdout.index("{") :])
+    return outcome_of
 
 
 @pytest.mark.skipif(engine.chosen() != "taichi", reason="the claims are about Taichi; other engines refuse the same")

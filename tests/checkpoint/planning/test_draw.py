@@ -28,7 +28,7 @@ from diffsim.checkpoint import (
 from diffsim.checkpoint.planning.draw import FORWARD, KEPT, RECORDED, REVERSED, UNDONE, UP, draw, figure_of
 
 COSTS = Costs(advance=2e-3, record=2e-3, reverse=5e-3, reverse_recorded=4e-3, undo=3e-3)
-DEAR = Costs(advance=2e-3, record=2e-3, reverse=0.1, reverse_recorded=0.08, undo=0.05)
+SLOW = Costs(advance=2e-3, record=2e-3, reverse=0.1, reverse_recorded=0.08, undo=0.05)
 """Its adjoint takes as long as 50 steps."""
 TIERS = (Tier("device", 3), Tier("disk", 5, 2.0, 1.0))
 SHOWN = [
@@ -55,25 +55,25 @@ def lines(schedule, steps, colour):
 
 @pytest.mark.parametrize(("schedule", "colours"), SHOWN, ids=lambda v: type(v).__name__)
 def test_every_kind_of_work_and_storage_is_shown(schedule, colours):
-    found = {to_hex(c.get_color()[0]) for c in collections(schedule, 40) if isinstance(c, LineCollection)}
-    assert found == colours
+    drawn = {to_hex(c.get_color()[0]) for c in collections(schedule, 40) if isinstance(c, LineCollection)}
+    assert drawn == colours
     areas = [c for c in collections(schedule, 40) if isinstance(c, PolyCollection)]
     assert bool(areas) == (RECORDED in colours)
     (legend,) = figure_of(schedule, 40).legends
-    lines_told = {to_hex(handle.get_color()) for handle in legend.legend_handles if isinstance(handle, Line2D)}
-    assert lines_told == colours
+    labelled = {to_hex(handle.get_color()) for handle in legend.legend_handles if isinstance(handle, Line2D)}
+    assert labelled == colours
     assert ("residuals kept" in {text.get_text() for text in legend.get_texts()}) == bool(areas)
 
 
 @pytest.mark.parametrize("schedule", [shown[0] for shown in SHOWN], ids=lambda v: type(v).__name__)
-@pytest.mark.parametrize("costs", [None, COSTS, DEAR], ids=["unmeasured", "measured", "dear"])
+@pytest.mark.parametrize("costs", [None, COSTS, SLOW], ids=["unmeasured", "measured", "slow"])
 def test_the_forward_run_is_never_squeezed(schedule, costs):
     """It has its share of the width, whatever the adjoint takes, and the axis says so where that is not to scale."""
     (axes,) = figure_of(schedule, 40, costs).axes
     (last,) = {x for line in axes.lines for x in line.get_xdata()}
     assert last == 40
     assert axes.get_xlim()[1] <= max(schedule.advances_of(40) if isinstance(schedule, Online) else 40 + schedule.advances, 40) + 8 * 40
-    assert ("drawn as 4" in axes.get_xlabel()) == (costs is DEAR)
+    assert ("drawn as 4" in axes.get_xlabel()) == (costs is SLOW)
     assert ("steps forward of 2 ms" in axes.get_xlabel()) == (costs is not None)
 
 
@@ -108,8 +108,8 @@ def test_the_lines_of_a_long_run_go_where_it_goes(schedule):
     steps = 30_000
     at = np.linspace(0, steps, 200)
     first = [line for line in lines(schedule, steps, FORWARD) if line[0][0] < steps * 0.99]
-    found = [np.interp(at, line[:, 0], line[:, 1], left=np.nan, right=np.nan) for line in map(np.array, first)]
-    assert np.nanmax(np.abs(np.array(found) - at)) <= 2 * steps / UP
+    heights = [np.interp(at, line[:, 0], line[:, 1], left=np.nan, right=np.nan) for line in map(np.array, first)]
+    assert np.nanmax(np.abs(np.array(heights) - at)) <= 2 * steps / UP
 
 
 @pytest.mark.parametrize("schedule", [Binomial(40, 4), Online(4), MultiTier(40, TIERS)], ids=lambda s: type(s).__name__)

@@ -41,8 +41,8 @@ SIZES = Sizes(100, 80, 500, 30, 20)
 
 def bytes_needed(schedule, sizes):
     """Peak by execution: what is in slots and residuals, taken at their separate peaks."""
-    found = simulate(schedule)
-    return sizes.fixed + found.peak_slots[0] * sizes.state + found.peak_record * sizes.record
+    summary = simulate(schedule)
+    return sizes.fixed + summary.peak_slots[0] * sizes.state + summary.peak_record * sizes.record
 
 
 def smallest(policy, steps, sizes, costs=None):
@@ -111,10 +111,10 @@ def test_each_kind_by_name_fits_and_its_smallest_budget_works(kind, costs, tmp_p
     for budget in (least, least + 1, 2000, 3000):
         if budget < least:
             continue
-        found = choose(replace(policy, memory=budget), steps, SIZES, costs)
-        assert isinstance(found.schedule, KINDS[kind])
-        assert found.chosen.peak <= budget
-        assert found.chosen.peak == SIZES.peak(found.schedule)
+        plan = choose(replace(policy, memory=budget), steps, SIZES, costs)
+        assert isinstance(plan.schedule, KINDS[kind])
+        assert plan.chosen.peak <= budget
+        assert plan.chosen.peak == SIZES.peak(plan.schedule)
     needs = f"at least {least_text(least)} for 50 steps, a state of 100 B and 550 B that every schedule needs"
     with pytest.raises(PlanError, match=re.escape(f"{needs}, got {grouped(least - 1)} bytes; raise")):
         choose(replace(policy, memory=least - 1), steps, SIZES, costs)
@@ -141,13 +141,13 @@ def test_more_memory_is_never_slower(steps, state, recorded, record, reversed_, 
     seconds = []
     for budget in sorted(budgets):
         try:
-            found = choose(Policy(memory=budget), steps, sizes, costs)
+            plan = choose(Policy(memory=budget), steps, sizes, costs)
         except PlanError:
             assert not seconds
             continue
-        assert found.chosen.peak <= budget
-        seconds.append(found.chosen.seconds)
-        assert all(found.chosen.seconds <= other.seconds for other in found.others if other.fits)
+        assert plan.chosen.peak <= budget
+        seconds.append(plan.chosen.seconds)
+        assert all(plan.chosen.seconds <= other.seconds for other in plan.others if other.fits)
     assert seconds == sorted(seconds, reverse=True)
 
 
@@ -178,9 +178,9 @@ def test_seconds_add_up():
 
 def test_disk_is_counted_and_kept_within_its_limit(tmp_path):
     for disk in (20_000, 100_000, 1_000_000):
-        found = choose(Policy(memory=2500, schedule="multi_tier", disk=disk, folder=tmp_path), 300, SIZES, COSTS).chosen
-        assert 0 < found.disk <= disk
-        assert found.disk + 4096 + 100 > disk or found.schedule.slow_tiers[0].slots > 300
+        option = choose(Policy(memory=2500, schedule="multi_tier", disk=disk, folder=tmp_path), 300, SIZES, COSTS).chosen
+        assert 0 < option.disk <= disk
+        assert option.disk + 4096 + 100 > disk or option.schedule.slow_tiers[0].slots > 300
     with pytest.raises(PlanError, match=r"expected room for a state .* on disk or 100 B in the host's memory, got disk = None"):
         choose(Policy(schedule="spilling"), 300, SIZES, COSTS)
 
@@ -192,14 +192,14 @@ def test_compression_takes_memory(tmp_path):
 
 
 def test_states_in_the_host_memory_have_a_limit_of_their_own():
-    found = choose(Policy(memory=1000, host=700, schedule="multi_tier"), 300, SIZES, COSTS).schedule
-    assert [(tier.name, tier.slots) for tier in found.tiers] == [("device", 3), ("host", 7)]
+    schedule = choose(Policy(memory=1000, host=700, schedule="multi_tier"), 300, SIZES, COSTS).schedule
+    assert [(tier.name, tier.slots) for tier in schedule.tiers] == [("device", 3), ("host", 7)]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "store_all"])
 def test_slots_go_with_every_kind_but_one(kind, tmp_path):
-    found = choose(Policy(slots=4, schedule=kind, disk=4_000_000, folder=tmp_path), 50, SIZES).schedule
-    assert isinstance(found, KINDS[kind]) and found.slots <= 4
+    schedule = choose(Policy(slots=4, schedule=kind, disk=4_000_000, folder=tmp_path), 50, SIZES).schedule
+    assert isinstance(schedule, KINDS[kind]) and schedule.slots <= 4
     with pytest.raises(ParameterError, match="no slots with schedule"):
         Policy(slots=4, schedule="store_all")
 
@@ -216,15 +216,15 @@ def test_a_run_that_may_end_early_is_online():
 
 
 def test_a_plan_tells_and_stands_for_its_schedule():
-    found = choose(Policy(memory=2000, verify=False), 400, SIZES, COSTS)
-    text = str(found)
+    plan = choose(Policy(memory=2000, verify=False), 400, SIZES, COSTS)
+    text = str(plan)
     for word in ("Gradient of 400 steps, at most 2 kB of memory", "every step (store all)", "\n> ", "\n+ ", "more memory than it may have"):
         assert word in text
     assert re.search(r"a state +100 B;", text) and re.search(r"always needed +550 B by every schedule, 20 B of it traces", text)
-    assert Policy.of(found).schedule == found.schedule and not Policy.of(found).verify
-    assert resolve(found, 400, SIZES) == found.schedule
+    assert Policy.of(plan).schedule == plan.schedule and not Policy.of(plan).verify
+    assert resolve(plan, 400, SIZES) == plan.schedule
     with pytest.raises(ScheduleError, match="400"):
-        resolve(found, 401, SIZES)
+        resolve(plan, 401, SIZES)
     assert "not measured" in str(choose(Policy(slots=3), 400, SIZES))
 
 
@@ -239,16 +239,16 @@ WIDE = [
 @pytest.mark.parametrize("policy", WIDE, ids=repr)
 @pytest.mark.parametrize("costs", [None, replace(COSTS, host_write=0.5, host_read=0.5)], ids=["unmeasured", "measured"])
 def test_the_text_of_a_plan_fits_a_terminal_and_explains_its_columns(policy, costs):
-    found = choose(policy, 100_000, Sizes(8_400_000, 4_200_000, 50_000_000, 20_000_000, 3_000_000), costs)
-    lines = str(found).splitlines()
+    plan = choose(policy, 100_000, Sizes(8_400_000, 4_200_000, 50_000_000, 20_000_000, 3_000_000), costs)
+    lines = str(plan).splitlines()
     assert max(map(len, lines)) <= 80
     header = next(line for line in lines if "what is kept" in line)
     columns = [name for name in ("memory", "disk", "forward runs", "time") if name in header]
     assert ("time" in columns) == (costs is not None)
-    assert ("disk" in columns) == any(option.disk for option in (found.chosen, *found.others))
+    assert ("disk" in columns) == any(option.disk for option in (plan.chosen, *plan.others))
     for name in columns:
         assert any(line.startswith(f"  {name}  ") for line in lines)
-    for mark, marked in ((">", True), ("+", any(not option.fits for option in found.others))):
+    for mark, marked in ((">", True), ("+", any(not option.fits for option in plan.others))):
         assert any(line.startswith(f"  {mark}  ") for line in lines) == any(line.startswith(f"{mark}  ") for line in lines) == marked
 
 
@@ -257,12 +257,12 @@ def test_a_step_whose_adjoint_reads_nothing_has_no_record():
 
 
 def test_what_happened_stands_beside_the_prediction():
-    found = choose(Policy(memory=2000), 400, SIZES, COSTS)
-    peak, seconds = found.chosen.peak, found.chosen.seconds
-    assert found.compare(Measured(seconds * 1.2, int(peak * 0.96))).held
-    assert not found.compare(Measured(seconds * 1.3, peak)).held
-    assert not found.compare(Measured(seconds, int(peak * 1.06))).held
-    text = str(found.compare(Measured(seconds * 1.2, peak, first=seconds * 3)))
+    plan = choose(Policy(memory=2000), 400, SIZES, COSTS)
+    peak, seconds = plan.chosen.peak, plan.chosen.seconds
+    assert plan.compare(Measured(seconds * 1.2, int(peak * 0.96))).held
+    assert not plan.compare(Measured(seconds * 1.3, peak)).held
+    assert not plan.compare(Measured(seconds, int(peak * 1.06))).held
+    text = str(plan.compare(Measured(seconds * 1.2, peak, first=seconds * 3)))
     assert "+20 %" in text and "+0 %" in text and "compiling" in text
     ends = {len(line) for line in text.splitlines()}
     assert len(ends) == 1 and ends.pop() <= 80  # numbers stand below one another

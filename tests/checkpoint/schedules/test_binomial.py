@@ -45,12 +45,12 @@ def starts(schedule):
 def test_every_small_schedule_is_legal_and_optimal(best, slots):
     for steps in range(slots, MOST_STEPS + 1):
         schedule = Binomial(steps, slots)
-        found = simulate(schedule)
+        summary = simulate(schedule)
         advances, fewest = best[steps, slots]
-        assert found.advances == schedule.advances == advances, schedule
+        assert summary.advances == schedule.advances == advances, schedule
         assert starts(schedule) == schedule.starts, schedule
         assert fewest <= schedule.starts <= MOST_STARTS * fewest, schedule
-        assert found.peak_slots == (min(slots, steps - 1),), schedule
+        assert summary.peak_slots == (min(slots, steps - 1),), schedule
 
 
 PUBLISHED = [(10, 3, 15), (50, 7, 105), (100, 5, 316), (100, 10, 222), (1000, 20, 2747), (13465, 116, 33374), (10_000, 25, 36_346)]
@@ -74,9 +74,9 @@ def test_million_steps_in_closed_form():
 
 @pytest.mark.slow
 def test_million_steps_by_iteration():
-    found = simulate(Binomial(10**6, 50))
-    assert found.advances == 4_658_945
-    assert found.starts - Binomial(10**6, 50).starts in (1, 2)
+    summary = simulate(Binomial(10**6, 50))
+    assert summary.advances == 4_658_945
+    assert summary.starts - Binomial(10**6, 50).starts in (1, 2)
 
 
 def test_actions_of_the_smallest_schedules():
@@ -93,9 +93,9 @@ def test_actions_of_the_smallest_schedules():
 def test_larger_schedules_keep_the_promises(data, steps):
     slots = data.draw(st.integers(1, min(steps, 400)), label="slots")
     schedule = Binomial(steps, slots)
-    found = simulate(schedule)
-    assert (found.advances, starts(schedule)) == (schedule.advances, schedule.starts)
-    assert (found.recorded, found.peak_record) == (1, 1)
+    summary = simulate(schedule)
+    assert (summary.advances, starts(schedule)) == (schedule.advances, schedule.starts)
+    assert (summary.recorded, summary.peak_record) == (1, 1)
 
 
 @settings(deadline=None, max_examples=25)

@@ -23,21 +23,21 @@ def start():
 @pytest.mark.parametrize("steps", [1, 2, 9, 10, 11, 31, STEPS])
 def test_found_states_are_used_and_the_bits_stay(steps):
     u, v, a, weights = start()
-    made = Portable(u, v, a)
-    store = HostStore(StateLayout.of(made.state_arrays()), 6)
+    model = Portable(u, v, a)
+    store = HostStore(StateLayout.of(model.state_arrays()), 6)
     for slot, step in enumerate((10, 20, 30, 40)):
-        made.advance(step - 10, step)
-        store.write(slot + 1, step, made.state_arrays())
-    found = tuple(Kept(step, slot, 1) for slot, step in store.kept().items())
-    schedule = Continued(steps, TIERS, found)
+        model.advance(step - 10, step)
+        store.write(slot + 1, step, model.state_arrays())
+    stored = tuple(Kept(step, slot, 1) for slot, step in store.kept().items())
+    schedule = Continued(steps, TIERS, stored)
 
     stepper, actions = Portable(u, v, a), []
     with Sweep(schedule, stepper, stores=[store], on_action=actions.append) as sweep:
         sweep.forward()
         stepper.u_bar, stepper.v_bar = weights[0].copy(), 2 * weights[1] * stepper.v
         sweep.reverse()
-    found_gradient = np.stack([stepper.u_bar, stepper.v_bar, stepper.a_bar])
-    assert found_gradient.tobytes() == gradient(StoreAll(steps), start()).tobytes()
+    gradient_of_rest = np.stack([stepper.u_bar, stepper.v_bar, stepper.a_bar])
+    assert gradient_of_rest.tobytes() == gradient(StoreAll(steps), start()).tobytes()
     advances = sum(a.stop - a.start for a in actions if isinstance(a, (Advance, Keep)))
     assert advances == schedule.advances
     if steps > 11:

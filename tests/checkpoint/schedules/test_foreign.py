@@ -59,8 +59,8 @@ def test_actions_and_counts():
     ]
     assert list(schedule.actions()) == list(schedule.actions()) == expected
     assert isinstance(schedule, Schedule)
-    found = simulate(schedule)
-    assert (found.advances, found.recorded, found.peak_slots) == (2, 3, (1, 1)) == (schedule.advances, 3, (schedule.slots, 1))
+    summary = simulate(schedule)
+    assert (summary.advances, summary.recorded, summary.peak_slots) == (2, 3, (1, 1)) == (schedule.advances, 3, (schedule.slots, 1))
 
 
 def test_a_schedule_that_learns_the_number_of_steps():
@@ -162,12 +162,12 @@ NAMES = [
 @pytest.mark.parametrize("steps", [5, 10, 33])
 @pytest.mark.parametrize("name", [*NAMES, "TwoLevel"])
 def test_schedules_of_the_package(package, name, steps):
-    found = simulate(Adapted(theirs(package, name, steps), steps))
-    assert found.recorded == steps
+    summary = simulate(Adapted(theirs(package, name, steps), steps))
+    assert summary.recorded == steps
     if name in ("Revolve", "Multistage"):
-        assert found.advances == Binomial(steps, 3).advances
+        assert summary.advances == Binomial(steps, 3).advances
     if name == "Mixed":
-        assert found.cost == Mixed(steps, 4).forward  # they count the record that is being reversed apart
+        assert summary.cost == Mixed(steps, 4).forward  # they count the record that is being reversed apart
 
 
 RAM_ALONE = StandIn(
@@ -179,11 +179,11 @@ RAM_ALONE = StandIn(
 
 @pytest.mark.parametrize(("listed", "tiers"), [(RAM_ALONE, ["device"]), (TWO_TIERS, ["device", "disk"])])
 def test_a_simulation_runs_one(listed, tiers, tmp_path):
-    made = chaotic.simulation()
-    given = chaotic.inputs(made, 3)
+    simulation = chaotic.simulation()
+    inputs = chaotic.inputs(simulation, 3)
 
     def gradient(checkpoint):
-        solution, pullback = made.vjp(given, 3, checkpoint)
+        solution, pullback = simulation.vjp(inputs, 3, checkpoint)
         return pullback(chaotic.cotangents(solution))["a"].tobytes()
 
     schedule = Adapted(listed, 3)

@@ -78,9 +78,9 @@ def test_each_gap_costs_its_optimum():
 
 def test_a_state_on_disk_is_read_in_place_if_no_slot_is_free():
     states = (Kept(0, 0), Kept(5, 0, 1))
-    found = simulate(KeptOnTheWay(9, 1, states, disk=1))
-    assert found.reads == (4, 4)
-    assert found.writes == (1, 1)
+    summary = simulate(KeptOnTheWay(9, 1, states, disk=1))
+    assert summary.reads == (4, 4)
+    assert summary.writes == (1, 1)
 
 
 def test_one_kept_state_is_the_binomial_schedule():

@@ -67,15 +67,15 @@ def test_there_is_a_case_of_each_kind() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_legal_and_keeps_its_counts(name: str) -> None:
     schedule = CASES[name]
-    found = simulate(schedule, STEPS if schedule.online else None)
-    assert found.advances + found.recorded == schedule.forward_of(STEPS)
-    assert len(found.peak_slots) == 1 + len(schedule.slow_tiers)
+    summary = simulate(schedule, STEPS if schedule.online else None)
+    assert summary.advances + summary.recorded == schedule.forward_of(STEPS)
+    assert len(summary.peak_slots) == 1 + len(schedule.slow_tiers)
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.runs_backwards])
 def test_it_gives_the_stored_bits(name: str, tmp_path: Path) -> None:
-    made = chaotic.simulation()
-    assert chaotic.gradient(made, Policy(schedule=CASES[name], folder=tmp_path)) == chaotic.gradient(made, StoreAll(STEPS))
+    simulation = chaotic.simulation()
+    assert chaotic.gradient(simulation, Policy(schedule=CASES[name], folder=tmp_path)) == chaotic.gradient(simulation, StoreAll(STEPS))
 
 
 @pytest.mark.parametrize("costs", [None, COSTS], ids=["counted", "measured"])
@@ -86,8 +86,8 @@ def test_the_least_memory_that_it_names_is_enough_and_no_less(name: str, costs: 
     assert isinstance(least, int)
     assert isinstance(kind.fitted(replace(request, budget=least - 1)), int)
     for budget in (least, 2 * least, ENOUGH):
-        found = kind.fitted(replace(request, budget=budget))
-        assert not isinstance(found, int) and SIZES.peak(found) <= budget
+        schedule = kind.fitted(replace(request, budget=budget))
+        assert not isinstance(schedule, int) and SIZES.peak(schedule) <= budget
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.online])
@@ -137,8 +137,8 @@ def test_a_schedule_of_ones_own_is_requested_by_its_name(thirds: Any) -> None:
     least = sizes.peak(thirds(STEPS))
     with pytest.raises(PlanError, match=re.escape(f"expected a memory of at least {least_text(least)} for {STEPS} steps")):
         resolve(Policy(schedule="thirds", memory=least - 1), STEPS, sizes)
-    made = chaotic.simulation()
-    assert chaotic.gradient(made, Policy(schedule="thirds")) == chaotic.gradient(made, StoreAll(STEPS))
+    simulation = chaotic.simulation()
+    assert chaotic.gradient(simulation, Policy(schedule="thirds")) == chaotic.gradient(simulation, StoreAll(STEPS))
     with pytest.raises(ScheduleError, match=r"expected an online schedule .* got schedule = 'thirds'"):
         resolve(Policy(schedule="thirds", memory=10**6), STEPS, sizes, online=True)
 

@@ -39,9 +39,9 @@ def optimum(steps, memory, state, record):
 def test_every_small_size(state, record):
     for steps, memory in itertools.product((1, 2, 3, 4, 7, 12, 17), range(state + record, 5 * state + 4 * record)):
         schedule = Mixed(steps, memory, state, record)
-        found = simulate(schedule)  # refuses what exceeds the memory and compares advances and records
-        assert schedule.forward == found.advances + found.recorded == optimum(steps, memory, state, record), (steps, memory)
-        assert found.peak_slots == (schedule.slots,)
+        summary = simulate(schedule)  # refuses what exceeds the memory and compares advances and records
+        assert schedule.forward == summary.advances + summary.recorded == optimum(steps, memory, state, record), (steps, memory)
+        assert summary.peak_slots == (schedule.slots,)
 
 
 PUBLISHED = [(5, 6.828), (10, 3.921), (20, 2.823), (40, 2.142), (60, 1.958), (80, 1.932)]
@@ -59,15 +59,15 @@ def test_published_counts_of_a_thousand_steps(others, expected):
 def test_larger_sizes_keep_the_promises(data, steps, state, record):
     memory = data.draw(st.integers(int(1.1 * (state + record)) + 1, 40 * (state + record)), label="memory")
     schedule = Mixed(steps, memory, state, record)
-    found = simulate(schedule)
-    assert found.recorded == steps
-    assert found.peak_slots == (schedule.slots,)
-    assert found.cost == schedule.forward
+    summary = simulate(schedule)
+    assert summary.recorded == steps
+    assert summary.peak_slots == (schedule.slots,)
+    assert summary.cost == schedule.forward
 
 
 @dataclass(frozen=True)
 class TwoLevels(Schedule):
-    """What `Mixed` is for a run that is planned in few blocks."""
+    """A `Mixed` that plans its run in few blocks."""
 
     steps: int
     memory: Shared

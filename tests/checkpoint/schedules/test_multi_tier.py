@@ -46,8 +46,8 @@ def test_two_tiers_of_every_small_size():
         for steps in range(1, 31):
             schedule = MultiTier(steps, tiers)
             assert schedule.cost == pytest.approx(1 + optimum(steps, tiers), abs=ROUND_OFF), (steps, tiers)
-            found = simulate(schedule)  # refuses what exceeds a tier and compares the advances
-            assert found.cost == pytest.approx(schedule.cost, abs=ROUND_OFF)
+            summary = simulate(schedule)  # refuses what exceeds a tier and compares the advances
+            assert summary.cost == pytest.approx(schedule.cost, abs=ROUND_OFF)
 
 
 @pytest.mark.parametrize("costs", [(0.5, 0.5, 2, 3), (1, 0, 1, 5), (3, 3, 1, 1)])

@@ -36,9 +36,9 @@ def test_the_cost_is_near_the_optimum_wherever_the_run_ends(slots):
 @pytest.mark.parametrize("slots", range(1, 8))
 def test_every_small_run_is_legal(slots):
     for steps in range(1, 90):
-        found = simulate(Online(slots), steps)  # compares advances_of with the advances made
-        assert found.recorded == 0
-        assert found.peak_slots[0] <= min(slots, steps)
+        summary = simulate(Online(slots), steps)  # compares advances_of with the advances made
+        assert summary.recorded == 0
+        assert summary.peak_slots[0] <= min(slots, steps)
 
 
 @settings(deadline=None, max_examples=30)

@@ -20,10 +20,10 @@ def test_actions():
 def test_every_step_runs_twice():
     for steps, period in itertools.product((1, 2, 3, 10, 37), (1, 2, 5, 36, 37, 40, None)):
         schedule = Reversible(steps, period)
-        found = simulate(schedule)
-        assert (found.advances, found.undone, found.recorded) == (steps, steps, 0)
-        assert found.cost == schedule.cost == 2 * steps
-        assert found.peak_slots == found.writes == found.reads == (schedule.slots,)
+        summary = simulate(schedule)
+        assert (summary.advances, summary.undone, summary.recorded) == (steps, steps, 0)
+        assert summary.cost == schedule.cost == 2 * steps
+        assert summary.peak_slots == summary.writes == summary.reads == (schedule.slots,)
 
 
 @pytest.mark.parametrize(("steps", "period", "slots"), [(1, 1, 1), (9, 1, 9), (10, 1, 10), (11, 2, 6), (1000, 100, 10), (1009, 101, 10)])

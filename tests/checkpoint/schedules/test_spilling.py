@@ -22,10 +22,10 @@ def test_every_small_size():
     best = splits_table(40, 3)
     for slots, every, steps in itertools.product((1, 2, 3), (1, 2, 3, 7, 12), range(1, 41)):
         schedule = Spilling(steps, slots, disk(), every)
-        found = simulate(schedule)
+        summary = simulate(schedule)
         lengths = [min(every, steps - start) for start in range(0, steps, every)]
-        assert found.advances == steps - lengths[-1] + sum(best[length, slots] for length in lengths)
-        assert found.writes[1] == found.reads[1] == schedule.spilled == len(lengths) - 1
+        assert summary.advances == steps - lengths[-1] + sum(best[length, slots] for length in lengths)
+        assert summary.writes[1] == summary.reads[1] == schedule.spilled == len(lengths) - 1
 
 
 @settings(deadline=None, max_examples=40)

@@ -12,9 +12,9 @@ def test_actions():
 
 @pytest.mark.parametrize("steps", [1, 2, 100])
 def test_no_step_runs_twice(steps):
-    found = simulate(StoreAll(steps))
-    assert (found.advances, found.recorded, found.writes, found.reads) == (0, steps, (0,), (0,))
-    assert (found.peak_record, found.peak_states) == (steps, steps)
+    summary = simulate(StoreAll(steps))
+    assert (summary.advances, summary.recorded, summary.writes, summary.reads) == (0, steps, (0,), (0,))
+    assert (summary.peak_record, summary.peak_states) == (steps, steps)
 
 
 @pytest.mark.parametrize("steps", [0, -1, 2.5, True, None])

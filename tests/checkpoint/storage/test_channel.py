@@ -19,16 +19,16 @@ PAGES = 5
 
 @pytest.fixture
 def descriptor(tmp_path):
-    found = os.open(tmp_path / "blocks", os.O_RDWR | os.O_CREAT)
-    os.posix_fallocate(found, 0, 4 * PAGES * PAGESIZE)
-    yield found
-    os.close(found)
+    opened = os.open(tmp_path / "blocks", os.O_RDWR | os.O_CREAT)
+    os.posix_fallocate(opened, 0, 4 * PAGES * PAGESIZE)
+    yield opened
+    os.close(opened)
 
 
 def block(seed):
-    found = row_buffer(PAGES * PAGESIZE)
-    found[:] = np.random.default_rng(seed).integers(256, size=len(found))
-    return found
+    row = row_buffer(PAGES * PAGESIZE)
+    row[:] = np.random.default_rng(seed).integers(256, size=len(row))
+    return row
 
 
 def place(number):
@@ -36,7 +36,7 @@ def place(number):
 
 
 def arrives(tmp_path, files, wrote, number):
-    """What was written is in the file, for this channel and for others."""
+    """This channel and others read the bytes that were written."""
     back = block(99)
     assert files.get_block(back.data, place(number)) == len(back)
     assert np.array_equal(back, wrote)
@@ -61,7 +61,7 @@ class System:
 
 
 def best_of(descriptor):
-    """What a channel to whole pages of a new file comes to on this file system."""
+    """The way of a channel that wrote whole pages of a new file on this file system."""
     files = Channel(descriptor)
     files.put_block(block(0).data, 0)
     files.put(b"through", 0)

@@ -160,7 +160,7 @@ def test_streams_of_another_length_are_refused():
 
 @pytest.mark.parametrize("compression", [Lossless(), Lossy(1e-4)])
 def test_scratch_memory_is_bounded(compression):
-    """Of any state, contiguous or not; zlib's own memory, some 300 KiB, is not seen here."""
+    """The bound holds for any state, contiguous or not; zlib's own memory, some 300 KiB, is not seen here."""
     state = [np.random.default_rng(0).standard_normal((1000, 4000)).T]
     out = [np.empty(state[0].shape)]
     parts = []

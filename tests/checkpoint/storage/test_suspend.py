@@ -39,17 +39,17 @@ def same(found, expected):
 
 def test_what_is_saved_is_loaded_bit_for_bit(file):
     file.save(17, SWEEP)
-    step, found = SweepFile(file.path, KEY).load()
-    assert step == 17 and same(found, SWEEP)
-    found["loss"][...] = 1.0  # the caller's own
+    step, arrays = SweepFile(file.path, KEY).load()
+    assert step == 17 and same(arrays, SWEEP)
+    arrays["loss"][...] = 1.0  # the caller's own
     assert [entry.name for entry in file.path.parent.iterdir()] == ["sweep"]
 
 
 def test_the_last_one_counts(file):
     file.save(17, SWEEP)
     file.save(np.int64(16), {"loss": np.array(2.0)})
-    step, found = file.load()
-    assert step == 16 and same(found, {"loss": np.array(2.0)})
+    step, arrays = file.load()
+    assert step == 16 and same(arrays, {"loss": np.array(2.0)})
 
 
 def test_there_may_be_none(file):
@@ -138,9 +138,9 @@ def test_a_killed_process_leaves_a_whole_sweep(file):
         process.kill()
         last = int((process.stdout.read().split() or [4])[-1])
     killed = SweepFile(file.path, "killed")
-    step, found = killed.load()
+    step, arrays = killed.load()
     assert step >= last
-    assert (found["a"] == step).all() and (found["b"] == step).all() and len(found["b"]) == step % 1000
+    assert (arrays["a"] == step).all() and (arrays["b"] == step).all() and len(arrays["b"]) == step % 1000
     killed.remove()
     assert not list(file.path.parent.iterdir())
 

@@ -57,9 +57,9 @@ class ByHand(ds.Equation):
 def inputs(equation: ds.Equation, steps: int) -> dict[str, Any]:
     rng = np.random.default_rng(2)
     shape = equation.grid.shape
-    given: dict[str, Any] = {name: rng.uniform(1.0, 2.0, shape) for name in equation.parameters}
-    given |= {name: rng.standard_normal(shape) for name in equation.states}
-    return given | {name: rng.standard_normal((steps, 1)) for name in equation.forcings}
+    fields: dict[str, Any] = {name: rng.uniform(1.0, 2.0, shape) for name in equation.parameters}
+    fields |= {name: rng.standard_normal(shape) for name in equation.states}
+    return fields | {name: rng.standard_normal((steps, 1)) for name in equation.forcings}
 
 
 def simulation(equation: ds.Equation) -> ds.Simulation:
@@ -95,12 +95,12 @@ def test_locations_boundaries_and_regions_of_each_component() -> None:
 
 
 def test_a_step_with_groups_has_the_bits_of_one_by_hand() -> None:
-    steps, found = 5, []
+    steps, runs = 5, []
     for equation in (Grouped(GRID, 0.1, "zx"), ByHand(GRID, 0.1)):
         run = simulation(equation)
         value, gradient = run.value_and_grad(loss, inputs(equation, steps), steps)
-        found.append((value, run.run(inputs(equation, steps), steps).final, gradient))
-    (value, final, gradient), (by_hand, its_final, its_gradient) = found
+        runs.append((value, run.run(inputs(equation, steps), steps).final, gradient))
+    (value, final, gradient), (by_hand, its_final, its_gradient) = runs
     assert value == by_hand and final.keys() == its_final.keys() and gradient.keys() == its_gradient.keys()
     assert all((final[name] == its_final[name]).all() for name in final)
     assert all((gradient[name] == its_gradient[name]).all() for name in gradient)
@@ -119,13 +119,13 @@ def test_curl_by_letters_is_that_of_a_tuple() -> None:
             self.states = {"E": ds.Vector(axes, location="edges", components="zyx"), "H": ds.Vector(axes, components="zyx")}
 
         def step(self, E: Any, H: Any) -> dict[str, Any]:
-            found = curl(E)
+            whirl = curl(E)
             if self.grid.ndim == 3:
-                assert [part.node for part in found] == [part.node for part in curl(tuple(E))]
+                assert [part.node for part in whirl] == [part.node for part in curl(tuple(E))]
             else:
-                assert [found["y"].node, found["x"].node] == [part.node for part in curl(E["z"])]
-                assert found["z"].node is curl((E["y"], E["x"])).node
-            return {"E": E, "H": H - self.dt * found}
+                assert [whirl["y"].node, whirl["x"].node] == [part.node for part in curl(E["z"])]
+                assert whirl["z"].node is curl((E["y"], E["x"])).node
+            return {"E": E, "H": H - self.dt * whirl}
 
     for axes in ("yx", "zyx"):
         ds.Simulation(Curls(axes))

@@ -17,12 +17,12 @@ SLOPES = {20: 2e-2, 10: 5e-3, 6: 5e-3, 4: 5e-3}
 
 def errors(way, cells: int) -> tuple[float, float]:
     """The largest error of the value, and that of the slope, of a wave of amplitude 1 and so many cells."""
-    k, found = 2 * np.pi / cells, []
+    k, errors_of_waves = 2 * np.pi / cells, []
     for at in OFFSETS:
         along, exact = way(float(at)), np.exp(1j * k * at)
         wave = np.exp(1j * k * along.cells)
-        found.append((abs(along.values @ wave - exact), abs(along.slopes @ wave - 1j * k * exact) / k))
-    return tuple(np.max(found, axis=0))
+        errors_of_waves.append((abs(along.values @ wave - exact), abs(along.slopes @ wave - 1j * k * exact) / k))
+    return tuple(np.max(errors_of_waves, axis=0))
 
 
 @pytest.mark.parametrize("cells", WAVES)
@@ -63,8 +63,8 @@ def test_a_cell_beyond_a_side_counts_for_its_image(rule: str, sign: int, place: 
     field = rng.normal(size=n)
     for at in (-0.2, 0.7, 1.9, 8.4, 10.6):
         along = sinc(at)
-        found = folded(along, sides, n)
-        assert found is not None and (np.diff(found.cells) > 0).all()
+        inside = folded(along, sides, n)
+        assert inside is not None and (np.diff(inside.cells) > 0).all()
         total = 0.0
         for cell, weight in zip(along.cells, along.values, strict=True):
             if 0 <= cell < n:
@@ -78,7 +78,7 @@ def test_a_cell_beyond_a_side_counts_for_its_image(rule: str, sign: int, place: 
             else:  # the low side has a value between those that are stored: 0, or that of a parabola without a slope there
                 value = sign * field[-2 - cell] if cell < -1 else {-1: 0.0, 1: (4 * field[0] - field[1]) / 3}[sign]
             total += weight * value
-        assert found.values @ field[found.cells] == pytest.approx(total, abs=1e-12)
+        assert inside.values @ field[inside.cells] == pytest.approx(total, abs=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["zero", Dirichlet(2.0), Dirichlet("held")])

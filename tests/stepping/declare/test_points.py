@@ -21,8 +21,8 @@ def test_interpolation_is_exact_on_bilinear_fields(location: tuple[int, int]) ->
     points[0] = y[0, 0], x[0, 0]
     points[1] = y[-1, -1], x[-1, -1]
     table = point_table(GRID, location, points)
-    found = table.gather(2 + y - 3 * x + 0.5 * x * y)
-    assert found == pytest.approx(2 + points[:, 0] - 3 * points[:, 1] + 0.5 * points.prod(axis=1), abs=1e-12)
+    values = table.gather(2 + y - 3 * x + 0.5 * x * y)
+    assert values == pytest.approx(2 + points[:, 0] - 3 * points[:, 1] + 0.5 * points.prod(axis=1), abs=1e-12)
     assert np.diff(table.starts)[:2].tolist() == [1, 1]  # on a cell: that cell alone
 
 
@@ -66,10 +66,10 @@ def test_a_sinc_takes_a_plane_wave_between_cells() -> None:
     errors = {}
     for interpolation in ("linear", "sinc"):
         points, slopes = Points(places, interpolation), Points(places, interpolation, dipole=(1.0, 0.5))
-        found = point_table(WIDE, (0, 0), points).gather(np.cos(k[0] * y + k[1] * x))
+        waves = point_table(WIDE, (0, 0), points).gather(np.cos(k[0] * y + k[1] * x))
         slope = point_table(WIDE, (0, 0), slopes).gather(np.cos(k[0] * y + k[1] * x))
         phase, along = places @ k, k @ (1.0, 0.5)
-        errors[interpolation] = np.abs(found - np.cos(phase)).max(), np.abs(slope / along + np.sin(phase)).max()
+        errors[interpolation] = np.abs(waves - np.cos(phase)).max(), np.abs(slope / along + np.sin(phase)).max()
     assert errors["sinc"][0] < 1.5e-3 and errors["sinc"][1] < 5e-3
     assert min(np.array(errors["linear"]) / errors["sinc"]) > 20
 
@@ -77,14 +77,14 @@ def test_a_sinc_takes_a_plane_wave_between_cells() -> None:
 @pytest.mark.parametrize("interpolation", ["linear", "sinc"])
 def test_a_dipole_is_the_limit_of_two_monopoles(interpolation: str) -> None:
     place, way = np.array([4.13, 14.7]), np.array([0.6, -0.8])
-    found = dense(Points([place], interpolation, dipole=way), density=True, grid=WIDE)
+    weights = dense(Points([place], interpolation, dipole=way), density=True, grid=WIDE)
     near = [dense(Points([place + e * way], interpolation), density=True, grid=WIDE) for e in (1e-5, -1e-5)]
-    assert found == pytest.approx((near[0] - near[1]) / 2e-5, abs=1e-6 * np.abs(found).max())
+    assert weights == pytest.approx((near[0] - near[1]) / 2e-5, abs=1e-6 * np.abs(weights).max())
     both = Points([place, place + 0.3], interpolation, dipole=[way, -2 * way])  # one direction a point
     table = point_table(WIDE, (0, 0), both, density=True)
     spread = np.zeros(WIDE.shape)
     table.scatter(np.array([1.0, 0.0]), spread)
-    assert (spread == found).all()
+    assert (spread == weights).all()
 
 
 def test_near_a_side_the_weights_are_those_of_a_larger_grid_folded() -> None:

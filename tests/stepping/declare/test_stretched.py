@@ -61,9 +61,9 @@ def error(name: str, place: int, cells: int) -> float:
     equation = Once(grid, (place, abs(place - moves)), operator)
     along = np.ones(grid.shape)
     before = EXACT["value"](grid.coordinates(0, place))[:, None] * along
-    found = ds.Simulation(equation).run({"f": before}, 1).final["g"]
+    final = ds.Simulation(equation).run({"f": before}, 1).final["g"]
     wanted = EXACT[what](grid.coordinates(0, abs(place - moves)))
-    return float(np.abs(found[3:-3, 2] - wanted[3:-3]).max())
+    return float(np.abs(final[3:-3, 2] - wanted[3:-3]).max())
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["centres", "faces"])
@@ -83,9 +83,9 @@ def test_straight_lines_are_exact_where_cells_jump_in_size(name: str, place: int
     operator, moves, what = OPERATORS[name]
     to = abs(place - moves)
     values = (2 + 3 * grid.coordinates(0, place))[:, None] * np.ones(grid.shape)
-    found = ds.Simulation(Once(grid, (place, to), operator)).run({"f": values}, 1).final["g"]
+    final = ds.Simulation(Once(grid, (place, to), operator)).run({"f": values}, 1).final["g"]
     wanted = 2 + 3 * grid.coordinates(0, to) if what == "value" else np.full(grid.shape[0], 3.0)
-    assert found[2:-2, 2] == pytest.approx(wanted[2:-2], rel=1e-13)
+    assert final[2:-2, 2] == pytest.approx(wanted[2:-2], rel=1e-13)
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["centres", "faces"])
@@ -93,18 +93,18 @@ def test_parabolas_have_exact_centred_differences(place: int) -> None:
     faces = np.cumsum([0.0, 1, 1, 3, 0.5, 2, 2, 5, 1, 1, 0.25, 1])
     grid = ds.Grid.from_faces((faces, np.linspace(0, 1, 6)))
     x = grid.coordinates(0, place)
-    found = ds.Simulation(Once(grid, (place, place), lambda f: diff_centred(f, 0))).run({"f": (x**2)[:, None] * np.ones(grid.shape)}, 1)
-    assert found.final["g"][2:-2, 2] == pytest.approx(2 * x[2:-2], rel=1e-13)
+    solution = ds.Simulation(Once(grid, (place, place), lambda f: diff_centred(f, 0))).run({"f": (x**2)[:, None] * np.ones(grid.shape)}, 1)
+    assert solution.final["g"][2:-2, 2] == pytest.approx(2 * x[2:-2], rel=1e-13)
 
 
 def heat_error(cells: int) -> float:
-    """Of a cosine that decays between insulated walls, at a fixed time; steps follow the square of the cells."""
+    """The error of a cosine that decays between insulated walls, at a fixed time; steps follow the square of the cells."""
     grid = grid_of(cells)
     steps, time = 9 * cells**2 // 20, 0.05
     start = np.cos(np.pi * grid.coordinates(0))[:, None] * np.ones(grid.shape)
     run = ds.Simulation(Heat(grid, time / steps))
-    found = run.run({"T": start, "kappa": np.ones(grid.shape)}, steps).final["T"]
-    return float(np.abs(found - np.exp(-(np.pi**2) * time) * start).max())
+    final = run.run({"T": start, "kappa": np.ones(grid.shape)}, steps).final["T"]
+    return float(np.abs(final - np.exp(-(np.pi**2) * time) * start).max())
 
 
 def test_heat_is_of_second_order_walls_included() -> None:
@@ -116,9 +116,9 @@ def test_heat_is_conserved_and_a_source_gives_its_amount() -> None:
     rng = np.random.default_rng(0)
     start, amplitudes = rng.uniform(size=grid.shape), rng.uniform(size=(steps, 2))
     run = ds.Simulation(Heat(grid, 1e-4), sources={"q": [[0.3, 0.4], [0.771, 0.55]]})
-    found = run.run({"T": start, "kappa": np.ones(grid.shape), "q": amplitudes}, steps).final["T"]
+    final = run.run({"T": start, "kappa": np.ones(grid.shape), "q": amplitudes}, steps).final["T"]
     volumes = np.outer(grid.widths(0), grid.widths(1))
-    assert ((found - start) * volumes).sum() == pytest.approx(1e-4 * amplitudes.sum(), rel=1e-11)
+    assert ((final - start) * volumes).sum() == pytest.approx(1e-4 * amplitudes.sum(), rel=1e-11)
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["centres", "faces"])
@@ -150,8 +150,8 @@ def test_waves_and_their_limit_of_stability() -> None:
     start = np.cos(np.pi * grid.coordinates(0))[:, None] * np.ones(grid.shape)
     dt = 0.999 * limit
     inputs = {"c": np.ones(grid.shape), "p": start, "p_prev": np.cos(np.pi * dt) * start}
-    found = ds.Simulation(Acoustic(grid, dt, 2, "mirror")).run(inputs, 400).final["p"]
-    assert found == pytest.approx(np.cos(np.pi * 400 * dt) * start, abs=0.02)
+    final = ds.Simulation(Acoustic(grid, dt, 2, "mirror")).run(inputs, 400).final["p"]
+    assert final == pytest.approx(np.cos(np.pi * 400 * dt) * start, abs=0.02)
     with pytest.raises(StabilityError, match=r"exceeds the stable"):
         ds.Simulation(Acoustic(grid, 1.001 * limit, 2, "mirror")).run(inputs, 1)
 

@@ -26,6 +26,6 @@ def alone() -> dict[str, Any]:
 
 @pytest.mark.parametrize(("threads", "patience", "strikes"), [(2, 1, NEVER), (2, 1, 3), (4, 40, NEVER)])
 def test_launches_that_are_left_change_no_bit(alone: dict[str, Any], threads: int, patience: int, strikes: int) -> None:
-    found = run(threads, patience, strikes)
-    assert alone["left"] == 0 and found["left"] >= 3
-    assert found["digest"] == alone["digest"]
+    left = run(threads, patience, strikes)
+    assert alone["left"] == 0 and left["left"] >= 3
+    assert left["digest"] == alone["digest"]

@@ -53,10 +53,10 @@ def loss(solution: ds.Solution) -> tuple[float, ds.Solution]:
 
 
 def by_numpy(simulation: ds.Simulation, step: Callable[..., dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    given = inputs(simulation)
-    states = {name: given[name] for name in simulation.equation.states}
+    fields = inputs(simulation)
+    states = {name: fields[name] for name in simulation.equation.states}
     for _ in range(STEPS):
-        states = step(**states, k=given["k"])
+        states = step(**states, k=fields["k"])
     return states
 
 
@@ -84,12 +84,12 @@ def test_several_stages_feed_one_another_in_every_dimension(shape: tuple[int, ..
         return {"u": 0.5 * u + 0.1 * around + 0.1 * second + k * b}
 
     run = ds.Simulation(Given(step, shape), sources={"q": [[3.0] * len(shape)]}, receivers={"u": [[2.5] * len(shape)]})
-    given = inputs(run)
+    fields = inputs(run)
     wanted = by_numpy(run, plain)["u"]
-    assert np.abs(wanted - given["u"]).max() > 0.1
-    found = run.run(given | {"q": np.zeros((STEPS, 1))}, STEPS).final["u"]
-    assert np.abs(found - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
-    certificate = ds.certify(run, loss, given, STEPS)
+    assert np.abs(wanted - fields["u"]).max() > 0.1
+    final = run.run(fields | {"q": np.zeros((STEPS, 1))}, STEPS).final["u"]
+    assert np.abs(final - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
+    certificate = ds.certify(run, loss, fields, STEPS)
     assert certificate.passed, str(certificate)
 
 
@@ -114,10 +114,10 @@ def test_a_stage_between_fields_at_different_places() -> None:
         behind = np.pad(moved, ((1, 0), (0, 0)))[:-1]
         return {"u": 0.5 * a + 0.1 * (ahead - b), "v": 0.3 * b + 0.1 * centred + 0.1 * (moved - behind)}
 
-    given, wanted = inputs(run), by_numpy(run, plain)
-    found = run.run(given, STEPS).final
-    assert all(np.abs(found[name] - wanted[name]).max() <= ROUND_OFF for name in wanted)
-    certificate = ds.certify(run, loss, given, STEPS)
+    fields, wanted = inputs(run), by_numpy(run, plain)
+    final = run.run(fields, STEPS).final
+    assert all(np.abs(final[name] - wanted[name]).max() <= ROUND_OFF for name in wanted)
+    certificate = ds.certify(run, loss, fields, STEPS)
     assert all(line.passed for line in certificate if ", k" not in line.name), str(certificate)  # the step has no use for k
 
 
@@ -135,12 +135,12 @@ def test_a_users_kernel_in_a_step() -> None:
         return {"u": 0.5 * ds.host_stage(lambda x: smooth(x), u) + 0.1 * laplacian(u) * k}
 
     run = ds.Simulation(Given(step, (23,)))
-    given = inputs(run)
-    _, gradient = run.value_and_grad(loss, given, STEPS)
+    fields = inputs(run)
+    _, gradient = run.value_and_grad(loss, fields, STEPS)
     rng, h = np.random.default_rng(2), 1e-6
     for _ in range(3):
-        move = {name: rng.standard_normal(values.shape) for name, values in given.items()}
-        sides = [loss(run.run({n: v + s * h * move[n] for n, v in given.items()}, STEPS))[0] for s in (1, -1)]
+        move = {name: rng.standard_normal(values.shape) for name, values in fields.items()}
+        sides = [loss(run.run({n: v + s * h * move[n] for n, v in fields.items()}, STEPS))[0] for s in (1, -1)]
         products = np.concatenate([(gradient[name] * move[name]).ravel() for name in gradient])
         assert abs((sides[0] - sides[1]) / (2 * h) - products.sum()) <= 1e-7 * np.abs(products).sum()
 
@@ -153,13 +153,13 @@ def test_in_f32_as_exact_as_f32_can_be() -> None:
 
         return {"u": 0.5 * u + ds.host_stage(f, k * u)}
 
-    found = {}
+    gradients = {}
     for precision in ("f64", "f32"):
         run = ds.Simulation(Given(step), precision=precision)
-        found[precision] = run.value_and_grad(loss, inputs(run), STEPS)[1]
-    for name, wanted in found["f64"].items():
-        assert found["f32"][name].dtype == np.float32
-        assert 0 < np.abs(found["f32"][name] - wanted).max() <= 1e-5 * np.abs(wanted).max()
+        gradients[precision] = run.value_and_grad(loss, inputs(run), STEPS)[1]
+    for name, wanted in gradients["f64"].items():
+        assert gradients["f32"][name].dtype == np.float32
+        assert 0 < np.abs(gradients["f32"][name] - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
 def test_fixed_fields_cost_no_adjoint() -> None:
@@ -192,8 +192,8 @@ def test_a_value_that_is_read_after_the_call_is_not_overwritten_by_it() -> None:
         new = 0.5 * np.flip(p, 1)
         return {"p": new, "old": p, "w": 0.5 * w + old * new}
 
-    found, wanted = run.run(inputs(run), STEPS).final, by_numpy(run, plain)
-    assert all(np.abs(found[name] - wanted[name]).max() <= ROUND_OFF for name in wanted)
+    final, wanted = run.run(inputs(run), STEPS).final, by_numpy(run, plain)
+    assert all(np.abs(final[name] - wanted[name]).max() <= ROUND_OFF for name in wanted)
 
 
 def test_one_field_in_two_places() -> None:
@@ -252,10 +252,10 @@ def test_the_function_may_edit_what_it_is_given() -> None:
         return u
 
     run, same = one_stage(edits), one_stage(lambda u: dnp.concatenate([0 * u[:1], 2 * u[1:]]))
-    given = inputs(run)
-    assert run.value_and_grad(loss, given, STEPS)[0] == same.value_and_grad(loss, given, STEPS)[0]
-    for name, bars in run.value_and_grad(loss, given, STEPS)[1].items():
-        assert np.allclose(bars, same.value_and_grad(loss, given, STEPS)[1][name], rtol=1e-14)
+    fields = inputs(run)
+    assert run.value_and_grad(loss, fields, STEPS)[0] == same.value_and_grad(loss, fields, STEPS)[0]
+    for name, bars in run.value_and_grad(loss, fields, STEPS)[1].items():
+        assert np.allclose(bars, same.value_and_grad(loss, fields, STEPS)[1][name], rtol=1e-14)
 
 
 def test_a_function_that_is_not_deterministic_is_caught() -> None:
@@ -305,13 +305,13 @@ def test_a_step_with_a_host_stage_cannot_be_undone() -> None:
 def test_a_plan_runs_it_and_counts_its_copies() -> None:
     run = one_stage(running_sum)
     plan = ds.plan(run, "1 GB", steps=20, seconds=0.1)
-    given = inputs(run)
-    stored = run.value_and_grad(loss, given, 20, StoreAll(20))[1]
-    planned = run.value_and_grad(loss, given, 20, plan)[1]
+    fields = inputs(run)
+    stored = run.value_and_grad(loss, fields, 20, StoreAll(20))[1]
+    planned = run.value_and_grad(loss, fields, 20, plan)[1]
     assert all(stored[name].tobytes() == planned[name].tobytes() for name in stored)
     assert host_copies(run._compiled) == 3  # the pullback takes u and a cotangent, and gives one
     fresh = one_stage(running_sum)
-    assert fresh.value_and_grad(loss, given, 20, checkpoint=2)[1]["u"].tobytes() == stored["u"].tobytes()
+    assert fresh.value_and_grad(loss, fields, 20, checkpoint=2)[1]["u"].tobytes() == stored["u"].tobytes()
     assert fresh.predicted_bytes(fresh.schedule(20, 2)) == fresh.allocated_bytes() > 0
 
 

@@ -37,22 +37,22 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 
 def test_equals_numpy(stage: Stage) -> None:
     run = ds.Simulation(Given(lambda u, k, q: {"u": stage.symbolic(k * sin(u))}), precision="f64")
-    given = inputs(run)
-    wanted = stage.by_numpy(given["k"] * np.sin(given["u"]))
-    assert np.abs(run.run(given, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
+    fields = inputs(run)
+    wanted = stage.by_numpy(fields["k"] * np.sin(fields["u"]))
+    assert np.abs(run.run(fields, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
 
 
 def test_derivatives(stage: Stage) -> None:
     """Dot products along random directions; Taylor slopes and all schedules by the certificate; the stored bits from few states."""
     run = ds.Simulation(Given(lambda u, k, q: {"u": 0.5 * u + 0.05 * k * stage.symbolic(k * sin(u)).shifted(0, 1)}), precision="f64")
-    given, rng = inputs(run), np.random.default_rng(1)
-    _, pullback = run.vjp(given, STEPS)
+    fields, rng = inputs(run), np.random.default_rng(1)
+    _, pullback = run.vjp(fields, STEPS)
     for _ in range(3):
-        move = {name: rng.standard_normal(values.shape) for name, values in given.items()}
-        bar = rng.standard_normal(given["u"].shape)
-        left = bar * run.jvp(given, move, STEPS)[1].final["u"]
+        move = {name: rng.standard_normal(values.shape) for name, values in fields.items()}
+        bar = rng.standard_normal(fields["u"].shape)
+        left = bar * run.jvp(fields, move, STEPS)[1].final["u"]
         back = pullback(ds.Solution(final={"u": bar}))
         assert abs(left.sum() - sum((back[name] * move[name]).sum() for name in move)) <= DOT_PRODUCT * np.abs(left).sum()
-    assert ds.certify(run, loss, given, STEPS).passed
-    stored, few = (run.value_and_grad(loss, given, STEPS, checkpoint=how)[1] for how in (StoreAll(STEPS), 2))
-    assert all(stored[name].tobytes() == few[name].tobytes() for name in given)
+    assert ds.certify(run, loss, fields, STEPS).passed
+    stored, few = (run.value_and_grad(loss, fields, STEPS, checkpoint=how)[1] for how in (StoreAll(STEPS), 2))
+    assert all(stored[name].tobytes() == few[name].tobytes() for name in fields)

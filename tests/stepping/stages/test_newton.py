@@ -92,13 +92,13 @@ def test_derivatives_by_dot_products_taylor_slopes_and_other_schedules(number: i
 @some
 def test_second_derivatives_by_differences(number: int) -> None:
     run = case(number)
-    given = inputs(run)
+    point = inputs(run)
 
     def value(fields: Any) -> Any:
         solution = run.run(fields, STEPS)
         return dnp.sum(solution.final["u"] ** 3) + dnp.sum(solution.traces["u"] ** 4)
 
-    require_second_derivatives(value, given, np.random.default_rng(5), CURVATURE)
+    require_second_derivatives(value, point, np.random.default_rng(5), CURVATURE)
 
 
 def test_solutions_feed_one_another_up_to_third_derivatives() -> None:
@@ -111,21 +111,21 @@ def test_solutions_feed_one_another_up_to_third_derivatives() -> None:
         return {"u": 0.5 * (a + b) + 0.1 * c}
 
     run = ds.Simulation(Given(step, (7,), "mirror"))
-    given = inputs(run)
-    certificate = ds.certify(run, loss, given, STEPS)
+    point = inputs(run)
+    certificate = ds.certify(run, loss, point, STEPS)
     assert certificate.passed, str(certificate)
     rng, h = np.random.default_rng(5), 1e-4
-    moves = [{name: rng.standard_normal(values.shape) for name, values in given.items()} for _ in range(3)]
+    moves = [{name: rng.standard_normal(values.shape) for name, values in point.items()} for _ in range(3)]
 
     def along(f: Callable[[Any], Any], move: Fields) -> Callable[[Any], Any]:
         return lambda fields: ds.jvp(f, (fields,), (move,))[1]
 
     second = along(along(lambda fields: dnp.sum(run.run(fields, 3).final["u"] ** 3), moves[0]), moves[1])
-    high, low = (second({name: values + s * h * moves[2][name] for name, values in given.items()}) for s in (1, -1))
-    third = along(second, moves[2])(given)
+    high, low = (second({name: values + s * h * moves[2][name] for name, values in point.items()}) for s in (1, -1))
+    third = along(second, moves[2])(point)
     assert np.isclose(third, (high - low) / (2 * h), rtol=1e-5)
-    gradient = ds.grad(second)(given)
-    assert np.isclose(third, np.sum([np.sum(gradient[name] * moves[2][name]) for name in given]), rtol=1e-12)
+    gradient = ds.grad(second)(point)
+    assert np.isclose(third, np.sum([np.sum(gradient[name] * moves[2][name]) for name in point]), rtol=1e-12)
 
 
 def test_cells_that_differ_in_size() -> None:
@@ -135,51 +135,51 @@ def test_cells_that_differ_in_size() -> None:
             self.grid = ds.Grid.from_faces((5 * np.linspace(0, 1, 8) ** 2, np.cumsum([0, 0.5, 0.7, 1.0, 1.3])))
 
     run = ds.Simulation(Stretched())
-    given = inputs(run)
+    point = inputs(run)
     cells = run.grid.widths(0)[:, None] * run.grid.widths(1)
-    assert np.isclose((cells * run.run(given, STEPS).final["u"]).sum(), (cells * given["u"]).sum(), rtol=1e-12)
-    certificate = ds.certify(run, loss, given, STEPS)
+    assert np.isclose((cells * run.run(point, STEPS).final["u"]).sum(), (cells * point["u"]).sum(), rtol=1e-12)
+    certificate = ds.certify(run, loss, point, STEPS)
     assert certificate.passed, str(certificate)
 
 
 def test_a_porous_medium_equals_what_scipy_finds() -> None:
     shape, dt = (5, 6), 0.3
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.newton(lambda x: porous(x, u, k, dt), u)}, shape, "mirror"))
-    given = inputs(run)
+    point = inputs(run)
 
     def residual(x: np.ndarray, u: np.ndarray) -> np.ndarray:
         field = x.reshape(shape)
         out = field - u
         for axis in (0, 1):
             low, high = (np.take(field, range(first, shape[axis] + first - 1), axis) for first in (0, 1))
-            k_low, k_high = (np.take(given["k"], range(first, shape[axis] + first - 1), axis) for first in (0, 1))
+            k_low, k_high = (np.take(point["k"], range(first, shape[axis] + first - 1), axis) for first in (0, 1))
             flux = dt * 0.5 * (k_low + k_high) * (0.5 * (low + high)) ** 2 * (high - low)
             ends = [(1, 1) if a == axis else (0, 0) for a in (0, 1)]
             out = out - np.diff(np.pad(flux, ends), axis=axis)
         return out.ravel()
 
-    wanted = given["u"]
+    wanted = point["u"]
     for _ in range(STEPS):
         wanted = optimize.root(residual, wanted.ravel(), args=(wanted,), tol=1e-14).x.reshape(shape)
-    found = run.run(given, STEPS).final["u"]
-    assert np.abs(wanted - given["u"]).max() > 0.05
-    assert np.abs(found - wanted).max() < SOLVED
-    assert np.isclose(found.sum(), given["u"].sum(), rtol=1e-12)  # nothing flows out
+    final = run.run(point, STEPS).final["u"]
+    assert np.abs(wanted - point["u"]).max() > 0.05
+    assert np.abs(final - wanted).max() < SOLVED
+    assert np.isclose(final.sum(), point["u"].sum(), rtol=1e-12)  # nothing flows out
 
 
 def test_burgers_equals_what_scipy_finds() -> None:
     n = 16
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.newton(lambda x: burgers(x, u, k), u)}, (n,), "periodic"))
-    given = inputs(run)
+    point = inputs(run)
 
     def rate(u: np.ndarray) -> np.ndarray:
-        viscous = 0.05 * given["k"] * (np.roll(u, 1) - 2 * u + np.roll(u, -1))
+        viscous = 0.05 * point["k"] * (np.roll(u, 1) - 2 * u + np.roll(u, -1))
         return viscous - 0.25 * (np.roll(u, -1) ** 2 - np.roll(u, 1) ** 2)
 
-    wanted = given["u"]
+    wanted = point["u"]
     for _ in range(STEPS):
         wanted = optimize.root(lambda x, u=wanted: x - u - 0.5 * (rate(x) + rate(u)), wanted, tol=1e-14).x
-    assert np.abs(run.run(given, STEPS).final["u"] - wanted).max() < SOLVED
+    assert np.abs(run.run(point, STEPS).final["u"] - wanted).max() < SOLVED
 
 
 @pytest.mark.parametrize("guess", ["state", "another"])
@@ -191,7 +191,7 @@ def test_a_reaction_by_backward_euler_is_the_root_of_a_quadratic(guess: str) -> 
         return {"u": ds.newton(lambda x: x + dt * k * x**2 - u, u if guess == "state" else 3 + 0.2 * k * u, boundary="zero")}
 
     run = ds.Simulation(Given(step))
-    given = inputs(run)
+    point = inputs(run)
 
     def closed(fields: Any) -> Any:
         u, z = fields["u"], 2 * dt * fields["k"]
@@ -199,12 +199,12 @@ def test_a_reaction_by_backward_euler_is_the_root_of_a_quadratic(guess: str) -> 
             u = (dnp.sqrt(1 + 2 * z * u) - 1) / z
         return u
 
-    assert np.abs(run.run(given, STEPS).final["u"] - closed(given)).max() < ROUND_OFF
+    assert np.abs(run.run(point, STEPS).final["u"] - closed(point)).max() < ROUND_OFF
     weights = np.cos(np.arange(154.0)).reshape(11, 14)
-    found = ds.grad(lambda fields: dnp.sum(weights * run.run(fields, STEPS).final["u"]))(given)
-    wanted = ds.grad(lambda fields: dnp.sum(weights * closed(fields)))(given)
+    gradient = ds.grad(lambda fields: dnp.sum(weights * run.run(fields, STEPS).final["u"]))(point)
+    wanted = ds.grad(lambda fields: dnp.sum(weights * closed(fields)))(point)
     for name in ("u", "k"):
-        assert np.abs(found[name] - wanted[name]).max() <= ROUND_OFF * np.abs(wanted[name]).max(), name
+        assert np.abs(gradient[name] - wanted[name]).max() <= ROUND_OFF * np.abs(wanted[name]).max(), name
 
 
 @pytest.mark.parametrize("method", ["auto", "cg", "direct"])
@@ -215,10 +215,10 @@ def test_a_linear_residual_gives_what_solve_gives(method: Any) -> None:
     results = []
     for equation in (by_newton, by_solve):
         run = ds.Simulation(equation)
-        given = inputs(run)
-        results.append((run.run(given, STEPS).final["u"], run.value_and_grad(loss, given, STEPS)[1]["u"]))
-    for found, wanted in zip(*results, strict=True):
-        assert np.abs(found - wanted).max() < ROUND_OFF
+        point = inputs(run)
+        results.append((run.run(point, STEPS).final["u"], run.value_and_grad(loss, point, STEPS)[1]["u"]))
+    for one, other in zip(*results, strict=True):
+        assert np.abs(one - other).max() < ROUND_OFF
 
 
 @pytest.mark.parametrize(("wall", "value"), [(ds.Dirichlet(0.7), 0.7), (ds.OddImage(), 0.0)], ids=["given", "odd"])
@@ -227,7 +227,7 @@ def test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives(wall:
         return {"v": ds.newton(lambda x: x - 0.3 * interpolate(k, 0) * diff(diff(x, 0), 0) + 0.2 * x**3 - v, v)}
 
     run = ds.Simulation(Given(step, (7, 4), ((ds.Dirichlet(-0.2), wall), "mirror"), v=(1, 0)))
-    given = inputs(run)
+    point = inputs(run)
 
     def residual(x: np.ndarray, before: np.ndarray, k: np.ndarray) -> np.ndarray:
         line = np.concatenate([[-0.2], x])
@@ -235,13 +235,13 @@ def test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives(wall:
         out[:-1] = x[:-1] - 0.15 * (k[:-1] + k[1:]) * np.diff(line, 2) + 0.2 * x[:-1] ** 3 - before[:-1]
         return out
 
-    wanted = given["v"].copy()
+    wanted = point["v"].copy()
     for _ in range(STEPS):
         for column in range(4):
             before = wanted[:, column].copy()
-            wanted[:, column] = optimize.root(residual, before, args=(before, given["k"][:, column]), tol=1e-14).x
-    assert np.abs(run.run(given, STEPS).final["v"] - wanted).max() < SOLVED
-    certificate = ds.certify(run, loss, given, STEPS)
+            wanted[:, column] = optimize.root(residual, before, args=(before, point["k"][:, column]), tol=1e-14).x
+    assert np.abs(run.run(point, STEPS).final["v"] - wanted).max() < SOLVED
+    certificate = ds.certify(run, loss, point, STEPS)
     assert certificate.passed, str(certificate)
 
 
@@ -266,22 +266,22 @@ def test_values_of_sides_by_name_numbers_and_the_clock() -> None:
     run = ds.Simulation(NamedSides())
     rng = np.random.default_rng(3)
     shapes = {"u": (6, 5), "k": (6, 5), "hot": (5,), "strength": (), "flux": (STEPS,)}
-    given = {name: rng.uniform(0.5, 1.0, shape) for name, shape in shapes.items()}
-    wanted = given["u"]
+    point = {name: rng.uniform(0.5, 1.0, shape) for name, shape in shapes.items()}
+    wanted = point["u"]
     for n in range(STEPS):
 
         def residual(flat: np.ndarray, u: np.ndarray = wanted, n: int = n) -> np.ndarray:
-            x, k = flat.reshape(6, 5), given["k"]
-            line = np.concatenate([[2 * given["hot"] - x[0]], x, [x[-1] + given["flux"][n]]])
+            x, k = flat.reshape(6, 5), point["k"]
+            line = np.concatenate([[2 * point["hot"] - x[0]], x, [x[-1] + point["flux"][n]]])
             through = np.concatenate([k[:1], k, k[-1:]]) * line**2
             rows = np.diff(0.5 * (through[1:] + through[:-1]) * np.diff(line, axis=0), axis=0)
             through = k * x**2
             columns = np.diff(np.pad(0.5 * (through[:, 1:] + through[:, :-1]) * np.diff(x, axis=1), [(0, 0), (1, 1)]), axis=1)
-            return (x - 0.3 * (rows + columns) - u + 0.1 * n * given["strength"] * x**3).ravel()
+            return (x - 0.3 * (rows + columns) - u + 0.1 * n * point["strength"] * x**3).ravel()
 
         wanted = optimize.root(residual, wanted.ravel(), tol=1e-14).x.reshape(6, 5)
-    assert np.abs(run.run(given, STEPS).final["u"] - wanted).max() < SOLVED
-    certificate = ds.certify(run, loss, given, STEPS)
+    assert np.abs(run.run(point, STEPS).final["u"] - wanted).max() < SOLVED
+    certificate = ds.certify(run, loss, point, STEPS)
     assert certificate.passed, str(certificate)
 
 
@@ -292,9 +292,9 @@ def test_what_a_condition_cuts_off_harms_nothing() -> None:
         return {"u": ds.newton(lambda x: x + 0.1 * where(k > 0, log(k) * x**2, x**3) - u, u)}
 
     run = ds.Simulation(Given(step))
-    given = inputs(run)
-    given["k"][::2] = 0
-    final, gradient = run.run(given, STEPS).final["u"], run.value_and_grad(loss, given, STEPS)[1]
+    point = inputs(run)
+    point["k"][::2] = 0
+    final, gradient = run.run(point, STEPS).final["u"], run.value_and_grad(loss, point, STEPS)[1]
     assert np.isfinite(final).all() and np.abs(gradient["u"]).min() > 0
     assert not gradient["k"][::2].any() and np.abs(gradient["k"][1::2]).min() > 0
 
@@ -304,40 +304,40 @@ def test_cells_outside_of_the_grid_harm_nothing() -> None:
     run = ds.Simulation(
         Given(lambda u, k, q: {"u": ds.newton(lambda x: x + x**2 / k - u, u) + 0.01 * laplacian(k)}, boundary=ds.Dirichlet(0.5))
     )
-    given = inputs(run)
-    given["k"][:] = 1
-    gradient = run.value_and_grad(loss, given, STEPS)[1]
+    point = inputs(run)
+    point["k"][:] = 1
+    gradient = run.value_and_grad(loss, point, STEPS)[1]
     move = np.random.default_rng(1).standard_normal(run.grid.shape)
-    solution, moved = run.jvp(given, {"k": move}, STEPS)
+    solution, moved = run.jvp(point, {"k": move}, STEPS)
     assert np.isclose(np.sum(gradient["k"] * move), np.sum(loss(solution)[1].final["u"] * moved.final["u"]), rtol=1e-12)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How often, from now on, an iteration is run and a transposed system is solved."""
-    found = {"iterations": 0, "transposed": 0}
+    counts = {"iterations": 0, "transposed": 0}
     call, solve = Iteration.__call__, System.solve
 
     def iterated(self: Any, *cells: Any) -> Any:
-        found["iterations"] += 1
+        counts["iterations"] += 1
         return call(self, *cells)
 
     def solved(self: Any, weights: Any, right_side: Any, transposed: bool = False, *rest: Any, **options: Any) -> Any:
-        found["transposed"] += transposed
+        counts["transposed"] += transposed
         return solve(self, weights, right_side, transposed, *rest, **options)
 
     monkeypatch.setattr(Iteration, "__call__", iterated)
     monkeypatch.setattr(System, "solve", solved)
-    return found
+    return counts
 
 
 def test_a_gradient_is_one_transposed_system_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all steps are recorded the solutions are, so nothing is iterated again, and no bit changes."""
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.newton(lambda x: porous(x, u, 1.0 + 0 * k), u)}, boundary="mirror"), wrt=["u"])
-    given, found = inputs(run), counted(monkeypatch)
-    _, gradient = run.value_and_grad(loss, given, STEPS)
-    assert found == {"iterations": STEPS, "transposed": STEPS}
-    _, again = run.value_and_grad(loss, given, STEPS, 1)
-    assert found["transposed"] == 2 * STEPS and found["iterations"] > 2 * STEPS
+    point, counts = inputs(run), counted(monkeypatch)
+    _, gradient = run.value_and_grad(loss, point, STEPS)
+    assert counts == {"iterations": STEPS, "transposed": STEPS}
+    _, again = run.value_and_grad(loss, point, STEPS, 1)
+    assert counts["transposed"] == 2 * STEPS and counts["iterations"] > 2 * STEPS
     assert np.array_equal(gradient["u"], again["u"])
 
 
@@ -347,30 +347,30 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
     for threads in (1, 2):
         ds.init(precision="f64", threads=threads)
         run = case(6)
-        given = inputs(run)
-        results.append({"final": run.run(given, STEPS).final["u"], **run.value_and_grad(loss, given, STEPS)[1]})
+        point = inputs(run)
+        results.append({"final": run.run(point, STEPS).final["u"], **run.value_and_grad(loss, point, STEPS)[1]})
     ds.init(precision="f64")
     for name, values in results[0].items():
         assert np.array_equal(values, results[1][name]), name
 
 
 def test_in_f32_as_exact_as_f32_can_be() -> None:
-    found = {}
+    gradients = {}
     for precision in ("f64", "f32"):
         run = ds.Simulation(Given(lambda u, k, q: {"u": ds.newton(lambda x: porous(x, u, k), u)}, boundary="mirror"), precision=precision)
-        found[precision] = run.value_and_grad(loss, inputs(run), STEPS)[1]
-    for name, wanted in found["f64"].items():
-        assert found["f32"][name].dtype == np.float32
-        assert np.abs(found["f32"][name] - wanted).max() <= 3e-6 * np.abs(wanted).max()
+        gradients[precision] = run.value_and_grad(loss, inputs(run), STEPS)[1]
+    for name, wanted in gradients["f64"].items():
+        assert gradients["f32"][name].dtype == np.float32
+        assert np.abs(gradients["f32"][name] - wanted).max() <= 3e-6 * np.abs(wanted).max()
 
 
 def test_a_step_that_goes_too_far_is_halved() -> None:
     """x^3 = u from 0.01: the first whole step ends near 10^4 u, and near log(0) the residual is not finite."""
     cube = ds.Simulation(Given(lambda u, k, q: {"u": ds.newton(lambda x: x**3 - u, 0.01 * u, "zero", iterations=60)}))
-    given = inputs(cube)
-    assert np.abs(cube.run(given, 1).final["u"] - np.cbrt(given["u"])).max() < ROUND_OFF
+    point = inputs(cube)
+    assert np.abs(cube.run(point, 1).final["u"] - np.cbrt(point["u"])).max() < ROUND_OFF
     entropy = ds.Simulation(Given(lambda u, k, q: {"u": ds.newton(lambda x: log(x) + u, 3 + u, "zero")}))
-    assert np.abs(entropy.run(given, 1).final["u"] - np.exp(-given["u"])).max() < ROUND_OFF
+    assert np.abs(entropy.run(point, 1).final["u"] - np.exp(-point["u"])).max() < ROUND_OFF
 
 
 def only(residual: Callable[[Any, Any, Any], Any], guess: Any = None, **options: Any) -> ds.Simulation:
@@ -411,8 +411,8 @@ def test_a_coarser_tolerance_takes_fewer_iterations_and_is_met(monkeypatch: pyte
         monkeypatch.setattr(System, "solve", lambda *a, solve=solve, calls=calls, **k: calls.append(1) or solve(*a, **k))
         run = only(lambda x, u, k: x + x**5 - 40 * u, tolerance=tolerance)
         u = inputs(run)["u"]
-        found = run.run({"u": u, "k": u}, 1).final["u"]
-        errors.append(np.abs(found + found**5 - 40 * u).max())
+        final = run.run({"u": u, "k": u}, 1).final["u"]
+        errors.append(np.abs(final + final**5 - 40 * u).max())
         systems.append(len(calls))
     assert solved["iterations"] == 2
     assert 1e-10 < errors[0] < 4.0 and errors[1] < 1e-9 and systems[0] < systems[1]
@@ -427,9 +427,9 @@ def test_round_off_of_large_terms_that_cancel_does_not_count(stiff: float) -> No
         return {"u": ds.newton(lambda x: x - stiff * k * laplacian(x + x**3) - u, u)}
 
     run = ds.Simulation(Given(step, (40,), ends))
-    found = run.run({"u": np.ones(40), "k": np.ones(40)}, STEPS).final["u"]
-    line = np.pad(found, 1)
-    line[0], line[-1] = 4.0 - found[0], 2.0 - found[-1]
+    final = run.run({"u": np.ones(40), "k": np.ones(40)}, STEPS).final["u"]
+    line = np.pad(final, 1)
+    line[0], line[-1] = 4.0 - final[0], 2.0 - final[-1]
     left = np.diff(line + line**3, 2)
     assert np.abs(left).max() < 10.0 / stiff
 
@@ -437,9 +437,9 @@ def test_round_off_of_large_terms_that_cancel_does_not_count(stiff: float) -> No
 def test_round_off_of_numbers_that_cancel_does_not_count() -> None:
     """exp(x) - 1 of x near 1e-9 is known to 1e-7 of itself only."""
     run = only(lambda x, u, k: (2 + k) * exp(x) - (2 + k) - 1e-9 * u, tolerance=1e-15)
-    given = inputs(run)
-    wanted = np.log1p(1e-9 * given["u"] / (2 + given["k"]))
-    assert np.abs(run.run(given, 1).final["u"] - wanted).max() < 3e-15
+    point = inputs(run)
+    wanted = np.log1p(1e-9 * point["u"] / (2 + point["k"]))
+    assert np.abs(run.run(point, 1).final["u"] - wanted).max() < 3e-15
 
 
 def test_slow_changes_are_not_lost() -> None:

@@ -39,9 +39,9 @@ def test_a_loop_is_all_its_laps(shape: tuple[int, ...], count: int) -> None:
     looped, unrolled = (ds.Simulation(kind(ds.Grid(shape, 1.0), count), precision="f64") for kind in (Loop, Unrolled))
     inputs = {name: 0.5 * rng.normal(size=looped.input_shape(name, steps)) for name in looped.inputs}
     weights = {name: rng.normal(size=shape) for name in "ab"}
-    (found, pull), (expected, other) = (s.vjp(inputs, steps, checkpoint=2) for s in (looped, unrolled))
+    (solution, pull), (expected, other) = (s.vjp(inputs, steps, checkpoint=2) for s in (looped, unrolled))
     for name in weights:
-        np.testing.assert_array_equal(found.final[name], expected.final[name])
+        np.testing.assert_array_equal(solution.final[name], expected.final[name])
     gradient, wanted = pull(ds.Solution(weights)), other(ds.Solution(weights))
     for name, value in wanted.items():
         np.testing.assert_allclose(gradient[name], value, rtol=0, atol=1e-13 * np.abs(value).max(), err_msg=name)
@@ -120,8 +120,8 @@ def _with(lap: Any, *fields: str, count: Any = 2, **options: Any) -> ds.Equation
         states = {"x": ds.Variable("mirror"), "u": ds.Variable(location=(1, 0))}  # noqa: RUF012
 
         def step(self, **all: Symbol) -> dict[str, Symbol]:
-            found = ds.repeat(count, lap, *(all[name] for name in fields), **options)
-            return {"x": found[0] if isinstance(found, tuple) else found, "u": all["u"]}
+            result = ds.repeat(count, lap, *(all[name] for name in fields), **options)
+            return {"x": result[0] if isinstance(result, tuple) else result, "u": all["u"]}
 
     return Wrong()
 

@@ -50,9 +50,9 @@ def recorded(step: Callable[..., dict[str, Any]], shape: tuple[int, ...], bounda
 @pytest.mark.parametrize(("shape", "axis", "reverse"), CASES)
 def test_equals_numpy(shape: tuple[int, ...], axis: int, reverse: bool) -> None:
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.running_sum(k * u, axis, reverse)}, shape))
-    given = inputs(run)
-    wanted = accumulated(given["k"] * given["u"], axis, reverse)
-    assert np.abs(run.run(given, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
+    point = inputs(run)
+    wanted = accumulated(point["k"] * point["u"], axis, reverse)
+    assert np.abs(run.run(point, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -63,34 +63,34 @@ def test_outside_the_grid_it_is_what_its_rule_says(boundary: str, mode: Any, rev
         return {"u": total.shifted(0, 1) + 2 * total.shifted(1, -1)}
 
     run = ds.Simulation(Given(step))
-    given = inputs(run)
-    padded = np.pad(accumulated(given["u"], 0, reverse), 1, mode=mode)
+    point = inputs(run)
+    padded = np.pad(accumulated(point["u"], 0, reverse), 1, mode=mode)
     wanted = padded[2:, 1:-1] + 2 * padded[1:-1, :-2]
-    assert np.abs(run.run(given, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
+    assert np.abs(run.run(point, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize(("shape", "axis", "reverse"), sampled(CASES))
 def test_derivatives_in_every_dimension(shape: tuple[int, ...], axis: int, reverse: bool) -> None:
     """Dot products along random directions; Taylor slopes and other schedules by the certificate; second derivatives by differences."""
     run = recorded(pressure(axis, reverse), shape)
-    given, rng = inputs(run), np.random.default_rng(1)
-    _, pullback = run.vjp(given, STEPS)
+    point, rng = inputs(run), np.random.default_rng(1)
+    _, pullback = run.vjp(point, STEPS)
     for _ in range(3):
-        move = {name: rng.standard_normal(values.shape) for name, values in given.items()}
-        solution, tangent = run.jvp(given, move, STEPS)
+        move = {name: rng.standard_normal(values.shape) for name, values in point.items()}
+        solution, tangent = run.jvp(point, move, STEPS)
         bars = ds.Solution(*({n: rng.standard_normal(v.shape) for n, v in part.items()} for part in (solution.final, solution.traces)))
         back = pullback(bars)
         left = [bars.final["u"] * tangent.final["u"], bars.traces["u"] * tangent.traces["u"]]
         right = [back[name] * move[name] for name in move]
         size = sum(float(np.abs(product).sum()) for product in left)
         assert abs(sum(float(p.sum()) for p in left) - sum(float(p.sum()) for p in right)) <= DOT_PRODUCT * size
-    assert ds.certify(run, loss, given, STEPS).passed
+    assert ds.certify(run, loss, point, STEPS).passed
 
     def value(fields: Any) -> Any:
-        found = run.run(fields, STEPS)
-        return dnp.sum(found.final["u"] ** 3) + dnp.sum(found.traces["u"] ** 4)
+        solution = run.run(fields, STEPS)
+        return dnp.sum(solution.final["u"] ** 3) + dnp.sum(solution.traces["u"] ** 4)
 
-    require_second_derivatives(value, given, rng, CURVATURE)
+    require_second_derivatives(value, point, rng, CURVATURE)
 
 
 @pytest.mark.parametrize("sides", RULES, ids=str)
@@ -101,18 +101,18 @@ def test_derivatives_through_every_rule(sides: Any) -> None:
 
 def test_third_derivatives() -> None:
     run = ds.Simulation(Given(pressure(0, False), (7,), "mirror"))
-    given, rng, h = inputs(run), np.random.default_rng(5), 1e-4
-    moves = [{name: rng.standard_normal(values.shape) for name, values in given.items()} for _ in range(3)]
+    point, rng, h = inputs(run), np.random.default_rng(5), 1e-4
+    moves = [{name: rng.standard_normal(values.shape) for name, values in point.items()} for _ in range(3)]
 
     def along(f: Callable[[Any], Any], move: Any) -> Callable[[Any], Any]:
         return lambda fields: ds.jvp(f, (fields,), (move,))[1]
 
     second = along(along(lambda fields: dnp.sum(run.run(fields, 3).final["u"] ** 3), moves[0]), moves[1])
-    high, low = (second({name: values + s * h * moves[2][name] for name, values in given.items()}) for s in (1, -1))
-    third = along(second, moves[2])(given)
+    high, low = (second({name: values + s * h * moves[2][name] for name, values in point.items()}) for s in (1, -1))
+    third = along(second, moves[2])(point)
     assert np.isclose(third, (high - low) / (2 * h), rtol=THIRD)
-    gradient = ds.grad(second)(given)
-    assert np.isclose(third, np.sum([np.sum(gradient[name] * moves[2][name]) for name in given]), rtol=DOT_PRODUCT)
+    gradient = ds.grad(second)(point)
+    assert np.isclose(third, np.sum([np.sum(gradient[name] * moves[2][name]) for name in point]), rtol=DOT_PRODUCT)
 
 
 @pytest.mark.slow
@@ -121,8 +121,8 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
     for threads in (1, 2):
         ds.init(precision="f64", threads=threads)
         run = recorded(pressure(0, True), (64, 70))
-        given = inputs(run)
-        results.append({"final": run.run(given, STEPS).final["u"], **run.value_and_grad(loss, given, STEPS)[1]})
+        point = inputs(run)
+        results.append({"final": run.run(point, STEPS).final["u"], **run.value_and_grad(loss, point, STEPS)[1]})
     ds.init(precision="f64")
     assert all(results[0][name].tobytes() == results[1][name].tobytes() for name in results[0])
 
@@ -130,10 +130,10 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_checkpointed_equals_stored(slots: int) -> None:
     run = recorded(pressure(0, True), (11, 14))
-    given = inputs(run)
-    stored = run.value_and_grad(loss, given, STEPS, StoreAll(STEPS))[1]
-    found = run.value_and_grad(loss, given, STEPS, checkpoint=slots)[1]
-    assert all(stored[name].tobytes() == found[name].tobytes() for name in given)
+    point = inputs(run)
+    stored = run.value_and_grad(loss, point, STEPS, StoreAll(STEPS))[1]
+    gradient = run.value_and_grad(loss, point, STEPS, checkpoint=slots)[1]
+    assert all(stored[name].tobytes() == gradient[name].tobytes() for name in point)
 
 
 def test_a_linear_step_reads_no_state_backwards() -> None:
@@ -151,8 +151,8 @@ def test_the_stream_function_of_a_velocity() -> None:
         return {"u": diff(psi, 0)}
 
     run = ds.Simulation(Given(step, u=(0, 1)))
-    given = inputs(run)
-    assert np.abs(run.run(given, 1).final["u"] - given["u"]).max() <= ROUND_OFF * np.abs(given["u"]).sum()
+    point = inputs(run)
+    assert np.abs(run.run(point, 1).final["u"] - point["u"]).max() <= ROUND_OFF * np.abs(point["u"]).sum()
 
 
 class Slim(Given):
@@ -164,16 +164,16 @@ class Slim(Given):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_of_what_varies_along_some_axes_only(axis: int) -> None:
+def test_a_field_that_varies_along_some_axes_only(axis: int) -> None:
     run = ds.Simulation(
         Slim(lambda u, k, c, q: {"u": 0.1 * u * ds.running_sum(k, axis) * ds.running_sum(c, axis) + ds.running_sum(c * k, 0)})
     )
     rng = np.random.default_rng(3)
-    given = {"u": rng.uniform(0.5, 1, (11, 14)), "k": rng.uniform(0.5, 1, 11), "c": np.array(0.3)}
-    whole, number = np.repeat(given["k"][:, None], 14, 1), np.full((11, 14), 0.3)
-    wanted = 0.1 * given["u"] * whole.cumsum(axis) * number.cumsum(axis) + (0.3 * whole).cumsum(0)
-    assert np.abs(run.run(given, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
-    assert ds.certify(run, loss, given, STEPS).passed
+    point = {"u": rng.uniform(0.5, 1, (11, 14)), "k": rng.uniform(0.5, 1, 11), "c": np.array(0.3)}
+    whole, number = np.repeat(point["k"][:, None], 14, 1), np.full((11, 14), 0.3)
+    wanted = 0.1 * point["u"] * whole.cumsum(axis) * number.cumsum(axis) + (0.3 * whole).cumsum(0)
+    assert np.abs(run.run(point, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
+    assert ds.certify(run, loss, point, STEPS).passed
 
 
 def test_of_a_state_of_a_region() -> None:
@@ -187,20 +187,20 @@ def test_of_a_state_of_a_region() -> None:
             self.states = {"u": ds.Variable("zero"), "w": ds.Variable("zero", region=inside)}
 
     run = ds.Simulation(Part())
-    given = inputs(run)
-    given["w"] = given["w"] * inside
-    wanted = 0.5 * given["u"] + 0.1 * accumulated(given["w"], 0, True)
-    assert np.abs(run.run(given, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
-    assert ds.certify(run, loss, given, STEPS).passed
+    point = inputs(run)
+    point["w"] = point["w"] * inside
+    wanted = 0.5 * point["u"] + 0.1 * accumulated(point["w"], 0, True)
+    assert np.abs(run.run(point, 1).final["u"] - wanted).max() <= ROUND_OFF * np.abs(wanted).max()
+    assert ds.certify(run, loss, point, STEPS).passed
 
 
 def test_in_f32_sums_are_rounded_once() -> None:
     """Each cell is added in f64, so that the last cell of a long line is as exact as the first."""
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.running_sum(u, 0)}, (20_000,)), precision="f32")
     u = np.random.default_rng(0).uniform(0.5, 1, 20_000).astype(np.float32)
-    found = run.run({"u": u, "k": np.ones(20_000)}, 1).final["u"]
-    assert found.dtype == np.float32
-    assert np.array_equal(found, u.astype(np.float64).cumsum().astype(np.float32))
+    final = run.run({"u": u, "k": np.ones(20_000)}, 1).final["u"]
+    assert final.dtype == np.float32
+    assert np.array_equal(final, u.astype(np.float64).cumsum().astype(np.float32))
 
 
 def test_refusals() -> None:

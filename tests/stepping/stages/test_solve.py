@@ -39,8 +39,8 @@ def test_heat_in_a_bar_decays_as_the_closed_form_says(boundary: Any, method: Any
     mode = (np.sin if boundary == "zero" else np.cos)(angle * place)
     run = ds.Simulation(Given(lambda u, k, q: {"u": crank_nicolson(laplacian, dt, boundary, method)(u)}, (n,), boundary))
     z = 0.5 * dt * (2 - 2 * np.cos(angle))
-    found = run.run({"u": mode, "k": np.ones(n)}, steps).final["u"]
-    assert np.abs(found - ((1 - z) / (1 + z)) ** steps * mode).max() < ROUND_OFF
+    final = run.run({"u": mode, "k": np.ones(n)}, steps).final["u"]
+    assert np.abs(final - ((1 - z) / (1 + z)) ** steps * mode).max() < ROUND_OFF
 
 
 def test_second_order_in_time() -> None:
@@ -51,8 +51,8 @@ def test_second_order_in_time() -> None:
     for steps in (4, 8, 16):
         make = crank_nicolson(laplacian, end / steps, "mirror")
         run = ds.Simulation(Given(lambda u, k, q, make=make: {"u": make(u)}, (n,), "mirror"))
-        found = run.run({"u": mode, "k": np.ones(n)}, steps).final["u"]
-        errors.append(np.abs(found - np.exp(-(2 - 2 * np.cos(angle)) * end) * mode).max())
+        final = run.run({"u": mode, "k": np.ones(n)}, steps).final["u"]
+        errors.append(np.abs(final - np.exp(-(2 - 2 * np.cos(angle)) * end) * mode).max())
     slopes = np.log2(np.array(errors[:-1]) / errors[1:])
     assert np.all(np.abs(slopes - 2) < 0.05), slopes
 
@@ -89,22 +89,22 @@ def test_unsymmetric_operators_in_every_dimension(shape: tuple[int, ...], bounda
 
     equation = Given(step, shape, boundary)
     run = ds.Simulation(equation, sources={"q": [[2.0] * len(shape)]}, receivers={"u": [[1.5] * len(shape)]})
-    given = inputs(run)
-    certificate = ds.certify(run, loss, given, STEPS)
+    point = inputs(run)
+    certificate = ds.certify(run, loss, point, STEPS)
     assert certificate.passed, str(certificate)
 
     def value(fields: Any) -> Any:
         solution = run.run(fields, STEPS)
         return dnp.sum(solution.final["u"] ** 3) + dnp.sum(solution.traces["u"] ** 4)
 
-    require_second_derivatives(value, given, np.random.default_rng(5), CURVATURE)
+    require_second_derivatives(value, point, np.random.default_rng(5), CURVATURE)
 
 
 def test_an_unsymmetric_operator_equals_a_dense_matrix() -> None:
     n, rule = 11, "mirror"
-    given = np.random.default_rng(0).uniform(0.5, 1, (2, n))
+    point = np.random.default_rng(0).uniform(0.5, 1, (2, n))
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: x - drifting(k)(x), u, rule)}, (n,), rule))
-    u, k = given
+    u, k = point
     matrix = np.eye(n)
     for i in range(n):
         for j in (i - 1, i + 1):
@@ -114,8 +114,8 @@ def test_an_unsymmetric_operator_equals_a_dense_matrix() -> None:
                 matrix[i, j] -= through
         matrix[i, min(i + 1, n - 1)] -= 0.3 * np.exp(-k[i])
         matrix[i, i] += k[i]
-    found = run.run({"u": u, "k": k}, 1).final["u"]
-    assert np.abs(found - np.linalg.solve(matrix, u)).max() < ROUND_OFF
+    final = run.run({"u": u, "k": k}, 1).final["u"]
+    assert np.abs(final - np.linalg.solve(matrix, u)).max() < ROUND_OFF
 
 
 @pytest.mark.parametrize("method", ["tridiagonal", "lu", "bicgstab"])
@@ -128,13 +128,13 @@ def test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives(wall:
         return {"v": ds.solve(lambda x: x - 0.3 * interpolate(k, 0) * diff(diff(x, 0), 0) + 0.2 * x.shifted(0, -1), v, v, method)}
 
     run = ds.Simulation(Given(step, shape, ((ds.Dirichlet(below), wall), "mirror"), v=(1, 0)))
-    given = inputs(run)
-    wanted = given["v"].copy()
+    point = inputs(run)
+    wanted = point["v"].copy()
     for _ in range(STEPS):
         for column in range(shape[1]):
             matrix, right = np.eye(7), wanted[:, column].copy()
             for row in range(6):
-                through = 0.3 * 0.5 * (given["k"][row, column] + given["k"][row + 1, column])
+                through = 0.3 * 0.5 * (point["k"][row, column] + point["k"][row + 1, column])
                 matrix[row, row] += 2 * through
                 matrix[row, row + 1] -= through
                 if row:
@@ -143,9 +143,9 @@ def test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives(wall:
                     right[0] += (through - 0.2) * below
             right[6] = value
             wanted[:, column] = np.linalg.solve(matrix, right)
-    assert np.abs(run.run(given, STEPS).final["v"] - wanted).max() < ROUND_OFF
-    assert np.abs(given["v"][6] - value).min() > 0.01  # the side's value is not what the run begins with
-    certificate = ds.certify(run, loss, given, STEPS)
+    assert np.abs(run.run(point, STEPS).final["v"] - wanted).max() < ROUND_OFF
+    assert np.abs(point["v"][6] - value).min() > 0.01  # the side's value is not what the run begins with
+    certificate = ds.certify(run, loss, point, STEPS)
     assert certificate.passed, str(certificate)
 
 
@@ -159,11 +159,11 @@ def test_a_projection_leaves_no_divergence() -> None:
         return {"u": u - diff(p, 1), "v": v - diff(p, 0)}
 
     run = ds.Simulation(Given(step, (8, 10), "periodic", **grid_location))
-    given = inputs(run)
-    final = run.run(given, STEPS).final
+    point = inputs(run)
+    final = run.run(point, STEPS).final
     divergence = final["u"] - np.roll(final["u"], 1, 1) + final["v"] - np.roll(final["v"], 1, 0)
     assert np.abs(divergence).max() < 1e-14 and np.abs(final["u"]).max() > 0.1
-    certificate = ds.certify(run, loss, given, STEPS)
+    certificate = ds.certify(run, loss, point, STEPS)
     assert certificate.verdict != "fail", str(certificate)  # nothing depends on k
 
 
@@ -193,10 +193,10 @@ def test_a_right_side_is_compatible_up_to_the_rounding_of_its_terms(walls: bool,
     run = ds.Simulation(Projected((12, 17), walls, varies), precision=precision)
     for seed in range(3):
         for scale in (1e-6, 1.0, 1e6):
-            given = scale * np.random.default_rng(seed).standard_normal((2, 12, 17))
+            point = scale * np.random.default_rng(seed).standard_normal((2, 12, 17))
             if walls:
-                given[0][:, -1] = given[1][-1] = 0.0
-            none = {"u": given[0], "v": given[1], "excess": np.zeros((12, 17))}
+                point[0][:, -1] = point[1][-1] = 0.0
+            none = {"u": point[0], "v": point[1], "excess": np.zeros((12, 17))}
             final = run.run(none, 4).final
             assert np.isfinite(final["u"]).all() and np.abs(final["u"]).max() > 0.1 * scale
             free = {**none, "u": np.asarray(final["u"], float), "v": np.asarray(final["v"], float)}
@@ -237,39 +237,39 @@ def test_constant_weights_need_no_states() -> None:
     stepper = run._stepper
     assert stepper.adjoint is not None
     assert not stepper.needs_primal and len(list(stepper.adjoint.program.calls)) == 1
-    given = inputs(run)
-    value, gradient = run.value_and_grad(loss, given, STEPS)
-    move = np.random.default_rng(1).standard_normal(given["u"].shape)
-    _, moved = run.jvp(given, {"u": move}, STEPS)
-    bars = loss(run.run(given, STEPS))[1]
+    point = inputs(run)
+    value, gradient = run.value_and_grad(loss, point, STEPS)
+    move = np.random.default_rng(1).standard_normal(point["u"].shape)
+    _, moved = run.jvp(point, {"u": move}, STEPS)
+    bars = loss(run.run(point, STEPS))[1]
     assert np.isfinite(value) and np.isclose(np.sum(gradient["u"] * move), np.sum(bars.final["u"] * moved.final["u"]), rtol=1e-12)
 
 
 def test_factors_are_kept_while_the_weights_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    calls = []
 
     class Counted(system.Tridiagonal):
         def __init__(self, *args: Any) -> None:
-            made.append(args)
+            calls.append(args)
             super().__init__(*args)
 
     monkeypatch.setattr(system, "Tridiagonal", Counted)
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: (1 + k) * x - laplacian(x), u, "mirror")}, (23,)))
     run.value_and_grad(loss, inputs(run), STEPS)
-    assert len(made) == 1
+    assert len(calls) == 1
 
 
 def solved(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each solution from now on, whether it is one with the transposed matrix."""
-    found: list[bool] = []
+    """For each solution from now on: True if it is one with the transposed matrix."""
+    solves: list[bool] = []
     solve = system.System.solve
 
     def counted(self: Any, weights: Any, right_side: Any, transposed: bool = False, *options: Any) -> Any:
-        found.append(transposed)
+        solves.append(transposed)
         return solve(self, weights, right_side, transposed, *options)
 
     monkeypatch.setattr(system.System, "solve", counted)
-    return found
+    return solves
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -281,24 +281,24 @@ def test_recorded_solutions_are_not_solved_for_again(monkeypatch: pytest.MonkeyP
         return {"u": first, "v": ds.solve(lambda x: (2 + k) * x - laplacian(x), v, "zero") if twice else v + first}
 
     run = ds.Simulation(Given(step, (7, 9), "mirror", u=(0, 0), v=(0, 0)), receivers={"u": [[1.5, 2.5]]})
-    given, found = inputs(run), solved(monkeypatch)
-    _, gradient = run.value_and_grad(loss, given, STEPS)
+    point, solves = inputs(run), solved(monkeypatch)
+    _, gradient = run.value_and_grad(loss, point, STEPS)
     each = 2 if twice else 1
-    assert sorted(found) == [False] * each * STEPS + [True] * each * STEPS
-    found.clear()
-    _, again = run.value_and_grad(loss, given, STEPS, 1)
-    assert found.count(True) == each * STEPS < found.count(False)
+    assert sorted(solves) == [False] * each * STEPS + [True] * each * STEPS
+    solves.clear()
+    _, again = run.value_and_grad(loss, point, STEPS, 1)
+    assert solves.count(True) == each * STEPS < solves.count(False)
     for name, values in gradient.items():
         assert np.array_equal(values, again[name]), name
-    assert ds.certify(run, loss, given, STEPS).passed
+    assert ds.certify(run, loss, point, STEPS).passed
 
 
 def test_solutions_are_not_recorded_where_states_are_needed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: (2 + u * u) * x, k * u * u, "mirror")}, (9,), "mirror"))
     assert run._stepper.with_residuals is None
-    found = solved(monkeypatch)
+    solves = solved(monkeypatch)
     run.value_and_grad(loss, inputs(run), STEPS)
-    assert found.count(True) == STEPS and found.count(False) > STEPS
+    assert solves.count(True) == STEPS and solves.count(False) > STEPS
 
 
 @pytest.mark.parametrize("of_state", [True, False])
@@ -307,13 +307,13 @@ def test_weights_with_a_number_of_all_cells(of_state: bool) -> None:
 
     def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
         weight = k * (1 + mean(u) ** 2) if of_state else k * (1 + mean(k))
-        found = ds.solve(lambda x: (1 + weight) * x - weight * laplacian(x), u, "mirror")
-        return {"u": found if of_state else found * (1 + mean(found))}
+        solution = ds.solve(lambda x: (1 + weight) * x - weight * laplacian(x), u, "mirror")
+        return {"u": solution if of_state else solution * (1 + mean(solution))}
 
     run = ds.Simulation(Given(step, (7, 9), "mirror"))
     assert (run._stepper.with_residuals is None) == of_state
-    given = inputs(run)
-    assert ds.certify(run, loss, given, STEPS).passed
+    point = inputs(run)
+    assert ds.certify(run, loss, point, STEPS).passed
 
 
 def test_equal_weights_are_stored_once() -> None:
@@ -324,14 +324,14 @@ def test_equal_weights_are_stored_once() -> None:
 
 def test_in_f32_as_exact_as_f32_can_be() -> None:
     for method in ("lu", "bicgstab"):
-        found = {}
+        gradients = {}
         for precision in ("f64", "f32"):
             make = Given(lambda u, k, q, m=method: {"u": crank_nicolson(drifting(k), 0.3, "mirror", m)(u)}, boundary="mirror")
             run = ds.Simulation(make, precision=precision)
-            found[precision] = run.value_and_grad(loss, inputs(run), STEPS)[1]
-        for name, wanted in found["f64"].items():
-            assert found["f32"][name].dtype == np.float32
-            assert np.abs(found["f32"][name] - wanted).max() <= 3e-6 * np.abs(wanted).max()
+            gradients[precision] = run.value_and_grad(loss, inputs(run), STEPS)[1]
+        for name, wanted in gradients["f64"].items():
+            assert gradients["f32"][name].dtype == np.float32
+            assert np.abs(gradients["f32"][name] - wanted).max() <= 3e-6 * np.abs(wanted).max()
 
 
 def only(operator: Any, **options: Any) -> ds.Simulation:
@@ -399,5 +399,5 @@ def test_a_gradient_is_planned_with_the_room_of_its_factors() -> None:
     )
     assert small.sizes(9).around < large.sizes(9).around
     plan = ds.plan(small, "1 GB", steps=9, seconds=0.1)
-    given = inputs(small)
-    assert np.array_equal(small.value_and_grad(loss, given, 9, plan)[1]["u"], small.value_and_grad(loss, given, 9, 2)[1]["u"])
+    point = inputs(small)
+    assert np.array_equal(small.value_and_grad(loss, point, 9, plan)[1]["u"], small.value_and_grad(loss, point, 9, 2)[1]["u"])

@@ -50,9 +50,9 @@ def test_steps_and_gradients_are_numpys(shape: tuple[int, ...], boundary: list[A
     """At centres and on faces, in states and stages, beside any other rule."""
     axes = [tuple(of) if isinstance(of, tuple) else (of,) * len(shape) for of in boundary]
     case = Case("", lambda: Sided(ds.Grid(shape, 0.7), axes), 5, {}, {}, {"k": (0.5, 0.3)})
-    found, wanted = outputs(case, "f64")
+    computed, wanted = outputs(case, "f64")
     for name, values in wanted.items():
-        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12 * np.abs(values).max(), err_msg=name)
+        np.testing.assert_allclose(computed[name], values, rtol=0, atol=1e-12 * np.abs(values).max(), err_msg=name)
 
 
 class Everything(ds.Equation):
@@ -80,11 +80,11 @@ def drawn(equation: Everything, seed: int) -> dict[str, Array]:
 def test_half_of_a_periodic_grid(shape: tuple[int, ...]) -> None:
     small, large = Everything(ds.Grid(shape, 1.0), ANTI), Everything(ds.Grid((2 * shape[0], *shape[1:]), 1.0), "periodic")
     inputs = drawn(small, 0)
-    found, wanted = (
+    computed, wanted = (
         ds.Simulation(equation, precision="f64").run(values, 4).final
         for equation, values in ((small, inputs), (large, {name: twice(v) for name, v in inputs.items()}))
     )
-    for name, values in found.items():
+    for name, values in computed.items():
         np.testing.assert_allclose(twice(values), wanted[name], rtol=0, atol=1e-8, err_msg=name)
 
 
@@ -179,11 +179,11 @@ def test_in_a_scene(table: Any) -> None:
     grid = ds.Grid((8,), 1.0)
     equation = model_of("heat", EQUATIONS.packaged["heat"]).model_validate({"type": "heat", "boundary": table}).build(grid, 0.1)
     inputs = {name: np.random.default_rng(0).uniform(0.2, 1.0, 8) for name in ("T", "kappa")}
-    found = ds.Simulation(equation, precision="f64").run(inputs, 5).final["T"]
-    np.testing.assert_array_equal(found, ds.Simulation(Heat(grid, 0.1, ANTI), precision="f64").run(inputs, 5).final["T"])
+    final = ds.Simulation(equation, precision="f64").run(inputs, 5).final["T"]
+    np.testing.assert_array_equal(final, ds.Simulation(Heat(grid, 0.1, ANTI), precision="f64").run(inputs, 5).final["T"])
     both = {"T": twice(inputs["T"]), "kappa": np.tile(inputs["kappa"], 2)}
     wanted = ds.Simulation(Heat(ds.Grid((16,), 1.0), 0.1, "periodic"), precision="f64").run(both, 5).final["T"]
-    np.testing.assert_allclose(twice(found), wanted, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(twice(final), wanted, rtol=0, atol=1e-14)
 
 
 def test_one_side_in_a_scene() -> None:
@@ -220,11 +220,11 @@ def test_beside_a_side_whose_value_is_an_input(scene: bool) -> None:
         inputs["kappa"] = rng.uniform(0.2, 1.0, (5, 6))
     period = {name: np.tile(v, 2) if name == "kappa" else twice(v, v.ndim - 1) for name, v in inputs.items()}
     small, large = (ds.Grid((5, n), 1.0) for n in (6, 12))
-    made: Any = scene_heat if scene else Corners
-    equations = made(small, "antiperiodic" if scene else ANTI), made(large, "periodic")
+    kind: Any = scene_heat if scene else Corners
+    equations = kind(small, "antiperiodic" if scene else ANTI), kind(large, "periodic")
     assert equations[0].parameters["held"].boundary[1] == ANTI
-    found, wanted = (
+    computed, wanted = (
         ds.Simulation(equation, precision="f64").run(values, 5).final["T"]
         for equation, values in zip(equations, (inputs, period), strict=True)
     )
-    np.testing.assert_allclose(twice(found, 1), wanted, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(twice(computed, 1), wanted, rtol=0, atol=1e-13)

@@ -46,11 +46,11 @@ class Named(Sided):
         return rule
 
     def step(self, a: Symbol, u: Symbol, v: Symbol, k: Symbol, **values: Symbol) -> dict[str, Symbol]:
-        found = super().step(a, u, v, k)
+        following = super().step(a, u, v, k)
         corners = {
             name: sum(f.shifted(0, i).shifted(-1, k) for i in (-1, 2) for k in (-2, 1)) for name, f in (("a", a), ("u", u), ("v", v))
         }
-        return {name: f + 0.02 * corners[name] for name, f in found.items()}
+        return {name: f + 0.02 * corners[name] for name, f in following.items()}
 
     def values(self) -> dict[str, Any]:
         return {name: np.full((STEPS,) if name in self.series else (), value) for name, value in self.found.items()}
@@ -75,9 +75,9 @@ def test_a_name_is_its_number(seed: int) -> None:
     fields = {name: rng.normal(size=shape) for name in "auv"} | {"k": rng.uniform(0.2, 0.8, shape)}
     inputs = fields | named.values()
     simulation = ds.Simulation(named, precision="f64")
-    found, expected = simulation.run(inputs, STEPS).final, ds.Simulation(plain, precision="f64").run(fields, STEPS).final
+    final, expected = simulation.run(inputs, STEPS).final, ds.Simulation(plain, precision="f64").run(fields, STEPS).final
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-14 * np.abs(value).max(), err_msg=f"{name} {boundary}")
+        np.testing.assert_allclose(final[name], value, rtol=0, atol=1e-14 * np.abs(value).max(), err_msg=f"{name} {boundary}")
     weights = {name: rng.normal(size=shape) for name in "auv"}
     solution, pullback = simulation.vjp(inputs, STEPS, checkpoint=2)
     gradient = pullback(ds.Solution(weights))
@@ -154,9 +154,9 @@ def test_systems_take_named_values(method: str) -> None:
     fields = {name: rng.normal(size=(6, 7)) for name in ("T", "u")} | {"k": rng.uniform(0.5, 1.5, (6, 7))}
     inputs = fields | {name: np.full(steps, value) for name, value in (("a", 0.4), ("b", -0.3), ("c", 0.9))}
     simulation = ds.Simulation(Implicit(True, method), precision="f64")
-    found = simulation.run(inputs, steps).final
+    final = simulation.run(inputs, steps).final
     for name, value in ds.Simulation(Implicit(False, method), precision="f64").run(fields, steps).final.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(final[name], value, rtol=0, atol=1e-11)
     weights = {name: rng.normal(size=(6, 7)) for name in ("T", "u")}
     gradient = simulation.vjp(inputs, steps)[1](ds.Solution(weights))
     for name, value in inputs.items():
@@ -188,9 +188,9 @@ def test_the_last_face_is_given() -> None:
     np.testing.assert_array_equal(solution.final["u"][-1], inputs["wall"][-1])
     weights = np.zeros((6, 5))
     weights[-1] = rng.normal(size=5)
-    found = pullback(ds.Solution({"u": weights}))
-    np.testing.assert_array_equal(found["wall"][-1], weights[-1])
-    assert not found["wall"][:-1].any() and not found["u"].any()
+    bars = pullback(ds.Solution({"u": weights}))
+    np.testing.assert_array_equal(bars["wall"][-1], weights[-1])
+    assert not bars["wall"][:-1].any() and not bars["u"].any()
 
 
 def test_names_that_no_input_has() -> None:
@@ -224,13 +224,13 @@ def test_named_values_where_no_step_reads(where: str) -> None:
         def step(self, x: Symbol, **others: Symbol) -> dict[str, Symbol]:
             return {"x": x + others.get("c", 0.0)}
 
-    given = ds.Variable((ds.Dirichlet("g"), "zero"))
+    variable = ds.Variable((ds.Dirichlet("g"), "zero"))
     if where == "coefficients":
-        Elsewhere.parameters = {**Elsewhere.parameters, "c": given}
+        Elsewhere.parameters = {**Elsewhere.parameters, "c": variable}
     elif where == "series":
-        Elsewhere.series = {"s": dataclasses.replace(given, axes=(0,))}
+        Elsewhere.series = {"s": dataclasses.replace(variable, axes=(0,))}
     else:
-        Elsewhere.initials = {"x0": given}
+        Elsewhere.initials = {"x0": variable}
         Elsewhere.initial = lambda self, x0, **others: {"x": x0.shifted(0, -1)}  # type: ignore[assignment]
     if where != "coefficients":
         Elsewhere.coefficients = lambda self, g: {"g": g}  # type: ignore[assignment]

@@ -44,12 +44,12 @@ def test_a_masked_singularity_in_a_step(seed: int) -> None:
 
     simulation = ds.Simulation(Masked(f))
     solution, pullback = simulation.vjp({"q": q, "h": h}, STEPS)
-    found = pullback(ds.Solution({"q": q_bar, "h": h_bar}, {}))
+    bars = pullback(ds.Solution({"q": q_bar, "h": h_bar}, {}))
     _, tangent = simulation.jvp({"q": q, "h": h}, {"q": q_dot, "h": h_dot}, STEPS)
     (value, _), of_program = ds.vjp(program, q, h)
     wanted = of_program((q_bar, h_bar))
     moved = ds.jvp(program, (q, h), (q_dot, h_dot))[1]
-    pairs = [(solution.final["q"], value), (found["q"], wanted[0]), (found["h"], wanted[1]), (tangent.final["q"], moved[0])]
+    pairs = [(solution.final["q"], value), (bars["q"], wanted[0]), (bars["h"], wanted[1]), (tangent.final["q"], moved[0])]
     for x, y in pairs:
         assert np.isfinite(y).all()
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)

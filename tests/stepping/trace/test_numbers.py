@@ -165,19 +165,19 @@ def test_sums_of_long_rows_are_accurate() -> None:
             return {"x": mean(x) + 0 * x}
 
     x = np.random.default_rng(0).uniform(0, 1, 1_000_003).astype(np.float32)
-    found = ds.Simulation(Sum(), precision="f32").run({"x": x}, 1).final["x"][0]
-    assert found == pytest.approx(x.mean(dtype=np.float64), rel=2e-6)
+    average = ds.Simulation(Sum(), precision="f32").run({"x": x}, 1).final["x"][0]
+    assert average == pytest.approx(x.mean(dtype=np.float64), rel=2e-6)
 
 
 def test_steps_after_the_end_of_a_run_have_no_gradient() -> None:
     inputs, simulation = drawn((8,), 9), ds.Simulation(Rod((8,)), precision="f64")
     _, pullback = simulation.vjp(inputs, 9, until=lambda done, states: done == 4)
-    found = pullback(ds.Solution({"T": np.ones(8)}))
+    bars = pullback(ds.Solution({"T": np.ones(8)}))
     first = {name: value[:4] if name in ("u", "flow") else value for name, value in inputs.items()}
     expected = simulation.vjp(first, 4)[1](ds.Solution({"T": np.ones(8)}))
-    assert found["u"].shape == (9,) and not found["u"][4:].any() and not found["flow"][4:].any()
-    np.testing.assert_array_equal(found["u"][:4], expected["u"])
-    np.testing.assert_array_equal(found["flow"][:4], expected["flow"])
+    assert bars["u"].shape == (9,) and not bars["u"][4:].any() and not bars["flow"][4:].any()
+    np.testing.assert_array_equal(bars["u"][:4], expected["u"])
+    np.testing.assert_array_equal(bars["flow"][:4], expected["flow"])
 
 
 def test_a_number_reaches_faces_and_what_lies_outside() -> None:
@@ -248,25 +248,25 @@ class Carried(ds.Equation):
 @pytest.mark.parametrize("shape", [(9,), (5, 18), (3, 4, 7)])
 def test_states_that_are_numbers_or_rows_are_fields_that_are_alike_in_all_cells(shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(len(shape))
-    given = {"x": rng.normal(size=shape), "a": np.array(0.8), "a_prev": np.array(1.1), "r": rng.normal(size=shape[-1])}
-    full = {name: np.array(np.broadcast_to(value, shape)) for name, value in given.items()}
-    weights = {name: rng.normal(size=value.shape) for name, value in given.items()}
-    first = {name: np.zeros(shape) for name in given}
+    fields = {"x": rng.normal(size=shape), "a": np.array(0.8), "a_prev": np.array(1.1), "r": rng.normal(size=shape[-1])}
+    full = {name: np.array(np.broadcast_to(value, shape)) for name, value in fields.items()}
+    weights = {name: rng.normal(size=value.shape) for name, value in fields.items()}
+    first = {name: np.zeros(shape) for name in fields}
     for name, value in weights.items():
         first[name][(slice(None),) * len(shape) if name == "x" else (0,) * (len(shape) - value.ndim)] = value
-    found = []
-    for whole, inputs, bars in ((True, full, first), (False, given, weights)):
+    results = []
+    for whole, inputs, bars in ((True, full, first), (False, fields, weights)):
         simulation = ds.Simulation(Carried(shape, whole), precision="f64")
         solution, pullback = simulation.vjp(inputs, 6, 2)
-        found.append(
+        results.append(
             (solution.final, pullback(ds.Solution(bars)), simulation.jvp(inputs, bars if not whole else _over(weights, shape), 6)[1].final)
         )
-    for name, value in given.items():
-        assert all(part[name].shape == value.shape for part in found[1])
+    for name, value in fields.items():
+        assert all(part[name].shape == value.shape for part in results[1])
         others = tuple(range(len(shape) - value.ndim))
-        for whole, own in ((found[0][0], found[1][0]), (found[0][2], found[1][2])):
+        for whole, own in ((results[0][0], results[1][0]), (results[0][2], results[1][2])):
             np.testing.assert_allclose(own[name], whole[name][(0,) * len(others)], rtol=1e-13, atol=1e-14)
-        np.testing.assert_allclose(found[1][1][name], found[0][1][name].sum(axis=others), rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(results[1][1][name], results[0][1][name].sum(axis=others), rtol=1e-11, atol=1e-13)
 
 
 def _over(values: dict[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
@@ -276,8 +276,8 @@ def _over(values: dict[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
 def test_numbers_that_are_left_out_start_at_0() -> None:
     inputs = {"x": np.random.default_rng(0).normal(size=(5, 6)), "r": np.ones(6), "a_prev": 1.0}
     simulation = ds.Simulation(Carried((5, 6), False), precision="f64")
-    found = ds.certify(simulation, lambda solution: (solution.final["x"] ** 2).sum() * solution.final["a"], inputs, 5, directions=1)
-    assert found.verdict != "fail"  # nothing depends on a_prev
+    certificate = ds.certify(simulation, lambda solution: (solution.final["x"] ** 2).sum() * solution.final["a"], inputs, 5, directions=1)
+    assert certificate.verdict != "fail"  # nothing depends on a_prev
 
 
 class Pushed(Carried):
@@ -360,8 +360,8 @@ def test_numbers_beside_systems(what: str, checkpoint: Any) -> None:
 
 def test_the_largest_value_alone_is_the_next_state() -> None:
     x = np.random.default_rng(0).normal(size=(6, 7))
-    found = ds.Simulation(Mixed("plain"), precision="f64").run({"x": x, "s": [0.0]}, 1).final["x"]
-    np.testing.assert_array_equal(found, np.full((6, 7), (0.1 * x).max()))
+    final = ds.Simulation(Mixed("plain"), precision="f64").run({"x": x, "s": [0.0]}, 1).final["x"]
+    np.testing.assert_array_equal(final, np.full((6, 7), (0.1 * x).max()))
 
 
 def test_a_parameter_keeps_its_name_before_the_clock() -> None:

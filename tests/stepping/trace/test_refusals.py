@@ -1,4 +1,4 @@
-"""What `ds.solve` and `ds.newton` refuse alike."""
+"""Calls that `ds.solve` and `ds.newton` refuse alike."""
 
 from __future__ import annotations
 

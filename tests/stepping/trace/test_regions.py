@@ -38,7 +38,7 @@ class Everywhere(ds.Equation):
         return ds.Variable(rule, location)
 
     def only(self, name: str, value: Any, inside: dict[str, Any]) -> Any:
-        """What is given of a state that exists in its region."""
+        """The part of a value in the region of its state."""
         return inside[f"in_{name}"] * value
 
     def step(self, a: Any, p: Any, p_prev: Any, q: Any, r: Any, k: Any, **inside: Any) -> dict[str, Any]:
@@ -84,11 +84,11 @@ def _pair(seed: int) -> tuple[Everywhere, Regional, dict[str, np.ndarray]]:
     rules = {name: tuple(rng.choice(names) for _ in shape) for name in ("a", "p", "q")}
     regions = {name: _blobs(rng, shape) for name in ("p", "q")}
     regions["r"] = regions["p"] if rng.uniform() < 0.5 else _blobs(rng, shape)
-    given = (ds.Grid(shape, 1.0), rules, regions, int(rng.choice([2, 4])))
+    arguments = (ds.Grid(shape, 1.0), rules, regions, int(rng.choice([2, 4])))
     inputs = {name: rng.uniform(-1, 1, shape) for name in ("a", "p", "p_prev", "q", "r", "k")}
     for name, region in (*regions.items(), ("p_prev", regions["p"])):
         inputs[name] *= region
-    return Everywhere(*given), Regional(*given), inputs | {f"in_{name}": region.astype(float) for name, region in regions.items()}
+    return Everywhere(*arguments), Regional(*arguments), inputs | {f"in_{name}": region.astype(float) for name, region in regions.items()}
 
 
 def _simulation(equation: ds.Equation, **options: Any) -> ds.Simulation:
@@ -100,7 +100,7 @@ def _simulation(equation: ds.Equation, **options: Any) -> ds.Simulation:
 @pytest.mark.parametrize("seed", sampled(range(6), 6))
 def test_regions_are_states_multiplied_by_0_outside(seed: int) -> None:
     rng = np.random.default_rng(100 + seed)
-    found = []
+    results = []
     everywhere, regional, inputs = _pair(seed)
     tangents = {name: rng.uniform(-1, 1, everywhere.grid.shape) for name in ("a", "p", "p_prev", "q", "r", "k")}
     cotangents: ds.Solution | None = None
@@ -117,8 +117,8 @@ def test_regions_are_states_multiplied_by_0_outside(seed: int) -> None:
             )
         gradient = pullback(cotangents)
         _, tangent = simulation.jvp(inputs, tangents, STEPS)
-        found.append((solution, gradient, tangent))
-    (solution, gradient, tangent), (own, own_gradient, own_tangent) = found
+        results.append((solution, gradient, tangent))
+    (solution, gradient, tangent), (own, own_gradient, own_tangent) = results
     for name, value in solution.final.items():
         np.testing.assert_allclose(own.final[name], value, rtol=0, atol=1e-13)
         np.testing.assert_allclose(own_tangent.final[name], tangent.final[name], rtol=0, atol=1e-12)
@@ -170,13 +170,13 @@ def test_checkpoints_of_regions_give_the_same_gradient(schedule: Any) -> None:
     rng = np.random.default_rng(0)
     simulation = ds.Simulation(Metal(SHAPE, _block(SHAPE)), receivers={"j": [[4.0, 25.0], [10.0, 25.0]]}, precision="f64")
     inputs = {name: rng.uniform(0, 1, SHAPE) for name in ("e", "j", "k")}
-    found = []
+    gradients = []
     for checkpoint in (12, schedule):
         solution, pullback = simulation.vjp(inputs, 12, checkpoint)
         assert not solution.final["j"][~_block(SHAPE)].any() and not solution.traces["j"][:, 1].any()
-        found.append(pullback(ds.Solution({"e": np.sin(solution.final["e"])}, {"j": np.cos(solution.traces["j"])})))
-    for name, value in found[0].items():
-        np.testing.assert_array_equal(value, found[1][name])
+        gradients.append(pullback(ds.Solution({"e": np.sin(solution.final["e"])}, {"j": np.cos(solution.traces["j"])})))
+    for name, value in gradients[0].items():
+        np.testing.assert_array_equal(value, gradients[1][name])
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_states_of_two_regions_read_what_the_other_overwrites(read: bool) -> Non
 
 
 def test_regions_tell_runs_apart() -> None:
-    """What a killed sweep is resumed by is made of this text."""
+    """The key by which a killed sweep is resumed is made of this text."""
     one, other = Region(np.eye(4, dtype=bool)), Region(~np.eye(4, dtype=bool))
     assert repr(one) != repr(other) and one != other
     assert repr(one) == repr(Region(np.eye(4, dtype=bool))) and one == Region(np.eye(4, dtype=bool))

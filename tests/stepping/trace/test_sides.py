@@ -23,8 +23,8 @@ Symbol = ds.expr.Symbol
 def rules(rng: np.random.Generator) -> list[Any]:
     """Each rule once, with figures at random."""
     x, y = rng.uniform(-1, 1), rng.uniform(0.2, 2)
-    given = [ds.Dirichlet(x), ds.Neumann(x), ds.Robin(y, 0.7, x), ds.Outflow(y)]
-    return ["zero", "mirror", ds.OddImage(), ds.EvenImage(), *given, *map(ds.Extrapolate, range(4))]
+    valued = [ds.Dirichlet(x), ds.Neumann(x), ds.Robin(y, 0.7, x), ds.Outflow(y)]
+    return ["zero", "mirror", ds.OddImage(), ds.EvenImage(), *valued, *map(ds.Extrapolate, range(4))]
 
 
 def sides(rng: np.random.Generator, ndim: int, number: int) -> list[Any]:
@@ -47,15 +47,15 @@ DRAWN = [*((1, n) for n in range(KINDS)), *((2, n) for n in (*range(0, KINDS, 3)
 
 
 def test_each_rule_is_at_each_side() -> None:
-    """Of each field in one dimension, of some field in two."""
-    found = set()
+    """In one dimension for each field, in two for some field."""
+    places = set()
     for ndim, number in DRAWN:
         for field, axes in enumerate(sides(np.random.default_rng(0), ndim, number)):
             for axis, pair in enumerate(axes):
                 for side, rule in enumerate(pair if isinstance(pair, tuple) else ()):
                     kind = rule if isinstance(rule, str | ds.Extrapolate) else type(rule)
-                    found.add((ndim, axis, side, field if ndim == 1 else None, kind))
-    assert [sum(place[0] == ndim for place in found) for ndim in (1, 2)] == [3 * 2 * KINDS, 2 * 2 * KINDS]
+                    places.add((ndim, axis, side, field if ndim == 1 else None, kind))
+    assert [sum(place[0] == ndim for place in places) for ndim in (1, 2)] == [3 * 2 * KINDS, 2 * 2 * KINDS]
 
 
 @pytest.mark.parametrize(("ndim", "number"), sampled(DRAWN, 10))
@@ -64,9 +64,9 @@ def test_rules_at_random(ndim: int, number: int) -> None:
     shape = tuple(int(n) for n in rng.integers(4, (40, 22, 11)[ndim - 1], ndim))
     boundary, spacing = sides(rng, ndim, number), rng.uniform(0.4, 1.5, ndim)
     case = Case("", lambda: Sided(ds.Grid(shape, spacing), boundary), 5, {}, {}, {"k": (0.5, 0.3)})
-    found, wanted = outputs(case, "f64")
+    computed, wanted = outputs(case, "f64")
     for name, values in wanted.items():
-        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12 * np.abs(values).max(), err_msg=f"{name} {shape} {boundary}")
+        np.testing.assert_allclose(computed[name], values, rtol=0, atol=1e-12 * np.abs(values).max(), err_msg=f"{name} {shape} {boundary}")
 
 
 class Conducting(ds.Equation):
@@ -230,9 +230,9 @@ def test_a_stage_that_becomes_a_state_is_stored_once() -> None:
 def test_faces_of_an_axis_no_wider_than_the_halo(shape: tuple[int, ...], rule: Any) -> None:
     """The last ghost cell of the high side is made of the first one of the low side."""
     case = Case("", lambda: Slim(shape, rule), 4, {}, {}, {"k": (0.5, 0.3)})
-    found, wanted = outputs(case, "f64")
+    computed, wanted = outputs(case, "f64")
     for name, values in wanted.items():
-        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-13 * np.abs(values).max(), err_msg=name)
+        np.testing.assert_allclose(computed[name], values, rtol=0, atol=1e-13 * np.abs(values).max(), err_msg=name)
     for axis in range(len(shape)):
         sides = simulation_sides(shape, rule, axis)
         reach = min(2, shape[axis])
