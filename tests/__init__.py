@@ -2,4 +2,5 @@
 
 from diffsim.stepping.source import slabs
 
-slabs.LEAST_CYCLES = 1e-9  # type: ignore[assignment]
+WORTH_A_THREAD, NEXT_TO_NOTHING = slabs.LEAST_CYCLES, 1e-9
+slabs.LEAST_CYCLES = NEXT_TO_NOTHING  # type: ignore[assignment]

@@ -38,6 +38,7 @@ from diffsim.expr import max as max_of
 from diffsim.expr import min as least
 from diffsim.expr import sum as sum_of
 from diffsim.solvers import Acoustic, Heat, LongWave, Maxwell, ViscoAcoustic
+from tests.sampled import sampled
 
 
 class StaggeredAcoustic(ds.Equation):
@@ -486,3 +487,9 @@ MARKED = [
     for case in CASES
 ]
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""
+SOME = [
+    *(pytest.param(case, marks=pytest.mark.gradients) for case in CASES if case.name in CONTRACT),
+    *sampled([case for case in CASES if case.name not in (*CONTRACT, *LONG)]),
+    *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case.name in LONG),
+]
+"""Those of every kind of kernel, and of the others each fifth; the rest are slow tests."""

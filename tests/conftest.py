@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from typing import Any
@@ -12,6 +13,8 @@ os.environ["DIFFSIM_TUNING"] = ""  # tests do not depend on what the user measur
 import pytest
 
 import diffsim as ds
+from diffsim.stepping.source import slabs
+from tests import NEXT_TO_NOTHING, WORTH_A_THREAD
 from tests.cases import CASES
 from tests.steps import STEPS
 
@@ -21,10 +24,16 @@ for _ignored in ("SIGINT", "SIGHUP"):  # a shell's background jobs ignore the fi
         signal.signal(_number, signal.default_int_handler if _ignored == "SIGINT" else signal.SIG_DFL)
 
 
+SHARED_OUT = tuple(f"tests/{name}/" for name in ("kernels", "layers", "simulation", "solvers", "stepping", "steps"))
+"""Where steps of small grids are shared out to all threads. Elsewhere they have as many as they are worth, as users' have: threads that
+wait for one another take most of the time where each core has a process with tests."""
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _cpu() -> None:
+def _cpu(request: pytest.FixtureRequest) -> None:
     """The settings of all modules. A command that a test ran in this process may have chosen others."""
     ds.init(arch="cpu", precision="f64")
+    slabs.LEAST_CYCLES = NEXT_TO_NOTHING if request.node.nodeid.startswith(SHARED_OUT) else WORTH_A_THREAD
 
 
 NAMES = [entry.name.encode("unicode_escape").decode() for entry in (*CASES, *STEPS)]
@@ -38,6 +47,12 @@ def group(test: str) -> str:
     parameters = f"-{rest.partition('[')[2].removesuffix(']')}-"
     named = [name for name in NAMES if f"-{name}-" in parameters] if file.startswith(BY_NAME) else []
     return test if test.startswith(ALONE) else max(named, key=len, default=file)
+
+
+def pytest_collection_finish() -> None:
+    """What lives until the end is not looked through again: a plan collects garbage, which took longer than the rest of a small scene."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
