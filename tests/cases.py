@@ -38,7 +38,6 @@ from diffsim.expr import max as max_of
 from diffsim.expr import min as least
 from diffsim.expr import sum as sum_of
 from diffsim.solvers import Acoustic, Heat, LongWave, Maxwell, ViscoAcoustic
-from tests.sampled import sampled
 
 
 class StaggeredAcoustic(ds.Equation):
@@ -489,7 +488,6 @@ MARKED = [
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""
 SOME = [
     *(pytest.param(case, marks=pytest.mark.gradients) for case in CASES if case.name in CONTRACT),
-    *sampled([case for case in CASES if case.name not in (*CONTRACT, *LONG)]),
-    *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case.name in LONG),
+    *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case.name not in CONTRACT),
 ]
-"""Those of every kind of kernel, and of the others each fifth; the rest are slow tests."""
+"""Those of every kind of kernel, marked as above; the rest are slow tests."""

@@ -42,6 +42,7 @@ def test_it_goes_on_inside_the_reverse_sweep(schedule: str, tmp_path: Path) -> N
     assert not list((tmp_path / "cut").iterdir())
 
 
+@pytest.mark.slow
 def test_another_loss_starts_anew(tmp_path: Path) -> None:
     assert run(tmp_path, "binomial", 250).returncode == -signal.SIGKILL
     gradient, _, steps = ends(run(tmp_path, "binomial", -1, "another"))
