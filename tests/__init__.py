@@ -1,4 +1,4 @@
-"""Tests. Their grids are small: here each thread gets a slab, however little there is to do."""
+"""Tests. Their grids are small: where kernels are tested, each thread gets a slab, however little there is to do."""
 
 from diffsim.stepping.source import slabs
 

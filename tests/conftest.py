@@ -24,9 +24,13 @@ for _ignored in ("SIGINT", "SIGHUP"):  # a shell's background jobs ignore the fi
         signal.signal(_number, signal.default_int_handler if _ignored == "SIGINT" else signal.SIG_DFL)
 
 
-SHARED_OUT = tuple(f"tests/{name}/" for name in ("kernels", "layers", "simulation", "solvers", "stepping", "steps"))
-"""Where steps of small grids are shared out to all threads. Elsewhere they have as many as they are worth, as users' have: threads that
-wait for one another take most of the time where each core has a process with tests."""
+SHARED_OUT = (
+    *(f"tests/{folder}/" for folder in ("kernels", "layers", "solvers", "stepping", "steps")),
+    *(f"tests/simulation/test_{name}.py" for name in ("batch", "checkpoints", "simulation")),
+)
+"""Where steps of small grids are shared out to all threads: what holds for kernels is tested there. Elsewhere steps have as many threads as
+they are worth, as those of users have. Kernels for several threads compile for longer, and threads wait for one another where each core has
+a process with tests."""
 
 
 @pytest.fixture(scope="module", autouse=True)
