@@ -486,3 +486,8 @@ MARKED = [
     for case in CASES
 ]
 """All cases; those of every kind of kernel are marked, to be run with registers of every width."""
+SOME = [
+    *(pytest.param(case, marks=pytest.mark.gradients) for case in CASES if case.name in CONTRACT),
+    *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case.name not in CONTRACT),
+]
+"""Those of every kind of kernel, marked as above; the rest are slow tests."""

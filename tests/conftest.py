@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from typing import Any
@@ -12,6 +13,8 @@ os.environ["DIFFSIM_TUNING"] = ""  # tests do not depend on what the user measur
 import pytest
 
 import diffsim as ds
+from diffsim.stepping.source import slabs
+from tests import NEXT_TO_NOTHING, WORTH_A_THREAD
 from tests.cases import CASES
 from tests.steps import STEPS
 
@@ -21,10 +24,20 @@ for _ignored in ("SIGINT", "SIGHUP"):  # a shell's background jobs ignore the fi
         signal.signal(_number, signal.default_int_handler if _ignored == "SIGINT" else signal.SIG_DFL)
 
 
+SHARED_OUT = (
+    *(f"tests/{folder}/" for folder in ("kernels", "layers", "solvers", "stepping", "steps")),
+    *(f"tests/simulation/test_{name}.py" for name in ("batch", "checkpoints", "simulation")),
+)
+"""Where steps of small grids are shared out to all threads: what holds for kernels is tested there. Elsewhere steps have as many threads as
+they are worth, as those of users have. Kernels for several threads compile for longer, and threads wait for one another where each core has
+a process with tests."""
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _cpu() -> None:
+def _cpu(request: pytest.FixtureRequest) -> None:
     """The settings of all modules. A command that a test ran in this process may have chosen others."""
     ds.init(arch="cpu", precision="f64")
+    slabs.LEAST_CYCLES = NEXT_TO_NOTHING if request.node.nodeid.startswith(SHARED_OUT) else WORTH_A_THREAD
 
 
 NAMES = [entry.name.encode("unicode_escape").decode() for entry in (*CASES, *STEPS)]
@@ -38,6 +51,12 @@ def group(test: str) -> str:
     parameters = f"-{rest.partition('[')[2].removesuffix(']')}-"
     named = [name for name in NAMES if f"-{name}-" in parameters] if file.startswith(BY_NAME) else []
     return test if test.startswith(ALONE) else max(named, key=len, default=file)
+
+
+def pytest_collection_finish() -> None:
+    """Objects that live until the end are looked through no more: each plan collects garbage, and that took a third of a second."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,15 +15,15 @@ import pytest
 from diffsim.reference import lists
 from diffsim.reference.entries import NUMPY, OPTIONAL, PACKAGES
 from diffsim.scene import scene_files
+from tests.sampled import sampled
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BOOK = [ROOT / "docs" / f"validation_{family}.md" for family in ("acoustic", "elastic", "maxwell")]
 """The validation book: they state what they print, draw their figure and certify gradients, as worked examples do."""
-LONG = [
-    ROOT / "docs" / f"{name}.md" for name in ("boundary_control", "dg", "layers", "maxwell", "migration", "navier_stokes", "waveguide_bend")
-] + BOOK
-"""Pages whose code takes long."""
+QUICK = ("certificate", "checkpointing", "data", "inversion", "photonics", "scene", "shallow_water", "user_kernels")
+GATE = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in QUICK)]
+"""Pages whose code the gate runs, a worked example among them; the nightly run takes all."""
 WORKED = [
     ROOT / "docs" / f"{name}.md"
     for name in ("boundary_control", "crank_nicolson", "dg", "migration", "shallow_water", "maxwell", "navier_stokes", "waveguide_bend")
@@ -74,7 +74,7 @@ def require_same_output(found: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(p, id=p.name, marks=pytest.mark.slow if p in LONG else ()) for p in PAGES if code(p)],
+    sampled([p for p in PAGES if code(p)], gate=GATE, ids=lambda p: p.name),
 )
 def test_code_runs(page: Path, tmp_path: Path) -> None:
     for package in NEEDED.get(page.name, ()):

@@ -16,6 +16,7 @@ from diffsim.engine import engines
 from diffsim.errors import BackendError, KernelError, MissingPackageError
 from tests.engine.installed import require
 from tests.language import ti
+from tests.sampled import sampled
 
 ROUND_OFF = 1e-15
 """Reverse mode of the engines adds the same terms in another order; measured 2.4e-16 of the largest entry."""
@@ -40,9 +41,7 @@ def results(kind: str, chosen: str, folder: Path) -> dict[str, np.ndarray]:
         return dict(stored)
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in ("steps", "arrays", "blocks") else ()) for kind in OF_EACH_KIND]
-)
+@pytest.mark.parametrize("kind", sampled(OF_EACH_KIND))
 def test_engines_give_the_same_bits(kind: str, tmp_path: Path) -> None:
     require("quadrants")
     one, other = results(kind, "taichi", tmp_path), results(kind, "quadrants", tmp_path)
@@ -59,6 +58,7 @@ import numpy as np
 import diffsim as ds
 from diffsim import engine
 from diffsim.solvers import Heat
+from tests.sampled import sampled
 
 x = {"kappa": np.full((16, 16), 0.2), "T": np.arange(256.0).reshape(16, 16)}
 

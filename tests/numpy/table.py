@@ -785,3 +785,5 @@ for _name in ("itemsize", "nbytes"):
     add(f"method.{_name}", lambda np, x, n=_name: getattr(x, n), (normal(2, 3),), constant=True)
 
 ENTRIES = TABLE.entries
+OF_EACH = frozenset({entry.covers: entry for entry in reversed(ENTRIES)}.values())
+"""The first entry of each public name."""

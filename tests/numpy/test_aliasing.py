@@ -14,11 +14,12 @@ from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.array import Array
 from diffsim.ad.arrays.guard import COPY_BYTES
 from diffsim.errors import DerivativeError, ReadOnlyError, StaleValueError
+from tests.sampled import sampled
 
 from .entry import Entry, Table, apart, complex_normal, positive
 from .layouts import LAYOUTS, laid
 from .measures import differences, directions, leaves, pairing
-from .table import ENTRIES
+from .table import ENTRIES, OF_EACH
 
 ROUNDING = 1e-11
 """Values are of order 1 and the numbers added to them up to 2000; some functions compute in another order than NumPy's."""
@@ -210,10 +211,7 @@ def strides(a: Any) -> tuple[int, ...]:
     return tuple(s for s, n in zip(layout.strides, layout.shape, strict=True) if n > 1) if layout.size else ()
 
 
-every_entry = pytest.mark.parametrize("entry", EVERY, ids=lambda e: e.name)
-
-
-@every_entry
+@pytest.mark.parametrize("entry", sampled(EVERY, gate=OF_EACH.union(FURTHER.entries), ids=lambda e: e.name))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_edits_reach_the_same_arrays_as_in_numpy(entry: Entry) -> None:
     for layout, arguments in cases(entry):

@@ -11,6 +11,7 @@ import pytest
 from diffsim.command import cli
 from diffsim.plot import style
 from diffsim.scene import Outcome, scene_files
+from tests.sampled import sampled
 
 STORED = 1e-6
 """Relative error of a stored number: rounding errors of f64 are far below, a changed constant, weight or seed far above."""
@@ -173,11 +174,11 @@ def test_every_packaged_scene_is_tried() -> None:
     assert set(SMALL) == set(scene_files())
 
 
-LONG = ("earthquake", "elastic_crosswell", "metal_film", "microwave_wall", "tracer_river", "waveguide_bend")
-"""They compile for longer than they run."""
+GATE = ("heat_mri",)
+"""The others compile for longer than they run. The gate also runs the whole tsunami, from a wheel."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in SMALL])
+@pytest.mark.parametrize("name", sampled(SMALL, gate=GATE))
 def test_a_packaged_scene_in_small(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(style, "DPI", 30)
     small = SMALL[name]

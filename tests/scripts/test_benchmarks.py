@@ -17,6 +17,7 @@ from tests.arches import require_vulkan
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="the benchmarks compare with a C version, and there is no gcc")
 def test_the_smallest_case_of_each_runs() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), REGISTER_VARIABLE: "16"}  # the narrowest compile in the shortest time

@@ -21,7 +21,7 @@ from tests.steps.step import Step, direction
 RUNS = 3
 GRID = ds.Grid((9, 13), 10.0)
 
-FEW = ("acoustic 2-D mixed", "long wave on the sphere", "sides 1-D", "numbers 2-D")
+FEW = ("long wave on the sphere", "sides 1-D", "numbers 2-D")
 """They run in the gate; all others are slow tests."""
 KINDS = [pytest.param(thing, marks=[] if thing.name in FEW else [pytest.mark.slow], id=thing.name) for thing in (*CASES, *STEPS)]
 

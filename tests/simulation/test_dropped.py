@@ -10,11 +10,13 @@ import sys
 
 import pytest
 
+from tests.sampled import sampled
+
 NOISE = 2**20
 """Bytes by which a resident size varies within one turn of four simulations. Runs of diffusion that are kept take 16 MB a turn."""
 
 
-@pytest.mark.parametrize("what", ["same", "unlike"])
+@pytest.mark.parametrize("what", sampled(["same", "unlike"]))
 def test_simulations_that_are_dropped_leave_nothing(what: str) -> None:
     done = subprocess.run([sys.executable, "-m", "tests.simulation.dropped", what], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -48,7 +48,7 @@ def test_the_fields_of_a_plan_are_what_is_allocated(case) -> None:
         assert simulation.allocated_bytes() == 0
 
 
-@pytest.mark.parametrize("slots", ["0", "75", "reversible"])
+@pytest.mark.parametrize("slots", sampled(["75", "0", "reversible"], 2))
 def test_the_peak_is_what_becomes_resident(slots: str) -> None:
     """At a size where fields matter, in a process of its own, traces included."""
     done = subprocess.run([sys.executable, "-m", "tests.simulation.resident", slots], capture_output=True, text=True, timeout=120)

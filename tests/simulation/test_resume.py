@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from diffsim.checkpoint import Policy, StoreAll
+from tests.sampled import sampled
 from tests.simulation import chaotic
 from tests.simulation.killed_run import STEPS
 
@@ -26,7 +27,7 @@ def ends(done: subprocess.CompletedProcess[str]) -> tuple[str, str, int]:
     return gradient, solution, int(steps)
 
 
-@pytest.mark.parametrize("schedule", ["binomial", "disk"])
+@pytest.mark.parametrize("schedule", sampled(["disk", "binomial"]))
 def test_it_goes_on_inside_the_reverse_sweep(schedule: str, tmp_path: Path) -> None:
     undisturbed = ends(run(tmp_path / "whole", schedule, -1))
     assert undisturbed[2] == STEPS
@@ -41,6 +42,7 @@ def test_it_goes_on_inside_the_reverse_sweep(schedule: str, tmp_path: Path) -> N
     assert not list((tmp_path / "cut").iterdir())
 
 
+@pytest.mark.slow
 def test_another_loss_starts_anew(tmp_path: Path) -> None:
     assert run(tmp_path, "binomial", 250).returncode == -signal.SIGKILL
     gradient, _, steps = ends(run(tmp_path, "binomial", -1, "another"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from tests.cases import CASES, MARKED, Case
+from tests.cases import CASES, MARKED, SOME, Case
 from tests.reference import Reference
 
 ROUND_OFF = 1e-12  # relative, f64: a few hundred operations deep, largest entry as the scale
@@ -70,6 +70,7 @@ def test_forward_and_adjoint_equal_numpy(run: Run) -> None:
         assert close(gradient[name], expected_gradient[name]), name
 
 
+@pytest.mark.parametrize("run", SOME, ids=lambda case: case.name, indirect=True)
 def test_tangent_is_the_transpose_of_the_adjoint_and_agrees_with_differences(run: Run) -> None:
     solution, pullback = run.simulation.vjp(run.inputs, run.case.steps)
     weights, direction = run.cotangents(solution), run.direction()
@@ -87,6 +88,7 @@ def test_tangent_is_the_transpose_of_the_adjoint_and_agrees_with_differences(run
     assert abs(difference - backward) <= DIFFERENCE * size
 
 
+@pytest.mark.parametrize("run", SOME, ids=lambda case: case.name, indirect=True)
 @pytest.mark.parametrize("slots", [1, 2, 5])
 def test_checkpointed_gradient_has_the_bits_of_the_stored_one(run: Run, slots: int) -> None:
     solution, pullback = run.simulation.vjp(run.inputs, run.case.steps, ds.checkpoint.StoreAll(run.case.steps))

@@ -10,7 +10,6 @@ import pytest
 import diffsim as ds
 from tests.steps import (
     FEW,
-    MARKED,
     SOME,
     advection,
     kuramoto_sivashinsky,
@@ -27,7 +26,7 @@ ROUND_OFF = 1e-12  # likewise: of one sum in another order
 SYMMETRIC = 1e-10  # likewise: products of two directions with the Hessian cancel more
 CURVATURE = 1e-6  # likewise: differences of gradients, of a step of 1e-7, which hardly ever crosses a kink
 SECOND = [
-    pytest.param(module.STEP, marks=pytest.mark.gradients) if module.STEP in FEW else module.STEP
+    pytest.param(module.STEP, marks=pytest.mark.gradients if module.STEP in FEW else pytest.mark.slow, id=module.STEP.name)
     for module in (kuramoto_sivashinsky, schroedinger, advection, swift_hohenberg, peaceman_rachford, navier_stokes)
 ]
 """Steps of which second derivatives are tested: the adjoint of a tangent takes longest of all to compile."""
@@ -72,7 +71,7 @@ def test_gradient_agrees_with_differences_and_with_the_tangent(step: Step) -> No
             assert abs(inner(moved, seed) - slope) <= ROUND_OFF * size
 
 
-@pytest.mark.parametrize("step", MARKED, ids=lambda step: step.name)
+@pytest.mark.parametrize("step", SOME)
 def test_certificate_passes(step: Step) -> None:
     certificate = ds.certify(simulation(step), loss, step.all_inputs(), step.steps)
     assert certificate.passed, str(certificate)
@@ -88,7 +87,7 @@ def test_slopes_of_weno_where_curvature_is_small_beside_what_follows(make: ds.si
     assert all(abs(line.value - 2) < 0.1 and line.passed for line in lines), "\n".join(map(str, lines))
 
 
-@pytest.mark.parametrize("step", SECOND, ids=lambda step: step.name)
+@pytest.mark.parametrize("step", SECOND)
 def test_products_with_the_hessian(step: Step) -> None:
     """v·(H w) = w·(H v), and H v is the difference of gradients."""
     inputs, rng = step.all_inputs(), np.random.default_rng(2)

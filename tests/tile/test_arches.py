@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.arches import require_vulkan
+from tests.sampled import sampled
 
 SINGLE = 1e-5
 START = """
@@ -50,7 +51,12 @@ def results(arch):
 pairs = zip(results("cpu"), results(arch), strict=True)
 print(json.dumps([float(abs(numpy.asarray(a, float) - b).max() / max(abs(numpy.asarray(a, float)).max(), 1)) for a, b in pairs]))
 """
-PROGRAMS = [pytest.param(MOVES, 4, id="moves"), pytest.param(SOLVE, 4, id="solve"), pytest.param(CHOLESKY, 4, id="cholesky")]
+NAMES = {MOVES: "moves", SOLVE: "solve", CHOLESKY: "cholesky"}
+PROGRAMS = sampled(
+    [(MOVES, 4), (SOLVE, 2), (SOLVE, 4), (CHOLESKY, 2), (CHOLESKY, 4)],
+    gate=[(MOVES, 4), (SOLVE, 2), (CHOLESKY, 2)],
+    ids=lambda case: f"{NAMES[case[0]]} {case[1]}",
+)
 """Programs and sizes of tiles. Software Vulkan compiles the derivative of `solve` in 26 s of one core at size 4, in 89 s at size 5."""
 
 

@@ -73,6 +73,7 @@ def test_at_full_rank_it_is_that_of_the_dense_hessian(waves: tuple[Problem, Outc
     assert expected.min() < 0.05 < 0.2 < expected.max()  # the records tell much of some cells and little of others
 
 
+@pytest.mark.slow
 def test_the_uplift_of_the_packaged_tsunami_on_a_coarse_grid() -> None:
     """On the sphere, over its sea floor and behind its coast."""
     case = Scene.load(

@@ -85,6 +85,7 @@ def test_the_loss_is_that_of_the_photonics_functions() -> None:
     assert slope == pytest.approx(gradient @ direction, rel=1e-6) and value > 0
 
 
+@pytest.mark.slow
 def test_a_design_is_better_and_binary(tmp_path: Path) -> None:
     outcome = bend().run(tmp_path, precision="f64")
     ((before, after),) = outcome.measured.values()

@@ -18,6 +18,7 @@ from diffsim.optimize import Parametrisation
 from diffsim.scene import Scene
 from diffsim.scene.disk.folder import identify
 from diffsim.scene.schema.toml import to_toml
+from tests.sampled import sampled
 from tests.scene.tiny import ACOUSTIC, scene
 from tests.scene.words.test_own_parts import Level, Scaled, Typeless, warm
 
@@ -82,7 +83,7 @@ def test_a_penalty_is_called_with_the_field() -> None:
     assert warm({}, {"type": SmoothedTotalVariation(1.0, (1.0, 1.0), 0.1), "weight": 2.0}).objective("f64").penalty({"T": field})
 
 
-@pytest.mark.parametrize("made", [Parametrisation((12, 11), np.float64, scale=0.2, reference=0.5), None])
+@pytest.mark.parametrize("made", sampled([Parametrisation((12, 11), np.float64, scale=0.2, reference=0.5), None]))
 def test_a_parametrisation_is_used_as_it_is(made: Parametrisation | None) -> None:
     mask = np.ones((12, 11), bool)
     mine = warm({"type": made or Scaled(mask.shape, mask, np.full((12, 11), 0.5), np.float64, 0.2)}).objective("f64")

@@ -164,6 +164,7 @@ def loaded(folder: Path, kind: str, allow_code: bool = True) -> Scene:
     return Scene.load(path, allow_code=allow_code)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_runs_from_the_command(tmp_path: Path) -> None:
     """In an empty folder. A changed class is another run, also where the change is in a module that it uses."""
     (tmp_path / "growth.py").write_text(CODE.replace("import diffsim as ds", "import diffsim as ds\nimport helper"))

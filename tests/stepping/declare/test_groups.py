@@ -11,6 +11,7 @@ import pytest
 import diffsim as ds
 from diffsim.errors import DiffsimError, ParameterError, ShapeError, TraceError
 from diffsim.expr import Components, curl, diagonal, diff, div, grad, interpolate, interpolate_to, laplacian, strain
+from tests.sampled import sampled
 
 GRID = ds.Grid((9, 11), spacing=(2.0, 3.0))
 EVEN = {"rho": ds.Variable("mirror"), "lam": ds.Variable("mirror"), "mu": ds.Variable("mirror")}
@@ -106,10 +107,10 @@ def test_a_step_with_groups_has_the_bits_of_one_by_hand() -> None:
     assert all((gradient[name] == its_gradient[name]).all() for name in gradient)
 
 
-def test_its_gradient_is_certified_in_two_and_three_dimensions() -> None:
-    for axes, shape in (("zx", (9, 11)), ("zyx", (5, 6, 7))):
-        equation = Grouped(ds.Grid(shape, 2.0), 0.1, axes)
-        assert ds.certify(simulation(equation), loss, inputs(equation, 3), steps=3, seed=1).passed
+@pytest.mark.parametrize(("axes", "shape"), sampled([("zx", (9, 11)), ("zyx", (5, 6, 7))]))
+def test_its_gradient_is_certified_in_two_and_three_dimensions(axes: str, shape: tuple[int, ...]) -> None:
+    equation = Grouped(ds.Grid(shape, 2.0), 0.1, axes)
+    assert ds.certify(simulation(equation), loss, inputs(equation, 3), steps=3, seed=1).passed
 
 
 def test_curl_by_letters_is_that_of_a_tuple() -> None:

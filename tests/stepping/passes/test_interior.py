@@ -12,6 +12,7 @@ from diffsim.expr import diff, interpolate, laplacian, where
 from diffsim.layers import CPML
 from diffsim.stepping.derive import programs
 from diffsim.stepping.passes import interior
+from tests.sampled import sampled
 
 
 class Edges(ds.Equation):
@@ -63,7 +64,7 @@ def _found(equation: ds.Equation, inputs: dict[str, Any], threads: int) -> tuple
 
 
 @pytest.mark.gradients
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 6), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", sampled([range(1), range(1, 6)]))
 def test_an_interior_changes_no_bit(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random equations, with interiors wherever they save one operation in as little as a tenth of the cells."""
     some = 0

@@ -44,7 +44,7 @@ def test_another_process_finds_the_kernels(engine: str, tmp_path: Path) -> None:
     assert kernels(tmp_path) == compiled
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", sampled(ENGINES))
 @pytest.mark.parametrize("cached", sampled([True, False]))
 def test_kernels_that_differ_within_a_function_are_told_apart(engine: str, tmp_path: Path, cached: bool) -> None:
     for time_steps in ((SHORT, LONG), (LONG, SHORT)):

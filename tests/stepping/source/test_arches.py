@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from diffsim.base.system import usable_cores
-from tests.arches import require_vulkan
+from tests.arches import QUICK, require_vulkan
 from tests.cases import CASES, Case
 from tests.sampled import sampled
 from tests.stepping.run_cases import outputs
@@ -37,7 +38,12 @@ FEW = (
 LEFT_OUT = {"numbers 3-D", "sides 1-D", "sides 3-D", "stretched 1-D", "nonlinear zero", "nonlinear periodic"}
 FIRST_ON_VULKAN = ("acoustic 2-D mixed", "acoustic 3-D", "heat 2-D", "nonlinear mirror", "functions", "loop 2-D")
 """Each kind of kernel. A software driver takes up to half a minute to compile a case, so those are left out of which others have it all:
-`walls 3-D` and `sides 2-D` for the other rules at sides. The gate runs the first ones."""
+`walls 3-D` and `sides 2-D` for the other rules at sides."""
+ON_VULKAN = [
+    pytest.param(FIRST_ON_VULKAN, True, id="first"),
+    pytest.param(tuple(case.name for case in CASES if case.name not in LEFT_OUT), False, id="all", marks=pytest.mark.slow),
+]
+"""The gate compiles the first ones quickly, and `slow` all as users do."""
 THREADS = {
     "f64": ("acoustic 2-D mixed", "loop 2-D"),
     "f32": ("acoustic 1-D", "acoustic 3-D", "nonlinear mirror", "numbers 2-D"),
@@ -53,10 +59,10 @@ def gate(first: tuple[str, ...], cases: tuple[str, ...]) -> list[Any]:
 
 
 @functools.cache
-def run_cases(arch: str, threads: str, precision: str, names: tuple[str, ...] = ()) -> dict[str, tuple[str, float]]:
+def run_cases(arch: str, threads: str, precision: str, names: tuple[str, ...] = (), quick: bool = False) -> dict[str, tuple[str, float]]:
     """Digest and error of each case; all cases, where no names are given."""
     command = [sys.executable, "-m", "tests.stepping.run_cases", arch, threads, precision, *names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | (QUICK if quick else {}))
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode or not lines:
         raise RuntimeError((done.stdout + done.stderr)[-2000:])
@@ -80,7 +86,7 @@ def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 16])
-@pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], ids=lambda case: case.name))
+@pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], 8, ids=lambda case: case.name))
 def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype: lanes)
     found, wanted = outputs(case, "f64")
@@ -88,7 +94,7 @@ def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.Mon
         assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
 
 
-@pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], ids=lambda case: case.name))
+@pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], 8, ids=lambda case: case.name))
 def test_unaligned_reads_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for unaligned in False, True:
@@ -101,10 +107,10 @@ def test_unaligned_reads_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPat
         np.testing.assert_array_equal(values, found[False][key], err_msg=key)
 
 
-@pytest.mark.parametrize("names", gate(FIRST_ON_VULKAN, tuple(case.name for case in CASES if case.name not in LEFT_OUT)))
-def test_gpu_kernels_on_vulkan(names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("names", "quick"), ON_VULKAN)
+def test_gpu_kernels_on_vulkan(names: tuple[str, ...], quick: bool) -> None:
     require_vulkan()
-    found = run_cases("vulkan", "-", "f32", names)
+    found = run_cases("vulkan", "-", "f32", names, quick)
     assert set(found) == set(names)
     assert too_large(found, SINGLE, functions=LOOSE) == {}
 

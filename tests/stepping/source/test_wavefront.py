@@ -127,7 +127,7 @@ def test_steps_together_have_the_same_bits(name: str) -> None:
     assert {"forward", "adjoint"} <= programs
 
 
-@pytest.mark.parametrize("checkpoint", [StoreAll(STEPS), 3], ids=["stored", "3 slots"])
+@pytest.mark.parametrize("checkpoint", [pytest.param(StoreAll(STEPS), id="stored", marks=pytest.mark.slow), pytest.param(3, id="3 slots")])
 @pytest.mark.parametrize("name", some(SIMULATIONS, ("acoustic mirror",)))
 def test_on_one_thread(name: str, checkpoint: Any) -> None:
     ds.init(precision="f64", threads=1)

@@ -101,6 +101,7 @@ def test_second_derivatives_by_differences(number: int) -> None:
     require_second_derivatives(value, point, np.random.default_rng(5), CURVATURE)
 
 
+@pytest.mark.slow
 def test_solutions_feed_one_another_up_to_third_derivatives() -> None:
     """In the residual, the guess and the weights of further equations, linear and not."""
 
