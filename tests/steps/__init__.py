@@ -21,6 +21,7 @@ from tests.steps import (
     peaceman_rachford,
     schroedinger,
     shallow_water,
+    shallow_water_limited,
     swift_hohenberg,
     weno,
 )
@@ -34,6 +35,7 @@ STEPS: list[Step] = [
     maxwell_drude.STEP,
     maxwell_cpml.STEP,
     shallow_water.STEP,
+    shallow_water_limited.STEP,
     weno.STEP,
     gray_scott.STEP,
     kuramoto_sivashinsky.STEP,

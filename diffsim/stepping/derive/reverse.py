@@ -168,7 +168,9 @@ class Reverse:
             together: dict[int, dict[str, Node]] = {}  # level -> seeds of parts; those of several levels are differentiated one by one
             for name in rank:
                 if name in self._stages:
-                    yield from self._stored_apart([each.name for each in self._stages[name].outputs if each.axes is None])
+                    yield from self._stored_apart(
+                        [each.name for each in self._stages[name].outputs if each.axes is None and each.region is None]
+                    )
                     yield self._stages[name]
                     if name not in self._bodies:
                         continue

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.stepping.ir.program import Group, Loop, Nest, Operation, Program
-from diffsim.stepping.passes.sharing import Classes, cost, operation_cost
+from diffsim.stepping.passes.sharing import Classes, cost, inlined, operation_cost
 from diffsim.stepping.passes.streams import rows_together
 
 WORTH = 0.8
@@ -94,10 +94,7 @@ def _rolled_nest(program: Program, nest: Nest, classes: Classes, blocks: bool, n
 def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:
     """Values to keep, in order of their dependences, under names with a prefix, and the roots that read them."""
     names = [f"root {number}" for number in range(len(roots))]
-    first, *others = _layers(classes, dict(zip(names, roots, strict=True)), prefix)
-    lowest = {name: number for number, layer in enumerate(others) for name in layer}  # the lower of two layers keeps a shared value
-    others = [{name: node for name, node in layer.items() if lowest[name] == number} for number, layer in enumerate(others)]
-    layers = [first, *filter(None, others)]
+    layers = _layers(classes, dict(zip(names, roots, strict=True)), prefix)
     kept = {name for layer in layers[1:] for name in layer}
     uses = sum(_reading(o) for layer in layers for name, at in reads(layer.values()).items() if name in kept for o in at)
     ndim = _axes(roots)
@@ -116,14 +113,28 @@ def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) ->
 
 def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict[str, Node]]:
     """The bodies, which read kept values, then layers of kept values, each of which reads later layers."""
-    found = _kept(classes, list(bodies.values()))
-    names = {use.value.id: f"{prefix} {use.value.id}" for use in found}
-    known = {node.id: classes.graph.read(names[use.value.id], where) for use in found for where, same in use.nodes.items() for node in same}
-    readers = classes.graph.replace(bodies.values(), lambda read: read, known, classes.graph.apply_exactly)
-    kept = {names[use.value.id]: use.value for use in found}
-    if not found or cost(readers) + cost(kept.values()) + sum(use.keeping for use in found) >= cost(bodies.values()):
-        return [bodies]
-    return _layers(classes, dict(zip(bodies, readers, strict=True)), prefix) + _layers(classes, kept, prefix)
+    graph, choice = classes.graph, _Choice(classes, list(bodies.values()))
+    depths = choice.layers(choice.best())
+    values = {key: classes.representative(key) for key in depths}
+    names = {key: f"{prefix} {value.id}" for key, value in values.items()}
+
+    def reading(nodes: Sequence[Node], depth: int) -> list[Node]:
+        """Expressions that read what is kept in layers below."""
+        known: dict[int, Node] = {}
+        for node in ordered(nodes):
+            if node.args and classes.anchor(node) is not None:
+                key, where = classes.of(node)
+                if depths.get(key, depth) < depth:
+                    known[node.id] = graph.read(names[key], where)
+        return graph.replace(nodes, lambda read: read, known, graph.apply_exactly)
+
+    last = max(depths.values(), default=-1)
+    layers = [dict(zip(bodies, reading(list(bodies.values()), last + 1), strict=True))]
+    for depth in range(last, -1, -1):
+        read = {name for layer in layers for name in reads(layer.values())}
+        here = [key for key in depths if depths[key] == depth and names[key] in read]
+        layers.append(dict(zip((names[key] for key in here), reading([values[key] for key in here], depth), strict=True)))
+    return [layer for layer in layers if layer]
 
 
 def _wanted(
@@ -151,17 +162,125 @@ def _cost_in_blocks(classes: Classes, roots: Sequence[Node], block: int) -> floa
     return cost([classes.graph.shift(root, (*shift, row, 0)) for root in roots for row in range(block)]) / block
 
 
-def _kept(classes: Classes, bodies: Sequence[Node]) -> list[Use]:
-    """The classes to keep, by the minimum cut."""
+class _Choice:
+    """What to keep for some expressions.
+
+    Minimum cuts are where the choice begins. A cut takes a value that only kept values need for computed once. But it is computed as often
+    as the kept values need it at different cells, seen from where they are: if a sum of fluxes through the lower faces of a cell is kept
+    beside one through the upper faces, each flux is computed twice; if fluxes are kept, once. So the terms of such sums are tried as well,
+    and less, and arguments in place of a value.
+    """
+
+    def __init__(self, classes: Classes, roots: Sequence[Node]) -> None:
+        self._classes, self._roots = classes, list(roots)
+        self._uses = _uses(classes, roots)
+        self._whole = {(classes.of(root)) for root in roots if root.args and classes.anchor(root) is not None}
+        self._fixed = {key for key, _ in self._whole}
+        self._zero = (0,) * _axes(roots)
+        self._parts: dict[int, list[tuple[int, Offset]]] = {}  # class -> those of its arguments that are operations, and where from there
+        for key in self._uses:
+            arguments = [each for each in classes.representative(key).args if each.args and classes.anchor(each) is not None]
+            self._parts[key] = [classes.of(each) for each in arguments]
+
+    def best(self) -> set[int]:
+        """The classes to keep."""
+        kept = {self._classes.of(node)[0] for node in self._cuts(self._roots, {})} - self._fixed
+        split = set().union(*(self._split(key) for key in kept))
+        kept = min(kept, split, key=self._cost)
+        least = self._cost(kept)
+        for key in sorted(kept):
+            for other in (kept - {key}, kept - {key} | self._keepable(key)):
+                if (cheaper := self._cost(other)) < least:
+                    kept, least = other, cheaper
+                    break
+        return kept
+
+    def _cuts(self, bodies: list[Node], names: dict[str, Node]) -> list[Node]:
+        """Values kept by minimum cuts of some expressions, then of those that read these, and of these. `names` has what is read."""
+        graph, uses = self._classes.graph, _uses(self._classes, bodies)
+        values = {key: self._classes.representative(key) for key in _cut(self._classes, bodies, uses)}
+        if not values:
+            return []
+        known = {
+            node.id: graph.read(f"kept {value.id}", where)
+            for key, value in values.items()
+            for where, same in uses[key].nodes.items()
+            for node in same
+        }
+        readers = graph.replace(bodies, lambda read: read, known, graph.apply_exactly)
+        if bodies != self._roots and cost(readers) + cost(values.values()) + sum(uses[key].keeping for key in values) >= cost(bodies):
+            return []
+        whole = inlined(graph, values.values(), names)
+        below = names | {f"kept {value.id}": each for value, each in zip(values.values(), whole, strict=True)}
+        return whole + self._cuts(readers, below) + self._cuts(list(values.values()), names)
+
+    def layers(self, kept: Set[int]) -> dict[int, int]:
+        """The loop in which each kept class is computed: after those from which it reads values at other cells."""
+        depths: dict[int, int] = {}
+
+        def depth(key: int) -> int:
+            if key not in depths:
+                _, read = self._computed({(key, self._zero)}, kept)
+                depths[key] = max((depth(each) + (where != self._zero) for each, where in read), default=0)
+            return depths[key]
+
+        for key in sorted(kept):
+            depth(key)
+        return depths
+
+    def _keepable(self, key: int) -> set[int]:
+        """The arguments of a class that may be kept."""
+        return {part for part, _ in self._parts[key] if self._uses[part].keeping < FOREVER} - self._fixed
+
+    def _split(self, key: int) -> set[int]:
+        """A class, or the terms of a sum of values at different cells."""
+        if self._uses[key].value.op not in ("add", "sub") or not any(any(where) for _, where in self._parts[key]):
+            return {key}
+        return set().union(*(self._split(part) for part in self._keepable(key)))
+
+    def _cost(self, kept: Set[int]) -> int:
+        """Cost of all operations, and of storing and reading what is kept."""
+        total, depths = len(kept) * _storing(len(self._zero)), self.layers(kept)
+        loops = [(self._whole, kept)]
+        for depth in set(depths.values()):
+            first = {(key, self._zero) for key in kept if depths[key] == depth}
+            loops.append((first, {key for key in kept if depths[key] < depth}))
+        for first, below in loops:
+            computed, read = self._computed(first, below)
+            total += sum(operation_cost(self._uses[key].value) for key, _ in computed) + sum(_reading(where) for _, where in read)
+        return total
+
+    def _computed(self, first: Set[tuple[int, Offset]], kept: Set[int]) -> tuple[set[tuple[int, Offset]], set[tuple[int, Offset]]]:
+        """What a loop computes, and what it reads of kept values, for some classes at some cells."""
+        computed, read, waiting = set(first), set[tuple[int, Offset]](), list(first)
+        while waiting:
+            key, where = waiting.pop()
+            for part, apart in self._parts[key]:
+                there = part, tuple(map(operator.add, where, apart))
+                if there in computed:
+                    continue
+                if part in kept:
+                    read.add(there)
+                else:
+                    computed.add(there)
+                    waiting.append(there)
+        return computed, read
+
+
+def _uses(classes: Classes, bodies: Sequence[Node]) -> dict[int, Use]:
     uses: dict[int, Use] = {}
-    of: dict[int, int] = {}
     for node in ordered(bodies):
         if node.args and classes.anchor(node) is not None:
             number, where = classes.of(node)
             uses.setdefault(number, Use(node, {})).nodes.setdefault(where, []).append(node)
-            of[node.id] = number
+    return uses
+
+
+def _cut(classes: Classes, bodies: Sequence[Node], uses: Mapping[int, Use]) -> set[int]:
+    """The classes to keep by the minimum cut."""
     if not any(len(use.nodes) > 1 for use in uses.values()):
-        return []
+        return set()
+    of = {node.id: key for key, use in uses.items() for same in use.nodes.values() for node in same}
     repeated = _repeated(uses, of)
     index = {key: number for number, key in enumerate(uses)}
     whole = {of[body.id] for body in bodies if body.id in of}
@@ -187,67 +306,7 @@ def _kept(classes: Classes, bodies: Sequence[Node]) -> list[Use]:
     left = capacity - maximum_flow(capacity, source, sink).flow
     left.eliminate_zeros()
     reached = set(breadth_first_order(left, source, return_predecessors=False).tolist())
-    cut = {key for key in uses if 2 * index[key] in reached and 2 * index[key] + 1 not in reached}
-    kept = _Choice(classes, uses, whole).best(cut)
-    return [Use(classes.representative(key), uses[key].nodes) for key in uses if key in kept]
-
-
-class _Choice:
-    """Better choices than the cut, which takes a value that only kept values need for computed once.
-
-    It is computed as often as the kept values need it at different cells, seen from where they are. If a sum of fluxes through the lower
-    faces of a cell is kept beside one through the upper faces, each flux is computed twice; if fluxes are kept, once.
-    """
-
-    def __init__(self, classes: Classes, uses: Mapping[int, Use], whole: Collection[int]) -> None:
-        self._uses, self._whole = uses, whole
-        self._parts: dict[int, list[tuple[int, Offset]]] = {}  # class -> those of its arguments that are operations, and where from there
-        for key in uses:
-            arguments = [each for each in classes.representative(key).args if each.args and classes.anchor(each) is not None]
-            self._parts[key] = [classes.of(each) for each in arguments]
-
-    def best(self, cut: set[int]) -> set[int]:
-        """The cheapest of some choices of classes to keep that are like the cut."""
-        split = set().union(*(self._split(key) for key in cut))
-        kept = min(cut, split, key=self._cost)
-        least = self._cost(kept)
-        for key in sorted(kept):
-            for other in (kept - {key}, kept - {key} | self._keepable(key)):
-                if (new := self._cost(other)) < least:
-                    kept, least = other, new
-                    break
-        return kept
-
-    def _keepable(self, key: int) -> set[int]:
-        return {part for part, _ in self._parts[key] if self._uses[part].keeping < FOREVER}
-
-    def _split(self, key: int) -> set[int]:
-        """A class, or the terms of a sum of values at different cells."""
-        if self._uses[key].value.op not in ("add", "sub") or not any(any(where) for _, where in self._parts[key]):
-            return {key}
-        return set().union(*(self._split(part) for part in self._keepable(key)))
-
-    def _cost(self, kept: Collection[int]) -> int:
-        """Cost of all operations, and of storing and reading what is kept."""
-        zero = (0,) * len(next(iter(next(iter(self._uses.values())).nodes)))
-        roots = [(key, where) for key in self._whole for where in self._uses[key].nodes]
-        total = sum(_storing(len(zero)) for _ in kept)
-        for starts, inner in ((roots, False), ([(key, zero) for key in kept], True)):
-            computed, read = set(starts), set()
-            waiting = list(starts)
-            while waiting:
-                key, where = waiting.pop()
-                total += operation_cost(self._uses[key].value)
-                for part, apart in self._parts[key]:
-                    there = part, tuple(map(operator.add, where, apart))
-                    if part in kept:
-                        if not inner or there[1] != zero:
-                            read.add(there)
-                    elif there not in computed:
-                        computed.add(there)
-                        waiting.append(there)
-            total += sum(_reading(where) for _, where in read)
-        return total
+    return {key for key in uses if 2 * index[key] in reached and 2 * index[key] + 1 not in reached}
 
 
 def _repeated(uses: Mapping[int, Use], of: Mapping[int, int]) -> dict[int, int]:

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.expr.graph import Node
+from diffsim.expr.graph import Graph, Node, ordered
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.ir.program import Nest, Program
 from diffsim.stepping.passes import rolling
-from diffsim.stepping.passes.sharing import inlined
+from diffsim.stepping.passes.sharing import Classes, inlined
 from tests.cases import CASES, Case
 from tests.sampled import sampled
 from tests.stepping.passes.test_sharing import Transport, traced
 from tests.stepping.run_cases import outputs
+from tests.steps import shallow_water
 
 ALWAYS, NEVER = 100.0, 0.0
 
@@ -109,3 +110,25 @@ def test_nests_of_one_program_keep_their_own(monkeypatch: pytest.MonkeyPatch) ->
     found, wanted = outputs(case, "f64")
     for name, values in wanted.items():
         np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12 * np.abs(values).max(), err_msg=name)
+
+
+def _computed_again(program: Program, graph: Graph) -> list[str]:
+    """Quotients and roots that a loop body computes at more than one cell."""
+    classes, again = Classes(graph), []
+    for nest in program.nests:
+        for nodes in ([*group.values.values()] for group in nest.groups):
+            cells: dict[int, set[tuple[int, ...]]] = {}
+            for node in ordered(nodes):
+                if node.op in ("div", "sqrt") and classes.anchor(node) is not None:
+                    number, where = classes.of(node)
+                    cells.setdefault(number, set()).add(where)
+            again += [f"{len(each)} cells" for each in cells.values() if len(each) > 1]
+    return again
+
+
+def test_kept_values_compute_each_flux_once() -> None:
+    """Cotangents are sums over the lower and the upper faces along each axis. The cut keeps these sums, which need a flux at two cells."""
+    simulation = shallow_water.STEP.simulation()
+    programs = simulation._stepper.programs
+    assert programs.adjoint is not None and kept(programs.adjoint.program)
+    assert not _computed_again(programs.adjoint.program, simulation._step.graph)
