@@ -18,7 +18,7 @@ class LimitedShallowWater(ds.Equation):
 
     Depth, level and both velocities have slopes by van Albada's limiter; the slope of a depth leaves it positive at both faces. At a face
     the bed of each side is its level minus its depth, and the flux is that of `ShallowWater`. In a cell with slopes the bed pushes by
-    g (h_l + h_r) / 2 (z_l - z_r), of the values at its faces. Time goes on by Heun's method (SSP-RK2). Velocities and levels are stored.
+    g (h_l + h_r) / 2 (z_l - z_r), of the values at its faces. Heun's method (SSP-RK2) advances it. Velocities and levels are stored.
 
     Reference: as for `ShallowWater`, section 4.
     """
@@ -88,7 +88,7 @@ def faces(value: np.ndarray, axis: int, positive: bool = False) -> tuple[np.ndar
 
 
 def rates(h: np.ndarray, level: np.ndarray, u: np.ndarray, v: np.ndarray, axis: int) -> list[np.ndarray]:
-    """Losses by what happens along an axis: of h, of the momentum along it and of that across."""
+    """Losses through the faces along an axis: of h, of the momentum along it and of that across."""
     h, level, u, v = padded(3, "mirror", h, level, u, v)
     (d_low, d_high), (e_low, e_high) = faces(h, axis, positive=True), faces(level, axis)
     speeds, sideways = faces(u, axis), faces(v, axis)

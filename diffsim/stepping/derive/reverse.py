@@ -2,6 +2,9 @@
 
 The step is split at its stages and at the values that it uses at several cells. Starting at the outputs, each part is
 differentiated when the cotangents of all its users are known. Parts of one rank are differentiated together, because they share terms.
+
+The *level* of a cotangent is the length of the longest chain of stored cotangents that it depends on, and so the number of the nest that
+computes it.
 """
 
 from __future__ import annotations
@@ -109,11 +112,11 @@ class Reverse:
 
     def _written(self, part: str) -> list[str]:
         """Fields that a part of the step computes."""
-        return [field.name for field in self._stages[part].outputs] if part in self._stages else [part]
+        return [output.name for output in self._stages[part].outputs] if part in self._stages else [part]
 
     def _ranked(self) -> list[list[str]]:
         """Parts of the step in the order of the reverse sweep: each rank follows all its users."""
-        uses = {name: [user for field in self._written(name) for user, _ in self._users(field)] for name in self._reads}
+        uses = {name: [user for output in self._written(name) for user, _ in self._users(output)] for name in self._reads}
         rank: dict[str, int] = {}
 
         def of(name: str) -> int:
@@ -158,14 +161,15 @@ class Reverse:
         return tuple(max(ends) if fills(sides) else 0 for ends, sides in zip(self._where_read(name, self._computed), rules, strict=True))
 
     def stages(self) -> Iterator[Stage | Subtotals]:
-        """Sweep, and stop at each stage whose terms are complete, and before it for subtotals of these.
+        """Sweep, and stop at each stage whose terms are complete. Before that come subtotals of its outputs, and at the end those of states
+        and coefficients.
 
         The caller stores the cotangents of its outputs, from `gathered`, as `bar`. For a stage that is no expression it calls `through`.
         """
         graph = self.graph
-        needed = self._where_needed()
+        where_needed = self._where_needed()
         for rank in self._ranks:
-            together: dict[int, dict[str, Node]] = {}  # level -> seeds of parts; those of several levels are differentiated one by one
+            together: dict[int, dict[str, Node]] = {}  # level -> part -> seed; without shared values there is nothing to store apart
             for name in rank:
                 if name in self._stages:
                     yield from self._stored_apart(
@@ -182,15 +186,15 @@ class Reverse:
                 if not is_const(seed, 0):  # else only conditions read this value
                     together.setdefault(0 if self._values.keys().isdisjoint(rank) else self._level(seed), {})[name] = seed
             for parts in together.values():
-                self._differentiate(parts, needed)
+                self._differentiate(parts, where_needed)
         yield from self._stored_apart([name for name in self._full if name in self.terms])
 
-    def _differentiate(self, parts: Mapping[str, Node], needed: Mapping[str, Box]) -> None:
+    def _differentiate(self, parts: Mapping[str, Node], where_needed: Mapping[str, Box]) -> None:
         """Add the contributions of some parts of the step, whose seeds are given, to the terms of all that they read."""
         graph, seeds = self.graph, dict[Node, Node]()
         for name, seed in parts.items():  # two states may have the same next value: their cotangents add
             seeds[self._bodies[name]] = graph.add(seeds.get(self._bodies[name], graph.const(0)), seed)
-        beyond = {name for name in parts if not _within(needed[name], self._computed[name])}
+        beyond = {name for name in parts if not _within(where_needed[name], self._computed[name])}
         for name, contributions in vjp(graph, seeds, self._wanted.__contains__).items():
             mine = self.terms.setdefault(name, {})
             for offset, node in contributions.items():
@@ -203,7 +207,7 @@ class Reverse:
                 self._note(name, offset, whole, users)
 
     def _level(self, expression: Node) -> int:
-        """Of the last stored cotangent that an expression reads."""
+        """The largest level of the cotangents that an expression reads, or 0."""
         return max((self._levels.get(name, 0) for name in reads([expression])), default=0)
 
     def _note(self, name: str, offset: Offset, contribution: Node, users: Iterable[str]) -> None:
@@ -231,6 +235,7 @@ class Reverse:
                 self.terms[subtotal] = levels[level].terms
                 self._by_level[subtotal] = {level: levels[level]}
                 self._subtotals[subtotal] = name, levels[level].readers
+                self._nests.setdefault(level, []).append(self._total(self.terms[subtotal], None))
                 levels[level] = Contributions({self.zero: self.graph.read(bar(subtotal), self.zero)})
                 self.terms[name] = self._sum(levels.values())
         if stored:
@@ -247,6 +252,7 @@ class Reverse:
         return cost([*others, self._total(levels[level].terms, None)]) - cost(others) + STORING <= again
 
     def _sum(self, levels: Iterable[Contributions]) -> dict[Offset, Node]:
+        """What all of them give."""
         whole: dict[Offset, Node] = {}
         for each in levels:
             for offset, node in each.terms.items():
@@ -289,9 +295,10 @@ class Reverse:
     def gathered(self, name: str, target: Place, rules: Rules, inline: dict[str, Node]) -> Assign:
         """The cotangent of a stored field, computed on the grid and at the cells outside of it where the field was read."""
         total = self._total(self.terms.get(name, {}), inline)
-        level = max(self._by_level.get(name, {0: None}))
+        level = max(self._by_level.get(name, ()), default=0)
         self._levels[bar(name)] = level + 1
-        self._nests.setdefault(level, []).append(self._total(self.terms.get(name, {}), None))
+        if name not in self._subtotals:
+            self._nests.setdefault(level, []).append(self._total(self.terms.get(name, {}), None))
         outside = self.outside(name, rules) if name in self.terms else ()
         return Assign(target, total, zero_rules(len(rules)), fold=rules if any(outside) else (), outside=outside if any(outside) else ())
 

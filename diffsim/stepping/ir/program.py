@@ -401,19 +401,21 @@ class Program:
         return max(along, default=0) + any(ends)
 
     def touched(self) -> list[tuple[int, ...]]:
-        """Cells beyond the grid along each axis that kernels of nests with kept values read. They compute all values of a group, and all
-        assignments, wherever they compute one."""
-        found = []
-        for outer, each in ((nest, variant) for nest in self.nests for variant in nest.variants if variant.groups):
-            none = (0,) * len(each.groups[0].low)
-            beyond = [max((a.outside[axis] for a in outer.folded), default=0) for axis in range(len(none))]
-            bodies: list[tuple[Iterable[Node], tuple[int, ...], tuple[int, ...]]] = [(each.roots, none, none)]
-            for nodes, low, high in bodies + [([*group.values.values()], group.low, group.high) for group in each.groups]:
-                ends = [max(*sides) + far for *sides, far in zip(low, high, beyond, strict=True)]
-                for name, offsets in self.reads(nodes).items():
-                    if name in self.places:
-                        found += [tuple(end + abs(o) for end, o in zip(ends, offset, strict=True)) for offset in offsets]
-        return found
+        """How far beyond the grid, along each axis, nests that keep values read. A nest computes all its assignments, and all values of a
+        group, wherever it computes one."""
+        reach = []
+        for nest in self.nests:
+            for variant in (variant for variant in nest.variants if variant.groups):
+                nowhere = (0,) * len(variant.groups[0].low)
+                beyond = [max((a.outside[axis] for a in nest.folded), default=0) for axis in range(len(nowhere))]
+                bodies: list[tuple[Iterable[Node], tuple[int, ...], tuple[int, ...]]] = [(variant.roots, nowhere, nowhere)]
+                bodies += [(group.values.values(), group.low, group.high) for group in variant.groups]
+                for nodes, low, high in bodies:
+                    ends = [max(*sides) + far for *sides, far in zip(low, high, beyond, strict=True)]
+                    for name, offsets in self.reads(nodes).items():
+                        if name in self.places:
+                            reach += [tuple(end + abs(o) for end, o in zip(ends, offset, strict=True)) for offset in offsets]
+        return reach
 
     def _extents(self) -> Iterator[tuple[list[Node], tuple[int, ...]]]:
         """Every expression, with the distance beyond the grid up to which it is computed."""
@@ -448,7 +450,7 @@ class Program:
     def in_place(self, array: str) -> bool:
         """Whether the new level of a ring may overwrite the oldest, which must be read only at the same cell, and only before the write.
 
-        Outside the grid, the worker that owns a cell's image computes it, and each rule has another image. So there, no assignment may
+        Outside the grid, the worker that owns a cell's image may compute it, and each rule has another image. So there, no assignment may
         read an array that assignments with other rules overwrite.
         """
         if array not in self._in_place:

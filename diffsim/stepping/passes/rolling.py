@@ -167,14 +167,14 @@ class _Choice:
 
     Minimum cuts are where the choice begins. A cut takes a value that only kept values need for computed once. But it is computed as often
     as the kept values need it at different cells, seen from where they are: if a sum of fluxes through the lower faces of a cell is kept
-    beside one through the upper faces, each flux is computed twice; if fluxes are kept, once. So the terms of such sums are tried as well,
-    and less, and arguments in place of a value.
+    beside one through the upper faces, each flux is computed twice; if fluxes are kept, once. So the terms of such sums are tried as well.
+    Then one value less is tried, and its arguments in its place.
     """
 
     def __init__(self, classes: Classes, roots: Sequence[Node]) -> None:
         self._classes, self._roots = classes, list(roots)
         self._uses = _uses(classes, roots)
-        self._whole = {(classes.of(root)) for root in roots if root.args and classes.anchor(root) is not None}
+        self._whole = {classes.of(root) for root in roots if root.args and classes.anchor(root) is not None}
         self._fixed = {key for key, _ in self._whole}
         self._zero = (0,) * _axes(roots)
         self._parts: dict[int, list[tuple[int, Offset]]] = {}  # class -> those of its arguments that are operations, and where from there
@@ -183,9 +183,9 @@ class _Choice:
             self._parts[key] = [classes.of(each) for each in arguments]
 
     def best(self) -> set[int]:
-        """The classes to keep."""
+        """The classes to keep: the cheapest of those tried."""
         kept = {self._classes.of(node)[0] for node in self._cuts(self._roots, {})} - self._fixed
-        split = set().union(*(self._split(key) for key in kept))
+        split = set().union(*(self._terms(key) for key in kept))
         kept = min(kept, split, key=self._cost)
         least = self._cost(kept)
         for key in sorted(kept):
@@ -210,7 +210,7 @@ class _Choice:
         readers = graph.replace(bodies, lambda read: read, known, graph.apply_exactly)
         if bodies != self._roots and cost(readers) + cost(values.values()) + sum(uses[key].keeping for key in values) >= cost(bodies):
             return []
-        whole = inlined(graph, values.values(), names)
+        whole = inlined(graph, values.values(), names, graph.apply_exactly)
         below = names | {f"kept {value.id}": each for value, each in zip(values.values(), whole, strict=True)}
         return whole + self._cuts(readers, below) + self._cuts(list(values.values()), names)
 
@@ -232,11 +232,18 @@ class _Choice:
         """The arguments of a class that may be kept."""
         return {part for part, _ in self._parts[key] if self._uses[part].keeping < FOREVER} - self._fixed
 
-    def _split(self, key: int) -> set[int]:
-        """A class, or the terms of a sum of values at different cells."""
-        if self._uses[key].value.op not in ("add", "sub") or not any(any(where) for _, where in self._parts[key]):
-            return {key}
-        return set().union(*(self._split(part) for part in self._keepable(key)))
+    def _terms(self, key: int) -> set[int]:
+        """A class, or in place of a sum over different cells its terms."""
+        terms, seen, waiting = set[int](), {key}, [key]
+        while waiting:
+            one = waiting.pop()
+            if self._uses[one].value.op in ("add", "sub") and any(any(where) for _, where in self._parts[one]):
+                new = self._keepable(one) - seen
+                seen |= new
+                waiting += new
+            else:
+                terms.add(one)
+        return terms
 
     def _cost(self, kept: Set[int]) -> int:
         """Cost of all operations, and of storing and reading what is kept."""

@@ -155,8 +155,8 @@ def _several(classes: Classes, body: Node, active: Callable[[str], bool]) -> dic
     return {key: where for key, where in uses.items() if len(where) > 1}
 
 
-def inlined(graph: Graph, roots: Iterable[Node], values: Mapping[str, Node]) -> list[Node]:
-    """The roots with reads of named values replaced by the values."""
+def inlined(graph: Graph, roots: Iterable[Node], values: Mapping[str, Node], apply: Callable[..., Node] | None = None) -> list[Node]:
+    """The roots with reads of named values replaced by the values. Operations are built by `apply` or that of the graph."""
     whole: dict[str, Node] = {}
 
     def put_back(read: Node) -> Node:
@@ -164,10 +164,10 @@ def inlined(graph: Graph, roots: Iterable[Node], values: Mapping[str, Node]) -> 
         if name not in values:
             return read
         if name not in whole:
-            (whole[name],) = graph.replace([values[name]], put_back)
+            (whole[name],) = graph.replace([values[name]], put_back, apply=apply)
         return graph.shift(whole[name], offset)
 
-    return graph.replace(roots, put_back)
+    return graph.replace(roots, put_back, apply=apply)
 
 
 def _curved(nodes: Iterable[Node], active: Callable[[str], bool]) -> set[int]:

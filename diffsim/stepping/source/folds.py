@@ -32,7 +32,7 @@ class Fold:
         rules: that filled the cells outside the grid.
         outside: cells outside the grid that have cotangents, along each axis.
         which: numbers of its assignments in the nest.
-        swept: whether the loops over the cells of the nest compute cells outside as well (`TileKernel.beyond`).
+        beyond: how far beyond the grid the loops over the cells of the nest go (`TileKernel.beyond`).
     """
 
     kernel: TileKernel
@@ -42,7 +42,12 @@ class Fold:
     rules: Rules
     outside: tuple[int, ...]
     which: tuple[int, ...]
-    swept: bool
+    beyond: tuple[int, ...]
+
+    @property
+    def swept(self) -> bool:
+        """Whether the loops over the cells compute cells outside as well."""
+        return any(self.beyond)
 
     @cached_property
     def targets(self) -> list[Place]:
@@ -84,14 +89,13 @@ class Fold:
         """Add each row (plane in three dimensions) outside the grid to the rows that it depends on. Rows that the loops over the cells
         left out are computed before that, and cleared."""
         kernel, layout = self.kernel, self.kernel.layout
-        beyond = kernel.beyond(self.nest)
-        halo, wide = layout.row_halo[0], kernel.bounds((0, *(beyond if self.swept else self.outside)[1:]))
+        halo, wide = layout.row_halo[0], kernel.bounds((0, *(self.beyond if self.swept else self.outside)[1:]))
         for ghost in kernel.ghosts(self.rules, self.outside, 0):
             if not ghost.cells:
                 continue
             row = ghost.position
             with kernel.text.block(owner(layout, ghost)):
-                if not beyond[0]:
+                if not self.beyond[0]:
                     self._compute({**wide, "first": str(row - halo), "last": str(row - halo + 1)})
                 for cell, weight in ghost.cells:
                     kernel.call(
@@ -99,7 +103,7 @@ class Fold:
                         lambda weight=weight: self._add_row(weight),  # type: ignore[misc]
                         {"first": str(row), "last": str(cell)},
                     )
-                if not beyond[0]:
+                if not self.beyond[0]:
                     kernel.call(f"{folded}_clear", self._clear_row, {"first": str(row)})
 
     def _add_row(self, weight: float) -> None:
@@ -153,7 +157,7 @@ def write_folds(kernel: TileKernel, nest: Nest, name: str) -> None:
     """Add the cotangents of a nest outside the grid to those of the cells inside, and clear them."""
     beyond = kernel.beyond(nest)
     for number, (rules, outside, which) in enumerate(kernel.folds(nest)):
-        Fold(kernel, nest, name, number, rules, outside, tuple(which), any(beyond)).write()
+        Fold(kernel, nest, name, number, rules, outside, tuple(which), beyond).write()
     if any(beyond):
         kernel.call(f"{name}_clear", lambda: _clear(kernel, nest, beyond))
 

@@ -80,11 +80,11 @@ class TileKernel(FunctionKernel):
         return bounds
 
     def _split(
-        self, everywhere: dict[str, str], box: Box, swept: tuple[int, ...], ends: bool
+        self, everywhere: dict[str, str], box: Box, beyond: tuple[int, ...], at_ends: bool
     ) -> tuple[dict[str, str], list[dict[str, str]]]:
-        """Rows and tiles inside of a box, and the parts around it, which go as far beyond the grid as cells outside are `swept`.
+        """Rows and tiles inside of a box, and the parts around it, which go `beyond` the grid along each axis.
 
-        No block of rows or tiles crosses the edge of the box. If cells beyond the `ends` of rows are needed, the last tile, which contains
+        No block of rows or tiles crosses the edge of the box. If cells outside are needed `at_ends` of rows, the last tile, which contains
         some of them, is not inside.
         """
         layout, inside, around = self.layout, dict(everywhere), []
@@ -95,7 +95,7 @@ class TileKernel(FunctionKernel):
 
         *rows, (left, right) = box
         names = [("first", "last"), ("below", "above")]
-        for (low, high), (begin, end), n, far in zip(names, rows, layout.rows, swept, strict=False):
+        for (low, high), (begin, end), n, far in zip(names, rows, layout.rows, beyond, strict=False):
             whole = TALLEST_BLOCK
             begin = min(n, -(-begin // whole) * whole)
             end = max(begin, n if end == n else end // whole * whole)
@@ -103,8 +103,8 @@ class TileKernel(FunctionKernel):
             if (begin, end) != (0, n) or far:
                 cut(low, high, *bounds)
         begin, n = min(layout.tiles, -(-left // layout.lanes)), layout.shape[-1]
-        end = max(begin, layout.tiles if right == n and not ends else right // layout.lanes)
-        if (begin, end) != (0, layout.tiles) or swept[-1]:
+        end = max(begin, layout.tiles if right == n and not at_ends else right // layout.lanes)
+        if (begin, end) != (0, layout.tiles) or beyond[-1]:
             cut("left", "right", str(layout.halo_tiles + begin), str(layout.halo_tiles + end))
         return inside, around
 

@@ -112,17 +112,17 @@ def test_nests_of_one_program_keep_their_own(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12 * np.abs(values).max(), err_msg=name)
 
 
-def _computed_again(program: Program, graph: Graph) -> list[str]:
+def _computed_again(program: Program, graph: Graph) -> int:
     """Quotients and roots that a loop body computes at more than one cell."""
-    classes, again = Classes(graph), []
+    classes, again = Classes(graph), 0
     for nest in program.nests:
-        for nodes in ([*group.values.values()] for group in nest.groups):
+        for nodes in ([*nest.roots], *([*group.values.values()] for group in nest.groups)):
             cells: dict[int, set[tuple[int, ...]]] = {}
             for node in ordered(nodes):
                 if node.op in ("div", "sqrt") and classes.anchor(node) is not None:
                     number, where = classes.of(node)
                     cells.setdefault(number, set()).add(where)
-            again += [f"{len(each)} cells" for each in cells.values() if len(each) > 1]
+            again += sum(len(each) > 1 for each in cells.values())
     return again
 
 
@@ -131,4 +131,35 @@ def test_kept_values_compute_each_flux_once() -> None:
     simulation = shallow_water.STEP.simulation()
     programs = simulation._stepper.programs
     assert programs.adjoint is not None and kept(programs.adjoint.program)
-    assert not _computed_again(programs.adjoint.program, simulation._step.graph)
+    assert _computed_again(programs.adjoint.program, simulation._step.graph) == 0
+
+
+def _flux(graph: Graph, cell: int) -> Node:
+    """A flux whose constants `Graph.apply` would gather, as in a nest for the interior of the grid."""
+    exactly = graph.apply_exactly
+    u, v = graph.read("u", (cell, 0)), graph.read("u", (cell + 1, 0))
+    slope = exactly("mul", graph.const(0.5), exactly("mul", graph.const(0.25), exactly("sub", v, u)))
+    return exactly(
+        "div", slope, exactly("sqrt", exactly("add", exactly("add", graph.const(1), exactly("mul", u, u)), exactly("mul", v, v)))
+    )
+
+
+def test_values_of_an_interior_are_kept() -> None:
+    graph = Graph()
+    here, below, above = (_flux(graph, cell) for cell in (0, -1, 1))
+    root = graph.apply_exactly("add", graph.apply_exactly("sub", here, below), graph.apply_exactly("mul", above, here))
+    groups, roots = rolling._groups(Classes(graph), [root], 1, "kept")
+    assert len(groups) == 1 and len(roots) == 1
+    (value,) = groups[0].values.values()
+    assert value in (here, below, above)
+
+
+def test_long_sums_over_cells_are_split() -> None:
+    """Each level of a transform adds the level before at two cells: 2^30 paths, 60 values; and a sum of 2000 terms."""
+    graph = Graph()
+    low = high = graph.apply("sqrt", graph.read("u", (0, 0)))
+    for level in range(30):
+        low, high = graph.add(low, graph.shift(high, (1, 0))), graph.sub(low, graph.shift(high, (0, level % 2)))
+    terms = graph.sum(graph.apply("sqrt", graph.read(f"v{k}", (k % 3, 0))) for k in range(2000))
+    choice = rolling._Choice(Classes(graph), [graph.mul(low, high), graph.mul(terms, terms)])
+    assert all(len(choice._terms(key)) <= 2000 for key in choice._uses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,12 @@ def _result(equation: Fluxes, inputs: dict[str, Any], precision: Any, threads: i
     return [*pullback(ds.Solution({name: rng.normal(size=value.shape) for name, value in solution.final.items()})).values()]
 
 
+@pytest.fixture(autouse=True)
+def _precision_as_before() -> Iterator[None]:
+    yield
+    ds.init(arch="cpu", precision="f64")
+
+
 @pytest.mark.gradients
 @pytest.mark.parametrize(
     ("ndim", "seeds"),
@@ -76,12 +83,14 @@ def test_one_sweep_over_the_grid_and_beyond_changes_no_bit(ndim: int, seeds: ran
     monkeypatch.setattr(rolling, "WORTH", 100.0)
     monkeypatch.setattr(interior, "WORTH", 1.0)
     monkeypatch.setattr(interior, "LEAST", 0.1)
-    original, ways = TileKernel.beyond, set()
+    original, ways = TileKernel.beyond, set[str]()
 
     def noted(kernel: TileKernel, nest: Nest) -> tuple[int, ...]:
         beyond = original(kernel, nest)
         if nest.groups and nest.folded:
             ways.add("all together" if ndim == 1 or beyond[0] else "rows apart")
+            ways.update(["interior"] if nest.interior else [], ["not all"] if len({a.outside for a in nest.assigns}) > 1 else [])
+            ways.update(["added"] if any(a.accumulate for a in nest.folded) else [])
         return beyond
 
     for seed in seeds:
@@ -96,5 +105,4 @@ def test_one_sweep_over_the_grid_and_beyond_changes_no_bit(ndim: int, seeds: ran
         assert all(np.isfinite(each).all() for each in apart) and all(map(np.any, apart[:2]))
         for one, other in zip(_result(equation, inputs, precision, 2), apart, strict=True):
             np.testing.assert_array_equal(one, other, err_msg=f"{seed} {shape} {equation.states['u'].boundary}")
-    ds.init(arch="cpu", precision="f64")
-    assert "all together" in ways and (ndim != 2 or "rows apart" in ways)
+    assert ways >= {"all together", "interior", "not all", "added"} | ({"rows apart"} if ndim == 2 else set())
