@@ -49,7 +49,7 @@ class Subtotals:
 
 @dataclass
 class Contributions:
-    """What some parts of a step give to the cotangent of a field.
+    """Terms of the cotangent of a field that come from some parts of a step.
 
     Attributes:
         terms: offset -> contribution of a cell that reads the field there, evaluated at that cell.
@@ -100,7 +100,7 @@ class Reverse:
         self._computed = self._where_computed()
 
     def _users(self, name: str) -> Iterator[tuple[str, Collection[Offset]]]:
-        """The parts of the step that read a field, with the offsets. What gives to a subtotal counts for this alone."""
+        """The parts of the step that read a field, with the offsets. Readers that give to a subtotal count for this alone."""
         if name in self._subtotals:
             for user, offset in self._subtotals[name][1]:
                 yield user, (offset,)
@@ -211,7 +211,7 @@ class Reverse:
         return max((self._levels.get(name, 0) for name in reads([expression])), default=0)
 
     def _note(self, name: str, offset: Offset, contribution: Node, users: Iterable[str]) -> None:
-        """Note what parts of the step give to a stored field."""
+        """Note a contribution of some parts of the step to a stored field, by its level."""
         if name in self._values:
             return
         mine = self._by_level.setdefault(name, {}).setdefault(self._level(contribution), Contributions())
@@ -252,7 +252,7 @@ class Reverse:
         return cost([*others, self._total(levels[level].terms, None)]) - cost(others) + STORING <= again
 
     def _sum(self, levels: Iterable[Contributions]) -> dict[Offset, Node]:
-        """What all of them give."""
+        """The sums of all terms, by offset."""
         whole: dict[Offset, Node] = {}
         for each in levels:
             for offset, node in each.terms.items():

@@ -119,7 +119,7 @@ def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict
     names = {key: f"{prefix} {value.id}" for key, value in values.items()}
 
     def reading(nodes: Sequence[Node], depth: int) -> list[Node]:
-        """Expressions that read what is kept in layers below."""
+        """The expressions, which read the values that layers below keep."""
         known: dict[int, Node] = {}
         for node in ordered(nodes):
             if node.args and classes.anchor(node) is not None:
@@ -163,7 +163,7 @@ def _cost_in_blocks(classes: Classes, roots: Sequence[Node], block: int) -> floa
 
 
 class _Choice:
-    """What to keep for some expressions.
+    """A search for the values that are kept for some expressions.
 
     Minimum cuts are where the choice begins. A cut takes a value that only kept values need for computed once. But it is computed as often
     as the kept values need it at different cells, seen from where they are: if a sum of fluxes through the lower faces of a cell is kept
@@ -258,7 +258,7 @@ class _Choice:
         return total
 
     def _computed(self, first: Set[tuple[int, Offset]], kept: Set[int]) -> tuple[set[tuple[int, Offset]], set[tuple[int, Offset]]]:
-        """What a loop computes, and what it reads of kept values, for some classes at some cells."""
+        """The values that a loop computes and the kept ones that it reads, for some classes at some cells."""
         computed, read, waiting = set(first), set[tuple[int, Offset]](), list(first)
         while waiting:
             key, where = waiting.pop()

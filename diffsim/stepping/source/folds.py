@@ -179,7 +179,7 @@ def _clear(kernel: TileKernel, nest: Nest, beyond: tuple[int, ...]) -> None:
         with _each_row(kernel):
             for assign in nest.assigns:
                 _clear_ends(kernel, assign.target, beyond[-1])
-                if any(assign.outside):
+                if any(assign.outside):  # others have theirs cleared with their halo
                     _clear_spare(kernel, assign.target)
 
 
