@@ -191,7 +191,8 @@ def solve(
             negative definite. "bicgstab": stabilised biconjugate gradients, for any other operator. "auto": the first of these that works,
             with "lu" for up to 20 000 cells. If the operator maps constants to 0, such as that of a Poisson equation with "mirror" or
             "periodic" on all sides, "direct" and "cg" return the solution with mean zero. The right side must have mean zero too, but for
-            the rounding of the terms that it is a sum of.
+            the rounding of the terms that it is a sum of, which are found through stages. What a function on the host, a loop or a state
+            gives counts by its value: where that may be rounding alone, subtract its mean.
         tolerance: for "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
             f32. The gradient has this accuracy too.
         preconditioner: for "cg" and "bicgstab", one of which "auto" then means: a function of the matrix (a `scipy.sparse.csr_array` with a
