@@ -78,9 +78,9 @@ class Diagonal:
             SingularError: the right side is not in the range of the matrix. For the transpose, that part is ignored.
         """
         hat = self._transform.forward(right_side)
-        if not self.regular:
-            part, whole = (math.sqrt(float(np.sum(np.abs(values) ** 2))) for values in (hat[self._zero], hat))
-            if not transposed:
+        if not self.regular and not transposed:
+            part, whole = (float(np.linalg.norm(values.reshape(-1))) for values in (hat[self._zero], hat))
+            if math.isfinite(whole):  # else the solution is not finite either, and the run says so
                 require_compatible(part / whole if whole else 0.0, right_side, size)
         (exact, *_) = self._inverse.values()
         if hat.dtype not in self._inverse:

@@ -6,6 +6,7 @@ from diffsim.solvers.elastic import Elastic
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 from diffsim.solvers.maxwell import Maxwell
+from diffsim.solvers.navier_stokes import NavierStokes
 from diffsim.solvers.visco_acoustic import ViscoAcoustic
 
-__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Elastic", "Heat", "LongWave", "Maxwell", "ViscoAcoustic"]
+__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Elastic", "Heat", "LongWave", "Maxwell", "NavierStokes", "ViscoAcoustic"]
