@@ -18,6 +18,8 @@ import numpy.typing as npt
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reverse
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+FEW_STEPS = 100  # with fewer steps growth is not measured
+LEAST_SAMPLES = 20  # with fewer samples it is not known whether growth is exponential
 SAMPLES = 50  # samples of the cotangent's size: each takes as long as a step or two
 STATES = 6  # at most this many samples of the state's size, at growing distances, so that they cost little
 ALARM = 1e6  # growth over the run from which on a warning is given
@@ -78,7 +80,8 @@ class GrowthMonitor:
         self._seen: list[tuple[int, float]] = []
         self._states: list[tuple[int, float]] = []
         self._state_interval = 1
-        self._ended = False
+        self._ended = self._began = False
+        self._last = 0.0
 
     def __call__(self, action: Action) -> None:
         if isinstance(action, Reverse):
@@ -86,7 +89,8 @@ class GrowthMonitor:
                 self._interval, self._next = max(action.stop // SAMPLES, 1), action.stop
             if action.start <= self._next:
                 self._next = action.start - self._interval
-                _note(self._seen, action.start, self._size())
+                self._last = self._size()
+                _note(self._seen, action.start, self._last)
         elif isinstance(action, EndForward):
             self._ended = True
         elif isinstance(action, (Advance, Record)) and not self._ended and self._state_size is not None:
@@ -95,9 +99,22 @@ class GrowthMonitor:
             if len(self._states) == STATES:  # the run is longer than expected
                 self._states, self._state_interval = self._states[1::2], 2 * self._state_interval
 
+    def begin(self, steps: int) -> None:
+        """Sample the cotangent of the final state, for `suspected`. Call it before the reverse sweep of `steps` steps."""
+        if steps >= FEW_STEPS:
+            self._began = True
+            _note(self._seen, steps, self._size())
+
+    @property
+    def suspected(self) -> bool:
+        """True if the cotangent grew much, or from zero, and there are too few samples to know whether that was exponential."""
+        if not self._began or not self._last or len(self._seen) >= LEAST_SAMPLES:
+            return False
+        return len(self._seen) < 2 or self._seen[-1][1] - self._seen[0][1] >= math.log(ALARM)
+
     def found(self) -> Growth | None:
         """The growth, if it was exponential and large."""
-        if len(self._seen) < 20:
+        if len(self._seen) < LEAST_SAMPLES:
             return None
         steps, logs = np.array(self._seen).T
         half = len(logs) // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -72,7 +73,7 @@ class Programs:
             program = with_interiors(with_sums_apart(program), self.step, self._regional(), self._dtype)
         return rolled(program, self.step.graph, workers)
 
-    @property
+    @functools.cached_property
     def needs_primal(self) -> bool:
         """Whether the adjoint reads the states of the forward run. That of a linear step with fixed coefficients does not."""
         return self.adjoint is not None and not ring_depths(self.step).keys().isdisjoint(self.adjoint.program.arrays())

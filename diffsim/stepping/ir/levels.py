@@ -42,13 +42,19 @@ class Ring:
         self.working = [self._take() for _ in range(self.depth)]
 
     def _take(self) -> int:
-        if not self.free:
+        return self._take_all(1)[0]
+
+    def _take_all(self, count: int) -> list[int]:
+        """Levels that nobody uses, for one user each."""
+        if count > len(self.free):
             raise ScheduleError(
                 f"no free level among {self.capacity}: the schedule keeps more states than it announced in `slots` and `recorded`"
             )
-        level = self.free.pop()
-        self.users[level] = 1
-        return level
+        levels = self.free[: -count - 1 : -1]
+        del self.free[-count:]
+        for level in levels:
+            self.users[level] = 1
+        return levels
 
     def _drop(self, level: int) -> None:
         self.users[level] -= 1
@@ -76,7 +82,7 @@ class Ring:
         end = self.depth + settled
         if steps > settled:  # from here on the levels repeat
             cycle = table[end - Ring.working_levels(self.depth, self.in_place) : end]
-            table[end:] = np.resize(cycle, steps - settled)
+            table[end:] = cycle[np.arange(steps - settled) % len(cycle)]
             self._settle(cycle, table[-self.depth :])
         return table
 
@@ -92,15 +98,10 @@ class Ring:
 
     def hold(self, steps: int, start: int) -> IntArray:
         """Level table of an advance from step `start` that keeps every state until it is dropped."""
-        levels = list(self.working)
-        for level in levels:
+        levels = [*self.working, *self._take_all(steps)]
+        self.working = levels[steps:]
+        for level in self.working:  # all levels are held, and these are the working state too
             self.users[level] += 1
-        for _ in range(steps):
-            oldest, level = self.working[0], self._take()
-            self._drop(oldest)
-            self.working = [*self.working[1:], level]
-            self.users[level] += 1
-            levels.append(level)
         self.held.append((start, levels))
         return np.array(levels, np.int32)
 
