@@ -55,9 +55,10 @@ class Sweep:
         guard: compares repeated states with those of the first run.
         on_action: called after each action, for a display. It may raise to stop the run.
         on_piece: called after each piece of an action. `Advance`, `Record`, `Keep` and `Reverse` are then cut into pieces, so that it is
-            called every quarter of a second, and 24 to 200 times in the reversal of many recorded steps. It needs a stepper that
-            holds the residuals of several pieces.
+            called every quarter of a second. It needs a stepper that holds the residuals of several pieces.
+        sampled: whether `on_piece` is called at least 24 times in the reversal of 100 and more recorded steps, even if that is short.
         reverse_weight: cost of a reversed step in primal steps, until it is measured.
+        step_seconds: seconds of a step of each kind, as `clock.measured` of an earlier sweep has them.
         every: pieces that are reversed end at each multiple of this number of steps, so that `on_piece` is called there; 0: anywhere.
 
     Attributes:

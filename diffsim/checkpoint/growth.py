@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import warn_user
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reverse
 
-PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 FEW_STEPS = 100  # with fewer steps growth is not measured
 LEAST_SAMPLES = 20  # with fewer samples it is not known whether growth is exponential
 SAMPLES = 50  # samples of the cotangent's size: each takes as long as a step or two
@@ -135,10 +131,11 @@ class GrowthMonitor:
         """Warn if the growth was exponential. The warning names the line outside of this package that requested the gradient."""
         growth = self.found()
         if growth is not None:
-            _warn_user(
+            warn_user(
                 f"the adjoint grew by a factor {growth.factor:.1e}, by exp({growth.rate:.2e}) a step: the run is chaotic. Its gradient is "
                 f"exact, but says little about changes that are not tiny, and beyond about {growth.horizon} steps even rounding errors "
-                "decide the state. Shorten the run, or average over many short ones"
+                "decide the state. Shorten the run, or average over many short ones",
+                ChaosWarning,
             )
 
 
@@ -151,19 +148,3 @@ def largest(arrays: Iterable[npt.NDArray[Any]]) -> float:
 def _note(series: list[tuple[int, float]], step: int, size: float) -> None:
     if 0.0 < size < math.inf:
         series.append((step, math.log(size)))
-
-
-def _warn_user(text: str) -> None:
-    """Like `warnings.warn` with `skip_file_prefixes`, which needs Python 3.12, but the default filter shows one text a line of code.
-
-    The registry of a module has the texts that were shown, by line. Each text has other numbers, so a line in a loop would warn each time.
-    """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    names, line = frame.f_globals, frame.f_lineno
-    registry = names.setdefault("__warningregistry__", {})
-    key = text, ChaosWarning, line
-    if any(isinstance(other, tuple) and other[1:] == key[1:] for other in registry):
-        registry[key] = 1  # which Python forgets when the filters change
-    warnings.warn_explicit(text, ChaosWarning, frame.f_code.co_filename, line, names.get("__name__"), registry)

@@ -148,8 +148,8 @@ class Compiled:
                     out[name] = self.traced.over_cells(name, np.zeros(shape, self.dtype))
                     continue
                 raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
-            given = inputs[name]
-            value = real_array(f"input {name}", given, self.dtype, ANYTHING if is_bare(given) else input_meaning(self, name))
+            unchecked = inputs[name]
+            value = real_array(f"input {name}", unchecked, self.dtype, ANYTHING if is_bare(unchecked) else input_meaning(self, name))
             check_input(name, value, shape)
             out[name] = self.traced.over_cells(name, value)
         equation.check({name: out[name] for name in equation.parameters})

@@ -20,6 +20,7 @@ from diffsim.stepping.ir.program import Program
 from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.interior import with_interiors
+from diffsim.stepping.passes.length import warn_if_long
 from diffsim.stepping.passes.rolling import rolled
 from diffsim.stepping.passes.streams import with_sums_apart
 from diffsim.stepping.trace.fields import Placed
@@ -44,6 +45,7 @@ class Programs:
 
     def __init__(self, step: TracedStep, receivers: Sequence[str], dtype: np.dtype, differentiable: bool) -> None:
         self.step, self._dtype = step, dtype
+        warn_if_long(step.graph, step.expressions())
         forward = forward_program(step, receivers)
         adjoint = adjoint_program(step, receivers) if differentiable else None
         with_residuals = residual_programs(step, forward, adjoint) if adjoint else None

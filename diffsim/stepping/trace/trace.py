@@ -235,6 +235,11 @@ class TracedStep:
         """Fields that no step computes."""
         return {*self.coefficients, *self.profiles, *self.series, *self.clock}
 
+    def expressions(self) -> dict[str, Node]:
+        """The expressions of its stages and of the next state, by the names of the fields; for a stage of several, its first."""
+        stages = {f"{stage.name}, part {k}" if k else stage.name: root for stage in self.stages for k, root in enumerate(stage.roots())}
+        return stages | self.outputs
+
     def joined_rows(self, reach: int) -> int:
         """The most rows next to a side of the first axis on which a cell beyond it, up to `reach`, depends."""
         declared = [*self.states.values(), *self.coefficients.values(), *self.series.values()]
