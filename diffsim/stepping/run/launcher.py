@@ -409,10 +409,10 @@ class Launcher:
 
     def _wavefront(self, program: Program, workers: int, most: int = TOGETHER[0]) -> Wavefront | None:
         """The way to compute up to `most` steps together, or None if each is computed alone."""
-        found = self._wavefronts.get((program.name, workers))
-        if found is None:
-            found = self._wavefronts[program.name, workers] = self._wavefronts_of(program, workers)
-        return next((each for each in found if each.steps <= most), None) if found else None
+        ways = self._wavefronts.get((program.name, workers))
+        if ways is None:
+            ways = self._wavefronts[program.name, workers] = self._wavefronts_of(program, workers)
+        return next((each for each in ways if each.steps <= most), None) if ways else None
 
     def _wavefronts_of(self, program: Program, workers: int) -> list[Wavefront]:
         """The ways to compute steps together, the most steps first."""
