@@ -13,6 +13,18 @@ system a stage for each field with such a part (`diffsim.solve`):
 
     def step(self, u, nu):
         return imex_ars222(lambda now: {"u": -advection(now["u"])}, {"u": lambda x: nu * laplacian(x)}, {"u": u}, self.dt)
+
+If the state obeys a constraint, such as a velocity without divergence, `project=` brings each state that a method makes back to it:
+
+    def step(self, v, p, nu):
+        def rate(now):
+            return {"v": nu * viscous(now["v"]) - advection(now["v"])}
+
+        def project(now, dt):  # dt: the time over which the pressure acts
+            p = ds.solve(laplacian, div(now["v"]) / dt, boundary="periodic")
+            return {"v": now["v"] - dt * grad(p), "p": p}
+
+        return ssp_rk3(rate, {"v": v}, self.dt, project=project)
 """
 
 from __future__ import annotations
@@ -33,21 +45,30 @@ __all__ = ["adams_bashforth2", "euler", "imex_ars222", "imex_euler", "leapfrog",
 State: TypeAlias = Mapping[str, Any]
 Rate: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
 Operators: TypeAlias = Mapping[str, Callable[[Symbol], Symbol]]
+Project: TypeAlias = Callable[[dict[str, Any], Any], Mapping[str, Any]]
+"""(state, dt) -> the state that obeys the constraint, and any other fields, such as a pressure."""
+Time: TypeAlias = "float | Symbol"
+"""A time step: a number, or a number of the run, such as a parameter or a series with `axes=()`."""
 
 
-def euler(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
+def euler(rate: Rate, state: State, dt: Time, project: Project | None = None) -> dict[str, Symbol]:
     """Forward Euler, first order: u + dt f(u).
 
     Args:
         rate: gives du/dt for each field of the state.
         state: fields of the step: states, coefficients or stages.
-        dt: time step, seconds.
+        dt: time step, seconds: a number, or a parameter, a series or a number of all cells (`axes=()`), by which runs are differentiated.
+        project: a function of a state, stored, and a time in seconds. It returns the state that obeys the constraint, for each field of the
+            state, and may return more fields, such as a pressure. The method calls it for each state that it makes, the last one included.
+            The time is that over which the rates have acted that have not been projected: with p = ∇⁻²∇·u / dt, u - dt ∇p is the
+            projection and p the pressure of these rates. A projection that is linear and does not change in time keeps the order of the
+            method. None: no constraint.
 
     Returns:
-        The state one step later.
+        The state one step later. With `project`, also the other fields of the last projection.
 
     Raises:
-        TraceError: the rate is not that of each field of the state.
+        TraceError: the rate, or the projected state, is not that of each field of the state.
 
     Example:
         import numpy as np
@@ -80,10 +101,10 @@ def euler(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
         value, gradient = dish.value_and_grad(lambda found: found.final["v"].sum(), start, steps=100, checkpoint=10)
         assert np.isfinite(gradient["feed"]) and gradient["feed"] > 0  # more feed, more of the second substance
     """
-    return _moved(state, _rates(rate, state), dt)
+    return _projected(_moved(state, _rates(rate, state), dt), state, dt, project)
 
 
-def ssp_rk2(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
+def ssp_rk2(rate: Rate, state: State, dt: Time, project: Project | None = None) -> dict[str, Symbol]:
     """Heun's method, second order with two stages: convex sums of Euler steps, so it has the stability properties of an Euler step of this
     dt.
 
@@ -119,26 +140,26 @@ def ssp_rk2(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
             c = ds.Simulation(Carried(ds.Grid((50,), spacing=1.0), 0.5, method), precision="f64").run({"c": spill}, steps=40).final["c"]
             assert c.min() > -1e-12 and c.max() < 1 + 1e-12 and np.isclose(c.sum(), 10.0)
     """
-    first = _stored(euler(rate, state, dt), state)
+    first = _stage(euler(rate, state, dt), state, dt, project)
     second = euler(rate, first, dt)
-    return {name: 0.5 * (u + second[name]) for name, u in state.items()}
+    return _projected({name: 0.5 * (u + second[name]) for name, u in state.items()}, state, 0.5 * dt, project)
 
 
-def ssp_rk3(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
+def ssp_rk3(rate: Rate, state: State, dt: Time, project: Project | None = None) -> dict[str, Symbol]:
     """The third-order method of Shu and Osher with three stages: convex sums of Euler steps.
 
     Arguments, result and errors are those of `euler`.
 
     Reference: as for `ssp_rk2`.
     """
-    first = _stored(euler(rate, state, dt), state)
+    first = _stage(euler(rate, state, dt), state, dt, project)
     second = euler(rate, first, dt)
-    second = _stored({name: 0.75 * u + 0.25 * second[name] for name, u in state.items()}, state)
+    second = _stage({name: 0.75 * u + 0.25 * second[name] for name, u in state.items()}, state, 0.25 * dt, project)
     third = euler(rate, second, dt)
-    return {name: (u + 2 * third[name]) / 3 for name, u in state.items()}
+    return _projected({name: (u + 2 * third[name]) / 3 for name, u in state.items()}, state, 2 / 3 * dt, project)
 
 
-def rk4(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
+def rk4(rate: Rate, state: State, dt: Time, project: Project | None = None) -> dict[str, Symbol]:
     """The classical Runge-Kutta method, fourth order with four stages.
 
     Arguments, result and errors are those of `euler`.
@@ -171,14 +192,17 @@ def rk4(rate: Rate, state: State, dt: float) -> dict[str, Symbol]:
         found = ds.Simulation(Advection(grid, dt=0.01), precision="f64").run({"u": u}, steps=100).final["u"]
         assert np.allclose(found, u, atol=1e-5)  # once around
     """
-    first = _stored(_moved(state, _rates(rate, state), 0.5 * dt), state)
-    second = _stored(_moved(state, _rates(rate, first), 0.5 * dt), state)
-    third = _stored(_moved(state, _rates(rate, second), dt), state)
+    first = _stage(_moved(state, _rates(rate, state), 0.5 * dt), state, 0.5 * dt, project)
+    second = _stage(_moved(state, _rates(rate, first), 0.5 * dt), state, 0.5 * dt, project)
+    third = _stage(_moved(state, _rates(rate, second), dt), state, dt, project)
     last = _rates(rate, third)
-    return {name: (first[name] + 2 * second[name] + third[name] - u) / 3 + dt / 6 * last[name] for name, u in state.items()}
+    sums = {name: (first[name] + 2 * second[name] + third[name] - u) / 3 + dt / 6 * last[name] for name, u in state.items()}
+    return _projected(sums, state, dt / 6, project)
 
 
-def adams_bashforth2(rate: Rate, state: State, previous_rate: State, dt: float) -> tuple[dict[str, Symbol], dict[str, Symbol]]:
+def adams_bashforth2(
+    rate: Rate, state: State, previous_rate: State, dt: Time, project: Project | None = None
+) -> tuple[dict[str, Symbol], dict[str, Symbol]]:
     """The second-order method of Adams and Bashforth: u + dt (3 f(u) - f(u_prev)) / 2, with one evaluation of the rate.
 
     The rate of the step before is a state of the equation. Let `initial` give it the rate of the initial state: then the first step is
@@ -193,7 +217,8 @@ def adams_bashforth2(rate: Rate, state: State, previous_rate: State, dt: float) 
         rate: gives du/dt for each field of the state.
         state: fields of the step.
         previous_rate: the rate of each, one step earlier.
-        dt: time step, seconds.
+        dt: time step, seconds, see `euler`; the same for all steps.
+        project: brings the state back to a constraint, see `euler`. The rates are those before it.
 
     Returns:
         The state one step later, and the rate at this one, to be given to the next step.
@@ -229,10 +254,11 @@ def adams_bashforth2(rate: Rate, state: State, previous_rate: State, dt: float) 
         assert np.allclose(T, np.exp(decay * 10.0) * wave, atol=1e-4)
     """
     now, before = _rates(rate, state), _matching("previous_rate", previous_rate, state)
-    return _moved(state, {name: 1.5 * r - 0.5 * before[name] for name, r in now.items()}, dt), now
+    moved = _moved(state, {name: 1.5 * r - 0.5 * before[name] for name, r in now.items()}, dt)
+    return _projected(moved, state, dt, project), now
 
 
-def leapfrog(acceleration: Rate, state: State, previous: State, dt: float) -> dict[str, Symbol]:
+def leapfrog(acceleration: Rate, state: State, previous: State, dt: Time) -> dict[str, Symbol]:
     """The second-order leap-frog for u_tt = f(u): 2 u - u_prev + dt² f(u).
 
         def step(self, u, u_prev):
@@ -283,18 +309,27 @@ def leapfrog(acceleration: Rate, state: State, previous: State, dt: float) -> di
 
 
 def imex_euler(
-    rate: Rate, operators: Operators, state: State, dt: float, method: Method = "auto", tolerance: float | None = None
+    rate: Rate,
+    operators: Operators,
+    state: State,
+    dt: Time,
+    method: Method = "auto",
+    tolerance: float | None = None,
+    project: Project | None = None,
 ) -> dict[str, Symbol]:
     """Forward Euler for a rate f and backward Euler for linear operators L, first order: (1 - dt L) u_next = u + dt f(u).
 
     Args:
         rate: gives the explicit part of du/dt for each field of the state.
         operators: field -> L: the implicit part of its du/dt, a linear function of this field whose weights may be any expressions of
-            the step. It is taken with the boundary rules of the field. Fields that are left out have no implicit part.
+            the step. It is taken with the boundary rules of the field; of a vector, for each component. Fields that are left out have no
+            implicit part.
         state: fields of the step: states, coefficients or stages.
-        dt: time step, seconds. Only f limits it, as long as the eigenvalues of L have no positive real part.
+        dt: time step, seconds, see `euler`. Only f limits it, as long as the eigenvalues of L have no positive real part.
         method: method for the linear systems, see `diffsim.solve`.
         tolerance: tolerance of the linear systems, see `diffsim.solve`.
+        project: brings states back to a constraint after each system, see `euler`. Where it commutes with L, as on a periodic grid, the
+            order remains. Between walls, let f have the pressure gradient of the step before, and add what `project` finds.
 
     Returns:
         The state one step later.
@@ -330,11 +365,17 @@ def imex_euler(
         assert found[0].max() < 1 + 1e-9 and abs(found[0] - found[1]).max() < 0.05
     """
     _require_operators(operators, state)
-    return _implicit(euler(rate, state, dt), operators, state, dt, method, tolerance)
+    return _projected(_implicit(euler(rate, state, dt), operators, state, dt, method, tolerance), state, dt, project)
 
 
 def imex_ars222(
-    rate: Rate, operators: Operators, state: State, dt: float, method: Method = "auto", tolerance: float | None = None
+    rate: Rate,
+    operators: Operators,
+    state: State,
+    dt: Time,
+    method: Method = "auto",
+    tolerance: float | None = None,
+    project: Project | None = None,
 ) -> dict[str, Symbol]:
     """The second-order method of Ascher, Ruuth and Spiteri with two rates and two systems a step, both with 1 - g dt L.
 
@@ -353,20 +394,24 @@ def imex_ars222(
     d = 1 - 1 / (2 * g)
     right = _stored(euler(rate, state, g * dt), state)
     first = _stored(_implicit(right, operators, state, g * dt, method, tolerance), state)
-    rates = _rates(rate, first)
+    rates = _rates(rate, first if project is None else _stored(_constrained(first, state, g * dt, project), state))
     last = {
         name: u + d / g * (right[name] - u) + (1 - d) * dt * rates[name] + (1 - g) / g * (first[name] - right[name])
         for name, u in state.items()
     }
-    return _implicit(last, operators, state, g * dt, method, tolerance)
+    return _projected(_implicit(last, operators, state, g * dt, method, tolerance), state, dt, project)
 
 
-def _implicit(right: State, operators: Operators, state: State, dt: float, method: Method, tolerance: float | None) -> dict[str, Symbol]:
+def _implicit(right: State, operators: Operators, state: State, dt: Time, method: Method, tolerance: float | None) -> dict[str, Symbol]:
     """Solutions of (1 - dt L) u = right; fields without an L are their right sides."""
-    return {
-        name: solve(lambda x, of=operators[name]: x - dt * of(x), side, state[name], method, tolerance) if name in operators else side  # type: ignore[misc]
-        for name, side in right.items()
-    }
+
+    def solved(name: str, side: Any, field: Any) -> Any:
+        if isinstance(side, Components):
+            side = side.over(field.layout.axes)
+            return side.each(lambda *index: solved(name, side[index], field[index]))
+        return solve(lambda x: x - dt * operators[name](x), side, field, method, tolerance)
+
+    return {name: solved(name, side, state[name]) if name in operators else side for name, side in right.items()}
 
 
 def _require_operators(operators: Operators, state: State) -> None:
@@ -382,13 +427,32 @@ def _require_operators(operators: Operators, state: State) -> None:
         )
 
 
-def _moved(state: State, rates: State, dt: float) -> dict[str, Symbol]:
+def _moved(state: State, rates: State, dt: Time) -> dict[str, Symbol]:
     return {name: u + dt * rates[name] for name, u in state.items()}
 
 
 def _stored(values: State, state: State) -> dict[str, Symbol]:
     """An intermediate state, stored with the rules of the state."""
     return {name: stage(value, boundary=state[name]) for name, value in values.items()}
+
+
+def _stage(values: State, state: State, dt: Time, project: Project | None) -> dict[str, Symbol]:
+    """An intermediate state, stored, that obeys the constraint if there is one."""
+    stored = _stored(values, state)
+    return stored if project is None else _stored(_constrained(stored, state, dt, project), state)
+
+
+def _projected(values: State, state: State, dt: Time, project: Project | None) -> dict[str, Symbol]:
+    """The last state of a step, and other fields of its projection if there is one."""
+    return dict(values) if project is None else _constrained(_stored(values, state), state, dt, project, others=True)
+
+
+def _constrained(stored: State, state: State, dt: Time, project: Project, others: bool = False) -> dict[str, Symbol]:
+    """The projection of a stored state; `others`: with the other fields that it has."""
+    found = project(dict(stored), dt)
+    named = isinstance(found, Mapping) and set(state) <= set(found)
+    own = _matching("the projected state", {name: found[name] for name in state} if named else found, state)
+    return {**found, **own} if others else own
 
 
 def _rates(rate: Rate, state: State) -> dict[str, Symbol]:

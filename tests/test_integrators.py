@@ -10,7 +10,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.errors import TraceError
-from diffsim.expr import Symbol, diff, div, interpolate, laplacian, sin
+from diffsim.expr import Components, Symbol, diff, div, grad, interpolate, laplacian, sin
 from diffsim.expr.graph import ordered
 from diffsim.integrators import adams_bashforth2, euler, imex_ars222, imex_euler, leapfrog, rk4, ssp_rk2, ssp_rk3
 from diffsim.stepping.trace.trace import TracedStep
@@ -190,6 +190,126 @@ def test_gradients_are_certified(equation: Callable[[float], ds.Equation]) -> No
     assert certificate.passed, str(certificate)
 
 
+class Flow(ds.Equation):
+    """Incompressible flow on the staggered grid, v_t = -∇·(v vᵀ) + ν ∇²v - ∇p, ∇·v = 0, on a torus or between walls without slip.
+
+    Viscosity is implicit where the method is one of `IMEX_ORDERS`. Between walls the rate then has the pressure of the step before.
+    `dt` and `nu` are parameters, by which runs are differentiated.
+    """
+
+    def __init__(self, method: Callable[..., Any], walls: bool, incremental: bool = True) -> None:
+        self.grid, self.dt, self.method, self.walls, self.incremental = ds.Grid((8, 10), 0.6), 1.0, method, walls, walls and incremental
+        self.open = "mirror" if walls else "periodic"
+        self.states = {"v": ds.Vector("yx", ds.Dirichlet(0.0) if walls else "periodic"), "p": ds.Variable(self.open)}
+        self.parameters = {"nu": ds.Variable(axes=()), "h": ds.Variable(axes=())}
+
+    def step(self, v: Components, p: Symbol, nu: Symbol, h: Symbol) -> dict[str, Any]:
+        implicit = self.method in IMEX_ORDERS
+
+        def rate(now: Mapping[str, Any]) -> dict[str, Any]:
+            u = now["v"]
+            edge = interpolate(u["y"], 1) * interpolate(u["x"], 0)
+            flux = {"y": (interpolate(u["y"], 0) ** 2, edge), "x": (edge, interpolate(u["x"], 1) ** 2)}
+            out = u.each(lambda a: -div(flux[a]) if implicit else nu * laplacian(u[a]) - div(flux[a]))
+            return {"v": out - grad(p) if self.incremental and implicit else out}
+
+        def project(now: Mapping[str, Any], dt: Any) -> dict[str, Any]:
+            q = ds.solve(laplacian, div(now["v"]) / dt, self.open)
+            return {"v": now["v"] - dt * grad(q), "p": p + q if self.incremental and implicit else q}
+
+        if implicit:
+            return self.method(rate, {"v": lambda x: nu * laplacian(x)}, {"v": v}, h, project=project)
+        return self.method(rate, {"v": v}, h, project=project)
+
+
+class FlowOfRates(Flow):
+    """The same by the rates of two steps, the first of them given."""
+
+    def __init__(self, method: Callable[..., Any], walls: bool) -> None:
+        super().__init__(method, walls)
+        self.states |= {"v_rate": ds.Vector("yx", "zero")}
+
+    def step(self, v: Components, p: Symbol, v_rate: Components, nu: Symbol, h: Symbol) -> dict[str, Any]:  # type: ignore[override]
+        rates: dict[str, Any] = {}
+
+        def method(rate: Any, state: Any, dt: Any, project: Any) -> dict[str, Any]:
+            moved, now = adams_bashforth2(rate, state, {"v": v_rate}, dt, project)
+            rates.update(now)
+            return moved
+
+        self.method = method
+        return super().step(v, p, nu, h) | {"v_rate": rates["v"]}
+
+
+def swirls(walls: bool) -> dict[str, np.ndarray]:
+    """A velocity without divergence, from a stream function on the corners of cells."""
+    y, x = np.meshgrid(np.linspace(0, 1, 9), np.linspace(0, 1, 11), indexing="ij")
+    if walls:
+        psi = (np.sin(np.pi * y) * np.sin(np.pi * x)) ** 2 * (1 + np.sin(3 * y + 5 * x))
+    else:
+        psi = 0.5 * (np.cos(2 * np.pi * (y + x)) + np.sin(2 * np.pi * (2 * y - x) + 0.7) + np.cos(2 * np.pi * y))
+    return {"vx": np.diff(psi, axis=0)[:, 1:] / 0.6, "vy": -np.diff(psi, axis=1)[1:] / 0.6}
+
+
+def outflow(found: ds.Solution, walls: bool) -> np.ndarray:
+    """Flow out of each cell."""
+    vx, vy = found.final["vx"], found.final["vy"]
+    left, below = (0.0, 0.0) if walls else (vx[:, -1:], vy[-1:])
+    return np.diff(vx, axis=1, prepend=left) + np.diff(vy, axis=0, prepend=below)
+
+
+CONSTRAINED = {**ORDERS, **IMEX_ORDERS}
+
+
+@pytest.mark.parametrize(("method", "walls"), [*((m, False) for m in CONSTRAINED), (ssp_rk3, True), (imex_ars222, True)])
+def test_the_order_remains_where_each_state_is_projected(method: Callable[..., Any], walls: bool) -> None:
+    start, end = swirls(walls) | {"nu": 0.05}, 1.0
+    exact = ds.Simulation(Flow(rk4, walls), precision="f64").run(start | {"h": end / 400}, 400).final
+    run = ds.Simulation(Flow(method, walls), precision="f64")
+
+    def error(n: int) -> float:
+        found = run.run(start | {"h": end / n}, n)
+        assert np.abs(outflow(found, walls)).max() < 1e-14
+        return max(float(np.abs(found.final[name] - exact[name]).max()) for name in ("vx", "vy"))
+
+    assert order(error) == pytest.approx(CONSTRAINED[method], abs=0.15)
+
+
+def test_without_the_pressure_of_the_step_before_implicit_viscosity_between_walls_is_of_first_order() -> None:
+    start, end = swirls(True) | {"nu": 0.05}, 1.0
+    exact = ds.Simulation(Flow(rk4, True), precision="f64").run(start | {"h": end / 400}, 400).final["vx"]
+    run = ds.Simulation(Flow(imex_ars222, True, incremental=False), precision="f64")
+    assert order(lambda n: float(np.abs(run.run(start | {"h": end / n}, n).final["vx"] - exact).max())) == pytest.approx(1, abs=0.15)
+
+
+def test_the_order_of_two_rates_where_each_state_is_projected() -> None:
+    """The first step is Euler's: the rate before it, which does not include the pressure, is close to the first one."""
+    start, end = swirls(False) | {"nu": 0.05}, 1.0
+    exact = ds.Simulation(Flow(rk4, False), precision="f64").run(start | {"h": end / 400}, 400).final["vx"]
+    run = ds.Simulation(FlowOfRates(adams_bashforth2, False), precision="f64")
+
+    def error(n: int) -> float:
+        rates = run.run(start | {"h": 1e-12}, 1).final
+        first = {name: np.asarray(rates[name]) for name in ("v_rate_x", "v_rate_y")}
+        found = run.run(start | first | {"h": end / n}, n)
+        assert np.abs(outflow(found, False)).max() < 1e-14
+        return float(np.abs(found.final["vx"] - exact).max())
+
+    assert order(error) == pytest.approx(2, abs=0.15)
+
+
+@pytest.mark.gradients
+@pytest.mark.parametrize(("method", "walls"), [(ssp_rk3, False), (rk4, True), (imex_ars222, True)])
+def test_gradients_of_projected_states_are_certified(method: Callable[..., Any], walls: bool) -> None:
+    """For the velocity, the viscosity and the time step."""
+    simulation = ds.Simulation(Flow(method, walls), precision="f64")
+    point = swirls(walls) | {"p": np.zeros((8, 10)), "nu": 0.05, "h": 0.1}
+    certificate = ds.certify(simulation, loss, point, 3)
+    assert certificate.verdict != "fail", str(certificate)
+    _, gradient = simulation.value_and_grad(lambda found: (found.final["vx"] ** 3).sum(), point, 3)
+    assert gradient["h"] and gradient["nu"]
+
+
 class Reaction(ds.Equation):
     """u_t = sin(u): each evaluation of the rate leaves one sine."""
 
@@ -231,6 +351,11 @@ WRONG: dict[str, tuple[Callable[[Symbol], Any], str]] = {
     "no operators": (lambda u: imex_ars222(lambda now: now, {}, {"u": u}, 0.1), "operators = dict, expected a dict of linear"),
     "other operators": (lambda u: imex_ars222(lambda now: now, {"v": laplacian}, {"u": u}, 0.1), "operators has entries v, expected .* u;"),
     "not linear": (lambda u: imex_euler(lambda now: now, {"u": sin}, {"u": u}, 0.1), "not linear"),
+    "projected": (
+        lambda u: ssp_rk3(lambda now: now, {"u": u}, 0.1, project=lambda now, dt: {"p": now["u"]}),
+        "the projected state has entries p, expected .* each field of the state: u",
+    ),
+    "no projected": (lambda u: euler(lambda now: now, {"u": u}, 0.1, lambda now, dt: None), "the projected state has a NoneType"),
     "an expression": (lambda u: ssp_rk2(lambda now: now, {"u": 2 * u}, 0.1), "boundary = an expression, expected a rule, or a state"),
     "a neighbour": (lambda u: ssp_rk2(lambda now: now, {"u": u.shifted(0, 1)}, 0.1), "boundary = an expression"),
 }

@@ -117,6 +117,11 @@ class Side:
         """True if its value is the name of an input: steps add it where they read the field (`diffsim.stepping.trace.side_profiles`)."""
         return self.rule.named
 
+    @property
+    def low_faces(self) -> str:
+        """The state with the values on the side itself, where the field lies on faces and has none; "" if there is none."""
+        return self.rule.low_faces if self.place.face and not self.place.high else ""
+
     def shares(self, n: int, reach: int) -> list[tuple[float, float]]:
         """Return for each cell beyond the side, as far as `reach`, its sum of weights of cells inside and its weight of the given value."""
         rows = [self.rule.ghost(q, n, self.place) for q in range(min(reach, n) if self.fills else 0)]
@@ -191,6 +196,15 @@ def after_one_more(rules: Rules) -> Rules:
 def linear(rules: Rules) -> Rules:
     """The rules of a tangent."""
     return tuple((low.linear(), high.linear()) for low, high in rules)
+
+
+def on_low_side(rules: Rules, axis: int) -> Rules:
+    """The rules of the values on the low side of an axis: along other axes those of the field.
+
+    Axes are extended from the last to the first. So given values of earlier axes already act on what the field has beyond this side.
+    """
+    earlier = linear(rules[:axis])
+    return (*earlier, zero_rules(len(rules))[axis], *rules[axis + 1 :])
 
 
 def fills(sides: Sides) -> bool:

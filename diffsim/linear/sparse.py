@@ -269,7 +269,8 @@ def require_compatible(part: float, right_side: npt.NDArray, size: npt.NDArray |
     if not small:
         raise SingularError(
             "expected a right side without the part that the operator cannot give (for a Poisson equation its mean is 0), got one of "
-            f"which {part:.1e} is such a part; subtract its mean, or fix the solution at a boundary"
+            f"which {part:.1e} is such a part; subtract its mean (f - mean(f), which is enough where f is rounding that a function on the "
+            "host or a loop gave), or fix the solution at a boundary"
         )
 
 

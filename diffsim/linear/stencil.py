@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,7 @@ class Stencil:
     def __init__(self, shape: tuple[int, ...], offsets: Sequence[Offset], rules: Rules) -> None:
         self.shape, self.offsets, self.rules = shape, tuple(offsets), rules
         self.size = int(np.prod(shape))
+        self.modes: dict[tuple[tuple[int, ...], ...], Any] = {}  # see `diffsim.linear.transforms.diagonal`
 
     @functools.cached_property
     def along(self) -> list[dict[int, csr_array]]:
@@ -126,6 +127,8 @@ class Stencil:
         """The product of the matrix and x, for weights that are numbers."""
         total = np.zeros(self.shape)
         for offset, weight in zip(self.offsets, weights, strict=True):
+            if not weight:
+                continue
             moved = x
             for axis, step in enumerate(offset):
                 first = np.moveaxis(moved, axis, 0)

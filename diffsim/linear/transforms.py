@@ -91,29 +91,55 @@ class Diagonal:
 
 
 def diagonal(stencil: Stencil, weights: Sequence[float]) -> Diagonal | None:
-    """The matrix as numbers, or None if no transform is found."""
+    """The matrix as numbers, or None if no transform is found.
+
+    The matrix is a sum over sets of offsets with equal weights. The numbers of each set are kept with the stencil, so for other weights,
+    as where the time step varies, they are only scaled and added up.
+    """
+    sets: dict[float, list[int]] = {}
+    for number, weight in enumerate(weights):
+        sets.setdefault(weight, []).append(number)
+    pattern = tuple(map(tuple, sets.values()))
+    if pattern not in stencil.modes:
+        stencil.modes[pattern] = _modes(stencil, pattern)
+    modes = stencil.modes[pattern]
+    if modes is None:
+        return None
+    transform, parts = modes
+    total = sum(weight * part for weight, part in zip(sets, parts, strict=True))
+    return Diagonal(transform, total)
+
+
+def _modes(stencil: Stencil, pattern: tuple[tuple[int, ...], ...]) -> tuple[Transform, list[npt.NDArray]] | None:
+    """The transform for all matrices with equal weights at each set of offsets, and the numbers of each set."""
     transform = Transform(stencil.shape, (), {})
     for axis in range(len(stencil.shape)):
-        along = _along(stencil, axis, weights)
+        along = _along(stencil, axis, pattern)
         if along is None:
             return None
         if isinstance(along, str):
             transform = dataclasses.replace(transform, fourier=(*transform.fourier, axis))
         else:
             transform = dataclasses.replace(transform, real={**transform.real, axis: along})
-    numbers = _numbers(transform, lambda x: stencil.apply(weights, x))
-    return None if numbers is None else Diagonal(transform, numbers)
+    parts = []
+    for numbers in pattern:
+        ones = [float(number in numbers) for number in range(len(stencil.offsets))]
+        part = _numbers(transform, lambda x, ones=ones: stencil.apply(ones, x))  # type: ignore[misc]
+        if part is None:
+            return None
+        parts.append(part)
+    return transform, parts
 
 
-def _along(stencil: Stencil, axis: int, weights: Sequence[float]) -> str | tuple[str, int] | None:
+def _along(stencil: Stencil, axis: int, pattern: tuple[tuple[int, ...], ...]) -> str | tuple[str, int] | None:
     """The transform along an axis: Fourier, or a real one if the weights are the same in both directions."""
     n, shifts = stencil.shape[axis], stencil.along[axis]
     fourier = Transform((n,), (0,), {})
     if all(_numbers(fourier, matrix.__matmul__) is not None for matrix in shifts.values()):
         return "fourier"
-    by_offset = dict(zip(stencil.offsets, weights, strict=True))
+    which = {stencil.offsets[number]: index for index, numbers in enumerate(pattern) for number in numbers}
     mirrored = {o: tuple(-s if a == axis else s for a, s in enumerate(o)) for o in stencil.offsets}
-    if any(by_offset.get(other) != by_offset[o] for o, other in mirrored.items()):
+    if any(which.get(other) != which[o] for o, other in mirrored.items()):
         return None
     for candidate in REAL:
         transform = Transform((n,), (), {0: candidate})

@@ -347,7 +347,9 @@ class Launcher:
         """Call a host function. `levels` has the levels of this step, for each ring."""
 
         def level(place: Place) -> int | None:
-            return None if place.level is None else int(levels[place.array][place.level])
+            if place.level is None or place.array not in levels:  # the arrays of a loop have fixed levels, and no table
+                return place.level
+            return int(levels[place.array][place.level])
 
         arguments = []
         for place in (program.places[name] for name in call.inputs):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -37,30 +38,45 @@ CANCELS = 1e-9
 
 @dataclass(frozen=True)
 class Solution:
-    """A host function: (right side, weights that are fields) -> solution.
+    """A host function: (right side, weights that are fields, fields with one value, magnitudes) -> solution.
 
     Attributes:
         system: the system to solve.
-        weights: for each offset a number, or the index of a field.
+        weights: for each offset a number, the index of a field, or an expression of fields with one value.
         transposed: solve with the transposed matrix.
         given: boundary rules use their given values. For a tangent these are 0.
+        numbers: names of the fields with one value in all cells.
         sized: the last field is the magnitude of the terms of the right side.
     """
 
     system: System
-    weights: tuple[float | int, ...]
+    weights: tuple[float | int | Node, ...]
     transposed: bool
     given: bool
+    numbers: tuple[str, ...] = ()
     sized: bool = False
 
     def __call__(self, *cells: Array) -> list[Array]:
         right_side, *fields = cells
         size = fields.pop() if self.sized else None
-        weights = [weight if isinstance(weight, float) else fields[weight] for weight in self.weights]
+        first = len(fields) - len(self.numbers)
+        numbers = {name: float(field.flat[0]) for name, field in zip(self.numbers, fields[first:], strict=True)}
+        found = dict(zip((node.id for node in self._expressions), _values(self._expressions, numbers.__getitem__), strict=True))
+        weights = [
+            weight if isinstance(weight, float) else float(found[weight.id]) if isinstance(weight, Node) else fields[weight]
+            for weight in self.weights
+        ]
         return [self.system.solve(weights, right_side, self.transposed, self.given, size)]
 
     def identity(self) -> str:
-        return repr((self.system.identity(), self.weights))
+        order = {node.id: n for n, node in enumerate(ordered(self._expressions))}
+        written = [(node.op, node.data, [order[a.id] for a in node.args]) for node in ordered(self._expressions)]
+        weights = [f"expression {order[w.id]}" if isinstance(w, Node) else w for w in self.weights]
+        return repr((self.system.identity(), weights, written))
+
+    @property
+    def _expressions(self) -> list[Node]:
+        return [weight for weight in self.weights if isinstance(weight, Node)]
 
     def room(self, cells: int) -> int:
         return self.system.room(cells)
@@ -92,7 +108,8 @@ class Solve(HostStage):
         name: name of the solution, which is its only output.
         system: the system.
         right_side: the field on the right.
-        weights: for each offset of the system a number, or the name of a field.
+        weights: for each offset of the system a number, the name of a field, or an expression of numbers of the run. The host evaluates
+            it, so that the weight remains a number: of f64 in f32 too, where sums that vanish would not.
         outputs: the solution.
         given: whether its boundary rules use their given values. For a tangent these are 0.
         size: the magnitude of the terms of the right side, if the matrix may have no inverse.
@@ -101,7 +118,7 @@ class Solve(HostStage):
     name: str
     system: System
     right_side: str
-    weights: tuple[float | str, ...]
+    weights: tuple[float | str | Node, ...]
     outputs: tuple[Stored, ...]
     given: bool = True
     size: Size | None = None
@@ -112,12 +129,17 @@ class Solve(HostStage):
         return tuple(dict.fromkeys(weight for weight in self.weights if isinstance(weight, str)))
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """Fields with one value in all cells, of which weights are expressions."""
+        return tuple(sorted(reads([weight for weight in self.weights if isinstance(weight, Node)])))
+
+    @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (self.right_side, *self.fields, *([self.size.name] if self.size else []))
+        return (self.right_side, *self.fields, *self.numbers, *([self.size.name] if self.size else []))
 
     def _function(self, transposed: bool) -> Solution:
-        numbers = tuple(self.fields.index(weight) if isinstance(weight, str) else weight for weight in self.weights)
-        return Solution(self.system, numbers, transposed, self.given, self.size is not None and not transposed)
+        weights = tuple(self.fields.index(weight) if isinstance(weight, str) else weight for weight in self.weights)
+        return Solution(self.system, weights, transposed, self.given, self.numbers, self.size is not None and not transposed)
 
     def operation(self, targets: Mapping[str, Place]) -> HostCall:
         (output,) = self.outputs
@@ -131,8 +153,9 @@ class Solve(HostStage):
         right = moved[self.right_side]
         (body,) = derive([self.size.of]) if self.size else (right,)
         for offset, weight in zip(self.system.offsets, self.weights, strict=True):
-            if isinstance(weight, str):
-                change = graph.mul(moved[weight], graph.read(output.name, offset))
+            if not isinstance(weight, float):
+                slope = moved[weight] if isinstance(weight, str) else derive([weight])[0]
+                change = graph.mul(slope, graph.read(output.name, offset))
                 right, body = graph.sub(right, change), graph.sub(body, change)
         name = dot(self.name, order)
         side = StoredExpression(output.location, zero_rules(len(here)), f"right side {order} of {self.name}", right)
@@ -150,11 +173,16 @@ class Solve(HostStage):
         name = f"transposed {self.name}"
         solution = graph.read(name, here)
         terms = {self.right_side: {here: solution}} if wanted(self.right_side) else {}
+        seeds: dict[Node, Node] = {}
         for offset, weight in zip(self.system.offsets, self.weights, strict=True):
-            if isinstance(weight, str) and wanted(weight):
+            if not isinstance(weight, float):
+                node = graph.read(weight, here) if isinstance(weight, str) else weight
                 term = graph.negative(graph.mul(solution, graph.read(output.name, offset)))
-                terms[weight] = {here: graph.add(terms.get(weight, {}).get(here, graph.const(0)), term)}
-        call = HostCall(self._function(True), (bar(output.name), *self.fields), (Written(name, Place(name), zero_rules(len(here))),))
+                seeds[node] = graph.add(seeds[node], term) if node in seeds else term
+        for field, by_offset in vjp(graph, seeds, wanted).items():
+            terms[field] = {here: graph.add(terms.get(field, {}).get(here, graph.const(0)), by_offset[here])}
+        inputs = (bar(output.name), *self.fields, *self.numbers)
+        call = HostCall(self._function(True), inputs, (Written(name, Place(name), zero_rules(len(here))),))
         return Transposed({f"transpose of {self.name}": call}, terms)
 
     def identity(self) -> str:
@@ -186,12 +214,14 @@ def solve(
         boundary: values of x outside the grid: rules, see `Variable`, or a field of the step whose rules are used. Where x lies on faces
             and a rule gives its last value, on the side itself, that value replaces the equation there.
         method: "tridiagonal": elimination on all lines along one axis, for an operator that reads a cell and its two neighbours there. The
-            time grows linearly with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers. "lu": sparse
-            elimination, for some ten thousand cells. "cg": conjugate gradients with multigrid, for a symmetric operator that is positive or
-            negative definite. "bicgstab": stabilised biconjugate gradients, for any other operator. "auto": the first of these that works,
-            with "lu" for up to 20 000 cells. If the operator maps constants to 0, such as that of a Poisson equation with "mirror" or
+            time grows linearly with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers: constants, or
+            expressions of inputs with `axes=()` and of sums over all cells. "lu": sparse elimination, for some ten thousand cells. "cg":
+            conjugate gradients with multigrid, for a symmetric operator that is positive or negative definite. "bicgstab": stabilised
+            biconjugate gradients, for any other operator. "auto": the first of these that works, with "lu" for up to 20 000 cells. If the
+            operator maps constants to 0, such as that of a Poisson equation with "mirror" or
             "periodic" on all sides, "direct" and "cg" return the solution with mean zero. The right side must have mean zero too, but for
-            the rounding of the terms that it is a sum of.
+            the rounding of the terms that it is a sum of, which are found through stages. What a function on the host, a loop or a state
+            gives counts by its value: where that may be rounding alone, subtract its mean.
         tolerance: for "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
             f32. The gradient has this accuracy too.
         preconditioner: for "cg" and "bicgstab", one of which "auto" then means: a function of the matrix (a `scipy.sparse.csr_array` with a
@@ -246,9 +276,7 @@ def solve(
     name = f"solve {next(graph.count)}"
     right = graph.on_sides(right_side, solution)
     side = stored_name(right if is_const(owed, 0) else right - right.like(owed), graph)
-    stored = tuple(
-        float(node.data) if node.op == "const" else stored_name(right_side.like(node, location), graph) for node in weights.values()
-    )
+    stored = tuple(_stored(node, right_side, location, graph) for node in weights.values())
     size = _size(graph, f"size of {name}", location, _unstored(graph, side)) if _may_be_open(list(weights.values())) else None
     if size is not None:
         graph.store(size)
@@ -256,6 +284,19 @@ def solve(
     system = System(tuple(weights), output.rules, chosen, tolerance, preconditioner)
     graph.store(Solve(name, system, side, stored, (output,), size=size))
     return read_of(right_side, output)
+
+
+def _stored(weight: Node, like: Symbol, location: Location, graph: Trace) -> float | str | Node:
+    """A weight for the host: a number, an expression of fields with one value in all cells, or the name of a field."""
+    if weight.op == "const":
+        return float(weight.data)
+    known = {**graph.placed, **graph.fixed, **graph.series}
+    if any(name not in known or known[name].axes != () for name in reads([weight])):
+        return stored_name(like.like(weight, location), graph)
+    here = (0,) * like.ndim
+    names = {name: stored_name(like.like(graph.read(name, here), known[name].where), graph) for name in reads([weight])}
+    (node,) = graph.replace([weight], lambda read: graph.read(names[read.data[0]], here))
+    return node
 
 
 def _unstored(graph: Trace, field: str) -> Node:
@@ -271,16 +312,22 @@ def _unstored(graph: Trace, field: str) -> Node:
 
 def _may_be_open(weights: Sequence[Node]) -> bool:
     """True if a stencil may map constants to 0: its weights cancel, tried with random numbers in place of fields."""
-    rng, values = np.random.default_rng(0), {}
+    rng = np.random.default_rng(0)
     with np.errstate(all="ignore"):
-        for node in ordered(weights):
-            if node.op == "read":
-                values[node.id] = rng.uniform(0.1, 1.9, TRIALS)
-            else:
-                operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
-                values[node.id] = node.data if node.op == "const" else OPERATIONS[node.op].evaluate(*operands)
-        tried = [np.broadcast_to(values[node.id], TRIALS) for node in weights]
+        tried = [np.broadcast_to(value, TRIALS) for value in _values(weights, lambda name: rng.uniform(0.1, 1.9, TRIALS))]
         return bool((np.abs(np.sum(tried, axis=0)) <= CANCELS * np.sum(np.abs(tried), axis=0)).any())
+
+
+def _values(roots: Sequence[Node], field: Callable[[str], float | Array]) -> list[Any]:
+    """The values of expressions, for values of the fields that they read at the cell itself."""
+    values: dict[int, Any] = {}
+    for node in ordered(roots):
+        if node.op == "read":
+            values[node.id] = field(node.data[0])
+        else:
+            operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
+            values[node.id] = node.data if node.op == "const" else OPERATIONS[node.op].evaluate(*operands)
+    return [values[node.id] for node in roots]
 
 
 def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> tuple[dict[Offset, Node], Node]:

@@ -53,6 +53,28 @@ def test_a_loop_is_all_its_laps(shape: tuple[int, ...], count: int) -> None:
     assert sum(np.vdot(moved[name], weights[name]) for name in weights) == pytest.approx(total, rel=1e-11)
 
 
+def test_a_function_on_the_host_reads_the_result_of_a_loop() -> None:
+    class Read(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt, self.states = ds.Grid((7, 13), 1.0), 0.1, {"u": ds.Variable("mirror")}
+
+        def step(self, u: Any) -> dict[str, Symbol]:
+            found = ds.repeat(3, lambda x: x + 0.1 * laplacian(x) * x, u)
+            return {"u": ds.host_stage(lambda x: 2.0 * x, found, boundary="mirror") - found}
+
+    class Without(Read):
+        def step(self, u: Any) -> dict[str, Symbol]:
+            return {"u": ds.repeat(3, lambda x: x + 0.1 * laplacian(x) * x, u)}
+
+    u = np.random.default_rng(3).uniform(0.5, 1.0, (7, 13))
+    runs = [ds.Simulation(kind(), precision="f64") for kind in (Read, Without)]
+    (value, gradient), (wanted, expected) = (
+        run.value_and_grad(lambda found: (found.final["u"] ** 3).sum(), {"u": u}, 4, checkpoint=2) for run in runs
+    )
+    assert value == pytest.approx(wanted, rel=1e-14)
+    np.testing.assert_allclose(gradient["u"], expected["u"], rtol=1e-12)
+
+
 def test_second_derivatives() -> None:
     rng, steps, shape = np.random.default_rng(0), 2, (5, 7)
     simulation = ds.Simulation(Loop(ds.Grid(shape, 1.0), 3), precision="f64")
