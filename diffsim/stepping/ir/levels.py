@@ -24,14 +24,20 @@ class Ring:
 
     def __init__(self, depth: int, in_place: bool, capacity: int) -> None:
         self.depth = depth
-        self.in_place = in_place and depth > 1
+        self.in_place = in_place
         self.capacity = capacity
         self.clear()
 
     @staticmethod
+    def period(depth: int, in_place: bool) -> int:
+        """Levels that a long advance uses in turns."""
+        return depth if in_place and depth else depth + 1
+
+    @staticmethod
     def working_levels(depth: int, in_place: bool) -> int:
-        """Levels that advancing needs in addition to the kept ones."""
-        return depth if in_place and depth > 1 else depth + 1
+        """Levels that advancing needs in addition to the kept ones. The end of a held advance stays while the working state goes on from
+        there; if a state is one level, that takes another one."""
+        return max(Ring.period(depth, in_place), min(depth, 1) + 1)
 
     def clear(self) -> None:
         """Free every state. The working state gets the first levels, oldest first."""
@@ -61,10 +67,10 @@ class Ring:
         if not self.users[level]:
             self.free.append(level)
 
-    def _next(self) -> int:
+    def _next(self, in_place: bool) -> int:
         """Level of the next time. The working window moves by one."""
         oldest = self.working[0]
-        if self.in_place and self.users[oldest] == 1:
+        if in_place and self.users[oldest] == 1:
             level = oldest
         else:
             level = self._take()
@@ -72,16 +78,20 @@ class Ring:
         self.working = [*self.working[1:], level]
         return level
 
-    def advance(self, steps: int) -> IntArray:
-        """Level table of an advance, of length steps + depth. Entry e belongs to time (now - depth + 1 + e)."""
+    def advance(self, steps: int, apart: bool = False) -> IntArray:
+        """Level table of an advance, of length steps + depth. Entry e belongs to time (now - depth + 1 + e).
+
+        `apart`: whether no step overwrites the state before it, though other programs may.
+        """
+        in_place = self.in_place and not apart
         table = np.empty(steps + self.depth, np.int32)
         table[: self.depth] = self.working
         settled = min(steps, 2 * self.depth + 2)  # by then no level of the window belongs to a slot
         for step in range(settled):
-            table[self.depth + step] = self._next()
+            table[self.depth + step] = self._next(in_place)
         end = self.depth + settled
         if steps > settled:  # from here on the levels repeat
-            cycle = table[end - Ring.working_levels(self.depth, self.in_place) : end]
+            cycle = table[end - Ring.period(self.depth, in_place) : end]
             table[end:] = cycle[np.arange(steps - settled) % len(cycle)]
             self._settle(cycle, table[-self.depth :])
         return table

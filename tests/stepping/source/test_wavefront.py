@@ -12,10 +12,12 @@ import pytest
 import diffsim as ds
 from diffsim.base.system import usable_cores
 from diffsim.checkpoint import StoreAll
-from diffsim.solvers import Acoustic, Heat
+from diffsim.solvers import Acoustic, Elastic, Heat
+from diffsim.stepping.derive import programs
 from diffsim.stepping.run import pace
 from diffsim.stepping.source import barrier, wavefront
 from diffsim.stepping.source.wavefront import Wavefront
+from tests.stepping.derive import test_overwritten
 from tests.steps import STEPS as STEPS_OF_THE_FIELD
 from tests.steps.step import weights
 
@@ -132,6 +134,20 @@ def test_steps_together_have_the_same_bits(name: str) -> None:
 def test_on_one_thread(name: str, checkpoint: Any) -> None:
     ds.init(precision="f64", threads=1)
     assert together_and_alone(SIMULATIONS[name], partial(found, checkpoint=checkpoint))
+
+
+def elastic() -> ds.Simulation:
+    places = [[row + 0.5, 3.0] for row in range(0, 200, 7)]
+    return ds.Simulation(Elastic(ds.Grid((201, 9), 1.0), 0.2), sources={"fy": places}, receivers={"vy": places}, wrt=["vs", "rho"])
+
+
+@pytest.mark.parametrize("threads", [1, THREADS])
+def test_steps_that_overwrite_states_have_the_same_bits(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources are added in a stage of their own, after which the next step overwrites what receivers read."""
+    ds.init(precision="f64", threads=threads)
+    monkeypatch.setattr(programs, "LARGE", 0)
+    found_together = together_and_alone(elastic, partial(test_overwritten.found, checkpoint=3))
+    assert {"forward", "adjoint"} <= found_together
 
 
 TALL = {step.name: step for step in STEPS_OF_THE_FIELD if len(step.shape) > 1}
