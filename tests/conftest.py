@@ -36,6 +36,7 @@ a process with tests."""
 @pytest.fixture(scope="module", autouse=True)
 def _cpu(request: pytest.FixtureRequest) -> None:
     """The settings of all modules. A command that a test ran in this process may have chosen others."""
+    _look_through_no_more()
     ds.init(arch="cpu", precision="f64")
     slabs.LEAST_CYCLES = NEXT_TO_NOTHING if request.node.nodeid.startswith(SHARED_OUT) else WORTH_A_THREAD
 
@@ -53,10 +54,15 @@ def group(test: str) -> str:
     return test if test.startswith(ALONE) else max(named, key=len, default=file)
 
 
-def pytest_collection_finish() -> None:
-    """Objects that live until the end are looked through no more: each plan collects garbage, and that took a third of a second."""
+def _look_through_no_more() -> None:
+    """Objects that live on, as tests and kernels do until the end, are looked through no more: each plan collects garbage, and that takes
+    half a second where a process has compiled many kernels."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    _look_through_no_more()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
