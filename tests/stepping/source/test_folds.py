@@ -77,9 +77,9 @@ def _precision_as_before() -> Iterator[None]:
 IN_GATE = [
     (1, (0,), [29]),
     pytest.param(2, (1,), [11], marks=pytest.mark.gradients),
-    (3, (0, 1), [2]),
+    (3, (0, 1, 2), [2]),
 ]
-"""Few operations, which compile in a third of the time, and yet all ways."""
+"""Few operations, which compile in half of the time, and yet all ways."""
 
 
 @pytest.mark.parametrize(
