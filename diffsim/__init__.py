@@ -37,7 +37,7 @@ from diffsim.ad import (
     vjp,
     while_loop,
 )
-from diffsim.boundary import Antiperiodic, Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Outflow, Robin
+from diffsim.boundary import Antiperiodic, Dirichlet, EvenImage, Extrapolate, Neumann, OddImage, Open, Outflow, Robin
 from diffsim.errors import DiffsimError
 from diffsim.mesh.grid import Grid
 from diffsim.engine import init
@@ -75,6 +75,7 @@ __all__ = [
     "Grid",
     "Neumann",
     "OddImage",
+    "Open",
     "Outflow",
     "Points",
     "Profile",

@@ -160,3 +160,7 @@ class TileError(DiffsimError, TypeError):
 
 class KernelError(DiffsimError, TypeError):
     """A user's Taichi kernel cannot be run or differentiated in the way it is written or called."""
+
+
+class LongStepWarning(UserWarning):
+    """An expression of a step is so long that its adjoint takes minutes to derive and to compile."""

@@ -13,6 +13,7 @@ os.environ["DIFFSIM_TUNING"] = ""  # tests do not depend on what the user measur
 import pytest
 
 import diffsim as ds
+from diffsim.stepping.run import pace
 from diffsim.stepping.source import slabs
 from tests import NEXT_TO_NOTHING, WORTH_A_THREAD
 from tests.cases import CASES
@@ -36,13 +37,20 @@ a process with tests."""
 @pytest.fixture(scope="module", autouse=True)
 def _cpu(request: pytest.FixtureRequest) -> None:
     """The settings of all modules. A command that a test ran in this process may have chosen others."""
+    _look_through_no_more()
     ds.init(arch="cpu", precision="f64")
     slabs.LEAST_CYCLES = NEXT_TO_NOTHING if request.node.nodeid.startswith(SHARED_OUT) else WORTH_A_THREAD
+    pace.STRIKES = STRIKES if request.node.nodeid.startswith("tests/stepping/run/") else MANY_STRIKES
 
+
+STRIKES, MANY_STRIKES = pace.STRIKES, 50
+"""Slow launches before one worker runs alone, with a kernel of its own. Where each core has a process with tests, many launches are slow,
+and to compile takes longer than to wait."""
 
 NAMES = [entry.name.encode("unicode_escape").decode() for entry in (*CASES, *STEPS)]
 BY_NAME = ("tests/steps/", "tests/stepping/", "tests/simulation/")
 ALONE = ("tests/test_docs.py::test_code_runs", "tests/stepping/source/test_arches.py::test_gpu_kernels_on_vulkan")
+LONG = tuple(f"tests/{folder}/" for folder in ("steps", "stepping", "simulation", "solvers", "tile", "scene"))
 
 
 def group(test: str) -> str:
@@ -53,15 +61,20 @@ def group(test: str) -> str:
     return test if test.startswith(ALONE) else max(named, key=len, default=file)
 
 
-def pytest_collection_finish() -> None:
-    """Objects that live until the end are looked through no more: each plan collects garbage, and that took a third of a second."""
+def _look_through_no_more() -> None:
+    """Objects that live on, as tests and kernels do until the end, are looked through no more: each plan collects garbage, and that takes
+    half a second where a process has compiled many kernels."""
     gc.collect()
     gc.freeze()
 
 
+def pytest_collection_finish() -> None:
+    _look_through_no_more()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first: at the end, short ones fill the processes evenly."""
-    items.sort(key=lambda item: not item.nodeid.startswith(ALONE))
+    items.sort(key=lambda item: (not item.nodeid.startswith(ALONE), not item.nodeid.startswith(LONG)))
 
 
 @pytest.hookimpl(optionalhook=True)  # without pytest-xdist there is no such hook

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from diffsim.boundary import Rules, bound, check_halo, extend, extend_transpose
+import diffsim as ds
+from diffsim.boundary import Rules, bound, check_halo, extend, extend_transpose, ghosts
 from diffsim.errors import ShapeError
 
 PADS = {"zero": "constant", "periodic": "wrap", "mirror": "symmetric"}
@@ -58,6 +59,31 @@ def test_the_transpose_of_a_halo(rules: tuple[str, ...]) -> None:
     assert float(np.sum(x * back[2:-2, 3:-3])) == forward
     back[2:-2, 3:-3] = 0
     assert not back.any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_ghost_cells_are_filled_all_at_once_as_one_by_one(axes: int, dtype: type) -> None:
+    """Rules of one and more cells with constants, at sides drawn at random; sums in the order of the cells, so to the last bit."""
+    rng = np.random.default_rng(axes)
+    kinds = [ds.Dirichlet(0.3), ds.Neumann(-0.7), ds.Robin(1.5, 0.4, 0.2), "mirror", "zero", ds.Slip(), ds.NoSlip()]
+    for _ in range(20):
+        rules = tuple("periodic" if rng.random() < 0.2 else tuple(kinds[k] for k in rng.integers(0, len(kinds), 2)) for _ in range(axes))
+        location, halo = tuple(rng.integers(0, 2, axes)), tuple(int(h) for h in rng.integers(0, 4, axes))
+        sides = bound(rules, tuple(map(int, location)), (0.8,) * axes)
+        cells = rng.normal(size=rng.integers(4, 7, axes)).astype(dtype)
+        inner = tuple(slice(h, h + n) for n, h in zip(cells.shape, halo, strict=True))
+        filled = np.zeros([n + 2 * h for n, h in zip(cells.shape, halo, strict=True)], dtype)
+        filled[inner] = cells
+        expected = filled.copy()
+        for _ in range(2):  # the second time by what is kept of the first
+            extend(filled, halo, sides)
+        for axis in reversed(range(axes)):
+            view, h = np.moveaxis(expected, axis, 0), halo[axis]
+            for ghost in ghosts(sides[axis], view.shape[0] - 2 * h, h):
+                parts = [weight * view[h + cell] for cell, weight in ghost.cells]
+                view[h + ghost.position] = sum(parts[1:], parts[0]) + ghost.constant if parts else ghost.constant
+        assert np.array_equal(filled, expected) and filled.dtype == dtype, (rules, location, halo)
 
 
 def test_a_halo_is_no_wider_than_its_grid() -> None:

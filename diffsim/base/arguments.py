@@ -194,7 +194,7 @@ def real_array(name: str, value: object, dtype: npt.DTypeLike | None = None, mea
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ParameterError(f"{name}: expected numbers everywhere, got an array with a mask; fill it, for example with .filled(0)")
     array = host_array(name, value, meaning)
-    if _is_bfloat16(array):  # of the package ml_dtypes, which JAX uses
+    if array.dtype.itemsize == 2 and _is_bfloat16(array):  # of the package ml_dtypes, which JAX uses
         raise ParameterError(f"{name}: expected numbers of a type that NumPy has, got bfloat16; convert it by .astype('float32'), say")
     if array.dtype.kind not in "fiu":
         raise ParameterError(f"{name}: expected an array of real numbers, got {shown(value)} of type {array.dtype}; convert it")

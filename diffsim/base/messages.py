@@ -1,9 +1,14 @@
-"""Format foreign text for messages: never long, never deep, with unprintable characters escaped."""
+"""Format foreign text for messages: never long, never deep, with unprintable characters escaped. Show warnings where the user called."""
 
 from __future__ import annotations
 
+import os
 import reprlib
+import sys
+import warnings
 from pathlib import Path
+
+PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 LONGEST = 60
 """Characters of a value in a message."""
@@ -64,3 +69,20 @@ def cut(text: str, most: int = LONGEST) -> str:
 def message_shown(message: str) -> str:
     """A message of one or more lines, ready to be printed."""
     return cut("\n".join(map(printable, message.splitlines())), LONGEST_MESSAGE)
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this package that called it. The default filter shows one text of a category a line.
+
+    It is like `warnings.warn` with `skip_file_prefixes`, which needs Python 3.12, but the registry of a module has the texts that were
+    shown, by line. Texts with numbers differ from call to call, so a line in a loop would warn each time.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    names, line = frame.f_globals, frame.f_lineno
+    registry = names.setdefault("__warningregistry__", {})
+    key = text, category, line
+    if any(isinstance(other, tuple) and other[1:] == key[1:] for other in registry):
+        registry[key] = 1  # which Python forgets when the filters change
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, line, names.get("__name__"), registry)

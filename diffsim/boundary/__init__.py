@@ -9,6 +9,7 @@ from diffsim.boundary.rules import EvenImage as EvenImage
 from diffsim.boundary.rules import Extrapolate as Extrapolate
 from diffsim.boundary.rules import Neumann as Neumann
 from diffsim.boundary.rules import OddImage as OddImage
+from diffsim.boundary.rules import Open as Open
 from diffsim.boundary.rules import Outflow as Outflow
 from diffsim.boundary.rules import Periodic as Periodic
 from diffsim.boundary.rules import Place as Place
@@ -30,6 +31,7 @@ from diffsim.boundary.sides import extend_transpose as extend_transpose
 from diffsim.boundary.sides import fills as fills
 from diffsim.boundary.sides import ghosts as ghosts
 from diffsim.boundary.sides import linear as linear
+from diffsim.boundary.sides import on_low_side as on_low_side
 from diffsim.boundary.sides import per_axis as per_axis
 from diffsim.boundary.sides import rules_of as rules_of
 from diffsim.boundary.sides import unplaced as unplaced

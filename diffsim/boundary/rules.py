@@ -94,6 +94,11 @@ class Rule(ABC):
         """True if it joins the two ends of an axis. Then either both sides have it, or none."""
         return False
 
+    @property
+    def low_faces(self) -> str:
+        """The state with the values on the low side of a field on faces, none of which the field itself has; "" if there is none."""
+        return ""
+
     def unit(self, field: str) -> str:
         """Unit of its given value, from the unit of the field; "" if that does not tell."""
         return ""
@@ -473,6 +478,67 @@ class Outflow(Rule, kind="outflow"):
                 f"Outflow({self.speed:g}) along axis {place.axis} moves {courant:.3g} cells a step, expected at most 1; lower dt"
             )
         return None if now is None else now - courant * (now - now.shifted(place.axis, -1 if place.high else 1))
+
+
+@dataclass(frozen=True)
+class Open(Rule, kind="open"):
+    """A side through which a fluid flows freely: ∂u/∂n = 0. On faces the step computes the velocity across the side, as inside.
+
+    The field itself has the faces on a high side. Those on a low side are a state of their own, which has the location of the field and
+    is named here: its entry at the first cell is the value on the side. The step need not mention it. Stages of the field come with stages
+    of these values, and its next value with theirs.
+
+    Args:
+        state: the state with the values on the low side, for fields on faces.
+
+    Raises:
+        ParameterError: the name is no name of a state, or is missing where values lie on the faces of a low side.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import div, grad, laplacian
+
+        class Outlets(ds.Equation):
+            # A velocity without divergence in a channel that is open at both ends.
+
+            def __init__(self, grid):
+                self.grid, self.dt = grid, 1.0
+                wall, both = ds.Dirichlet(0.0), (ds.Open("vx_low"), ds.Open("vx_low"))
+                self.states = {"v": ds.Vector("yx", (wall, both)), "vx_low": ds.Variable(location=(0, 1))}
+
+            def step(self, v):
+                ends = (ds.Dirichlet(0.0), ds.Dirichlet(0.0))  # of the pressure
+                return {"v": v - grad(ds.solve(laplacian, div(v), boundary=("mirror", ends)))}
+
+        grid = ds.Grid((6, 9), spacing=1.0)
+        start = {"vx": np.random.default_rng(0).random((6, 9)), "vx_low": np.ones((6, 9))}
+        found = ds.Simulation(Outlets(grid), precision="f64").run(start, steps=1).final
+        out = np.diff(found["vx"], axis=1, prepend=found["vx_low"][:, :1]) + np.diff(found["vy"], axis=0, prepend=0.0)
+        assert abs(out).max() < 1e-12 and abs(found["vx_low"][:, 0]).max() > 0.1
+    """
+
+    state: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.state, str) or (self.state and not self.state.isidentifier()):
+            raise ParameterError(f"state of Open = {self.state!r}, expected the name of a state; give one")
+
+    @property
+    def low_faces(self) -> str:
+        return self.state
+
+    def ghost(self, q: int, n: int, place: Place) -> Combination:
+        image = place.image(q)
+        if image >= 0:
+            return ((image, 1.0),), 0.0
+        if not self.state:
+            raise ParameterError(
+                f"Open() at the low side of axis {place.axis} of a field on faces, expected the state with the values on that side, where "
+                "the field has none; declare one at the same location and name it, as in Open('vx_low')"
+            )
+        return (), 1.0
 
 
 def _check_value(name: str, value: Any) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from inspect import signature
 from itertools import zip_longest
 from typing import Any, TypeAlias
@@ -13,7 +15,7 @@ import numpy as np
 from diffsim.base.arguments import shown
 from diffsim.boundary.rules import KINDS, Place, Rule, Zero
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.typing import Array
+from diffsim.typing import Array, IntArray
 
 Named: TypeAlias = Rule | str
 Boundary: TypeAlias = Named | tuple[Named | tuple[Named, Named], ...]
@@ -83,11 +85,13 @@ class Side:
         rule: the rule.
         place: where.
         homogeneous: its value counts as 0, as for a tangent.
+        filled: ghost cells of an axis of which this is the low side, see `_fills`.
     """
 
     rule: Rule
     place: Place
     homogeneous: bool = False
+    filled: dict[object, tuple[Side, tuple[_Fill, ...]]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def fills(self) -> bool:
@@ -112,6 +116,11 @@ class Side:
     def named(self) -> bool:
         """True if its value is the name of an input: steps add it where they read the field (`diffsim.stepping.trace.side_profiles`)."""
         return self.rule.named
+
+    @property
+    def low_faces(self) -> str:
+        """The state with the values on the side itself, where the field lies on faces and has none; "" if there is none."""
+        return self.rule.low_faces if self.place.face and not self.place.high else ""
 
     def shares(self, n: int, reach: int) -> list[tuple[float, float]]:
         """Return for each cell beyond the side, as far as `reach`, its sum of weights of cells inside and its weight of the given value."""
@@ -172,6 +181,7 @@ def _side(rule: Rule, place: Place) -> Side:
     return Side(rule, Place(place.axis, place.high) if rule.joins or isinstance(rule, Zero) else place)
 
 
+@functools.cache
 def zero_rules(ndim: int) -> Rules:
     """Zero outside the grid along every axis."""
     return tuple((Side(Zero(), Place(axis, False)), Side(Zero(), Place(axis, True))) for axis in range(ndim))
@@ -186,6 +196,15 @@ def after_one_more(rules: Rules) -> Rules:
 def linear(rules: Rules) -> Rules:
     """The rules of a tangent."""
     return tuple((low.linear(), high.linear()) for low, high in rules)
+
+
+def on_low_side(rules: Rules, axis: int) -> Rules:
+    """The rules of the values on the low side of an axis: along other axes those of the field.
+
+    Axes are extended from the last to the first. So given values of earlier axes already act on what the field has beyond this side.
+    """
+    earlier = linear(rules[:axis])
+    return (*earlier, zero_rules(len(rules))[axis], *rules[axis + 1 :])
 
 
 def fills(sides: Sides) -> bool:
@@ -231,20 +250,57 @@ def check_halo(shape: tuple[int, ...], halo: tuple[int, ...]) -> None:
 def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
     """Fill the halo of `extended` (shape + 2 halo) from its cells, axis by axis from the last, in place."""
     for axis in reversed(range(extended.ndim)):
-        h, view = halo[axis], np.moveaxis(extended, axis, 0)
-        n = view.shape[0] - 2 * h
+        h, view = halo[axis], extended.swapaxes(0, axis)
         if not h:
             continue
+        n = view.shape[0] - 2 * h
         view[:h], view[h + n :] = 0, 0
-        for ghost in ghosts(rules[axis], n, h):
-            parts = [weight * view[h + cell] for cell, weight in ghost.cells]
-            view[h + ghost.position] = sum(parts[1:], parts[0]) + ghost.constant if parts else ghost.constant
+        for fill in _fills(rules[axis], n, h, extended.dtype, view.ndim):
+            parts = [weights * view[cells] for cells, weights in fill.parts]
+            view[fill.positions] = sum(parts[1:], parts[0]) + fill.constants if parts else fill.constants
+
+
+@dataclass(frozen=True)
+class _Fill:
+    """Ghost cells of one number of parts, as indices of an array with halo along its first axis.
+
+    Attributes:
+        positions: the ghost cells.
+        parts: for each part the cells and their weights.
+        constants: the constants.
+    """
+
+    positions: IntArray
+    parts: tuple[tuple[IntArray, Array], ...]
+    constants: Array
+
+
+def _fills(sides: Sides, n: int, h: int, dtype: np.dtype, ndim: int) -> tuple[_Fill, ...]:
+    """The ghost cells beyond both sides of an axis, by their number of parts. The low side keeps them for later calls."""
+    (low, high), key = sides, (n, h, dtype, ndim)
+    known = low.filled.get(key)
+    if known is not None and known[0] is high:
+        return known[1]
+    grouped: dict[int, list[Ghost]] = {}
+    for ghost in ghosts(sides, n, h):
+        grouped.setdefault(len(ghost.cells), []).append(ghost)
+
+    def column(values: Iterable[float]) -> Array:
+        return np.array(list(values), dtype).reshape(-1, *(1,) * (ndim - 1))
+
+    fills = []
+    for count, members in grouped.items():
+        positions = np.array([h + ghost.position for ghost in members])
+        parts = [(np.array([h + g.cells[k][0] for g in members]), column(g.cells[k][1] for g in members)) for k in range(count)]
+        fills.append(_Fill(positions, tuple(parts), column(ghost.constant for ghost in members)))
+    low.filled[key] = high, tuple(fills)
+    return tuple(fills)
 
 
 def extend_transpose(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
     """Exact transpose of `extend`: add the values in the halo to the cells that they were made of, and clear the halo."""
     for axis in range(extended.ndim):
-        h, view = halo[axis], np.moveaxis(extended, axis, 0)
+        h, view = halo[axis], extended.swapaxes(0, axis)
         n = view.shape[0] - 2 * h
         if not h:
             continue

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 MEASURED_FIRST, MEASURED_THEN = 8, 16
 """Where a measurement waits for a GPU, the first 8 pieces of work of each kind are measured, then every 16th."""
 REVERSE_WEIGHT = 3.0  # the adjoint step of an explicit stencil takes about as long as three primal ones
@@ -13,10 +16,13 @@ class Clock:
     Args:
         total: steps of each kind in the whole sweep.
         reverse_weight: cost of a reversed step in primal steps, until it is measured.
+        known: seconds of a step of each kind in an earlier sweep, which count until this one has measured its own.
     """
 
-    def __init__(self, total: dict[str, int], reverse_weight: float = REVERSE_WEIGHT) -> None:
-        self.total, self.reverse_weight = total, reverse_weight
+    def __init__(
+        self, total: dict[str, int], reverse_weight: float = REVERSE_WEIGHT, known: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
+        self.total, self.reverse_weight, self._known = total, reverse_weight, known
         self.done = dict.fromkeys(total, 0)
         self._timed: dict[str, tuple[int, float]] = {}  # steps and seconds
         self._pieces = dict.fromkeys(total, 0)
@@ -41,13 +47,23 @@ class Clock:
 
     def step_seconds(self, kind: str) -> float | None:
         """Seconds of a step of this kind, or None before the first one."""
-        if kind in self._timed or kind in self._first:
-            steps, seconds = self._timed.get(kind) or self._first[kind]
-            return seconds / steps
-        primal = [self.step_seconds(k) for k in ("advance", "record") if k in self._first]
-        if kind == "reverse":
-            return self.reverse_weight * primal[0] if primal and primal[0] is not None else None
-        return primal[0] if primal else None
+        own = self._own(kind)
+        if own is not None:
+            return own
+        primal = self._own("advance") if self._own("advance") is not None else self._own("record")
+        return self.reverse_weight * primal if kind == "reverse" and primal is not None else primal
+
+    def _own(self, kind: str) -> float | None:
+        """The same, not derived from steps of another kind."""
+        if kind not in self._timed and kind in self._known:
+            return self._known[kind]
+        steps, seconds = self._timed.get(kind) or self._first.get(kind) or (0, 0.0)
+        return seconds / steps if steps else None
+
+    @property
+    def measured(self) -> dict[str, float]:
+        """Seconds of a step of each kind, as measured in this sweep or known before."""
+        return {kind: seconds for kind in self.total if (seconds := self._own(kind)) is not None}
 
     @property
     def share(self) -> float:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, TypeVar
 
 from diffsim.base.arguments import whole
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Undo
 from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock
+from diffsim.checkpoint.growth import FEW_STEPS
 from diffsim.checkpoint.guard import ReplayGuard
 from diffsim.checkpoint.one_by_one import OneByOne
 from diffsim.checkpoint.schedule import AnySchedule, Schedule, require_schedule
@@ -24,7 +25,6 @@ MOST_DRIFT = 1e-3  # largest relative error of the gradient by undone steps, if 
 TURN_SECONDS = 0.25  # after this time `on_piece` is called
 RECORD_SECONDS = 0.1  # a recorded piece takes at most this long, since it is reversed in one call
 SHORT_SECONDS = 5e-3  # recorded pieces are no shorter, unless there are `LEAST_PIECES`
-FEW_STEPS = 100  # with fewer steps growth cannot be measured, and recorded steps stay in one piece
 LEAST_PIECES, MOST_PIECES = 24, 200  # a `Record` is cut into this many pieces, if it has enough steps
 
 
@@ -55,9 +55,10 @@ class Sweep:
         guard: compares repeated states with those of the first run.
         on_action: called after each action, for a display. It may raise to stop the run.
         on_piece: called after each piece of an action. `Advance`, `Record`, `Keep` and `Reverse` are then cut into pieces, so that it is
-            called every quarter of a second, and 24 to 200 times in the reversal of many recorded steps. It needs a stepper that
-            holds the residuals of several pieces.
+            called every quarter of a second. It needs a stepper that holds the residuals of several pieces.
+        sampled: whether `on_piece` is called at least 24 times in the reversal of 100 and more recorded steps, even if that is short.
         reverse_weight: cost of a reversed step in primal steps, until it is measured.
+        step_seconds: seconds of a step of each kind, as `clock.measured` of an earlier sweep has them.
         every: pieces that are reversed end at each multiple of this number of steps, so that `on_piece` is called there; 0: anywhere.
 
     Attributes:
@@ -125,7 +126,9 @@ class Sweep:
         guard: ReplayGuard | None = None,
         on_action: Callable[[Action], None] | None = None,
         on_piece: Callable[[Action], None] | None = None,
+        sampled: bool = True,
         reverse_weight: float = REVERSE_WEIGHT,
+        step_seconds: Mapping[str, float] = MappingProxyType({}),
         every: int = 0,
     ) -> None:
         if not 0.0 < reverse_weight < float("inf"):
@@ -143,7 +146,8 @@ class Sweep:
         # the required protocol depends on the actions
         self.resumable = False
         self._stores, self._guard, self._on_action, self._on_piece = stores, guard, on_action, on_piece
-        self.clock = Clock(self._work(), reverse_weight)
+        self.clock = Clock(self._work(), reverse_weight, step_seconds)
+        self._sampled, self._on_host = sampled, backend().on_host
         self._every = whole("every", every, 0)
         self._actions = schedule.actions_until(lambda: self.end)
         self._phase = _Phase.READY
@@ -301,7 +305,7 @@ class Sweep:
             raise ScheduleError(f"{action}: expected the working state at {step}, got it {where}; check the schedule with simulate()")
 
     def _timed(self, kind: str, call: Callable[[int, int], Result], start: int, stop: int) -> Result:
-        measured = backend().on_host or self.clock.measures_next(kind)  # a GPU has to be waited for
+        measured = self._on_host or self.clock.measures_next(kind)  # a GPU has to be waited for
         began = clock() if measured else 0.0
         result = call(start, stop)
         self.clock.note(kind, start, stop, clock() - began if measured else None)
@@ -372,9 +376,9 @@ class Sweep:
         if kind == "advance":
             return max(int(TURN_SECONDS / max(pace, 1e-9)), 1)
         if kind == "keep":
-            steps = whole if self.end is None or self.end < FEW_STEPS else self.end // LEAST_PIECES
+            steps = whole if not self._sampled or self.end is None or self.end < FEW_STEPS else self.end // LEAST_PIECES
             return max(min(steps, int(RECORD_SECONDS / max(pace, 1e-9))), 1)
-        least = 1 if whole < FEW_STEPS else LEAST_PIECES
+        least = LEAST_PIECES if self._sampled and whole >= FEW_STEPS else 1
         pieces = min(max(int(whole * pace / SHORT_SECONDS), least), MOST_PIECES)
         return max(min(whole // pieces, int(RECORD_SECONDS / max(pace, 1e-9))), 1)
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import warn_user
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Record, Reverse
 
-PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+FEW_STEPS = 100  # with fewer steps growth is not measured
+LEAST_SAMPLES = 20  # with fewer samples it is not known whether growth is exponential
 SAMPLES = 50  # samples of the cotangent's size: each takes as long as a step or two
 STATES = 6  # at most this many samples of the state's size, at growing distances, so that they cost little
 ALARM = 1e6  # growth over the run from which on a warning is given
@@ -78,7 +76,8 @@ class GrowthMonitor:
         self._seen: list[tuple[int, float]] = []
         self._states: list[tuple[int, float]] = []
         self._state_interval = 1
-        self._ended = False
+        self._ended = self._began = False
+        self._last = 0.0
 
     def __call__(self, action: Action) -> None:
         if isinstance(action, Reverse):
@@ -86,7 +85,8 @@ class GrowthMonitor:
                 self._interval, self._next = max(action.stop // SAMPLES, 1), action.stop
             if action.start <= self._next:
                 self._next = action.start - self._interval
-                _note(self._seen, action.start, self._size())
+                self._last = self._size()
+                _note(self._seen, action.start, self._last)
         elif isinstance(action, EndForward):
             self._ended = True
         elif isinstance(action, (Advance, Record)) and not self._ended and self._state_size is not None:
@@ -95,9 +95,22 @@ class GrowthMonitor:
             if len(self._states) == STATES:  # the run is longer than expected
                 self._states, self._state_interval = self._states[1::2], 2 * self._state_interval
 
+    def begin(self, steps: int) -> None:
+        """Sample the cotangent of the final state, for `suspected`. Call it before the reverse sweep of `steps` steps."""
+        if steps >= FEW_STEPS:
+            self._began = True
+            _note(self._seen, steps, self._size())
+
+    @property
+    def suspected(self) -> bool:
+        """True if the cotangent grew much, or from zero, and there are too few samples to know whether that was exponential."""
+        if not self._began or not self._last or len(self._seen) >= LEAST_SAMPLES:
+            return False
+        return len(self._seen) < 2 or self._seen[-1][1] - self._seen[0][1] >= math.log(ALARM)
+
     def found(self) -> Growth | None:
         """The growth, if it was exponential and large."""
-        if len(self._seen) < 20:
+        if len(self._seen) < LEAST_SAMPLES:
             return None
         steps, logs = np.array(self._seen).T
         half = len(logs) // 2
@@ -118,10 +131,11 @@ class GrowthMonitor:
         """Warn if the growth was exponential. The warning names the line outside of this package that requested the gradient."""
         growth = self.found()
         if growth is not None:
-            _warn_user(
+            warn_user(
                 f"the adjoint grew by a factor {growth.factor:.1e}, by exp({growth.rate:.2e}) a step: the run is chaotic. Its gradient is "
                 f"exact, but says little about changes that are not tiny, and beyond about {growth.horizon} steps even rounding errors "
-                "decide the state. Shorten the run, or average over many short ones"
+                "decide the state. Shorten the run, or average over many short ones",
+                ChaosWarning,
             )
 
 
@@ -134,19 +148,3 @@ def largest(arrays: Iterable[npt.NDArray[Any]]) -> float:
 def _note(series: list[tuple[int, float]], step: int, size: float) -> None:
     if 0.0 < size < math.inf:
         series.append((step, math.log(size)))
-
-
-def _warn_user(text: str) -> None:
-    """Like `warnings.warn` with `skip_file_prefixes`, which needs Python 3.12, but the default filter shows one text a line of code.
-
-    The registry of a module has the texts that were shown, by line. Each text has other numbers, so a line in a loop would warn each time.
-    """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    names, line = frame.f_globals, frame.f_lineno
-    registry = names.setdefault("__warningregistry__", {})
-    key = text, ChaosWarning, line
-    if any(isinstance(other, tuple) and other[1:] == key[1:] for other in registry):
-        registry[key] = 1  # which Python forgets when the filters change
-    warnings.warn_explicit(text, ChaosWarning, frame.f_code.co_filename, line, names.get("__name__"), registry)

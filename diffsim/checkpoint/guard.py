@@ -42,7 +42,7 @@ class ReplayGuard:
         self._saved: dict[tuple[int, int], int] = {}  # tier and slot: fingerprint of the state that the first run saved there
         self._reached = 0  # the farthest state of the first run
         self._outputs_before: int | None = None
-        self._ended = False
+        self._ended, self._on_host = False, backend().on_host
         self._steps = self._pieces = 0  # counted in the first run, after its first piece, which compiles kernels
         self._worked = 0.0  # seconds that they took
         self._spent, self._least = 0.0, float("inf")  # seconds of all fingerprints, and of the quickest of a state
@@ -56,8 +56,9 @@ class ReplayGuard:
 
     def next(self, start: int, stop: int) -> int:
         """The next state at which a run from `start` to `stop` pauses for `reached`: one that is compared, or `stop`."""
-        measured = backend().on_host or self._pieces <= MEASURED  # a GPU has to be waited for
-        self._began = start, clock() if measured else None
+        if not self._ended:
+            measured = self._on_host or self._pieces <= MEASURED  # a GPU has to be waited for
+            self._began = start, clock() if measured else None
         return min(stop, (start // self.stride + 1) * self.stride)
 
     def reached(self, step: int, since: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import tempfile
 from dataclasses import dataclass, fields, replace
@@ -127,17 +128,17 @@ class Policy:
         wanted = "'auto', a size such as '4 GB', a number of states, a schedule, a Policy or a Plan"
         if isinstance(checkpoint, Policy):
             return checkpoint
-        if isinstance(checkpoint, Planned) and not isinstance(checkpoint, type):
-            return checkpoint.as_policy()
         if isinstance(checkpoint, str):
             if checkpoint.strip().lower() == AUTO:
-                return cls()
+                return _default()
             if checkpoint.strip().isidentifier():
                 kinds = f"={checkpoint!r})" if checkpoint in KINDS else f"=...) with one of {_names()}"
                 raise ParameterError(
                     f"expected {wanted} as checkpoint, got {checkpoint!r}; for a kind of schedule write Policy(schedule{kinds}"
                 )
             return cls(memory=checkpoint)
+        if isinstance(checkpoint, Planned) and not isinstance(checkpoint, type):
+            return checkpoint.as_policy()
         try:
             slots = None if isinstance(checkpoint, (bool, type)) else operator.index(checkpoint)
         except TypeError:
@@ -176,6 +177,11 @@ class Policy:
     def __repr__(self) -> str:
         changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
         return f"Policy({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
+
+@functools.cache
+def _default() -> Policy:
+    return Policy()
 
 
 def _names() -> str:

@@ -48,7 +48,7 @@ class BoundKernel:
     def __call__(self, scalar: int | None = None) -> None:
         """Launch; `scalar` is the value of the kernel's one integer argument, if it has one."""
         with lock:
-            check_generation(self.generation)  # under the lock: its last holder may have initialised the engine anew
+            check_generation(self.generation, held=True)  # under the lock: its last holder may have initialised the engine anew
             if scalar is not None:
                 self._set_scalar(scalar)
             self._launch()

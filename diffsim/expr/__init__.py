@@ -40,7 +40,10 @@ from diffsim.expr.functions import (
 from diffsim.expr.graph import OPERATIONS, Graph, Node
 from diffsim.expr.limiters import mc, minmod, muscl, superbee, van_albada, van_leer, weno5
 from diffsim.expr.operators import diff, diff_centred, interpolate, laplacian
-from diffsim.expr.reductions import max, mean, min, sum
+from diffsim.expr.reductions import max as max
+from diffsim.expr.reductions import mean
+from diffsim.expr.reductions import min as min
+from diffsim.expr.reductions import sum as sum
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import curl, diagonal, div, grad, interpolate_to, strain
 
@@ -82,11 +85,9 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
-    "max",
     "maximum",
     "mc",
     "mean",
-    "min",
     "minimum",
     "minmod",
     "muscl",
@@ -97,7 +98,6 @@ __all__ = [
     "softplus",
     "sqrt",
     "strain",
-    "sum",
     "superbee",
     "tan",
     "tanh",
@@ -106,3 +106,5 @@ __all__ = [
     "weno5",
     "where",
 ]
+HIDING = ["max", "min", "sum"]
+"""Public names that `import *` leaves out, because they would hide those of Python."""

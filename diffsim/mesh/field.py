@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import EllipsisType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -123,13 +123,21 @@ class Layout:
     def nbytes(self) -> int:
         return math.prod(self.storage) * self.dtype.itemsize
 
+    @cached_property
+    def _cuts(self) -> tuple[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]]:
+        """The last axes of the storage with the tiles of a row as one axis, and there the place of the cells with their halo, and of the
+        cells alone."""
+        begin, n, h = self._first, self.shape[-1], self.halo[-1]
+        rows = [slice(w, w + m) for m, w in zip(self.shape[:-1], self.halo[:-1], strict=True)]
+        one = (0,) if not rows else ()  # the storage of one axis has one row
+        flat = (*self.storage[: len(self.rows)], self.stride * self.lanes)
+        return flat, (..., *one, slice(begin, begin + n + 2 * h)), (..., *one, *rows, slice(begin + h, begin + h + n))
+
     def extended(self, stored: Array) -> Array:
         """View of the cells with their halo, shape + 2 halo. `stored` may have more leading axes."""
-        lead = stored.ndim - len(self.storage)
-        flat = stored.reshape(*stored.shape[:lead], *self.storage[: len(self.rows)], self.stride * self.lanes)
-        first = self._first
-        flat = flat[..., first : first + self.shape[-1] + 2 * self.halo[-1]]
-        return flat[..., 0, :] if len(self.shape) == 1 else flat
+        flat, cut, _ = self._cuts
+        view: Array = stored.reshape(stored.shape[: stored.ndim - len(self.storage)] + flat)[cut]
+        return view
 
     def slim_storage(self, slim: Slim) -> tuple[int, ...]:
         """Shape of the storage of a slim field, of one step: rows with halo, tiles, and lanes where there is more than one."""
@@ -169,6 +177,6 @@ class Layout:
 
     def cells(self, stored: Array) -> Array:
         """View of the cells, shape `shape`, without the halo."""
-        inner = tuple(slice(h, h + n) for n, h in zip(self.shape, self.halo, strict=True))
-        cut: tuple[slice | EllipsisType, ...] = (Ellipsis, *inner)
-        return self.extended(stored)[cut]
+        flat, _, cut = self._cuts
+        view: Array = stored.reshape(stored.shape[: stored.ndim - len(self.storage)] + flat)[cut]
+        return view

@@ -91,7 +91,8 @@ def summary(package: str) -> str:
 def public_names(package: str) -> list[str]:
     """The names that a package exports, without modules."""
     module = importlib.import_module(package)
-    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    starred = getattr(module, "__all__", None)
+    names = [*starred, *getattr(module, "HIDING", [])] if starred else [name for name in vars(module) if not name.startswith("_")]
     return [name for name in names if not inspect.ismodule(getattr(module, name)) and name != "__version__"]
 
 

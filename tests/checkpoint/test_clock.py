@@ -31,6 +31,18 @@ def test_the_first_of_each_kind_is_forgotten_once_there_is_a_second():
     assert clock.step_seconds("advance") == pytest.approx(0.2)
 
 
+def test_the_pace_of_an_earlier_sweep_counts_until_another_is_measured():
+    earlier = Clock(TOTAL)
+    earlier.note("advance", 0, 10, 100.0)
+    earlier.note("advance", 0, 10, 1.0)
+    assert earlier.measured == {"advance": 0.1}
+    clock = Clock(TOTAL, known=earlier.measured)
+    clock.note("advance", 0, 10, 50.0)  # the first touches memory
+    assert clock.step_seconds("advance") == 0.1
+    clock.note("advance", 0, 10, 2.0)
+    assert clock.step_seconds("advance") == pytest.approx(0.2)
+
+
 def test_the_share_counts_reversed_steps_by_their_weight():
     clock = Clock(TOTAL, reverse_weight=2.0)
     clock.note("reverse", 25, 50, 1.0)

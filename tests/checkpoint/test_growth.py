@@ -82,6 +82,27 @@ def test_a_state_that_grows_alike_is_no_chaos(state_rate, alarm):
         assert growth.rate == pytest.approx(RATE - state_rate, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "suspected"),
+    [([1.0, 2e6], True), ([1.0, 5e5], False), ([0.0, 1.0], True), ([1.0, 0.0], False), ([0.0, 0.0], False), ([1.0, np.inf], True)],
+)
+def test_a_sweep_in_one_piece_tells_whether_to_look_closer(sizes, suspected):
+    """The size at its start and at its end; one that is zero or not finite says nothing."""
+    later = iter(sizes)
+    monitor = GrowthMonitor(lambda: next(later), 1e-7)
+    monitor.begin(1000)
+    monitor(Reverse(0, 1000))
+    assert (monitor.suspected, monitor.found()) == (suspected, None)
+
+
+def test_few_steps_are_not_suspected():
+    later = iter([1e9])
+    monitor = GrowthMonitor(lambda: next(later), 1e-7)
+    monitor.begin(99)
+    monitor(Reverse(0, 99))
+    assert not monitor.suspected
+
+
 def test_a_run_that_ends_early_is_sampled_as_finely():
     calls = []
     monitor = GrowthMonitor(lambda: calls.append(0) or 1.0, 1e-7)

@@ -186,7 +186,8 @@ def test_a_loop_with_a_state_for_each_step_runs_none_twice() -> None:
 
 def test_a_loop_keeps_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tapes of a loop are larger than its states; where they do not fit, states alone are kept."""
-    monkeypatch.setattr("diffsim.checkpoint.planning.everything.available_memory", lambda: 1000)
+    monkeypatch.setattr("diffsim.checkpoint.planning.memory.available_memory", lambda: 1000)
+    monkeypatch.setattr("diffsim.checkpoint.planning.memory.SMALL", 100)
     calls = 0
 
     def body(state: Any) -> Any:

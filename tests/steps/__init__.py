@@ -64,8 +64,8 @@ FEW = [
 calls of functions on the host between them, and numbers of all cells."""
 SOME = [
     *(pytest.param(step, marks=pytest.mark.gradients, id=step.name) for step in STEPS if step in FEW),
-    *sampled([step for step in STEPS if step not in FEW], ids=lambda step: step.name),
+    *sampled([step for step in STEPS if step not in FEW], ids=lambda step: step.name, gate=[boundary_control.STEP]),
 ]
-"""The few, marked as below, and of the others each fifth; the rest are slow tests."""
+"""The few, marked as below, and one whose rules have values of each step; the rest are slow tests."""
 MARKED = [pytest.param(step, marks=pytest.mark.gradients) if step in FEW else step for step in STEPS]
 """All steps; the few are marked, to be run with registers of every width."""

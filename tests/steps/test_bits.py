@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +15,20 @@ from diffsim.base.system import usable_cores
 from diffsim.checkpoint import StoreAll
 from tests.arches import require_vulkan
 from tests.sampled import sampled
-from tests.steps import FEW, SOME, adaptive, shallow_water
+from tests.steps import FEW, SOME, advection, maxwell_drude, peaceman_rachford, shallow_water
 from tests.steps.run_steps import numbers
 from tests.steps.step import Fields, Step, weights
 from tests.steps.test_gradient import simulation
 
 ROUND_OFF = 1e-12
 NAMES = [step.name for step in FEW]
-ON_VULKAN = [step.name for step in FEW if step not in (adaptive.STEP, shallow_water.STEP)]
-"""A software driver compiles the other two for longer than these. `tests/stepping/source/test_arches.py` has what they have: numbers of
-all cells, and values kept for some rows."""
+IN_GATE = [step.name for step in (advection.STEP, peaceman_rachford.STEP)]
+"""Planes, and calls of functions on the host between parts. `tests/stepping/source/test_arches.py` has what the others have: stages,
+numbers of all cells, and values kept for some rows."""
+SOME_NAMES = [
+    pytest.param(IN_GATE, id="some"),
+    pytest.param([name for name in NAMES if name not in IN_GATE], id="others", marks=pytest.mark.slow),
+]
 SINGLE = 2e-4  # of f32 after some steps, relative to the largest value; limiters and dry cells make it worse than round-off
 
 
@@ -48,15 +53,17 @@ def run_steps(file: Path, arch: str, threads: str, precision: str, names: list[s
         return dict(stored)
 
 
-@pytest.fixture(scope="module")
-def with_one_thread(tmp_path_factory: pytest.TempPathFactory) -> Fields:
-    return run_steps(tmp_path_factory.mktemp("one") / "one.npz", "cpu", "1", "f64", NAMES)
+@functools.cache
+def with_one_thread(*names: str) -> Fields:
+    with tempfile.TemporaryDirectory() as folder:
+        return run_steps(Path(folder) / "one.npz", "cpu", "1", "f64", [*names])
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core only: there is no second thread to compare")
-def test_the_number_of_threads_changes_no_bit(with_one_thread: Fields, tmp_path: Path) -> None:
-    one, two = with_one_thread, run_steps(tmp_path / "two.npz", "cpu", "2", "f64", NAMES)
-    assert one.keys() == two.keys() and {key.split(":")[0] for key in one} == set(NAMES)
+@pytest.mark.parametrize("names", SOME_NAMES)
+def test_the_number_of_threads_changes_no_bit(names: list[str], tmp_path: Path) -> None:
+    one, two = with_one_thread(*names), run_steps(tmp_path / "two.npz", "cpu", "2", "f64", names)
+    assert one.keys() == two.keys() and {key.split(":")[0] for key in one} == set(names)
     assert [key for key in one if one[key].tobytes() != two[key].tobytes()] == []
 
 
@@ -66,7 +73,7 @@ def by_own_lanes(step: Step) -> Fields:
 
 
 @pytest.mark.parametrize("lanes", sampled([16, 1]))
-@pytest.mark.parametrize("step", FEW, ids=lambda step: step.name)
+@pytest.mark.parametrize("step", sampled(FEW, ids=lambda step: step.name, gate=[maxwell_drude.STEP, shallow_water.STEP, advection.STEP]))
 def test_other_lane_counts_agree(step: Step, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fewest and the most; tests/stepping/source/test_arches.py also has two, as all contracts with registers of 16 bytes have."""
     wanted = by_own_lanes(step)
@@ -74,12 +81,10 @@ def test_other_lane_counts_agree(step: Step, lanes: int, monkeypatch: pytest.Mon
     assert wrong(numbers(step), wanted, ROUND_OFF) == {}
 
 
-@pytest.mark.parametrize("names", [pytest.param(ON_VULKAN, id="few"), pytest.param(NAMES, id="all", marks=pytest.mark.slow)])
-def test_gpu_kernels_on_vulkan(names: list[str], request: pytest.FixtureRequest, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", SOME_NAMES)
+def test_gpu_kernels_on_vulkan(names: list[str], tmp_path: Path) -> None:
     require_vulkan()
-    results = run_steps(tmp_path / "vulkan.npz", "vulkan", "-", "f32", names)
-    expected = request.getfixturevalue("with_one_thread")
-    assert wrong(results, {key: values for key, values in expected.items() if key.split(":")[0] in names}, SINGLE) == {}
+    assert wrong(run_steps(tmp_path / "vulkan.npz", "vulkan", "-", "f32", names), with_one_thread(*names), SINGLE) == {}
 
 
 def wrong(found: Fields, wanted: Fields, most: float) -> dict[str, float]:

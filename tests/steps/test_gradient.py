@@ -9,7 +9,6 @@ import pytest
 
 import diffsim as ds
 from tests.steps import (
-    FEW,
     SOME,
     advection,
     kuramoto_sivashinsky,
@@ -26,7 +25,7 @@ ROUND_OFF = 1e-12  # likewise: of one sum in another order
 SYMMETRIC = 1e-10  # likewise: products of two directions with the Hessian cancel more
 CURVATURE = 1e-6  # likewise: differences of gradients, of a step of 1e-7, which hardly ever crosses a kink
 SECOND = [
-    pytest.param(module.STEP, marks=pytest.mark.gradients if module.STEP in FEW else pytest.mark.slow, id=module.STEP.name)
+    pytest.param(module.STEP, marks=pytest.mark.slow if module in (kuramoto_sivashinsky, navier_stokes) else (), id=module.STEP.name)
     for module in (kuramoto_sivashinsky, schroedinger, advection, swift_hohenberg, peaceman_rachford, navier_stokes)
 ]
 """Steps of which second derivatives are tested: the adjoint of a tangent takes longest of all to compile."""
@@ -77,6 +76,7 @@ def test_certificate_passes(step: Step) -> None:
     assert certificate.passed, str(certificate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("make", [loss, lambda solution: (solution.final["u"] ** 2).sum()], ids=["of all", "of squares"])
 def test_slopes_of_weno_where_curvature_is_small_beside_what_follows(make: ds.simulation.loss.Loss, seed: int) -> None:

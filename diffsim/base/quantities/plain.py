@@ -28,7 +28,7 @@ def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
         ParameterError: the unit does not convert to that of the input, or the dimensions are not those of the input.
         ShapeError: the coordinates are not those of the input.
     """
-    if type(value) is np.ndarray and value.dtype.kind != "O":
+    if is_bare(value):
         return value
     read_value = read(name, value)
     if read_value is not None:
@@ -38,6 +38,11 @@ def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
         entries = Meaning(meaning.unit, None, meaning.taken, meaning.difference)
         return [plain(f"{name}[{place}]", each, entries) for place, each in enumerate(listed)]
     return value
+
+
+def is_bare(value: object) -> bool:
+    """True for an array of NumPy's own, which states nothing."""
+    return type(value) is np.ndarray and value.dtype.kind != "O"
 
 
 def stated(value: object) -> bool:

@@ -79,6 +79,10 @@ class Sizes:
         backwards = self.backwards if schedule.runs_backwards else 0
         return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + backwards
 
+    def enough(self, steps: int) -> int:
+        """Bytes of memory that are enough for any schedule of `steps` steps without slower tiers."""
+        return self.fixed + steps * (self.state + self.record) + self.backwards
+
     def on_disk(self, slots: int) -> int:
         """Bytes of a file with `slots` states."""
         assert self.row is not None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.costs import Sizes
-from diffsim.checkpoint.planning.memory import AUTO_FRACTION
+from diffsim.checkpoint.planning.memory import auto_memory
 from diffsim.checkpoint.schedule import AnySchedule
 from diffsim.checkpoint.schedules.binomial import Binomial
 from diffsim.checkpoint.schedules.store_all import StoreAll
@@ -18,7 +17,7 @@ def keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:
     residuals = sizes.peak(StoreAll(steps))
     if residuals <= sizes.peak(Binomial(steps, min(slots, steps))):
         return True
-    return slots >= steps and residuals <= AUTO_FRACTION * available_memory()
+    return slots >= steps and residuals <= auto_memory(residuals)
 
 
 def simplified(schedule: AnySchedule, steps: int, sizes: Sizes) -> AnySchedule:

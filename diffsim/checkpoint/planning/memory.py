@@ -6,10 +6,13 @@ import operator
 import re
 from decimal import Decimal
 
+from diffsim.base.system import available_memory
 from diffsim.errors import ParameterError
 
 AUTO_FRACTION = 0.5
 """Share of the available memory that "auto" takes. The rest is for later allocations, by this process and by others."""
+SMALL = 2**24
+"""Bytes that "auto" takes without asking the system for its memory, which costs as much as a small gradient."""
 _UNITS = {"b": 1, "byte": 1, "bytes": 1} | {
     f"{letter}{binary}b": (1024 if binary else 1000) ** power for power, letter in enumerate("kmgt", 1) for binary in ("", "i")
 }
@@ -49,6 +52,11 @@ def parse_memory(amount: str | int) -> int:
             f"expected an amount of memory of at least 1 byte, got {amount!r}; write for example '4 GB' or '512 MiB', or an int of bytes"
         )
     return size
+
+
+def auto_memory(enough: int) -> int:
+    """Bytes that "auto" may take, for a gradient that `enough` bytes would suffice to keep as a whole."""
+    return SMALL if enough <= SMALL else max(int(AUTO_FRACTION * available_memory()), SMALL)
 
 
 def memory_text(size: int) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from html import escape
 from os import PathLike
 
 from diffsim.base.arguments import plural
-from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.costs import Costs, Sizes, slow_tiers
 from diffsim.checkpoint.planning.everything import keeps_all, simplified
 from diffsim.checkpoint.planning.memory import AUTO_FRACTION as AUTO_FRACTION
-from diffsim.checkpoint.planning.memory import grouped, least_text, memory_text, parse_memory
+from diffsim.checkpoint.planning.memory import auto_memory, grouped, least_text, memory_text, parse_memory
 from diffsim.checkpoint.planning.option import Measured, Option
 from diffsim.checkpoint.planning.request import Request
 from diffsim.checkpoint.policy import Checkpoint, Policy
@@ -169,10 +169,10 @@ def _request(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None, onli
     disk, host = (None if size is None else parse_memory(size) for size in (policy.disk, policy.host))
     tiers = tuple(replace(tier, slots=min(tier.slots, steps)) for tier in slow_tiers(sizes, costs, disk, host))
     outside = f"disk = {policy.disk!r} and host = {policy.host!r}"
-    asked = isinstance(policy.schedule, str) or costs is not None  # to ask the system for its memory takes half a millisecond
     budget = None
-    if asked and policy.slots is None:
-        budget = int(AUTO_FRACTION * available_memory()) if policy.memory is None else parse_memory(policy.memory)
+    if policy.slots is None and (isinstance(policy.schedule, str) or costs is not None):
+        enough = sizes.enough(steps) if costs is None else sys.maxsize  # a plan with its costs shows the budget
+        budget = auto_memory(enough) if policy.memory is None else parse_memory(policy.memory)
     return Request(steps, sizes, costs, budget, policy.slots, tiers, policy.compression is not None, online, outside)
 
 

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from diffsim.checkpoint import choose
+from diffsim.checkpoint import AnySchedule, choose
+from diffsim.checkpoint.planning.memory import SMALL
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.errors import ReplayError
 from diffsim.simulation.gradients.reversal import Back, Call, Reversal
@@ -26,16 +27,33 @@ from diffsim.typing import Array
 
 def run_reversibly(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:
     """Run forward in the existing storage, and prepare the reverse sweep; see `Simulation.vjp`."""
-    policy, steps = call.options.policy, call.steps
     with compiled.placed(call.points):
-        schedule = choose(policy, steps, sizes_for(compiled, policy, steps, call.fields), online=call.options.online).schedule
+        schedule = _schedule(compiled, call)
         back: Back
-        if policy.resume > 0:
+        if call.options.policy.resume > 0:
             solution, back = run_resumably(compiled, call, schedule)
         else:
             back = Reversal(compiled, call, schedule).back
             solution = compiled.solution()
         return solution, RepeatablePullback(compiled, call, solution, back)
+
+
+def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
+    """The schedule of a gradient. That of a small one, which needs no look at the system's memory, is kept for the next call."""
+    policy, steps, online = call.options.policy, call.steps, call.options.online
+    key = policy, steps, online, tuple(table.count for table in call.points.values())
+    if key not in compiled.schedules:
+        sizes = sizes_for(compiled, policy, steps, call.fields)
+        schedule = choose(policy, steps, sizes, online=online).schedule
+        if policy.runs_backwards or sizes.enough(steps) > SMALL:  # it depends on the inputs, or on the memory that is free now
+            return schedule
+        compiled.schedules[key] = schedule
+    return compiled.schedules[key]
+
+
+def _zeros(like: Array) -> Array:
+    """Zeros of the shape and type of an array, in the memory of one."""
+    return np.ndarray(like.shape, like.dtype, bytes(like.itemsize), strides=(0,) * like.ndim)
 
 
 class RepeatablePullback:
@@ -48,7 +66,7 @@ class RepeatablePullback:
     def __init__(self, compiled: Compiled, call: Call, solution: Solution, back: Back) -> None:
         self._compiled, self._call = compiled, call
         parts = solution.final, solution.traces
-        self._like = Solution(*({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in parts))
+        self._like = Solution(*({name: _zeros(value) for name, value in part.items()} for part in parts))
         self._bits = fingerprint([value for part in parts for value in part.values()])
         self._ended = compiled.stepper.steps
         self._back: Back | None = back

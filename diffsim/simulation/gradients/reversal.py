@@ -15,7 +15,7 @@ from diffsim.base.arguments import host_array
 from diffsim.base.quantities import bare
 from diffsim.checkpoint import AnySchedule, GrowthMonitor, Lossy, ReplayGuard, Schedule, Store, Sweep
 from diffsim.checkpoint.actions import Action, Reverse
-from diffsim.checkpoint.growth import largest
+from diffsim.checkpoint.growth import FEW_STEPS, largest
 from diffsim.checkpoint.progress import Reporter
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
@@ -110,6 +110,7 @@ class Reversal:
     """
 
     def __init__(self, compiled: Compiled, call: Call, schedule: AnySchedule, key: str = "", stores: Sequence[Store] | None = None) -> None:
+        self._schedule, self._sampled = schedule, compiled.grows or call.options.watched
         options, policy, stepper = call.options, call.options.policy, compiled.stepper
         compiled.reserve(schedule, policy)
         self._coefficients = compiled.start(call.fields, call.steps, undone=schedule.runs_backwards)
@@ -119,15 +120,24 @@ class Reversal:
         outputs = stepper.outputs if stores is None else None  # a run that resumes from stored states computes only a part of its traces
         self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
         precision = float(np.finfo(stepper.dtype).eps)
-        self._growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
-        self._piece_watchers: list[Watcher] = [self._growth]
+        state_size = (lambda: largest(stepper.state_arrays())) if self._sampled else None
+        self._growth = GrowthMonitor(stepper.cotangent_size, precision, state_size)
+        self._piece_watchers: list[Watcher] = [self._growth] if self._sampled or call.steps >= FEW_STEPS else []
         runs: Any = UntilStepper(stepper, options, call.steps) if schedule.online else stepper
         resumed = stores is not None
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)
         every = 0 if options.watch is None else options.every
         self._sweep = Sweep(
-            schedule, runs, stores=stores, guard=self._guard, on_action=options.on_action, on_piece=self._watch_piece, every=every
+            schedule,
+            runs,
+            stores=stores,
+            guard=self._guard,
+            on_action=options.on_action,
+            on_piece=self._watch_piece if self._piece_watchers else None,
+            sampled=self._sampled,
+            step_seconds=compiled.step_seconds,
+            every=every,
         )
         self._sweep.resumable = resumed
         if options.on_progress is not None:
@@ -139,9 +149,15 @@ class Reversal:
         compiled.wait(self)
 
     def back(self, seeds: Solution) -> dict[str, Array]:
-        """Run the reverse sweep from cotangents of the solution, and return those of the inputs."""
+        """Run the reverse sweep from cotangents of the solution, and return those of the inputs.
+
+        If few samples of the cotangent's size show that it grew, all is run again, with enough samples to see how it grew.
+        """
         self.reverse(seeds)
-        return self.gradient()
+        if not self._growth.suspected:
+            return self.gradient()
+        self._compiled.grows = True
+        return Reversal(self._compiled, self._call, self._schedule).back(seeds)
 
     def reverse(self, seeds: Solution, start: Mapping[str, Array] | None = None, save: Callable[[Action], bool] | None = None) -> None:
         """Run the reverse sweep.
@@ -157,11 +173,13 @@ class Reversal:
             if start is not None:
                 stepper.set_cotangent(start)
             self._call_watch(sweep.remaining)
+            if not self._sampled:
+                self._growth.begin(sweep.remaining)
             if save is not None:
                 self._piece_watchers.append(partial(self._save, save))
             sweep.reverse()
         self._growth.warn()
-        self._compiled.last_sweep = self._report()
+        self._compiled.last_sweep, self._compiled.step_seconds = self._report(), sweep.clock.measured
 
     def gradient(self) -> dict[str, Array]:
         """The cotangents of the inputs, after the reverse sweep."""

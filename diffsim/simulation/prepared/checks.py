@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from diffsim.base.arguments import MOST_STEPS, mapping, real_array, shown, whole
-from diffsim.base.quantities import Meaning
+from diffsim.base.quantities import ANYTHING, Meaning, is_bare
 from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
@@ -47,13 +48,20 @@ def check_room(steps: int, points: Iterable[PointTable], dtype: np.dtype) -> Non
         )
 
 
+def all_finite(values: Array) -> bool:
+    """True if every value is finite. No array of truth values is made of a large one."""
+    if values.size < 4096:
+        return bool(np.isfinite(values).all())
+    return math.isfinite(values.min()) and math.isfinite(values.max())
+
+
 def check_input(name: str, value: Array, shape: tuple[int, ...]) -> None:
     """Raise ShapeError or ParameterError unless an input has its shape and is finite."""
     if value.shape != shape:
         raise ShapeError(
             f"input {name} has shape {value.shape}, expected {shape}; give a value for each cell, or for each step, and source or cell"
         )
-    if not np.isfinite(value).all():
+    if not all_finite(value):
         raise ParameterError(
             f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite, expected none; correct the data"
         )
@@ -74,12 +82,12 @@ def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callab
         bars, values = getattr(cotangents, what), getattr(solution, what)
         check_names(f"{what} cotangents", mapping(f"{what} cotangents", bars, "{'p': p_bar}"), values, f"{what} entries")
         for name, value in bars.items():
-            array = real_array(f"cotangent of {what} {name}", value, meaning=meaning(what, name))
+            array = real_array(f"cotangent of {what} {name}", value, meaning=ANYTHING if is_bare(value) else meaning(what, name))
             if array.shape != values[name].shape:
                 raise ShapeError(
                     f"cotangent of {what} {name} has shape {array.shape}, expected {values[name].shape}; give one like the value"
                 )
-            if not np.isfinite(array).all():
+            if not all_finite(array):
                 raise DivergenceError(
                     f"cotangent of {what} {name} is not finite, expected finite numbers; the loss has no derivative here; correct it"
                 )
@@ -95,7 +103,7 @@ def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callab
 def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str], what: str = "") -> dict[str, Array]:
     """Return the fields, or raise DivergenceError with the text of `cause` if one is no longer finite."""
     for name, value in fields.items():
-        if value.size and not (np.isfinite(value.min()) and np.isfinite(value.max())):  # finds any cell that is not finite
+        if not all_finite(value):
             raise DivergenceError(f"{what}{name} is no longer finite after {steps} steps: {counted(value)}. {cause()}")
     return fields
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.base.arguments import mapping, real_array
+from diffsim.base.quantities import ANYTHING, is_bare
 from diffsim.checkpoint import AnySchedule, Policy
 from diffsim.engine import PRECISIONS
 from diffsim.errors import ParameterError
@@ -56,6 +57,9 @@ class Compiled:
         batches: batches of its runs that other packages asked for, by their number of runs.
         tangent: the same equation with its tangent, after the first call of `with_tangent`.
         last_sweep: steps and seconds of the last gradient.
+        step_seconds: seconds of a step of each kind in it.
+        schedules: schedules of small gradients, by the policy, the steps, and the numbers of points.
+        grows: whether cotangents were seen to grow much, so that each sweep measures how.
     """
 
     def __init__(
@@ -81,6 +85,9 @@ class Compiled:
         self.tangent: Compiled | None = None
         self.batches: dict[int, object] = {}
         self.last_sweep: SweepReport | None = None
+        self.step_seconds: dict[str, float] = {}
+        self.schedules: dict[object, AnySchedule] = {}
+        self.grows = False
         self._waiting: weakref.ref[Waiting] | None = None
 
     @property
@@ -141,7 +148,8 @@ class Compiled:
                     out[name] = self.traced.over_cells(name, np.zeros(shape, self.dtype))
                     continue
                 raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
-            value = real_array(f"input {name}", inputs[name], self.dtype, input_meaning(self, name))
+            unchecked = inputs[name]
+            value = real_array(f"input {name}", unchecked, self.dtype, ANYTHING if is_bare(unchecked) else input_meaning(self, name))
             check_input(name, value, shape)
             out[name] = self.traced.over_cells(name, value)
         equation.check({name: out[name] for name in equation.parameters})

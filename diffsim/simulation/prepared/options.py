@@ -55,6 +55,12 @@ class RunOptions:
         """True if the run may end early."""
         return self.until is not None
 
+    @property
+    def watched(self) -> bool:
+        """True if a function of the user, or a file, follows the run, so that it is not repeated."""
+        functions = self.until, self.on_action, self.on_progress, self.watch
+        return self.policy.resume > 0 or any(each is not None for each in functions)
+
     def called_within(self, turn: Turn) -> RunOptions:
         """The same options, with user functions that are not allowed to use the running simulation."""
         functions: dict[str, Any] = {name: turn.outside(getattr(self, name)) for name in ("until", "on_action", "on_progress", "watch")}

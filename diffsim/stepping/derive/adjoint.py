@@ -30,7 +30,20 @@ from diffsim.stepping.derive.forward import (
 )
 from diffsim.stepping.derive.reverse import Reverse
 from diffsim.stepping.ir.names import bar
-from diffsim.stepping.ir.program import Loop, Operation, Part, Place, PointGather, PointScatter, Program, Total, needed, written
+from diffsim.stepping.ir.program import (
+    Assign,
+    Loop,
+    Nest,
+    Operation,
+    Part,
+    Place,
+    PointGather,
+    PointScatter,
+    Program,
+    Total,
+    needed,
+    written,
+)
 from diffsim.stepping.trace.fields import Placed, Stage
 from diffsim.stepping.trace.stages import SelfTransposed, written_by
 from diffsim.stepping.trace.trace import TracedStep
@@ -51,8 +64,12 @@ class Adjoint:
     delayed: dict[str, Node]
 
 
-def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adjoint") -> Adjoint:
-    """Transpose of `forward_program(step, receivers)`, for states, coefficients and the forcings' amplitudes."""
+def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adjoint", late: bool = False) -> Adjoint:
+    """Transpose of `forward_program(step, receivers)`, for states, coefficients and the forcings' amplitudes.
+
+    `late`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage, to which
+    those of the receivers are added last. Otherwise it is a copy.
+    """
     graph, ndim = step.graph, step.grid.ndim
     zero = (0,) * ndim
     delays = step.delays()
@@ -92,17 +109,17 @@ def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adj
             gather(series, placed)
 
     delayed = _delayed(step, terms, follows)
-    own = [s for s in step.states if s not in delayed]
-    depths = {bar(s): 1 for s in own}
+    own_bars = [s for s in step.states if s not in delayed]
+    depths = {bar(s): 1 for s in own_bars}
     for state in delayed:
         for other in _bars_read(terms[state].values()) if state in terms else ():
             depths[other] = max(depths[other], 1 + delays[state][1])
-    for state, depth in ((s, depths[bar(s)]) for s in own):
+    for state, depth in ((s, depths[bar(s)]) for s in own_bars):
         places[bar(state)] = Place(bar(state), depth - 1)
         for extra in range(1, depth):
             places[_later(bar(state), extra)] = Place(bar(state), depth - 1 - extra)
 
-    for state in own:
+    for state in own_bars:
         plain = reverse.gathered(state, Place(bar(state), depths[bar(state)]), step.states[state].rules, inline)
         node = plain.node
         for follower, primary in follows.items():
@@ -113,19 +130,29 @@ def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adj
                 node = graph.add(node, graph.read(bar(follower), zero))
         parts[f"next {bar(state)}"] = dataclasses.replace(plain, node=node)
     scatters: list[PointScatter] = []
+    first: list[PointScatter] = []
     gathers: list[Operation] = []
     for state, forcing, factor in forcings:
         seed = graph.read(bar(state), zero)
         gathers.append(PointGather(graph.mul(factor, seed), source_points(forcing), bar(source_stream(forcing)), 0, accumulate=True))
         for coefficient, given in vjp(graph, {factor: seed}, step.active.__contains__).items():
-            scatters.append(PointScatter(Place(bar(coefficient)), given[zero], source_points(forcing), source_stream(forcing), 0))
+            scatter = PointScatter(Place(bar(coefficient)), given[zero], source_points(forcing), source_stream(forcing), 0)
+            (first if depths[bar(state)] == 1 else scatters).append(scatter)  # before a step may overwrite the seed
     for coefficient, placed in step.coefficients.items():
         if coefficient in terms:
             plain = reverse.gathered(coefficient, Place(bar(coefficient)), placed.rules, inline)
             parts[f"next {bar(coefficient)}"] = dataclasses.replace(plain, accumulate=True)
+    last: list[PointScatter] = []
+    own = _own_stages(step, parts, places) if late else {}
+    for cotangent, (state, assign) in own.items():
+        places[cotangent] = Place(bar(state), depths[bar(state)])
+        parts[cotangent] = dataclasses.replace(assign, target=places[cotangent])
+        del parts[f"next {bar(state)}"]
+    once = {state for state, _ in own.values()}
     one = graph.const(1)
     for state in receivers:
-        scatters.append(PointScatter(Place(bar(state), depths[bar(state)]), one, receiver_points(state), bar(receiver_stream(state)), 0))
+        scatter = PointScatter(Place(bar(state), depths[bar(state)]), one, receiver_points(state), bar(receiver_stream(state)), 0)
+        (last if state in once else scatters).append(scatter)
 
     ring = ring_depths(step)
     places |= {s: Place(primary, steps) for s, (primary, steps) in delays.items()}
@@ -138,9 +165,24 @@ def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adj
         if isinstance(part, Loop):
             places |= part.places
             inline |= part.inline
-    body = [*gathers, *arranged(stored | parts, scatters, inline)]
+    body = [*gathers, *([Nest((), tuple(first))] if first else []), *arranged(stored | parts, scatters, inline)]
+    body += [Nest((), tuple(last))] if last else []
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
+
+
+def _own_stages(step: TracedStep, parts: Mapping[str, Part], places: Mapping[str, Place]) -> dict[str, tuple[str, Assign]]:
+    """Cotangents of stages that equal the next ones of states, apart from those of receivers: name -> state, assignment of the stage."""
+    found: dict[str, tuple[str, Assign]] = {}
+    for state, placed in step.states.items():
+        part = parts.get(f"next {bar(state)}")
+        if not isinstance(part, Assign) or part.node.op != "read" or any(part.node.data[1]) or part.fold or placed.region is not None:
+            continue
+        name = part.node.data[0]
+        stage = parts.get(name)
+        if isinstance(stage, Assign) and places.get(name) == stage.target == Place(name) and not stage.accumulate:
+            found.setdefault(name, (state, stage))
+    return found
 
 
 def _delayed(step: TracedStep, terms: dict[str, dict[Offset, Node]], follows: dict[str, str]) -> dict[str, Node]:

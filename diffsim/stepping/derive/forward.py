@@ -22,7 +22,7 @@ from diffsim.stepping.ir.program import (
     needed,
     written,
 )
-from diffsim.stepping.trace.stages import written_by
+from diffsim.stepping.trace.stages import StoredExpression, written_by
 from diffsim.stepping.trace.trace import TracedStep
 
 
@@ -50,19 +50,21 @@ def receiver_stream(state: str) -> str:
     return f"traces of {state}"
 
 
-def forward_program(step: TracedStep, receivers: Iterable[str], name: str = "forward") -> Program:
+def forward_program(step: TracedStep, receivers: Iterable[str], name: str = "forward", late: bool = False) -> Program:
     """Advance every state by one step, inject the forcings, and sample the states named in `receivers`.
 
     Args:
         step: the traced step.
         receivers: states sampled at receivers after each step, at stream row n + 1 after step n.
         name: name of the kernel.
+        late: whether a state that is a stage and point sources is stored once: as the stage, to which the sources are added last, when
+            nothing reads the stage any more. Otherwise it is a copy of the stage.
     """
     delays, depths = step.delays(), ring_depths(step)
     places = {name: Place(primary, depths[primary] - 1 - steps) for name, (primary, steps) in delays.items()}
     places |= {name: Place(name) for name in step.fixed}
     outputs, forcings = split_forcings(step)
-    own = own_stages(step)
+    own = own_stages(step, outputs if late else step.outputs)
     targets = {name: Place(own[name], depths[own[name]]) if name in own else Place(name) for name in written_by(step.stages)}
     places |= targets
     outputs = {state: node for state, node in outputs.items() if state not in own.values()}
@@ -74,7 +76,13 @@ def forward_program(step: TracedStep, receivers: Iterable[str], name: str = "for
     for loop in (part for part in parts.values() if isinstance(part, Loop)):
         places |= loop.places
         inline |= loop.inline
-    operations = arranged(parts, _scatters(forcings, depths))
+    scatters = _scatters(forcings, depths)
+    last = tuple(scatter for scatter in scatters if scatter.target.array in own.values())
+    operations = arranged(parts, [scatter for scatter in scatters if scatter not in last])
+    if last:
+        changed = {scatter.target for scatter in last}
+        stages = tuple(part for part in parts.values() if isinstance(part, Assign) and part.target in changed)
+        operations.append(Nest((), last, refills=stages))
     for state in receivers:
         now = step.graph.read(f"next {state}", (0,) * step.grid.ndim)
         places[f"next {state}"] = Place(state, depths[state])
@@ -82,16 +90,23 @@ def forward_program(step: TracedStep, receivers: Iterable[str], name: str = "for
     return Program(name, tuple(operations), places, +1, {state: depth + 1 for state, depth in depths.items()}, inline)
 
 
-def own_stages(step: TracedStep) -> dict[str, str]:
-    """Fields of stages that equal the next value of a state with its own storage, and are stored there: field -> state."""
+def own_stages(step: TracedStep, outputs: Mapping[str, Node]) -> dict[str, str]:
+    """Fields of stages that equal the next value of a state with its own storage, and are stored there: field -> state.
+
+    Args:
+        step: the traced step.
+        outputs: the next values of the states. Without point sources, stages that are expressions need only equal that.
+    """
     found: dict[str, str] = {}
-    for field in written_by(stage for stage in step.stages if stage.movable).values():
-        for state in ring_depths(step):
-            placed = step.states[state]
-            same = _is_read(step.outputs[state], field.name) and placed.rules == field.rules and placed.region is None
-            if same and state not in found.values():
-                found[field.name] = state
-                break
+    for stage in (stage for stage in step.stages if stage.movable):
+        values = outputs if isinstance(stage, StoredExpression) else step.outputs
+        for field in written_by([stage]).values():
+            for state in ring_depths(step):
+                placed = step.states[state]
+                same = _is_read(values[state], field.name) and placed.rules == field.rules and placed.region is None
+                if same and state not in found.values():
+                    found[field.name] = state
+                    break
     return found
 
 

@@ -53,6 +53,13 @@ class Once:
         return {name: computed[name] if source is None else fields[source] for name, source in self._given.items()}
 
     def vjp(self, fields: Mapping[str, Array], cotangents: Mapping[str, Array]) -> dict[str, Array]:
-        """Cotangents of the inputs (and of the other fields) from those of the outputs."""
-        wanted = {name: placed.rules for name, placed in self.placed.items()}
-        return pullback(self.traced.graph, self.traced.outputs, cotangents, wanted, self._extended(fields), self.grid.shape, self.halo)
+        """Cotangents of the inputs, and of the other fields that the outputs read, from those of the outputs."""
+        bars: dict[str, Array] = {}
+        computed = {name: bar for name, bar in cotangents.items() if self._given[name] is None}
+        if computed:
+            wanted = {name: placed.rules for name, placed in self.placed.items()}
+            bars = pullback(self.traced.graph, self.traced.outputs, computed, wanted, self._extended(fields), self.grid.shape, self.halo)
+        for name, source in self._given.items():
+            if source is not None and name in cotangents:
+                bars[source] = bars[source] + cotangents[name] if source in bars else cotangents[name]
+        return {name: np.zeros(self.grid.shape, self.dtype) for name in self.traced.inputs if name not in bars} | bars

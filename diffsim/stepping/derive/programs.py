@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -14,15 +16,20 @@ from diffsim.mesh.field import Layout, Slim
 from diffsim.stepping.derive.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.derive.forward import forward_program, ring_depths
 from diffsim.stepping.derive.residuals import ResidualPrograms, residual_programs
+from diffsim.stepping.derive.undo import Undo, undo
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.interior import with_interiors
+from diffsim.stepping.passes.length import warn_if_long
 from diffsim.stepping.passes.rolling import rolled
 from diffsim.stepping.passes.streams import with_sums_apart
 from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.trace import TracedStep
+
+LARGE = 2**14
+"""Cells of a grid above which memory traffic costs more than barriers."""
 
 
 class Programs:
@@ -43,8 +50,10 @@ class Programs:
 
     def __init__(self, step: TracedStep, receivers: Sequence[str], dtype: np.dtype, differentiable: bool) -> None:
         self.step, self._dtype = step, dtype
-        forward = forward_program(step, receivers)
-        adjoint = adjoint_program(step, receivers) if differentiable else None
+        warn_if_long(step.graph, step.expressions())
+        self._overwrites = _worth_barriers(step)
+        forward = forward_program(step, receivers, late=self._overwrites)
+        adjoint = adjoint_program(step, receivers, late=self._overwrites) if differentiable else None
         with_residuals = residual_programs(step, forward, adjoint) if adjoint else None
         self.forward = self._refined(forward)
         self.adjoint: Adjoint | None = adjoint and dataclasses.replace(adjoint, program=self._refined(adjoint.program))
@@ -65,14 +74,28 @@ class Programs:
             yield from (self.with_residuals.forward, self.with_residuals.adjoint)
 
     def _refined(self, program: Program) -> Program:
-        """Improve a program: keep values that nests would compute several times a cell, and on a CPU compute less in the interior, and sums
-        apart."""
+        """Improve a program: keep values that nests would compute several times a cell, and on a CPU compute less in the interior, compute
+        sums apart, and overwrite states."""
         workers = backend().on_host
         if workers:
             program = with_interiors(with_sums_apart(program), self.step, self._regional(), self._dtype)
-        return rolled(program, self.step.graph, workers)
+        return dataclasses.replace(rolled(program, self.step.graph, workers), overwrites=self._overwrites)
 
-    @property
+    @cached_property
+    def undone(self) -> Undo | None:
+        """The program that undoes a step, or None if there is none."""
+        how = undo(self.step)
+        return how and dataclasses.replace(how, program=dataclasses.replace(how.program, overwrites=self._overwrites))
+
+    def in_place(self, name: str) -> bool:
+        """Whether a step may overwrite the oldest level of a state, or of a cotangent, also a step that keeps or reads residuals."""
+        residuals = self.with_residuals
+        if name in ring_depths(self.step):
+            return self.forward.in_place(name) and (residuals is None or residuals.forward.in_place(name))
+        assert self.adjoint is not None
+        return self.adjoint.program.in_place(name) and (residuals is None or residuals.adjoint.in_place(name))
+
+    @cached_property
     def needs_primal(self) -> bool:
         """Whether the adjoint reads the states of the forward run. That of a linear step with fixed coefficients does not."""
         return self.adjoint is not None and not ring_depths(self.step).keys().isdisjoint(self.adjoint.program.arrays())
@@ -121,6 +144,14 @@ class Programs:
         """Arrays of states that exist only in a region, and of their cotangents."""
         states = {name: placed for name, placed in self.step.states.items() if placed.region is not None}
         return states | {bar(name): placed for name, placed in states.items()}
+
+
+def _worth_barriers(step: TracedStep) -> bool:
+    """Whether states are overwritten, and stored once if they are stages.
+
+    That takes less memory traffic, but barriers for points if there are several workers. On a GPU it takes more loops.
+    """
+    return backend().on_host and (backend().threads == 1 or math.prod(step.grid.shape) >= LARGE)
 
 
 def _farthest(reaches: Iterable[tuple[int, ...]], ndim: int) -> tuple[int, ...]:

@@ -91,7 +91,8 @@ def _replaced(program: Program, graph: Graph, known: Mapping[int, Node]) -> Prog
     for operation in program.operations:
         if isinstance(operation, Nest):
             assigns = tuple(dataclasses.replace(a, node=replaced(a.node)) for a in operation.assigns)
-            operation = Nest(assigns, tuple(dataclasses.replace(s, factor=replaced(s.factor)) for s in operation.scatters))
+            scatters = tuple(dataclasses.replace(s, factor=replaced(s.factor)) for s in operation.scatters)
+            operation = dataclasses.replace(operation, assigns=assigns, scatters=scatters)
         operations.append(operation)
     inline = {name: replaced(node) for name, node in program.inline.items()}
     return dataclasses.replace(program, operations=tuple(operations), inline=inline)
@@ -106,7 +107,7 @@ def _with(forward: Program, residuals: Iterable[Assign], stages: Collection[str]
         if isinstance(operation, Nest):
             ready = tuple(residual for residual, needed in waiting.items() if needed <= stored)
             stored |= {name for name in stages if any(forward.places[name] == assign.target for assign in operation.assigns)}
-            operation = Nest(operation.assigns + ready, operation.scatters)
+            operation = dataclasses.replace(operation, assigns=operation.assigns + ready)
             waiting = {residual: needed for residual, needed in waiting.items() if residual not in ready}
         operations.append(operation)
     return tuple(operations if operations[-1] != Nest(()) else operations[:-1])

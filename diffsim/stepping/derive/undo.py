@@ -55,7 +55,7 @@ def undo(step: TracedStep) -> Undo | None:
     stages = [s for s in step.stages if isinstance(s, StoredExpression)]
     if len(stages) < len(step.stages):  # no inverse is known for stages that are no expressions
         return None
-    graph, depths, delays, own = step.graph, ring_depths(step), step.delays(), own_stages(step)
+    graph, depths, delays, own = step.graph, ring_depths(step), step.delays(), own_stages(step, step.outputs)
     outputs, forcings = split_forcings(step)
     fixed = {*step.coefficients, *step.profiles}
     places = {name: Place(name) for name in step.fixed} | {name: Place(primary, late + 1) for name, (primary, late) in delays.items()}

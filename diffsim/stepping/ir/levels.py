@@ -24,14 +24,20 @@ class Ring:
 
     def __init__(self, depth: int, in_place: bool, capacity: int) -> None:
         self.depth = depth
-        self.in_place = in_place and depth > 1
+        self.in_place = in_place
         self.capacity = capacity
         self.clear()
 
     @staticmethod
+    def period(depth: int, in_place: bool) -> int:
+        """Levels that a long advance uses in turns."""
+        return depth if in_place and depth else depth + 1
+
+    @staticmethod
     def working_levels(depth: int, in_place: bool) -> int:
-        """Levels that advancing needs in addition to the kept ones."""
-        return depth if in_place and depth > 1 else depth + 1
+        """Levels that advancing needs in addition to the kept ones. The end of a held advance stays while the working state goes on from
+        there; if a state is one level, that takes another one."""
+        return max(Ring.period(depth, in_place), min(depth, 1) + 1)
 
     def clear(self) -> None:
         """Free every state. The working state gets the first levels, oldest first."""
@@ -42,23 +48,29 @@ class Ring:
         self.working = [self._take() for _ in range(self.depth)]
 
     def _take(self) -> int:
-        if not self.free:
+        return self._take_all(1)[0]
+
+    def _take_all(self, count: int) -> list[int]:
+        """Levels that nobody uses, for one user each."""
+        if count > len(self.free):
             raise ScheduleError(
                 f"no free level among {self.capacity}: the schedule keeps more states than it announced in `slots` and `recorded`"
             )
-        level = self.free.pop()
-        self.users[level] = 1
-        return level
+        levels = self.free[: -count - 1 : -1]
+        del self.free[-count:]
+        for level in levels:
+            self.users[level] = 1
+        return levels
 
     def _drop(self, level: int) -> None:
         self.users[level] -= 1
         if not self.users[level]:
             self.free.append(level)
 
-    def _next(self) -> int:
+    def _next(self, in_place: bool) -> int:
         """Level of the next time. The working window moves by one."""
         oldest = self.working[0]
-        if self.in_place and self.users[oldest] == 1:
+        if in_place and self.users[oldest] == 1:
             level = oldest
         else:
             level = self._take()
@@ -66,17 +78,21 @@ class Ring:
         self.working = [*self.working[1:], level]
         return level
 
-    def advance(self, steps: int) -> IntArray:
-        """Level table of an advance, of length steps + depth. Entry e belongs to time (now - depth + 1 + e)."""
+    def advance(self, steps: int, apart: bool = False) -> IntArray:
+        """Level table of an advance, of length steps + depth. Entry e belongs to time (now - depth + 1 + e).
+
+        `apart`: whether no step overwrites the state before it, though other programs may.
+        """
+        in_place = self.in_place and not apart
         table = np.empty(steps + self.depth, np.int32)
         table[: self.depth] = self.working
         settled = min(steps, 2 * self.depth + 2)  # by then no level of the window belongs to a slot
         for step in range(settled):
-            table[self.depth + step] = self._next()
+            table[self.depth + step] = self._next(in_place)
         end = self.depth + settled
         if steps > settled:  # from here on the levels repeat
-            cycle = table[end - Ring.working_levels(self.depth, self.in_place) : end]
-            table[end:] = np.resize(cycle, steps - settled)
+            cycle = table[end - Ring.period(self.depth, in_place) : end]
+            table[end:] = cycle[np.arange(steps - settled) % len(cycle)]
             self._settle(cycle, table[-self.depth :])
         return table
 
@@ -92,15 +108,10 @@ class Ring:
 
     def hold(self, steps: int, start: int) -> IntArray:
         """Level table of an advance from step `start` that keeps every state until it is dropped."""
-        levels = list(self.working)
-        for level in levels:
+        levels = [*self.working, *self._take_all(steps)]
+        self.working = levels[steps:]
+        for level in self.working:  # all levels are held, and these are the working state too
             self.users[level] += 1
-        for _ in range(steps):
-            oldest, level = self.working[0], self._take()
-            self._drop(oldest)
-            self.working = [*self.working[1:], level]
-            self.users[level] += 1
-            levels.append(level)
         self.held.append((start, levels))
         return np.array(levels, np.int32)
 

@@ -202,6 +202,8 @@ class Interior:
 class Nest:
     """Assignments that share one loop nest, then point sums into their targets, then kept values, then the targets' halos.
 
+    A nest of point sums alone adds to fields that earlier nests assigned.
+
     Attributes:
         assigns: the assignments.
         scatters: point sums.
@@ -209,6 +211,7 @@ class Nest:
         groups: values that the nest keeps for later cells, in order of computation (`diffsim.stepping.passes.rolling`).
         roots: if there are groups, the expressions of the assignments that read them.
         interior: shorter expressions for most cells, or None.
+        refills: assignments of earlier nests whose halos are filled again, because point sums change their targets.
     """
 
     assigns: tuple[Assign, ...]
@@ -217,6 +220,7 @@ class Nest:
     groups: tuple[Group, ...] = ()
     roots: tuple[Node, ...] = ()
     interior: Interior | None = None
+    refills: tuple[Assign, ...] = ()
 
     @property
     def variants(self) -> tuple[Nest, ...]:
@@ -277,6 +281,7 @@ class Program:
             offset evaluates it there. A CPU evaluates whole tiles and then splices them, so a product that
             is read at many offsets costs one multiplication a tile and no memory.
         alone: whether a launch does one step, because host functions are called between steps.
+        overwrites: whether a step may overwrite also a state of which it reads no earlier value.
     """
 
     name: str
@@ -286,6 +291,7 @@ class Program:
     entries: dict[str, int]
     inline: dict[str, Node] = field(default_factory=dict)
     alone: bool = False
+    overwrites: bool = False
 
     @property
     def each(self) -> Iterator[Operation]:
@@ -445,16 +451,17 @@ class Program:
 
     def period(self, array: str) -> int:
         """Entries of a ring after which its levels are used again, if no slot and no adjoint needs one."""
-        return Ring.working_levels(self.entries[array] - 1, self.in_place(array))
+        return Ring.period(self.entries[array] - 1, self.in_place(array))
 
     def in_place(self, array: str) -> bool:
-        """Whether the new level of a ring may overwrite the oldest, which must be read only at the same cell, and only before the write.
+        """Whether the new level of a ring may overwrite the oldest: all that reads the oldest comes before, or reads the same cell in the
+        same nest.
 
         Outside the grid, the worker that owns a cell's image may compute it, and each rule has another image. So there, no assignment may
         read an array that assignments with other rules overwrite.
         """
         if array not in self._in_place:
-            self._in_place[array] = self._is_in_place(array)
+            self._in_place[array] = (self.entries[array] > 2 or self.overwrites) and self._is_in_place(array)
         return self._in_place[array]
 
     @cached_property
@@ -465,31 +472,53 @@ class Program:
     def _is_in_place(self, array: str) -> bool:
         written = False
         here: set[Offset]
-        for operation in self.each:
+        for operation in self._in_turn:
             if isinstance(operation, Nest):
                 here = self._offsets_of_oldest(array, [a.node for a in operation.assigns])
                 now = any(a.target.array == array for a in operation.assigns)
                 mine = {a.fold for a in operation.folded if a.target.array == array}
                 others = [a.node for a in operation.folded if mine and a.fold not in mine]
-                if self._offsets_of_oldest(array, others):
+                factors = [scatter.factor for scatter in operation.scatters]  # they are computed after the cells
+                if self._offsets_of_oldest(array, others) or ((written or now) and self._offsets_of_oldest(array, factors)):
+                    return False
+                if now and any(map(any, here)):
                     return False
             elif isinstance(operation, Strip):  # the worker that overwrites a cell also copies it
-                here, now = set(), False
-                if written and operation.place == Place(array, 0):
-                    return False
+                here, now = {()} if operation.place == Place(array, 0) else set(), False
             elif isinstance(operation, HostCall):  # it reads all cells before it writes any
                 here = {() for name in operation.inputs if self.places[name] == Place(array, 0)}
                 now = any(w.target.array == array for w in operation.outputs)
-            elif isinstance(operation, Total):  # by the worker that owns the row, or by any
-                offset = tuple(int(not operation.slim.axes or operation.slim.axes[0] > 0) for _ in operation.along)
-                here, now = {offset} if self.places.get(operation.source) == Place(array, 0) else set(), False
+            elif isinstance(operation, Total):
+                here, now = {()} if self.places.get(operation.source) == Place(array, 0) else set(), False
             else:
                 assert isinstance(operation, PointGather)
                 here, now = self._offsets_of_oldest(array, [operation.node]), False
-            if (written and here) or any(any(offset) for offset in here):
+            if written and here:
                 return False
             written = written or now
         return True
+
+    @property
+    def _in_turn(self) -> Iterator[Operation]:
+        """The operations, with two laps of each loop: what follows a lap is the next one."""
+        for operation in self.operations:
+            if isinstance(operation, Loop):
+                yield from (*operation.operations, *operation.operations)
+            else:
+                yield operation
+
+    def changes(self, gather: PointGather, nest: Nest, later: int) -> bool:
+        """Whether a nest, in the step that is `later` steps after that of a sum at points, writes memory that this sum reads."""
+        targets = [assign.target for assign in nest.assigns] + [scatter.target for scatter in nest.scatters]
+        for place in (self.places[name] for name in self.reads([gather.node]) if name in self.places):
+            for target in targets:
+                if place.array != target.array:
+                    continue
+                if place.level is None or target.level is None:
+                    return True
+                if (target.level + later - place.level) % self.period(place.array) == 0:
+                    return True
+        return False
 
     def _offsets_of_oldest(self, array: str, nodes: list[Node]) -> set[Offset]:
         return {o for name, offsets in self.reads(nodes).items() if self.places.get(name) == Place(array, 0) for o in offsets}

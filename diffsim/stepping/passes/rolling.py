@@ -13,7 +13,6 @@ everywhere and those that are computed once.
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -27,6 +26,8 @@ from diffsim.stepping.passes.streams import rows_together
 WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
 FOREVER = 1 << 28
+APART = 1 << 24
+"""More than twice the largest offset along an axis."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,23 @@ def _cost_in_blocks(classes: Classes, roots: Sequence[Node], block: int) -> floa
     return cost([classes.graph.shift(root, (*shift, row, 0)) for root in roots for row in range(block)]) / block
 
 
+@dataclass(frozen=True)
+class _Needs:
+    """What a loop needs for some values, whichever others are kept: as long as those that it reads are, and none that it computes.
+
+    Attributes:
+        computed: the values that it computes, as numbers of a `_Choice`.
+        read: the kept values that it reads.
+        of_classes: classes of what it computes beside the values themselves.
+        from_classes: classes of what it reads.
+    """
+
+    computed: Set[int]
+    read: Set[int]
+    of_classes: Set[int]
+    from_classes: Set[int]
+
+
 class _Choice:
     """A search for the values that are kept for some expressions.
 
@@ -174,13 +192,23 @@ class _Choice:
     def __init__(self, classes: Classes, roots: Sequence[Node]) -> None:
         self._classes, self._roots = classes, list(roots)
         self._uses = _uses(classes, roots)
-        self._whole = {classes.of(root) for root in roots if root.args and classes.anchor(root) is not None}
-        self._fixed = {key for key, _ in self._whole}
-        self._zero = (0,) * _axes(roots)
-        self._parts: dict[int, list[tuple[int, Offset]]] = {}  # class -> those of its arguments that are operations, and where from there
+        self._axes, self._count = _axes(roots), max(self._uses, default=0) + 1
+        whole = [classes.of(root) for root in roots if root.args and classes.anchor(root) is not None]
+        self._whole = frozenset(self._number(key, where) for key, where in whole)
+        self._fixed = {key for key, _ in whole}
+        self._parts: dict[int, list[tuple[int, int]]] = {}  # class -> arguments that are operations, how far away
         for key in self._uses:
             arguments = [each for each in classes.representative(key).args if each.args and classes.anchor(each) is not None]
-            self._parts[key] = [classes.of(each) for each in arguments]
+            self._parts[key] = [(part, self._number(part, where) - key) for part, where in map(classes.of, arguments)]
+        self._costs = {key: operation_cost(use.value) for key, use in self._uses.items()}
+        self._known: dict[frozenset[int], list[_Needs]] = {}
+
+    def _number(self, key: int, where: Offset) -> int:
+        """A class at a cell as one number: its own at the present cell, and those of neighbours as far apart anywhere."""
+        cell = 0
+        for offset in where:
+            cell = cell * APART + offset
+        return cell * self._count + key
 
     def best(self) -> set[int]:
         """The classes to keep: the cheapest of those tried."""
@@ -220,8 +248,8 @@ class _Choice:
 
         def depth(key: int) -> int:
             if key not in depths:
-                _, read = self._computed({(key, self._zero)}, kept)
-                depths[key] = max((depth(each) + (where != self._zero) for each, where in read), default=0)
+                read = self._needs(frozenset([key]), kept).read
+                depths[key] = max((depth(each % self._count) + (each >= self._count or each < 0) for each in read), default=0)
             return depths[key]
 
         for key in sorted(kept):
@@ -237,7 +265,7 @@ class _Choice:
         terms, seen, waiting = set[int](), {key}, [key]
         while waiting:
             one = waiting.pop()
-            if self._uses[one].value.op in ("add", "sub") and any(any(where) for _, where in self._parts[one]):
+            if self._uses[one].value.op in ("add", "sub") and any(one + apart != part for part, apart in self._parts[one]):
                 new = self._keepable(one) - seen
                 seen |= new
                 waiting += new
@@ -247,23 +275,30 @@ class _Choice:
 
     def _cost(self, kept: Set[int]) -> int:
         """Cost of all operations, and of storing and reading what is kept."""
-        total, depths = len(kept) * _storing(len(self._zero)), self.layers(kept)
-        loops = [(self._whole, kept)]
-        for depth in set(depths.values()):
-            first = {(key, self._zero) for key in kept if depths[key] == depth}
-            loops.append((first, {key for key in kept if depths[key] < depth}))
-        for first, below in loops:
-            computed, read = self._computed(first, below)
-            total += sum(operation_cost(self._uses[key].value) for key, _ in computed) + sum(_reading(where) for _, where in read)
+        total, depths = len(kept) * _storing(self._axes), self.layers(kept)
+        loops = {depth: [key for key in kept if depths[key] == depth] for depth in set(depths.values())}
+        for first in [[self._whole], *([frozenset([key]) for key in keys] for keys in loops.values())]:
+            needs = [self._needs(each, kept) for each in first]  # values of one loop that read one another do it at the present cell
+            read = set[int]().union(*(each.read for each in needs)).difference(*first)
+            total += sum(self._costs[each % self._count] for each in set[int]().union(*(each.computed for each in needs)))
+            total += sum(map(self._reading, read))
         return total
 
-    def _computed(self, first: Set[tuple[int, Offset]], kept: Set[int]) -> tuple[set[tuple[int, Offset]], set[tuple[int, Offset]]]:
+    def _reading(self, number: int) -> int:
+        along = number // self._count % APART
+        return _reading((*(0,) * (self._axes - 1), along))
+
+    def _needs(self, first: frozenset[int], kept: Set[int]) -> _Needs:
         """The values that a loop computes and the kept ones that it reads, for some classes at some cells."""
-        computed, read, waiting = set(first), set[tuple[int, Offset]](), list(first)
+        known = self._known.setdefault(first, [])
+        for needs in known:
+            if needs.from_classes <= kept and kept.isdisjoint(needs.of_classes):
+                return needs
+        computed, read, waiting = set(first), set[int](), list(first)
         while waiting:
-            key, where = waiting.pop()
-            for part, apart in self._parts[key]:
-                there = part, tuple(map(operator.add, where, apart))
+            number = waiting.pop()
+            for part, apart in self._parts[number % self._count]:
+                there = number + apart
                 if there in computed:
                     continue
                 if part in kept:
@@ -271,7 +306,9 @@ class _Choice:
                 else:
                     computed.add(there)
                     waiting.append(there)
-        return computed, read
+        of_classes, from_classes = ({number % self._count for number in numbers} for numbers in (computed - first, read))
+        known.append(_Needs(computed, read, of_classes, from_classes))
+        return known[-1]
 
 
 def _uses(classes: Classes, bodies: Sequence[Node]) -> dict[int, Use]:

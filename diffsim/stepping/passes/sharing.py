@@ -110,16 +110,12 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
     """
     found, classes = dict(bodies), Classes(graph)
     values: dict[str, Node] = {}
+    largest: dict[int, tuple[int, dict[Offset, list[Node]]] | None] = {}  # body -> what may be shared of it
     while True:
-        best: tuple[int, dict[Offset, list[Node]]] | None = None
         for body in found.values():
-            whole = cost([body])
-            for where in _several(classes, body, active).values():
-                one = cost(next(iter(where.values())))
-                saved = (len(where) - 1) * one
-                # the largest first: then only it uses its parts
-                if saved >= max(COSTLY, CONSIDERABLE * whole) and (best is None or one > best[0]):
-                    best = one, where
+            if body.id not in largest:
+                largest[body.id] = _largest(classes, body, active)
+        best = max(filter(None, (largest[body.id] for body in found.values())), key=lambda each: each[0], default=None)
         if best is None:
             break
         number, _ = classes.of(next(iter(best[1].values()))[0])
@@ -129,18 +125,29 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
         named = {node.id: graph.read(name, classes.of(node)[1]) for node in same}
         found = dict(zip(found, graph.replace(found.values(), lambda read: read, named), strict=True))
         found[name], values[name] = value, value
-    while cheap := {name: found[name] for name in values if cost([found[name]]) * (_users(found, name) - 1) < COSTLY}:
+    while cheap := [name for name, users in _users(found, values).items() if cost([found[name]]) * (users - 1) < COSTLY]:
         # its parts are shared as well, and little is left
-        name = next(iter(cheap))
+        name = cheap[0]
         del values[name]
         little = {name: found.pop(name)}
         found = dict(zip(found, inlined(graph, found.values(), little), strict=True))
     return Shared({name: found[name] for name in bodies}, {name: found[name] for name in values})
 
 
-def _users(bodies: Mapping[str, Node], name: str) -> int:
-    """The number of cells at which the bodies read a field."""
-    return sum(len(reads([body]).get(name, ())) for body in bodies.values())
+def _largest(classes: Classes, body: Node, active: Callable[[str], bool]) -> tuple[int, dict[Offset, list[Node]]] | None:
+    """The most costly value of a body that is worth sharing, its cost and its nodes: the largest first, then only it uses its parts."""
+    best, whole = None, cost([body])
+    for where in _several(classes, body, active).values():
+        one = cost(next(iter(where.values())))
+        if (len(where) - 1) * one >= max(COSTLY, CONSIDERABLE * whole) and (best is None or one > best[0]):
+            best = one, where
+    return best
+
+
+def _users(bodies: Mapping[str, Node], names: Iterable[str]) -> dict[str, int]:
+    """The number of cells at which the bodies read each field."""
+    found = [reads([body]) for body in bodies.values()]
+    return {name: sum(len(each.get(name, ())) for each in found) for name in names}
 
 
 def _several(classes: Classes, body: Node, active: Callable[[str], bool]) -> dict[int, dict[Offset, list[Node]]]:

@@ -95,8 +95,10 @@ class Backwards:
     def _undo(self, rings: Mapping[str, Ring], start: int, stop: int) -> None:
         for ring in rings.values():
             ring.working.reverse()
+        program = self.how.program
+        apart = {name: not program.in_place(name) for name in rings}
         self._launcher.sweep(
-            self._programs[1], stop - 1, stop - start, lambda done, count: {name: ring.advance(count) for name, ring in rings.items()}
+            self._programs[1], stop - 1, stop - start, lambda done, count: {n: ring.advance(count, apart[n]) for n, ring in rings.items()}
         )
         for ring in rings.values():
             ring.working.reverse()

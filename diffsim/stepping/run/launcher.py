@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,6 +33,7 @@ from diffsim.stepping.source.kernel import (
     BEGIN,
     CAPACITY,
     DONE,
+    FIRST,
     GATE,
     LEFT_BEGIN,
     LEFT_DONE,
@@ -58,9 +60,23 @@ def call_name(call: HostCall) -> str:
     return f"the function that gives {' and '.join(written.name for written in call.outputs)}"
 
 
-def _most_steps(program: Program) -> int:
-    """Most steps in one level table."""
-    return CAPACITY - max(program.entries.values(), default=0)
+@dataclass(frozen=True)
+class _Launches:
+    """Values that every launch of a program needs, looked up once.
+
+    Attributes:
+        control: the control array of its kernels, for any number of workers.
+        pace: the measured pace of its launches.
+        tables: array -> index of the first entry of its level table in the control array.
+        most: most steps of a launch, whose levels fit into the tables.
+        stepwise: whether host functions are called between its steps.
+    """
+
+    control: Allocated
+    pace: Pace
+    tables: dict[str, int]
+    most: int
+    stepwise: bool
 
 
 @contextmanager
@@ -96,9 +112,9 @@ class Launcher:
         self._bound: dict[tuple[str, int, Wavefront | None], BoundKernel] = {}
         self._wavefronts: dict[tuple[str, int], list[Wavefront]] = {}
         self._scratch: Allocated | None = None
-        self._controls: dict[str, Allocated] = {}  # by program, for any number of workers
+        self._known: dict[str, _Launches] = {}  # by program
         self._tables: dict[tuple[Sparse, str], object] = {}
-        self._paces: dict[str, Pace] = {}
+        self._threads = backend().threads
         self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
@@ -234,7 +250,7 @@ class Launcher:
 
     def source_of(self, program: Program, workers: int | None = None, wavefront: Wavefront | None = None) -> Kernel:
         """The kernel of a program, as source, for a number of workers (None: all threads)."""
-        threads = backend().threads
+        threads = self._threads
         if threads is None:
             return DeviceKernel(program, self.graph, self.fields)
         if wavefront is not None:
@@ -250,12 +266,22 @@ class Launcher:
 
     def pace(self, program: Program) -> Pace:
         """The measured pace of the program's launches."""
-        if program.name not in self._paces:
-            threads = backend().threads
+        return self._launches(program).pace
+
+    def _launches(self, program: Program) -> _Launches:
+        known = self._known.get(program.name)
+        if known is None:
             roots = [nest.roots or [each.node for each in nest.assigns] for nest in program.nests]
             cycles = self.layout.tile_count * sum(cost(each) + 2 * len(each) for each in roots)
-            self._paces[program.name] = Pace(1 if threads is None else useful_workers(self.layout, threads, cycles))
-        return self._paces[program.name]
+            workers = 1 if self._threads is None else useful_workers(self.layout, self._threads, cycles)
+            known = self._known[program.name] = _Launches(
+                self.memory.allocate((control_size(program),), np.int32),
+                Pace(workers),
+                {array: table_offset(program, array) for array in program.entries},
+                CAPACITY - max(program.entries.values(), default=0),
+                any(program.calls),
+            )
+        return known
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
@@ -266,15 +292,16 @@ class Launcher:
             steps: number of steps.
             tables: returns the rings' level tables. It is called once for each launch, in order.
         """
-        if any(program.calls):
+        known = self._launches(program)
+        if known.stepwise:
             self._stepwise(program, first, steps, tables)
             return
-        done, pace = 0, self.pace(program)
+        done, pace = 0, known.pace
         while done < steps:
-            count = min(steps - done, self._steps_of_launch(program, pace), _most_steps(program))
+            count = min(steps - done, self._steps_of_launch(program, pace), known.most)
             self._describe(program, first + program.direction * done, count, tables(done, count))
-            if isinstance(self._control(program), np.ndarray):
-                self._launch(program, pace)
+            if isinstance(known.control, np.ndarray):
+                self._launch(program)
             else:
                 self._queue.begin(pace)
                 kernel = self._kernel(program, 1)
@@ -286,16 +313,16 @@ class Launcher:
     def _steps_of_launch(self, program: Program, pace: Pace) -> int:
         """Steps of the coming launch by the pace; where steps are computed together, a multiple of their number."""
         wavefront = self._wavefront(program, pace.workers())
-        together = 1 if wavefront is None else wavefront.steps
-        return -(-pace.steps() // together) * together
+        return pace.steps() if wavefront is None else -(-pace.steps() // wavefront.steps) * wavefront.steps
 
     def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """`sweep` for a program with calls of host functions: run its parts one after the other, step by step."""
         if program.name not in self._parts:
             self._parts[program.name] = program.parts()
         parts = self._parts[program.name]
-        for done in range(0, steps, _most_steps(program)):
-            count, start = min(steps - done, _most_steps(program)), first + program.direction * done
+        most = self._launches(program).most
+        for done in range(0, steps, most):
+            count, start = min(steps - done, most), first + program.direction * done
             levels = tables(done, count)
             for part in parts:
                 if isinstance(part, Program):
@@ -309,12 +336,12 @@ class Launcher:
                             self._call(part, program, {name: table[t:] for name, table in levels.items()})
 
     def _one_step(self, program: Program, t: int) -> None:
-        control = self._control(program)
+        control = self._launches(program).control
         if not isinstance(control, np.ndarray):
             self._kernel(program, 1)(t)
             return
         control[STEPS] = t + 1
-        self._launch(program, self.pace(program), t)
+        self._launch(program, t)
 
     def _call(self, call: HostCall, program: Program, levels: Mapping[str, IntArray]) -> None:
         """Call a host function. `levels` has the levels of this step, for each ring."""
@@ -333,32 +360,39 @@ class Launcher:
 
     def _describe(self, program: Program, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
         """Write the control data of the coming steps for the kernels."""
-        control = self._control(program)
-        parts = {STEPS: np.array((steps, first), np.int32)} | {
-            table_offset(program, a): t for a, t in tables.items() if a in program.entries
-        }
-        if not isinstance(control, np.ndarray) and all(put_numbers(control, at, part) for at, part in parts.items()):
+        known = self._launches(program)
+        control = known.control
+        if isinstance(control, np.ndarray):
+            control[STEPS], control[FIRST] = steps, first
+            for array, table in tables.items():
+                if array in known.tables:
+                    at = known.tables[array]
+                    control[at : at + len(table)] = table
             return
-        values = control if isinstance(control, np.ndarray) else np.zeros(control_size(program), np.int32)
+        parts = {STEPS: np.array((steps, first), np.int32)} | {known.tables[a]: t for a, t in tables.items() if a in known.tables}
+        if all(put_numbers(control, at, part) for at, part in parts.items()):
+            return
+        values = np.zeros(control_size(program), np.int32)
         for at, part in parts.items():
             values[at : at + len(part)] = part
-        if values is not control:
-            self.memory.write(control, values)
+        self.memory.write(control, values)
 
-    def _launch(self, program: Program, pace: Pace, done: int = 0) -> None:
+    def _launch(self, program: Program, done: int = 0) -> None:
         """Launch the steps of `_describe` after the first `done`. Steps that workers abandon are launched again."""
-        control = self._control(program)
+        known = self._launches(program)
+        control, pace = known.control, known.pace
         assert isinstance(control, np.ndarray)  # workers are of a CPU
         end = int(control[STEPS])
         control[DONE], control[BEGIN] = done, 0
         workers, wavefront = 0, None
-        while control[DONE] < end:
+        while done < end:
             if not control[BEGIN]:
                 workers = pace.workers()
-                wavefront = self._wavefront(program, workers, end - int(control[DONE]))
+                wavefront = self._wavefront(program, workers, end - done)
             elif wavefront is None:  # between operations the slabs may change, but not within a wavefront
                 workers = pace.workers()
-            control[STEPS] = end if wavefront is None else end - (end - control[DONE]) % wavefront.steps
+            if wavefront is not None:
+                control[STEPS] = end - (end - done) % wavefront.steps
             control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
             control[LOOKS] = int(barrier.PATIENCE * pace.patience(1 if wavefront is None else wavefront.steps))
             kernel = self._kernel(program, workers, wavefront)
@@ -368,35 +402,35 @@ class Launcher:
             left = bool(control[LEFT_BEGIN])
             reached = int(control[LEFT_DONE] if left else control[STEPS])
             begun = 0 if not control[BEGIN] else 1 if wavefront is None else wavefront.steps  # of which an earlier launch did a part
-            steps = reached - int(control[DONE]) - begun
+            steps = reached - done - begun
             if steps > 0 or left:
                 pace.note(max(steps, 0), seconds, left)
-            control[DONE], control[BEGIN] = reached, control[LEFT_BEGIN]
+            done = reached
+            if done < end:
+                control[STEPS], control[DONE], control[BEGIN] = end, done, control[LEFT_BEGIN]
 
     def _wavefront(self, program: Program, workers: int, most: int = TOGETHER[0]) -> Wavefront | None:
         """The way to compute up to `most` steps together, or None if each is computed alone."""
-        if backend().threads is None:
-            return None
-        key = program.name, workers
-        if key not in self._wavefronts:
-            tallest = max((self.points[gather.points].tallest for gather in program.gathers), default=0)
-            sizes = [size for size in SIZES if size >= tallest][: 1 + (tallest == 0)] or [tallest]
-            candidates = [Wavefront.of(program, self.fields, workers, *each) for each in itertools.product(TOGETHER, reversed(sizes))]
-            self._wavefronts[key] = [each for each in candidates if each is not None and each.pays(program, self.fields, workers)]
-        return next((each for each in self._wavefronts[key] if each.steps <= most), None)
+        ways = self._wavefronts.get((program.name, workers))
+        if ways is None:
+            ways = self._wavefronts[program.name, workers] = self._wavefronts_of(program, workers)
+        return next((each for each in ways if each.steps <= most), None) if ways else None
 
-    def _control(self, program: Program) -> Allocated:
-        """The control array of a program's kernels."""
-        if program.name not in self._controls:
-            self._controls[program.name] = self.memory.allocate((control_size(program),), np.int32)
-        return self._controls[program.name]
+    def _wavefronts_of(self, program: Program, workers: int) -> list[Wavefront]:
+        """The ways to compute steps together, the most steps first."""
+        if self._threads is None:
+            return []
+        tallest = max((self.points[gather.points].tallest for gather in program.gathers), default=0)
+        sizes = [size for size in SIZES if size >= tallest][: 1 + (tallest == 0)] or [tallest]
+        candidates = [Wavefront.of(program, self.fields, workers, *each) for each in itertools.product(TOGETHER, reversed(sizes))]
+        return [each for each in candidates if each is not None and each.pays(program, self.fields, workers)]
 
     def _kernel(self, program: Program, workers: int, wavefront: Wavefront | None = None) -> BoundKernel:
         key = (program.name, workers, wavefront)
         if key not in self._bound:
             with lock:
                 check_generation(self.generation)
-                self._bound[key] = self._bind(key, self.source_of(program, workers, wavefront), self._control(program), workers)
+                self._bound[key] = self._bind(key, self.source_of(program, workers, wavefront), self._launches(program).control, workers)
         return self._bound[key]
 
     def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel, control: Allocated, workers: int) -> BoundKernel:

@@ -17,7 +17,7 @@ from diffsim.errors import ScheduleError, ShapeError
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.derive.forward import receiver_points, receiver_stream, ring_depths, source_stream
 from diffsim.stepping.derive.programs import Programs
-from diffsim.stepping.derive.undo import undo, why_not
+from diffsim.stepping.derive.undo import why_not
 from diffsim.stepping.ir.levels import ResidualLevels
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.backwards import Backwards
@@ -279,7 +279,7 @@ class Stepper:
     @functools.cached_property
     def backwards(self) -> Backwards | None:
         """The object that undoes steps, or None."""
-        how = undo(self.step)
+        how = self.programs.undone
         if how is None or any(how.program.in_place(n) != self.forward.in_place(n) for n, depth in self.depths.items() if depth > 1):
             return None
         rules = {name: placed.rules for name, placed in self.step.coefficients.items()}

@@ -9,7 +9,6 @@ from diffsim.errors import PlanError, StaleValueError
 from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.levels import Ring
-from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.launcher import Launcher
 
 
@@ -52,16 +51,15 @@ class Storage:
         kept = 0 if self._programs.with_residuals else recorded
         try:
             for name, depth in self._depths.items():
-                levels = slots * depth + self._working_levels(self._programs.forward, name, depth) + kept
+                levels = slots * depth + self._working_levels(name, depth) + kept
                 if self._grow(name, levels, exact):
-                    self.rings[name] = Ring(depth, self._programs.forward.in_place(name), levels)
+                    self.rings[name] = Ring(depth, self._programs.in_place(name), levels)
             for name in self._programs.with_residuals.names if self._programs.with_residuals else ():
                 self._grow(name, max(recorded, 1), exact)
             for name, depth in self._programs.adjoint.depths.items() if self._programs.adjoint else ():
-                assert self._programs.adjoint is not None
-                levels = self._working_levels(self._programs.adjoint.program, name, depth) + second
+                levels = self._working_levels(name, depth) + second
                 if self._grow(name, levels, exact):
-                    self.bars[name] = Ring(depth, self._programs.adjoint.program.in_place(name), levels)
+                    self.bars[name] = Ring(depth, self._programs.in_place(name), levels)
             if self._unneeded:  # all large arrays have their memory now
                 buffers.release()
                 self._unneeded = False
@@ -96,9 +94,8 @@ class Storage:
                     f"expected {ring.capacity} levels of storage for {name}, got {levels}: it was given back or exchanged; plan anew"
                 )
 
-    @staticmethod
-    def _working_levels(program: Program, name: str, depth: int) -> int:
-        return Ring.working_levels(depth, program.in_place(name))
+    def _working_levels(self, name: str, depth: int) -> int:
+        return Ring.working_levels(depth, self._programs.in_place(name))
 
     def state_bytes(self) -> int:
         """Bytes of one saved state."""
@@ -113,10 +110,9 @@ class Storage:
 
     def working_bytes(self) -> int:
         """Bytes of all other fields: the working state, cotangents, coefficients and their gradients, intermediate fields."""
-        forward, adjoint, residuals = self._programs.forward, self._programs.adjoint, self._programs.with_residuals
-        levels = {name: self._working_levels(forward, name, depth) for name, depth in self._depths.items()}
-        if adjoint:
-            levels |= {name: self._working_levels(adjoint.program, name, depth) for name, depth in adjoint.depths.items()}
+        adjoint, residuals = self._programs.adjoint, self._programs.with_residuals
+        depths = self._depths | (adjoint.depths if adjoint else {})
+        levels = {name: self._working_levels(name, depth) for name, depth in depths.items()}
         single = self._programs.fields() - levels.keys() - set(residuals.names if residuals else ())
         levels |= {name: self._launcher.stacks.get(name, 1) for name in single}
         return sum(count * self._launcher.field_bytes(name) for name, count in levels.items()) + self._launcher.table_bytes()

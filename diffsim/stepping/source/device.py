@@ -150,7 +150,7 @@ class DeviceKernel(Kernel):
                 self.write_scatter(scatter, index)
         for strip in nest.restores:
             self._strip(strip, step, back=True)
-        self._extend(nest.assigns, step)
+        self._extend((*nest.assigns, *nest.refills), step)
 
     @contextmanager
     def _cells(

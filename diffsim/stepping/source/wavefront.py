@@ -113,7 +113,9 @@ class Wavefront:
         assert isinstance(gather, PointGather)
         for later in range(own + 1, self.steps * len(nests)):
             step, place = divmod(later, len(nests))
-            if _changes(program, gather, read.later, (step, nests[place])) and (later - own) * self.lag < self.tallest:
+            nest = program.operations[nests[place]]
+            assert isinstance(nest, Nest)
+            if program.changes(gather, nest, step - read.later) and (later - own) * self.lag < self.tallest:
                 return False
         return True
 
@@ -173,23 +175,6 @@ def _reads(program: Program) -> tuple[Read, ...]:
             before = [nest for nest in nests if nest < number]
             found.append(Read(number, before[-1] if before else nests[-1], 0 if before else 1))
     return tuple(found)
-
-
-def _changes(program: Program, gather: PointGather, step: int, stage: tuple[int, int]) -> bool:
-    """Whether a stage, a step and the number of a nest, writes memory that a gather reads in a step."""
-    nest = program.operations[stage[1]]
-    assert isinstance(nest, Nest)
-    targets = [assign.target for assign in nest.assigns] + [scatter.target for scatter in nest.scatters]
-    for name in program.reads([gather.node]):
-        place = program.places.get(name)
-        for target in targets:
-            if place is None or place.array != target.array:
-                continue
-            if place.level is None or target.level is None:
-                return True
-            if (target.level + stage[0] - place.level - step) % program.period(place.array) == 0:
-                return True
-    return False
 
 
 class WavefrontKernel(WorkerKernel):

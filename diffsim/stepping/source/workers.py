@@ -7,6 +7,7 @@ then what cells outside the grid give back to it (`folds.py`), then points, then
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 from diffsim.expr.source import identifier
@@ -42,6 +43,7 @@ class WorkerKernel(TileKernel):
 
     def _time_loop(self) -> None:
         program, text = self.program, self.text
+        barriers = self._barriers() if self.workers > 1 else set()
         with text.block(f"for t in range(control[{DONE}], control[{STEPS}])"):
             text(f"n = {self.step_index('t')}")
             self._levels(turning=False)
@@ -52,10 +54,63 @@ class WorkerKernel(TileKernel):
                     done += operation.count * len(operation.operations)
                 else:
                     with text.block(f"if begin <= {done}"):
-                        self._operation(operation, str(index), str(done + 1))
+                        self._operation(operation, str(index))
+                        if index in barriers:
+                            write_barrier(text, self.workers, str(done + 1))
                     done += 1
             with text.block(f"if begin < {NOTHING}"):
                 text("begin = 0")
+
+    def _barriers(self) -> set[int]:
+        """Numbers of the operations after which workers wait for one another.
+
+        These are all nests and totals, except for point sums alone whose cells only their own worker reads before the next barrier. Sums
+        of points, which read cells of other workers, are among them if these cells change before the next barrier.
+        """
+        operations, found = self.program.operations, set[int]()
+        for number, operation in enumerate(operations):
+            if isinstance(operation, PointGather):
+                if any(
+                    self.program.changes(operation, nest, later) for nest, later in self._until_barrier(number) if isinstance(nest, Nest)
+                ):
+                    after = number
+                    while after + 1 < len(operations) and isinstance(operations[after + 1], PointGather):
+                        after += 1
+                    found.add(after)
+            elif isinstance(operation, Total) or (isinstance(operation, Nest) and not self._is_own(operation, number)):
+                found.add(number)
+        return found
+
+    def _until_barrier(self, number: int) -> Iterator[tuple[Operation, int]]:
+        """The operations after one up to the next that certainly ends with a barrier, each with the steps by which it is later."""
+        operations = self.program.operations
+        for after in range(number + 1, number + 1 + len(operations)):
+            operation, later = operations[after % len(operations)], after // len(operations)
+            if isinstance(operation, Loop):
+                yield from ((each, later) for each in operation.operations)
+            else:
+                yield operation, later
+            if isinstance(operation, Total | Loop) or (isinstance(operation, Nest) and operation.assigns):
+                return
+
+    def _is_own(self, nest: Nest, number: int) -> bool:
+        """Whether a nest is point sums alone, whose cells no other worker reads before the next barrier."""
+        if nest.assigns or nest.restores:
+            return False
+        program, changed = self.program, {scatter.target.array for scatter in nest.scatters}
+        for following, _ in self._until_barrier(number):
+            if isinstance(following, Nest):
+                read, own = program.reads([assign.node for assign in following.assigns]), not following.folded
+            elif isinstance(following, PointGather):
+                read, own = program.reads([following.node]), False
+            elif isinstance(following, Total):
+                read, own = {following.source: set()}, False
+            else:
+                continue  # a strip: its worker copies its own cells
+            arrays = {program.places[name].array if name in program.places else name: offsets for name, offsets in read.items()}
+            if any(name in changed and not (own and not any(map(any, offsets))) for name, offsets in arrays.items()):
+                return False
+        return True
 
     def step_index(self, local: str) -> str:
         """Source of the index of a local step."""
@@ -76,22 +131,20 @@ class WorkerKernel(TileKernel):
             for number, operation in enumerate(loop.operations):
                 before = f"{done + number} + round * {length}"
                 with text.block(f"if begin <= {before}"):
-                    self._operation(operation, f"{index}_{number}", f"{before} + 1")
+                    self._operation(operation, f"{index}_{number}")
+                    if self.workers > 1 and isinstance(operation, Nest | Total):
+                        write_barrier(text, self.workers, f"{before} + 1")
 
-    def _operation(self, operation: Operation, index: str, done: str) -> None:
-        """One operation. `done` is the number of finished operations, including this one."""
+    def _operation(self, operation: Operation, index: str) -> None:
+        """One operation, without the barrier after it."""
         if isinstance(operation, Nest):
             self._nest(operation, f"nest_{index}")
-            if self.workers > 1:
-                write_barrier(self.text, self.workers, done)
         elif isinstance(operation, Strip):
             self.call(f"strip_{index}", lambda: self._strip(operation, back=False))
         elif isinstance(operation, PointGather):
             self.call(f"gather_{index}", lambda: self._gather(operation, index))
         elif isinstance(operation, Total):
             self.call(f"total_{index}", lambda: self._total(operation))
-            if self.workers > 1:
-                write_barrier(self.text, self.workers, done)
 
     def _total(self, total: Total) -> None:
         """A total: each worker computes the rows of its slab, workers share other places in turns, and the first one computes a number."""
@@ -136,7 +189,7 @@ class WorkerKernel(TileKernel):
             self._strip(strip, back=True)
 
     def _halos(self, nest: Nest) -> None:
-        for assign in nest.assigns:
+        for assign in (*nest.assigns, *nest.refills):
             write_halo(self, assign)
 
     def _strip(self, strip: Strip, back: bool) -> None:

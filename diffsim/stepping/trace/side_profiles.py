@@ -61,7 +61,7 @@ class Ones(Profile):
         out = np.zeros(len(values) + 2 * halo)
         out[halo : halo + len(values)] = 1
         for side in self.sides:
-            _put(out, side.place.high, len(values), halo, [share for share, _ in side.shares(len(values), halo)])
+            _put(out, side.place.high, len(values), halo, _of_ones(side, len(values), halo))
         return out
 
     def after_one_more(self) -> Profile:
@@ -72,7 +72,13 @@ class Ones(Profile):
 
 def goes_on(side: Side, n: int) -> bool:
     """True if the rule of a side extends a field that is 1 on a line of `n` cells by 1, as far as any kernel reads."""
-    return side.fills and all(share == 1 for share, _ in side.shares(n, 16))
+    return side.fills and all(share == 1 for share in _of_ones(side, n, 16))
+
+
+def _of_ones(side: Side, n: int, reach: int) -> list[float]:
+    """The values beyond a side of a field that is 1, as far as `reach`. On a low side of its own values it is 1 too."""
+    shares = [share for share, _ in side.shares(n, reach)]
+    return [1.0, *shares[1:]] if side.low_faces and shares else shares
 
 
 def _put(out: Array, high: bool, n: int, halo: int, outward: list[float]) -> None:

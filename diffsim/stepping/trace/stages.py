@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, overload
 
-from diffsim.boundary import Boundary, linear, zero_rules
+from diffsim.boundary import Boundary, linear, on_low_side, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.graph import Graph, Node, Offset, reads
@@ -183,7 +183,18 @@ def stage(value: Symbol | Components, boundary: Boundary | Symbol | Components |
     rules = graph.inherited(value, location) if boundary is None else graph.bound(boundary, location)
     stored = Stored(location, rules, f"stage {next(graph.count)}")
     graph.store(StoredExpression(location, rules, stored.name, graph.with_edges(value, stored).node))
-    return read_of(value, stored)
+    return read_of(value, stored, _low_faces(value, stored, graph))
+
+
+def _low_faces(value: Symbol, field: Stored, graph: Trace) -> dict[str, Symbol]:
+    """Stages of the values of a stage on low sides, by the states that its rules name for these."""
+    out = {}
+    for axis, (side, _) in enumerate(field.rules):
+        if side.low_faces:
+            low = Stored(field.location, on_low_side(field.rules, axis), f"{field.name} on the low side of axis {axis}")
+            graph.store(StoredExpression(low.location, low.rules, low.name, value.shifted(axis, -1).node))
+            out[side.low_faces] = value.like(graph.read(low.name, (0,) * value.ndim), low.where)
+    return out
 
 
 def array_stage(
@@ -223,10 +234,10 @@ def placed(value: Symbol) -> tuple[int, ...]:
     return tuple(place or 0 for place in value.location)
 
 
-def read_of(value: Symbol, field: Stored) -> Symbol:
-    """The expression that reads a stored field, in the step of another expression."""
+def read_of(value: Symbol, field: Stored, low: Mapping[str, Symbol] | None = None) -> Symbol:
+    """The expression that reads a stored field, in the step of another expression. `low`: its values on low sides, see `Trace.field`."""
     read = value.like(value.graph.read(field.name, (0,) * value.ndim), field.where)
-    return trace_of(value, "a stage").field(read, field.rules)
+    return trace_of(value, "a stage").field(read, field.rules, low)
 
 
 def stored_name(value: Symbol, graph: Trace) -> str:

@@ -104,14 +104,26 @@ class Trace(Graph):
         if any(side.rule.edge(None, side.place, self.dt, 0.0) is not None for sides in field.rules for side in sides):
             raise TraceError(f"the result of {what} lies on faces whose last value its boundary rule gives; store it as a stage of its own")
 
-    def field(self, stored: Symbol, rules: Rules) -> Symbol:
+    def field(self, stored: Symbol, rules: Rules, low: Mapping[str, Symbol] | None = None) -> Symbol:
         """A stored field for the step to read, with the values that its boundary rules name.
+
+        Args:
+            stored: the field.
+            rules: its rules.
+            low: its values on low sides where the rules name a state that has them.
 
         Axes are extended from the last to the first. So beyond sides of two axes, the value of the later axis is extended by the rules of
         the earlier one.
         """
         extended = stored
         for axis, sides in enumerate(rules):
+            if sides[0].low_faces and not sides[0].homogeneous:
+                if low is None or sides[0].low_faces not in low:
+                    raise TraceError(
+                        f"a field that is neither a state nor a stage has {sides[0].rule!r} on the low side of axis {axis}, where it has "
+                        "no values on the faces; give it another boundary, or store it by ds.stage"
+                    )
+                extended = extended + self._beyond(sides[0], stored) * low[sides[0].low_faces].shifted(axis, 1)
             for side in (side for side in sides if side.named and not side.homogeneous):
                 value = self._value(side)
                 assert isinstance(value, Symbol)  # the side names it
@@ -234,6 +246,11 @@ class TracedStep:
     def fixed(self) -> set[str]:
         """Fields that no step computes."""
         return {*self.coefficients, *self.profiles, *self.series, *self.clock}
+
+    def expressions(self) -> dict[str, Node]:
+        """The expressions of its stages and of the next state, by the names of the fields; for a stage of several, its first."""
+        stages = {f"{stage.name}, part {k}" if k else stage.name: root for stage in self.stages for k, root in enumerate(stage.roots())}
+        return stages | self.outputs
 
     def joined_rows(self, reach: int) -> int:
         """The most rows next to a side of the first axis on which a cell beyond it, up to `reach`, depends."""

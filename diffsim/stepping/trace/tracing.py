@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from diffsim.boundary import Boundary, EvenImage, Rules, bound, rules_of
+from diffsim.boundary import Boundary, EvenImage, Rules, bound, on_low_side, rules_of
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.components import Layout
 from diffsim.expr.graph import Graph, Node, reads
@@ -115,6 +115,8 @@ def trace_step(
     wanted = frozenset((*coefficients, *series) if active is None else active)
     present = tuple(f for f in equation.forcings if forcings is None or f in forcings)
     grid, states = equation.grid, _placed(equation.states, equation.grid)
+    low = _low_faces(states)
+    states |= {name: replace(states[name], rules=on_low_side(states[of].rules, axis)) for name, (of, axis) in low.items()}
     graph = Trace(grid, equation.dt, states, coefficients, reduce)
     symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in {**states, **coefficients, **series}.items()}
     symbols |= _profile_symbols(graph, equation)
@@ -123,12 +125,17 @@ def trace_step(
     symbols |= {name: _symbol(graph, grid, name, (None,) * grid.ndim) for name in clock}
     graph.series = series
     graph.values = {name: symbol for name, symbol in symbols.items() if name not in states}
-    symbols |= {name: graph.field(symbols[name], placed.rules) for name, placed in {**states, **coefficients}.items()}
+    on_side = {name: symbols[name] for name in low}
+    symbols |= {name: graph.field(symbols[name], placed.rules, on_side) for name, placed in states.items()}
+    symbols |= {name: graph.field(symbols[name], placed.rules) for name, placed in coefficients.items()}
     for name in equation.forcings:
         forcing = _symbol(graph, grid, name, (None,) * grid.ndim)
         symbols[name] = forcing if name in present else forcing.like(graph.const(0))
     check_names(equation, coefficients)
     results, _ = _call(equation.step, symbols, "step", layouts(equation) | dict(groups or {}))
+    for name, (of, axis) in low.items():
+        if of in results:
+            results.setdefault(name, _as_symbol(graph, grid, results[of], of).shifted(axis, -1))
     if set(results) != set(states):
         raise TraceError(f"{type(equation).__name__}.step gave {sorted(results)}, expected one entry for each state: {sorted(states)}")
     outputs = {}
@@ -171,6 +178,27 @@ def forcing_rules(step: TracedStep, forcing: str) -> Rules | None:
     """The boundary rules of the states that a forcing enters; None: they differ."""
     rules = [step.states[s].rules for s, node in step.outputs.items() if forcing in reads([node])]
     return rules[0] if rules and all(each == rules[0] for each in rules) else None
+
+
+def _low_faces(states: Mapping[str, Placed]) -> dict[str, tuple[str, int]]:
+    """States with the values of another on a low side, where that one has none: name -> (the other, the axis).
+
+    Raises:
+        TraceError: a rule names no state, one at another location, or one that another side has.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    for name, placed in states.items():
+        for axis, (side, _) in enumerate(placed.rules):
+            low = side.low_faces
+            if not low:
+                continue
+            what = f"{side.rule!r} on the low side of axis {axis} of {name} names {low}"
+            if low not in states or states[low].location != placed.location or states[low].axes is not None:
+                raise TraceError(f"{what}, expected a state at {placed.location}; declare it: Variable(location={placed.location})")
+            if low in found or low == name:
+                raise TraceError(f"{what}, which has the values of another side, expected a state of its own; give each side another")
+            found[low] = (name, axis)
+    return found
 
 
 def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:

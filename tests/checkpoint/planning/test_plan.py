@@ -28,7 +28,7 @@ from diffsim.checkpoint import (
     resolve,
     simulate,
 )
-from diffsim.checkpoint.planning import plan
+from diffsim.checkpoint.planning import memory as planning_memory
 from diffsim.checkpoint.planning.memory import grouped, least_text
 from diffsim.errors import ParameterError, PlanError, ScheduleError
 
@@ -309,19 +309,28 @@ def test_resolve_counts_what_is_in_use_and_recorded():
     assert resolve("20 kB", 100, Sizes(1000, 3000, 5000)) == Binomial(100, 12)
 
 
-@pytest.mark.parametrize(("available", "schedule"), [(200_000, StoreAll(100)), (199_999, Binomial(100, 98)), (40_000, Binomial(100, 19))])
+@pytest.mark.parametrize(("available", "schedule"), [(200, StoreAll(100)), (199.999, Binomial(100, 98)), (40, Binomial(100, 19))])
 def test_auto_takes_half_of_the_available_memory(monkeypatch, available, schedule):
-    monkeypatch.setattr(plan, "available_memory", lambda: available)
-    assert resolve("auto", 100, Sizes(1000)) == schedule
+    monkeypatch.setattr(planning_memory, "available_memory", lambda: int(available * 1e6))
+    assert resolve("auto", 100, Sizes(1_000_000)) == schedule
 
 
-@pytest.mark.parametrize("checkpoint", [Binomial(100, 5), Policy(schedule=StoreAll(100)), 7])
-def test_what_names_no_memory_does_not_ask_the_system_for_its_memory(monkeypatch, checkpoint):
+@pytest.mark.parametrize(
+    ("checkpoint", "state"),
+    [
+        (Binomial(100, 5), 10**9),
+        (Policy(schedule=StoreAll(100)), 10**9),
+        (7, 10**9),
+        ("auto", 80_000),
+        (Policy(schedule="binomial"), 80_000),
+    ],
+)
+def test_small_gradients_and_policies_without_a_memory_do_not_ask_the_system_for_its_memory(monkeypatch, checkpoint, state):
     def never():
         raise AssertionError("each gradient would read a dozen files")
 
-    monkeypatch.setattr(plan, "available_memory", never)
-    resolve(checkpoint, 100, Sizes(1000))
+    monkeypatch.setattr(planning_memory, "available_memory", never)
+    assert resolve(checkpoint, 100, Sizes(state)).steps == 100
 
 
 def test_auto_on_this_machine_stores_what_is_small():

@@ -8,7 +8,6 @@ import pytest
 import diffsim as ds
 from diffsim.boundary import bound, extend_transpose
 from diffsim.stepping.declare.points import Points, point_table
-from diffsim.stepping.run.pace import ALONE, TRIAL, Pace
 
 GRID = ds.Grid((7, 9), (0.5, 2.0), (1.0, -3.0))
 
@@ -138,35 +137,3 @@ def test_wrong_points_are_refused() -> None:
     for points in (Points([[4.0, 9.0]], "sinc"), Points([[4.0, 9.0]], dipole=(1.0, 0.0))):
         with pytest.raises(ds.errors.ShapeError, match="on a stretched grid, expected a uniform one"):
             point_table(stretched, (0, 0), points)
-
-
-def test_slow_workers_go_alone_for_a_while_and_then_try_again() -> None:
-    pace = Pace(2)
-    pace.note(100, 0.01)
-    assert (pace.workers(), pace.steps()) == (2, 500)
-    for _ in range(2):
-        pace.note(100, 0.5)
-        assert pace.workers() == 2  # a first touch of memory may be slow
-    pace.note(100, 0.5)
-    assert pace.workers() == 1
-    pace.note(100, 0.9 * ALONE)
-    assert pace.workers() == 1
-    pace.note(100, 0.2 * ALONE)
-    assert (pace.workers(), pace.steps()) == (2, TRIAL)
-    for _ in range(3):
-        assert (pace.workers(), pace.steps()) == (2, TRIAL)
-        pace.note(8, 0.05)
-    assert pace.workers() == 1  # still slow: alone again, for longer
-    pace.note(100, 1.5 * ALONE)
-    assert pace.workers() == 1
-    pace.note(100, 0.6 * ALONE)
-    pace.note(8, 8e-4)
-    assert (pace.workers(), pace.steps()) == (2, 500)
-
-
-def test_one_worker_has_nothing_to_wait_for() -> None:
-    pace = Pace(1)
-    for seconds in (0.01, 1.0, 1.0, 1.0, 1.0):
-        pace.note(100, seconds)
-        assert pace.workers() == 1
-    assert not pace.alone

@@ -78,9 +78,20 @@ def test_a_flux_is_differentiated_in_one_nest_a_stage(flux: str, stages: int, nd
 
 
 CASES = [(flux, rule, stages, ndim) for ndim in (1, 2, 3) for flux in FLUXES for rule in RULES for stages in (1, 2)]
+IN_GATE = [
+    ("quotient", "mirror", 1, 1),
+    ("Rusanov", "periodic", 1, 1),
+    ("quotient", "odd", 2, 1),
+    ("Rusanov", "mixed", 2, 1),
+    ("quotient", "odd", 1, 2),
+    ("Rusanov", "mixed", 1, 2),
+    ("Rusanov", "mirror", 2, 2),
+    ("quotient", "mirror", 1, 3),
+]
+"""Each flux with each kind of rule and number of stages. Several stages in three dimensions take longest to compile."""
 
 
-@pytest.mark.parametrize(("flux", "rule", "stages", "ndim"), sampled(CASES))
+@pytest.mark.parametrize(("flux", "rule", "stages", "ndim"), sampled(CASES, gate=IN_GATE))
 def test_gradients_agree_with_tangents(flux: str, rule: str, stages: int, ndim: int) -> None:
     simulation = ds.Simulation(Staged(ndim, FLUXES[flux], RULES[rule], stages), precision="f64")
     rng = np.random.default_rng(ndim)

@@ -8,7 +8,7 @@ import pytest
 from diffsim.errors import ScheduleError
 from diffsim.stepping.ir.levels import Ring
 
-KINDS = [(1, False), (2, True), (2, False), (3, True), (3, False)]
+KINDS = [(1, True), (1, False), (2, True), (2, False), (3, True), (3, False)]
 
 
 @pytest.mark.parametrize(("depth", "in_place"), KINDS)
@@ -62,6 +62,25 @@ def test_saved_and_held_levels_are_left_alone(depth: int, in_place: bool) -> Non
     for slot in kept:
         ring.release(slot)
     assert len(ring.free) + depth == ring.capacity
+
+
+@pytest.mark.parametrize(("depth", "in_place"), KINDS)
+def test_a_run_may_be_held_in_free_slots_and_go_on(depth: int, in_place: bool) -> None:
+    ring = Ring(depth, in_place, 3 * depth + Ring.working_levels(depth, in_place))
+    ring.save(0)
+    ring.advance(3)
+    levels = {*ring.hold(2, 3).tolist()}
+    assert ring.advance(1)[-1] not in levels
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_advance_may_leave_what_others_overwrite(depth: int) -> None:
+    ring, plain = Ring(depth, True, 2 * depth + 1), Ring(depth, False, 2 * depth + 1)
+    for each in (ring, plain):
+        each.save(0)
+    assert list(ring.advance(5, apart=True)) == list(plain.advance(5))
+    table = ring.advance(3)
+    assert len({*table.tolist()}) == depth
 
 
 def test_more_states_than_announced_raise() -> None:

@@ -64,7 +64,7 @@ def _found(equation: ds.Equation, inputs: dict[str, Any], threads: int) -> tuple
 
 
 @pytest.mark.gradients
-@pytest.mark.parametrize("seeds", sampled([range(1), range(1, 6)]))
+@pytest.mark.parametrize("seeds", sampled([range(12, 13), range(6)]))
 def test_an_interior_changes_no_bit(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random equations, with interiors wherever they save one operation in as little as a tenth of the cells."""
     some = 0

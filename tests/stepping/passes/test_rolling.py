@@ -53,7 +53,12 @@ def test_which_cases_keep_something(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == KEEPING | {case.name for case in LEVELS}
 
 
-@pytest.mark.parametrize("case", sampled([*(case for case in CASES if case.name in KEEPING), *LEVELS], 8, ids=lambda case: case.name))
+IN_GATE = [case for case in [*CASES, *LEVELS] if case.name in ("visco acoustic 2-D", "nonlinear mirror", "stretched 1-D", "transport 3 1")]
+
+
+@pytest.mark.parametrize(
+    "case", sampled([*(case for case in CASES if case.name in KEEPING), *LEVELS], ids=lambda case: case.name, gate=IN_GATE)
+)
 def test_no_bit_depends_on_what_is_kept(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rolling, "WORTH", NEVER)
     plain = outputs(case, "f64")[0]

@@ -15,6 +15,7 @@ import numpy as np
 import diffsim as ds
 from diffsim.checkpoint import Binomial
 from diffsim.engine import session
+from diffsim.stepping.derive import programs
 from diffsim.stepping.run import pace
 from diffsim.stepping.source import barrier
 from tests.cases import CASES
@@ -26,6 +27,7 @@ SLOTS = 3
 def main(threads: int, patience: int, strikes: int) -> None:
     session.usable_cores = lambda: threads  # type: ignore[attr-defined]
     barrier.PATIENCE, pace.STRIKES = patience, strikes
+    programs.LARGE = 0  # states are overwritten, as on large grids
     ds.init(threads=threads, precision="f64")
     launches = {False: 0, True: 0}
     note = pace.Pace.note

@@ -7,7 +7,7 @@ import pytest
 import diffsim as ds
 from diffsim.base.system import usable_cores
 from diffsim.solvers import Acoustic
-from diffsim.stepping.run.pace import STRIKES, TRIAL, Pace
+from diffsim.stepping.run.pace import ALONE, STRIKES, TRIAL, Pace
 from diffsim.stepping.source import slabs
 
 
@@ -69,3 +69,35 @@ def test_a_small_grid_has_one_worker(cells: int, used: int, monkeypatch: pytest.
     ds.init(precision="f32", threads=2)
     stepper = ds.Simulation(Acoustic(ds.Grid((cells, cells), 10.0), 1e-3, order=4))._stepper
     assert stepper.launcher.pace(stepper.forward).workers() == used
+
+
+def test_slow_workers_go_alone_for_a_while_and_then_try_again() -> None:
+    pace = Pace(2)
+    pace.note(100, 0.01)
+    assert (pace.workers(), pace.steps()) == (2, 500)
+    for _ in range(2):
+        pace.note(100, 0.5)
+        assert pace.workers() == 2  # a first touch of memory may be slow
+    pace.note(100, 0.5)
+    assert pace.workers() == 1
+    pace.note(100, 0.9 * ALONE)
+    assert pace.workers() == 1
+    pace.note(100, 0.2 * ALONE)
+    assert (pace.workers(), pace.steps()) == (2, TRIAL)
+    for _ in range(3):
+        assert (pace.workers(), pace.steps()) == (2, TRIAL)
+        pace.note(8, 0.05)
+    assert pace.workers() == 1  # still slow: alone again, for longer
+    pace.note(100, 1.5 * ALONE)
+    assert pace.workers() == 1
+    pace.note(100, 0.6 * ALONE)
+    pace.note(8, 8e-4)
+    assert (pace.workers(), pace.steps()) == (2, 500)
+
+
+def test_one_worker_has_nothing_to_wait_for() -> None:
+    pace = Pace(1)
+    for seconds in (0.01, 1.0, 1.0, 1.0, 1.0):
+        pace.note(100, seconds)
+        assert pace.workers() == 1
+    assert not pace.alone

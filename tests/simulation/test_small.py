@@ -1,0 +1,133 @@
+"""Gradients of small systems: few launches, the same bits, and the warnings and choices that longer ones have."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.checkpoint import Binomial, ChaosWarning, Policy, StoreAll
+
+from . import chaotic
+
+rng = np.random.default_rng(0)
+
+
+class Lorenz96(ds.Equation):
+    """dx_k/dt = (x_{k+1} - x_{k-2}) x_{k-1} - x_k + F, by Heun's method."""
+
+    def __init__(self, cells: int = 40, dt: float = 0.01) -> None:
+        self.grid, self.dt = ds.Grid((cells,), 1.0), dt
+        self.states = {"x": ds.Variable("periodic")}
+        self.parameters = {"F": ds.Variable(axes=())}
+
+    def step(self, x: Any, F: Any) -> dict[str, Any]:
+        def rate(u: Any) -> Any:
+            return (u.shifted(0, 1) - u.shifted(0, -2)) * u.shifted(0, -1) - u + F
+
+        first = rate(x)
+        return {"x": x + self.dt / 2 * (first + rate(x + self.dt * first))}
+
+
+def launches(simulation: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Appends (kind, steps) at each launch."""
+    seen: list[tuple[str, int]] = []
+    stepper = simulation._stepper
+    for kind in ("advance", "keep", "record", "reverse"):
+        call = getattr(stepper, kind)
+
+        def noted(start: int, stop: int, kind: str = kind, call: Any = call) -> Any:
+            seen.append((kind, stop - start))
+            return call(start, stop)
+
+        monkeypatch.setattr(stepper, kind, noted)
+    return seen
+
+
+def square(solution: ds.Solution) -> Any:
+    return (solution.final["x"] ** 2).sum()
+
+
+@pytest.mark.parametrize("steps", [10, 110, 400])
+def test_a_stored_gradient_is_two_launches(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = ds.Simulation(Lorenz96(dt=0.002), precision="f64")
+    inputs = {"x": rng.normal(size=40), "F": 2.0}
+    first, second = (simulation.value_and_grad(square, inputs, steps) for _ in range(2))
+    simulation._compiled.step_seconds = dict.fromkeys(("record", "advance", "reverse"), 1e-6)  # a busy machine measures anything
+    seen = launches(simulation, monkeypatch)
+    third = simulation.value_and_grad(square, inputs, steps)
+    assert [(kind, count) for kind, count in seen if kind != "keep"] == [("record", steps), ("reverse", steps)]
+    watched: list[int] = []
+    fourth = simulation.value_and_grad(square, inputs, steps, watch=lambda step, bars: watched.append(step))
+    assert len(watched) == steps + 1
+    for value, gradient in (second, third, fourth):
+        assert value == first[0]
+        for name, bars in first[1].items():
+            np.testing.assert_array_equal(gradient[name], bars)
+
+
+@pytest.mark.parametrize("seeds", ["final", "middle"])
+def test_chaos_is_seen_in_a_sweep_that_would_be_one_launch(seeds: str) -> None:
+    """The sweep is repeated in pieces, which change no bit; later ones of the same simulation are in pieces from the start."""
+    simulation = ds.Simulation(Lorenz96(dt=0.05), receivers={"x": [[3.0]]}, precision="f64")
+    inputs = {"x": rng.normal(size=40), "F": 8.0}
+    simulation._compiled.step_seconds = dict.fromkeys(("record", "advance", "reverse"), 1e-6)
+
+    def loss(solution: ds.Solution) -> Any:
+        return square(solution) if seeds == "final" else (solution.traces["x"][:550] ** 2).sum()
+
+    gradients = []
+    for _ in range(2):
+        with pytest.warns(ChaosWarning, match="the adjoint grew by a factor"):
+            gradients.append(simulation.value_and_grad(loss, inputs, 600)[1])
+    report = simulation.last_sweep
+    assert report is not None and report.growth is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        watched = simulation.value_and_grad(loss, inputs, 600, on_action=lambda action: None)[1]
+    for name, bars in watched.items():
+        for gradient in gradients:
+            np.testing.assert_array_equal(gradient[name], bars)
+
+
+def test_calm_runs_are_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = ds.Simulation(Lorenz96(dt=0.002), precision="f64")
+    simulation._compiled.step_seconds = dict.fromkeys(("record", "advance", "reverse"), 1e-6)
+    seen = launches(simulation, monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simulation.value_and_grad(square, {"x": rng.normal(size=40), "F": 2.0}, 300)
+    assert sum(steps for kind, steps in seen if kind == "reverse") == 300 and not simulation._compiled.grows
+
+
+def test_the_kept_choice_is_that_of_the_present_call() -> None:
+    """Policies, numbers of steps, ends that are open, and other numbers of sources each have a choice of their own."""
+    simulation = chaotic.simulation()
+    expected = {}
+    calls = [(30, StoreAll(30)), (30, "auto"), (30, 5), (40, "auto"), (30, Policy(schedule="binomial", slots=3)), (30, Binomial(30, 2))]
+    for steps, checkpoint in calls:
+        expected[steps, str(checkpoint)] = chaotic.gradient(chaotic.simulation(), checkpoint, steps)
+    for steps, checkpoint in calls * 2:
+        assert chaotic.gradient(simulation, checkpoint, steps) == expected[steps, str(checkpoint)]
+    assert {type(each).__name__ for each in simulation._compiled.schedules.values()} >= {"StoreAll", "Binomial"}
+    known = len(simulation._compiled.schedules)
+    simulation.vjp(chaotic.inputs(simulation, 30), 30, until=lambda done, states: done == 20)
+    assert len(simulation._compiled.schedules) == known + 1
+    simulation.move(sources={"f": [[3.0, 4.0], [5.0, 6.0]]})
+    simulation.vjp(chaotic.inputs(simulation, 30) | {"f": rng.normal(size=(30, 2))}, 30)
+    assert len(simulation._compiled.schedules) == known + 2
+
+
+def test_large_gradients_are_planned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory that is free changes."""
+    simulation = ds.Simulation(ds.solvers.Heat(ds.Grid((200, 200), 1.0), dt=0.1), precision="f64")
+    inputs = {"kappa": np.full((200, 200), 0.5), "T": rng.normal(size=(200, 200))}
+    free = [10**9]
+    monkeypatch.setattr("diffsim.checkpoint.planning.memory.available_memory", lambda: free[0])
+    for free[0], saves in ((10**9, False), (4 * 10**7, True)):
+        actions: list[str] = []
+        simulation.vjp(inputs, 60, on_action=lambda action, done=actions: done.append(type(action).__name__))
+        assert ("Save" in actions) == saves and not simulation._compiled.schedules
