@@ -449,10 +449,10 @@ def _projected(values: State, state: State, dt: Time, project: Project | None) -
 
 def _constrained(stored: State, state: State, dt: Time, project: Project, others: bool = False) -> dict[str, Symbol]:
     """The projection of a stored state; `others`: with the other fields that it has."""
-    found = project(dict(stored), dt)
-    named = isinstance(found, Mapping) and set(state) <= set(found)
-    own = _matching("the projected state", {name: found[name] for name in state} if named else found, state)
-    return {**found, **own} if others else own
+    projected = project(dict(stored), dt)
+    named = isinstance(projected, Mapping) and set(state) <= set(projected)
+    own = _matching("the projected state", {name: projected[name] for name in state} if named else projected, state)
+    return {**projected, **own} if others else own
 
 
 def _rates(rate: Rate, state: State) -> dict[str, Symbol]:

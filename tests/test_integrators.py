@@ -268,9 +268,9 @@ def test_the_order_remains_where_each_state_is_projected(method: Callable[..., A
     run = ds.Simulation(Flow(method, walls), precision="f64")
 
     def error(n: int) -> float:
-        found = run.run(start | {"h": end / n}, n)
-        assert np.abs(outflow(found, walls)).max() < 1e-14
-        return max(float(np.abs(found.final[name] - exact[name]).max()) for name in ("vx", "vy"))
+        solution = run.run(start | {"h": end / n}, n)
+        assert np.abs(outflow(solution, walls)).max() < 1e-14
+        return max(float(np.abs(solution.final[name] - exact[name]).max()) for name in ("vx", "vy"))
 
     assert order(error) == pytest.approx(CONSTRAINED[method], abs=0.15)
 
@@ -291,9 +291,9 @@ def test_the_order_of_two_rates_where_each_state_is_projected() -> None:
     def error(n: int) -> float:
         rates = run.run(start | {"h": 1e-12}, 1).final
         first = {name: np.asarray(rates[name]) for name in ("v_rate_x", "v_rate_y")}
-        found = run.run(start | first | {"h": end / n}, n)
-        assert np.abs(outflow(found, False)).max() < 1e-14
-        return float(np.abs(found.final["vx"] - exact).max())
+        solution = run.run(start | first | {"h": end / n}, n)
+        assert np.abs(outflow(solution, False)).max() < 1e-14
+        return float(np.abs(solution.final["vx"] - exact).max())
 
     assert order(error) == pytest.approx(2, abs=0.15)
 

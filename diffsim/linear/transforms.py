@@ -79,7 +79,8 @@ class Diagonal:
         """
         hat = self._transform.forward(right_side)
         if not self.regular and not transposed:
-            part, whole = (float(np.linalg.norm(values.reshape(-1))) for values in (hat[self._zero], hat))
+            with np.errstate(over="ignore", invalid="ignore"):
+                part, whole = (float(np.linalg.norm(values.reshape(-1))) for values in (hat[self._zero], hat))
             if math.isfinite(whole):  # else the solution is not finite either, and the run says so
                 require_compatible(part / whole if whole else 0.0, right_side, size)
         (exact, *_) = self._inverse.values()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from diffsim.base.arguments import flag, one_of
-from diffsim.boundary import Dirichlet, Neumann
+from diffsim.boundary import Dirichlet, Neumann, Open
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, diff, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
@@ -35,30 +35,30 @@ class NavierStokes(Equation, kind="navier_stokes"):
         v_t + ∇·(v vᵀ) = -∇p + ν ∇²v + f,    ∇·v = 0
 
     Staggered (MAC) grid: a component of the velocity lies on the upper faces across its axis, the pressure at centres. Differences keep
-    momentum, and without viscosity also the kinetic energy, up to the error of the method in time, for an advecting flow of the same order
-    without divergence. An explicit Runge-Kutta method, each of whose states is projected onto velocities without divergence: `ds.solve`, by
-    transforms on a uniform grid. So the order in time is that of the method, and the divergence is round-off in every cell after each step.
+    momentum, and without viscosity also the kinetic energy, up to the error of the method in time. Each state of an explicit Runge-Kutta
+    method is projected onto velocities without divergence (`ds.solve`, by transforms on a uniform grid). So the order in time is that of
+    the method, and after each step the divergence is round-off in every cell.
 
-    Inputs: viscosity `nu` (m²/s, a number), initial velocities `u`, `v` and in three dimensions `w` along x, y and z (m/s). Axes are (y, x) or
-    (z, y, x). The initial velocity may have a divergence; the first step removes it. With `forced` also accelerations `fx`, `fy` and `fz`
-    (m/s²) on the faces of the velocity. Further inputs are of the sides. The state `p` is the pressure over the density (m²/s²), up to a constant
-    where no side is open: that of the last stage of the step before, so of first order in time. Its initial value is not read.
+    Inputs: viscosity `nu` (m²/s, a number), initial velocities `u`, `v` and in three dimensions `w` along x, y and z (m/s). Axes are (y, x)
+    or (z, y, x). The initial velocity may have a divergence; the first step removes it. With `forced` also accelerations `fx`, `fy` and
+    `fz` (m/s²) on the faces of the velocity. Sides have further inputs. The state `p` is the pressure over the density (m²/s²), up to a
+    constant where no side is open. It is that of the last stage, so of first order in time. Its initial value is not read.
 
     Args:
         grid: two or three axes, spacing in metres.
-        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), a third more at order 4, and while
-            dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), some .8 of that at order 4; rk2 needs viscosity.
+        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4, and while
+            dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), some 0.7 of that at order 4; rk2 needs viscosity.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
-            "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides with the velocities along it that are inputs,
-            such as `u_high_y` (m/s, a number); "inflow", through which the input `inflow` (m/s, a value for each cell of the side; of several
-            such sides `inflow_low_x` and so on) flows along the axis and nothing across it; "open", where p = 0 and the velocity has no
-            normal derivative.
-        order: of the differences in space, 2, or 4 in a periodic box.
+            "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
+            inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of
+            several such sides `inflow_low_x` and so on) is the velocity along the axis, and the others are 0; "open", where p = 0 and the
+            velocity has no normal derivative. An open low side has a state, such as `u_low`, whose first layer is the velocity through it.
+        order: of the differences in space, 2, or in a periodic box also 4.
         method: in time, "rk2", "rk3" or "rk4".
         forced: whether there are accelerations.
 
     Raises:
-        ParameterError: an argument out of range, a grid of one axis, or an open low side; by a run, a viscosity below 0.
+        ParameterError: an argument out of range, or a grid of one axis; by a run, a viscosity below 0.
         StabilityError: by a run, a time step beyond the stable one for the viscosity.
         SingularError: by a run, more flows in than out.
 
@@ -74,7 +74,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
         import diffsim as ds
 
-        # How fast must the lid of a cavity slide, so that the flow below it has this energy? Newton's method on the derivative for its speed.
+        # How fast must the lid of a cavity slide, so that the flow below it has this energy? Newton's method on its derivative.
         cavity = ds.solvers.NavierStokes(ds.Grid((24, 24), spacing=1 / 24), dt=0.01, sides=(("no_slip", "moving"), "no_slip"))
         flow, speed = ds.Simulation(cavity, wrt=["u_high_y"], precision="f64"), 0.5
 
@@ -109,9 +109,12 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.states = {name: Variable(self._around(k), _face(k, grid.ndim), "m/s") for k, name in enumerate(self.velocities)}
         self.states["p"] = Variable(tuple(map(_pressure_rules, self.sides)), unit="m²/s²")
         self.parameters = {"nu": Variable(axes=(), unit="m²/s")}
+        for k, (name, pair) in enumerate(zip(self.velocities, self.sides, strict=True)):
+            if pair[0] == "open":
+                self.states[f"{name}_low"] = Variable(location=_face(k, grid.ndim), unit="m/s")
         for (axis, _), name in self.inflows.items():
             across = tuple(other for other in range(grid.ndim) if other != axis)
-            self.parameters[name] = Variable("mirror", unit="m/s", axes=across)
+            self.parameters[name] = Variable(self._ends(axis), unit="m/s", axes=across)
         for axis, pair in enumerate(self.sides):
             for high in (0, 1):
                 if pair[high] == "moving":
@@ -130,12 +133,20 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     def _rule(self, word: str, k: int, axis: int, high: int) -> Any:
         if word == "open":
-            return Neumann(0.0)
+            return Open(f"{self.velocities[k]}_low" if k == axis else "")
         if k == axis:
             return Dirichlet(self.inflows[axis, high] if word == "inflow" else 0.0)
         if word == "slip":
             return Neumann(0.0)
         return Dirichlet(f"{self.velocities[k]}_{_side(self.axes, axis, high)}" if word == "moving" else 0.0)
+
+    def _ends(self, axis: int) -> tuple[Any, ...]:
+        """The rules of what flows in across an axis: beyond the ends of its side it is what the velocity is there."""
+        rules = {"no_slip": Dirichlet(0.0), "inflow": Dirichlet(0.0)}
+        return tuple(
+            "mirror" if other == axis else "periodic" if pair[0] == "periodic" else tuple(rules.get(word, Neumann(0.0)) for word in pair)
+            for other, pair in enumerate(self.sides)
+        )
 
     def step(self, p: Symbol, nu: Symbol, **now: Symbol) -> dict[str, Any]:
         forces = dict(zip(self.velocities, (now[name] for name in self.forces), strict=False))
@@ -162,8 +173,11 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
 
 def advection(v: Sequence[Symbol], k: int, order: int) -> Symbol:
-    """∇·(v v_k) at the place of component k: for each axis differences over 1, 3, ... cells of fluxes whose carried velocity is a mean over as
-    many, with the weights of a difference of this order."""
+    """∇·(v v_k) at the place of component k.
+
+    For each axis these are differences over 1, 3, ... cells, with the weights of a difference of this order, of fluxes whose carried
+    velocity is a mean over as many cells.
+    """
     return add([add(list(_fluxes(interpolate(v[axis], k, order), v[k], axis, order))) for axis in range(len(v))])
 
 
@@ -192,11 +206,13 @@ def sides_of(sides: Any, axes: str) -> tuple[tuple[str, str], ...]:
     """The words of both sides of each axis.
 
     Raises:
-        ParameterError: an unknown word, not one entry for each axis, one periodic side, or an open low side.
+        ParameterError: an unknown word, not one entry for each axis, or one periodic side.
     """
     entries = (sides,) * len(axes) if isinstance(sides, str) else tuple(sides)
     if len(entries) != len(axes):
-        raise ParameterError(f"sides = {sides!r} has {len(entries)} entries, expected one word, or {len(axes)} entries (one an axis); give those")
+        raise ParameterError(
+            f"sides = {sides!r} has {len(entries)} entries, expected one word, or {len(axes)} entries (one an axis); give those"
+        )
     pairs = []
     for axis, entry in zip(axes, entries, strict=True):
         pair = (entry, entry) if isinstance(entry, str) else tuple(entry)
@@ -205,8 +221,6 @@ def sides_of(sides: Any, axes: str) -> tuple[tuple[str, str], ...]:
         low, high = (str(one_of(f"sides along {axis}", word, WORDS)) for word in pair)
         if (low == "periodic") != (high == "periodic"):
             raise ParameterError(f"sides along {axis} = {entry!r}, expected periodic for both sides or none; correct one of them")
-        if low == "open":
-            raise ParameterError(f"the low side along {axis} is open, expected an open high side: turn the axis round")
         pairs.append((low, high))
     return tuple(pairs)
 

@@ -61,9 +61,9 @@ class Solution:
         size = fields.pop() if self.sized else None
         first = len(fields) - len(self.numbers)
         numbers = {name: float(field.flat[0]) for name, field in zip(self.numbers, fields[first:], strict=True)}
-        found = dict(zip((node.id for node in self._expressions), _values(self._expressions, numbers.__getitem__), strict=True))
+        values = dict(zip((node.id for node in self._expressions), _values(self._expressions, numbers.__getitem__), strict=True))
         weights = [
-            weight if isinstance(weight, float) else float(found[weight.id]) if isinstance(weight, Node) else fields[weight]
+            weight if isinstance(weight, float) else float(values[weight.id]) if isinstance(weight, Node) else fields[weight]
             for weight in self.weights
         ]
         return [self.system.solve(weights, right_side, self.transposed, self.given, size)]

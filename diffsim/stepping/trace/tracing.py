@@ -186,7 +186,7 @@ def _low_faces(states: Mapping[str, Placed]) -> dict[str, tuple[str, int]]:
     Raises:
         TraceError: a rule names no state, one at another location, or one that another side has.
     """
-    found: dict[str, tuple[str, int]] = {}
+    owners: dict[str, tuple[str, int]] = {}
     for name, placed in states.items():
         for axis, (side, _) in enumerate(placed.rules):
             low = side.low_faces
@@ -195,10 +195,10 @@ def _low_faces(states: Mapping[str, Placed]) -> dict[str, tuple[str, int]]:
             what = f"{side.rule!r} on the low side of axis {axis} of {name} names {low}"
             if low not in states or states[low].location != placed.location or states[low].axes is not None:
                 raise TraceError(f"{what}, expected a state at {placed.location}; declare it: Variable(location={placed.location})")
-            if low in found or low == name:
+            if low in owners or low == name:
                 raise TraceError(f"{what}, which has the values of another side, expected a state of its own; give each side another")
-            found[low] = (name, axis)
-    return found
+            owners[low] = (name, axis)
+    return owners
 
 
 def _placed(variables: Mapping[str, Variable], grid: Grid) -> dict[str, Placed]:

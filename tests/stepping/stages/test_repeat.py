@@ -59,8 +59,8 @@ def test_a_function_on_the_host_reads_the_result_of_a_loop() -> None:
             self.grid, self.dt, self.states = ds.Grid((7, 13), 1.0), 0.1, {"u": ds.Variable("mirror")}
 
         def step(self, u: Any) -> dict[str, Symbol]:
-            found = ds.repeat(3, lambda x: x + 0.1 * laplacian(x) * x, u)
-            return {"u": ds.host_stage(lambda x: 2.0 * x, found, boundary="mirror") - found}
+            repeated = ds.repeat(3, lambda x: x + 0.1 * laplacian(x) * x, u)
+            return {"u": ds.host_stage(lambda x: 2.0 * x, repeated, boundary="mirror") - repeated}
 
     class Without(Read):
         def step(self, u: Any) -> dict[str, Symbol]:

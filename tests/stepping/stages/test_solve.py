@@ -319,12 +319,12 @@ def test_weights_that_are_numbers_of_a_run_are_solved_by_transforms(k: str, boun
     tried = []
     modes = transforms._modes
     monkeypatch.setattr(transforms, "_modes", lambda *of: tried.append(of) or modes(*of))
-    found = {}
+    gradients = {}
     for precision, method in (("f64", "auto"), ("f64", "cg"), ("f32", "auto")):
         run = ds.Simulation(Scaled(k, boundary, method), precision=precision)
         rng = np.random.default_rng(4)
         point = {"u": rng.uniform(0.5, 1.0, (9, 14)), "nu": 0.7, "w": rng.uniform(0.05, 0.2, STEPS)}
-        found[precision, method] = run.value_and_grad(lambda final: (final.final["u"] ** 3).sum(), point, STEPS)
+        gradients[precision, method] = run.value_and_grad(lambda final: (final.final["u"] ** 3).sum(), point, STEPS)
         systems = [stage.system for stage in run._step.stages if isinstance(stage, Solve)]
         if method == "auto":
             assert all(isinstance(system._prepared, transforms.Diagonal) for system in systems)
@@ -333,11 +333,11 @@ def test_weights_that_are_numbers_of_a_run_are_solved_by_transforms(k: str, boun
             report = ds.certify(run, lambda final: (final.final["u"] ** 3).sum(), point, STEPS) if precision == "f64" else None
             assert report is None or report.passed, str(report)
             tried.clear()
-    value, gradient = found["f64", "cg"]
+    value, gradient = gradients["f64", "cg"]
     for key, limit in ((("f64", "auto"), 1e-9), (("f32", "auto"), 2e-3)):
-        assert found[key][0] == pytest.approx(value, rel=limit)
+        assert gradients[key][0] == pytest.approx(value, rel=limit)
         for name, values in gradient.items():
-            assert np.abs(np.asarray(found[key][1][name]) - values).max() <= limit * np.abs(values).max(), (key, name)
+            assert np.abs(np.asarray(gradients[key][1][name]) - values).max() <= limit * np.abs(values).max(), (key, name)
 
 
 def solved(monkeypatch: pytest.MonkeyPatch) -> list[bool]:

@@ -84,10 +84,10 @@ def inputs(equation: Box, rng: np.random.Generator) -> dict[str, np.ndarray]:
     out: dict[str, Any] = {name: rng.uniform(-0.5, 0.5, SHAPE) for name in equation.states} | {"nu": 0.1}
     out |= {name: rng.uniform(0.2, 1.0, SHAPE[var.axes[0]]) for name, var in equation.parameters.items() if var.axes}
     out |= {name: rng.uniform(0.2, 1.0, (STEPS, SHAPE[var.axes[0]])) for name, var in equation.series.items()}
-    for axis, (name, given) in enumerate(zip("vu", NAMES[1::2], strict=True)):  # initial values are kept, those on high sides too
+    for axis, (name, source) in enumerate(zip("vu", NAMES[1::2], strict=True)):  # initial values are kept, those on high sides too
         kind = equation.sides[2 * axis + 1]
         if kind != "open":
-            on_side = out[given][0] if kind == "series" else out[given] if kind == "inflow" else 0.0
+            on_side = out[source][0] if kind == "series" else out[source] if kind == "inflow" else 0.0
             np.moveaxis(out[name], axis, 0)[-1] = on_side
     return out
 
@@ -153,8 +153,8 @@ def test_low_sides_are_as_high_sides_and_no_cell_has_divergence(sides: tuple[str
     equation = Box(sides)
     point = inputs(equation, np.random.default_rng(0))
     point |= {name: np.tile(point[name][0], (STEPS, 1)) for name in equation.series}
-    found = ds.Simulation(equation, precision="f64").run(point, STEPS).final
-    v, u = faces(equation, {**point, **found}, STEPS - 1)
+    final = ds.Simulation(equation, precision="f64").run(point, STEPS).final
+    v, u = faces(equation, {**point, **final}, STEPS - 1)
     assert np.abs(outflow(v, u)).max() < ROUND_OFF, np.abs(outflow(v, u)).max(axis=0)
     for axis in range(2):
         other, there = mirrored(equation, point, axis)
