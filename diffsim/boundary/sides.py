@@ -85,13 +85,13 @@ class Side:
         rule: the rule.
         place: where.
         homogeneous: its value counts as 0, as for a tangent.
-        filled: ghost cells of an axis of which this is the low side, see `_fills`.
+        known_groups: ghost cells of an axis of which this is the low side, see `_ghost_groups`.
     """
 
     rule: Rule
     place: Place
     homogeneous: bool = False
-    filled: dict[object, tuple[Side, tuple[_Fill, ...]]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    known_groups: dict[object, tuple[Side, tuple[_GhostGroup, ...]]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def fills(self) -> bool:
@@ -255,13 +255,13 @@ def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
             continue
         n = view.shape[0] - 2 * h
         view[:h], view[h + n :] = 0, 0
-        for fill in _fills(rules[axis], n, h, extended.dtype, view.ndim):
-            parts = [weights * view[cells] for cells, weights in fill.parts]
-            view[fill.positions] = sum(parts[1:], parts[0]) + fill.constants if parts else fill.constants
+        for group in _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim):
+            parts = [weights * view[cells] for cells, weights in group.parts]
+            view[group.positions] = sum(parts[1:], parts[0]) + group.constants if parts else group.constants
 
 
 @dataclass(frozen=True)
-class _Fill:
+class _GhostGroup:
     """Ghost cells of one number of parts, as indices of an array with halo along its first axis.
 
     Attributes:
@@ -275,10 +275,10 @@ class _Fill:
     constants: Array
 
 
-def _fills(sides: Sides, n: int, h: int, dtype: np.dtype, ndim: int) -> tuple[_Fill, ...]:
+def _ghost_groups(sides: Sides, n: int, h: int, dtype: np.dtype, ndim: int) -> tuple[_GhostGroup, ...]:
     """The ghost cells beyond both sides of an axis, by their number of parts. The low side keeps them for later calls."""
     (low, high), key = sides, (n, h, dtype, ndim)
-    known = low.filled.get(key)
+    known = low.known_groups.get(key)
     if known is not None and known[0] is high:
         return known[1]
     grouped: dict[int, list[Ghost]] = {}
@@ -292,8 +292,8 @@ def _fills(sides: Sides, n: int, h: int, dtype: np.dtype, ndim: int) -> tuple[_F
     for count, members in grouped.items():
         positions = np.array([h + ghost.position for ghost in members])
         parts = [(np.array([h + g.cells[k][0] for g in members]), column(g.cells[k][1] for g in members)) for k in range(count)]
-        fills.append(_Fill(positions, tuple(parts), column(ghost.constant for ghost in members)))
-    low.filled[key] = high, tuple(fills)
+        fills.append(_GhostGroup(positions, tuple(parts), column(ghost.constant for ghost in members)))
+    low.known_groups[key] = high, tuple(fills)
     return tuple(fills)
 
 

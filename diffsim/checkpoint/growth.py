@@ -95,15 +95,15 @@ class GrowthMonitor:
             if len(self._states) == STATES:  # the run is longer than expected
                 self._states, self._state_interval = self._states[1::2], 2 * self._state_interval
 
-    def begin(self, steps: int) -> None:
-        """Sample the cotangent of the final state, for `suspected`. Call it before the reverse sweep of `steps` steps."""
+    def begin(self, steps: int, size: float) -> None:
+        """Note the size of what a reverse sweep of `steps` steps starts from, for `suspected`: cotangents of final states and of traces."""
         if steps >= FEW_STEPS:
             self._began = True
-            _note(self._seen, steps, self._size())
+            _note(self._seen, steps, size)
 
     @property
     def suspected(self) -> bool:
-        """True if the cotangent grew much, or from zero, and there are too few samples to know whether that was exponential."""
+        """True if the cotangent grew much, and there are too few samples to know whether that was exponential."""
         if not self._began or not self._last or len(self._seen) >= LEAST_SAMPLES:
             return False
         return len(self._seen) < 2 or self._seen[-1][1] - self._seen[0][1] >= math.log(ALARM)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from diffsim.base.arguments import flag, one_of
+from diffsim.base.arguments import flag, one_of, shown
 from diffsim.boundary import Dirichlet, Neumann, Open
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, diff, interpolate, laplacian
@@ -42,7 +42,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
     Inputs: viscosity `nu` (m²/s, a number), initial velocities `u`, `v` and in three dimensions `w` along x, y and z (m/s). Axes are (y, x)
     or (z, y, x). The initial velocity may have a divergence; the first step removes it. With `forced` also accelerations `fx`, `fy` and
     `fz` (m/s²) on the faces of the velocity. Sides have further inputs. The state `p` is the pressure over the density (m²/s²), up to a
-    constant where no side is open. It is that of the last stage, so of first order in time. Its initial value is not read.
+    constant where no side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its
+    initial value is not read.
 
     Args:
         grid: two or three axes, spacing in metres.
@@ -209,16 +210,14 @@ def sides_of(sides: Any, axes: str) -> tuple[tuple[str, str], ...]:
     Raises:
         ParameterError: an unknown word, not one entry for each axis, or one periodic side.
     """
-    entries = (sides,) * len(axes) if isinstance(sides, str) else tuple(sides)
+    entries = sides if isinstance(sides, (tuple, list)) else (one_of("sides", sides, WORDS),) * len(axes)
     if len(entries) != len(axes):
-        raise ParameterError(
-            f"sides = {sides!r} has {len(entries)} entries, expected one word, or {len(axes)} entries (one an axis); give those"
-        )
+        raise ParameterError(f"sides = {shown(sides)}, expected one word, or {len(axes)} entries (one an axis); give those")
     pairs = []
     for axis, entry in zip(axes, entries, strict=True):
-        pair = (entry, entry) if isinstance(entry, str) else tuple(entry)
+        pair = entry if isinstance(entry, (tuple, list)) else (entry, entry)
         if len(pair) != 2:
-            raise ParameterError(f"sides along {axis} = {entry!r}, expected one word, or two: (low side, high side); give those")
+            raise ParameterError(f"sides along {axis} = {shown(entry)}, expected one word, or two: (low side, high side); give those")
         low, high = (str(one_of(f"sides along {axis}", word, WORDS)) for word in pair)
         if (low == "periodic") != (high == "periodic"):
             raise ParameterError(f"sides along {axis} = {entry!r}, expected periodic for both sides or none; correct one of them")

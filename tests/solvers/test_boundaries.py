@@ -18,6 +18,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "Heat": {"boundary": named()},
     "Elastic": {"boundary": ("zero", "periodic")},
     "Maxwell": {"boundary": ("pec", "periodic")},
+    "NavierStokes": {"sides": ("periodic", "no_slip", "slip", "moving", "inflow", "open")},
     "ViscoAcoustic": {"boundary": named()},
     "LongWave": {"coordinates": ("plane", "sphere")},
 }

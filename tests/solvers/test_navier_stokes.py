@@ -254,9 +254,11 @@ def test_the_gradient_is_that_of_differences(sides: Any, order: Any, forced: boo
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sides": ("no_slip",)}, "has 1 entries, expected one word, or 2 entries"),
+        ({"sides": ("no_slip",)}, r"sides = \('no_slip',\), expected one word, or 2 entries \(one an axis\)"),
+        ({"sides": 3}, "sides = 3 is unknown; choose one of periodic, no_slip"),
+        ({"sides": ("no_slip", 3)}, "sides along x = 3 is unknown; choose one of periodic, no_slip"),
         ({"sides": ("slip", ("periodic", "slip"))}, "sides along x = .* expected periodic for both sides or none"),
-        ({"sides": "wall"}, "sides along y = 'wall' is unknown; choose one of periodic, no_slip"),
+        ({"sides": "wall"}, "sides = 'wall' is unknown; choose one of periodic, no_slip"),
         ({"sides": ("slip", ("slip", "slip", "slip"))}, "expected one word, or two: "),
         ({"sides": "slip", "order": 4}, "expected order 2 next to walls, inlets and outlets; take 2"),
         ({"order": 6}, "order = 6 is unknown; choose one of 2, 4"),

@@ -171,7 +171,8 @@ def _request(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None, onli
     outside = f"disk = {policy.disk!r} and host = {policy.host!r}"
     budget = None
     if policy.slots is None and (isinstance(policy.schedule, str) or costs is not None):
-        enough = sizes.enough(steps) if costs is None else sys.maxsize  # a plan with its costs shows the budget
+        small = costs is None and disk is None and host is None  # a plan with its costs shows the budget, and slower tiers have buffers
+        enough = sizes.enough(steps) if small else sys.maxsize
         budget = auto_memory(enough) if policy.memory is None else parse_memory(policy.memory)
     return Request(steps, sizes, costs, budget, policy.slots, tiers, policy.compression is not None, online, outside)
 

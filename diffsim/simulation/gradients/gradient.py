@@ -41,14 +41,16 @@ def run_reversibly(compiled: Compiled, call: Call) -> tuple[Solution, Repeatable
 def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
     """The schedule of a gradient. That of a small one, which needs no look at the system's memory, is kept for the next call."""
     policy, steps, online = call.options.policy, call.steps, call.options.online
-    key = policy, steps, online, tuple(table.count for table in call.points.values())
-    if key not in compiled.schedules:
-        sizes = sizes_for(compiled, policy, steps, call.fields)
-        schedule = choose(policy, steps, sizes, online=online).schedule
-        if policy.runs_backwards or sizes.enough(steps) > SMALL:  # it depends on the inputs, or on the memory that is free now
-            return schedule
+    kinds = policy.schedule, policy.slots, policy.memory, policy.disk, policy.host, policy.compression is not None
+    key = kinds, steps, online, tuple(table.count for table in call.points.values())
+    kept = isinstance(policy.schedule, str) and not policy.runs_backwards  # else it is given, or depends on the inputs
+    if kept and key in compiled.schedules:
+        return compiled.schedules[key]
+    sizes = sizes_for(compiled, policy, steps, call.fields)
+    schedule = choose(policy, steps, sizes, online=online).schedule
+    if kept and sizes.enough(steps) <= SMALL:
         compiled.schedules[key] = schedule
-    return compiled.schedules[key]
+    return schedule
 
 
 def _zeros(like: Array) -> Array:

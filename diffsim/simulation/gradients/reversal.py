@@ -120,8 +120,7 @@ class Reversal:
         outputs = stepper.outputs if stores is None else None  # a run that resumes from stored states computes only a part of its traces
         self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
         precision = float(np.finfo(stepper.dtype).eps)
-        state_size = (lambda: largest(stepper.state_arrays())) if self._sampled else None
-        self._growth = GrowthMonitor(stepper.cotangent_size, precision, state_size)
+        self._growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
         self._piece_watchers: list[Watcher] = [self._growth] if self._sampled or call.steps >= FEW_STEPS else []
         runs: Any = UntilStepper(stepper, options, call.steps) if schedule.online else stepper
         resumed = stores is not None
@@ -174,7 +173,7 @@ class Reversal:
                 stepper.set_cotangent(start)
             self._call_watch(sweep.remaining)
             if not self._sampled:
-                self._growth.begin(sweep.remaining)
+                self._growth.begin(sweep.remaining, max(stepper.cotangent_size(), largest(seeds.traces.values())))
             if save is not None:
                 self._piece_watchers.append(partial(self._save, save))
             sweep.reverse()

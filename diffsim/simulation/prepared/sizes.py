@@ -78,12 +78,11 @@ def _fields_around(compiled: Compiled) -> int:
     """The largest number of fields at a time: when cotangents of final states and coefficients become those of the inputs.
 
     These are the final states, the coefficients, and the cotangents of both. Then come either the arguments and results of a host
-    function, or three sets of fields of the program that runs once before the first step: its inputs with halos, the cotangents of its
-    results with halos, and the cotangents of its inputs.
+    function, or three sets of fields of a part that runs once before the first step: its inputs with halos, the cotangents of what it
+    computes with halos, and the cotangents of its inputs.
     """
     states, coefficients = len(compiled.step.states), len(compiled.coefficients.traced.outputs)
-    once = (compiled.initial, compiled.coefficients)
-    pulled = max(2 * len(part.placed) + len(part.traced.outputs) for part in once)
+    pulled = max(compiled.initial.fields_of_vjp, compiled.coefficients.fields_of_vjp)
     return 2 * (states + coefficients) + max(pulled, host_copies(compiled))
 
 

@@ -64,11 +64,11 @@ class Adjoint:
     delayed: dict[str, Node]
 
 
-def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adjoint", late: bool = False) -> Adjoint:
+def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adjoint", points_last: bool = False) -> Adjoint:
     """Transpose of `forward_program(step, receivers)`, for states, coefficients and the forcings' amplitudes.
 
-    `late`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage, to which
-    those of the receivers are added last. Otherwise it is a copy.
+    `points_last`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage, to
+    which those of the receivers are added last. Otherwise it is a copy.
     """
     graph, ndim = step.graph, step.grid.ndim
     zero = (0,) * ndim
@@ -143,7 +143,7 @@ def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adj
             plain = reverse.gathered(coefficient, Place(bar(coefficient)), placed.rules, inline)
             parts[f"next {bar(coefficient)}"] = dataclasses.replace(plain, accumulate=True)
     last: list[PointScatter] = []
-    own = _own_stages(step, parts, places) if late else {}
+    own = _own_stages(step, parts, places) if points_last else {}
     for cotangent, (state, assign) in own.items():
         places[cotangent] = Place(bar(state), depths[bar(state)])
         parts[cotangent] = dataclasses.replace(assign, target=places[cotangent])

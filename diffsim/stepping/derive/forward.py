@@ -50,21 +50,21 @@ def receiver_stream(state: str) -> str:
     return f"traces of {state}"
 
 
-def forward_program(step: TracedStep, receivers: Iterable[str], name: str = "forward", late: bool = False) -> Program:
+def forward_program(step: TracedStep, receivers: Iterable[str], name: str = "forward", points_last: bool = False) -> Program:
     """Advance every state by one step, inject the forcings, and sample the states named in `receivers`.
 
     Args:
         step: the traced step.
         receivers: states sampled at receivers after each step, at stream row n + 1 after step n.
         name: name of the kernel.
-        late: whether a state that is a stage and point sources is stored once: as the stage, to which the sources are added last, when
-            nothing reads the stage any more. Otherwise it is a copy of the stage.
+        points_last: whether a state that is a stage and point sources is stored once: as the stage, to which the sources are added last,
+            when nothing reads the stage any more. Otherwise it is a copy of the stage.
     """
     delays, depths = step.delays(), ring_depths(step)
     places = {name: Place(primary, depths[primary] - 1 - steps) for name, (primary, steps) in delays.items()}
     places |= {name: Place(name) for name in step.fixed}
     outputs, forcings = split_forcings(step)
-    own = own_stages(step, outputs if late else step.outputs)
+    own = own_stages(step, outputs if points_last else step.outputs)
     targets = {name: Place(own[name], depths[own[name]]) if name in own else Place(name) for name in written_by(step.stages)}
     places |= targets
     outputs = {state: node for state, node in outputs.items() if state not in own.values()}

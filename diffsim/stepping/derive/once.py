@@ -37,6 +37,15 @@ class Once:
             values = profile_array(profile, grid, self.halo, dtype)
             self.profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(grid.ndim)])
 
+    @property
+    def fields_of_vjp(self) -> int:
+        """Fields that `vjp` has at a time: inputs and cotangents of outputs with halos, and cotangents of inputs.
+
+        Outputs that are inputs need none.
+        """
+        computed = sum(source is None for source in self._given.values())
+        return 2 * len(self.placed) + computed if computed else len(self.traced.inputs)
+
     def _handed_on(self, node: Node) -> str | None:
         """The input that an output returns unchanged, or None."""
         return node.data[0] if node.op == "read" and not any(node.data[1]) and node.data[0] in self.placed else None

@@ -50,10 +50,11 @@ class Programs:
 
     def __init__(self, step: TracedStep, receivers: Sequence[str], dtype: np.dtype, differentiable: bool) -> None:
         self.step, self._dtype = step, dtype
-        warn_if_long(step.graph, step.expressions())
+        if differentiable:
+            warn_if_long(step.graph, step.expressions())
         self._overwrites = _worth_barriers(step)
-        forward = forward_program(step, receivers, late=self._overwrites)
-        adjoint = adjoint_program(step, receivers, late=self._overwrites) if differentiable else None
+        forward = forward_program(step, receivers, points_last=self._overwrites)
+        adjoint = adjoint_program(step, receivers, points_last=self._overwrites) if differentiable else None
         with_residuals = residual_programs(step, forward, adjoint) if adjoint else None
         self.forward = self._refined(forward)
         self.adjoint: Adjoint | None = adjoint and dataclasses.replace(adjoint, program=self._refined(adjoint.program))

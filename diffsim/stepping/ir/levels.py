@@ -56,8 +56,9 @@ class Ring:
             raise ScheduleError(
                 f"no free level among {self.capacity}: the schedule keeps more states than it announced in `slots` and `recorded`"
             )
-        levels = self.free[: -count - 1 : -1]
-        del self.free[-count:]
+        start = len(self.free) - count
+        levels = self.free[start:][::-1]
+        del self.free[start:]
         for level in levels:
             self.users[level] = 1
         return levels

@@ -321,12 +321,13 @@ def _may_be_open(weights: Sequence[Node]) -> bool:
 def _values(roots: Sequence[Node], field: Callable[[str], float | Array]) -> list[Any]:
     """The values of expressions, for values of the fields that they read at the cell itself."""
     values: dict[int, Any] = {}
-    for node in ordered(roots):
-        if node.op == "read":
-            values[node.id] = field(node.data[0])
-        else:
-            operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
-            values[node.id] = node.data if node.op == "const" else OPERATIONS[node.op].evaluate(*operands)
+    with np.errstate(all="ignore"):  # a weight that is not finite is refused
+        for node in ordered(roots):
+            if node.op == "read":
+                values[node.id] = field(node.data[0])
+            else:
+                operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
+                values[node.id] = node.data if node.op == "const" else OPERATIONS[node.op].evaluate(*operands)
     return [values[node.id] for node in roots]
 
 

@@ -121,7 +121,8 @@ class Trace(Graph):
                 if low is None or sides[0].low_faces not in low:
                     raise TraceError(
                         f"a field that is neither a state nor a stage has {sides[0].rule!r} on the low side of axis {axis}, where it has "
-                        "no values on the faces; give it another boundary, or store it by ds.stage"
+                        "no values on the faces; give it another boundary, or store it by ds.stage; an unknown of ds.solve, as in an "
+                        "implicit step, cannot have it"
                     )
                 extended = extended + self._beyond(sides[0], stored) * low[sides[0].low_faces].shifted(axis, 1)
             for side in (side for side in sides if side.named and not side.homogeneous):

@@ -333,6 +333,13 @@ def test_small_gradients_and_policies_without_a_memory_do_not_ask_the_system_for
     assert resolve(checkpoint, 100, Sizes(state)).steps == 100
 
 
+@pytest.mark.parametrize("kind", ["spilling", "multi_tier"])
+def test_buffers_of_slower_tiers_count_in_small_gradients_too(tmp_path, kind):
+    """Compression alone takes 8 MiB."""
+    policy = Policy(schedule=kind, disk="1 GB", folder=tmp_path, compression=Lossless())
+    assert resolve(policy, 2, Sizes(4_000_000)).steps == 2
+
+
 def test_auto_on_this_machine_stores_what_is_small():
     assert resolve("auto", 100, Sizes(8)) == StoreAll(100)
 

@@ -63,6 +63,15 @@ def test_stored_stages_are_no_cause(short: int) -> None:
     assert len(sizes) == 4 and max(sizes) < short
 
 
+def test_a_step_without_an_adjoint_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = ds.Simulation(Stages(2, stored=False))
+    u = np.random.default_rng(0).uniform(0.5, 1.0, (30, 20))
+    monkeypatch.setattr(length, "LONG", 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simulation.jvp({"u": u}, {"u": u}, 3)
+
+
 def test_steps_of_the_field_are_short() -> None:
     from tests.steps import STEPS
 
