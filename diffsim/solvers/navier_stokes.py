@@ -21,7 +21,7 @@ from diffsim.stepping.stages.solve import solve
 from diffsim.typing import Array
 
 Word: TypeAlias = Literal["periodic", "no_slip", "slip", "moving", "inflow", "open"]
-Sides: TypeAlias = Word | Sequence[Word | tuple[Word, Word]]
+Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 """The sides of a flow: one word, or one an axis, where a pair is that of the low and the high side."""
 
 WORDS = ("periodic", "no_slip", "slip", "moving", "inflow", "open")
@@ -40,10 +40,11 @@ class NavierStokes(Equation, kind="navier_stokes"):
     the method, and after each step the divergence is round-off in every cell.
 
     Inputs: viscosity `nu` (m²/s, a number), initial velocities `u`, `v` and in three dimensions `w` along x, y and z (m/s). Axes are (y, x)
-    or (z, y, x). The initial velocity may have a divergence; the first step removes it. With `forced` also accelerations `fx`, `fy` and
-    `fz` (m/s²) on the faces of the velocity. Sides have further inputs. The state `p` is the pressure over the density (m²/s²), up to a
+    or (z, y, x), and walls lie half a cell beyond the outermost centres. The initial velocity may have a divergence; the first step removes
+    it. With `forced` also accelerations `fx`, `fy` and `fz` (m/s²) on the faces of the velocity. Sides have further inputs, constant in
+    time. The state `p` is the pressure over the density (m²/s²), up to a
     constant where no side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its
-    initial value is not read.
+    initial value is not read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
 
     Args:
         grid: two or three axes, spacing in metres.
@@ -53,13 +54,15 @@ class NavierStokes(Equation, kind="navier_stokes"):
             "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
             inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of
             several such sides `inflow_low_x` and so on) is the velocity along the axis, and the others are 0; "open", where p = 0 and the
-            velocity has no normal derivative. An open low side has a state, such as `u_low`, whose first layer is the velocity through it.
+            velocity has no normal derivative. An open low side has a state, such as `u_low`, whose first layer is the velocity through it,
+            and which is given with `u`. Without an open side as much must flow in as out, to round-off.
         order: of the differences in space, 2, or in a periodic box also 4.
         method: in time, "rk2", "rk3" or "rk4".
         forced: whether there are accelerations.
 
     Raises:
-        ParameterError: an argument out of range, or a grid of one axis; by a run, a viscosity below 0.
+        ParameterError: an argument out of range, a grid of one axis, or one of cells of several sizes where no side is open; by a run, a
+            viscosity below 0.
         StabilityError: by a run, a time step beyond the stable one for the viscosity.
         SingularError: by a run, more flows in than out.
 
@@ -89,6 +92,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         assert abs(value - 0.01) < 1e-6 and np.isclose(speed, 0.68197, atol=1e-4)
     """
 
+    stable_dt_power = 2.0
+
     def __init__(
         self,
         grid: Grid,
@@ -105,6 +110,10 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.order = int(one_of("order", order, (2, 4)))
         if self.order > 2 and any(pair != ("periodic", "periodic") for pair in self.sides):
             raise ParameterError(f"order = {order} with sides = {sides!r}, expected order 2 next to walls, inlets and outlets; take 2")
+        if None in grid.uniform_spacing and not any("open" in pair for pair in self.sides):
+            raise ParameterError(
+                "grid of cells of several sizes with no open side, expected uniform cells there; take some, or open a side"
+            )
         self.method, self._reach = METHODS[one_of("method", method, tuple(METHODS))]
         inlets = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "inflow"]
         self.inflows = {side: "inflow" if len(inlets) == 1 else f"inflow_{_side(self.axes, *side)}" for side in inlets}
@@ -124,7 +133,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
                     self.parameters |= {f"{name}_{_side(self.axes, axis, high)}": Variable(axes=(), unit="m/s") for name in along}
         self.forces = tuple(f"f{axis}" for axis in self.axes) if flag("forced", forced) else ()
         for name, velocity in zip(self.forces, self.velocities, strict=False):
-            self.parameters[name] = Variable(self.states[velocity].boundary, self.states[velocity].location, "m/s²")
+            around = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.sides)
+            self.parameters[name] = Variable(around, self.states[velocity].location, "m/s²")
 
     def _around(self, k: int) -> tuple[Any, ...]:
         """The rules of a component of the velocity, for each axis."""

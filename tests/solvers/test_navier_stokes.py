@@ -211,6 +211,16 @@ def test_poiseuille_and_couette_flow_are_exact_up_to_a_constant() -> None:
     assert not final["v"].any()
 
 
+def test_a_force_drives_a_channel_that_is_open_at_both_ends() -> None:
+    """Plug flow between walls without friction: u grows by f dt a step, in the first face too."""
+    grid = ds.Grid((6, 9), 0.5)
+    simulation = ds.Simulation(NavierStokes(grid, 0.1, ("slip", ("open", "open")), method="rk2", forced=True), wrt=[], precision="f64")
+    zero = np.zeros(grid.shape)
+    final = simulation.run({"nu": 0.01, "fx": np.full(grid.shape, 0.2), "fy": zero}, 10).final
+    np.testing.assert_allclose(final["u"], 0.2, atol=1e-12)
+    np.testing.assert_allclose(final["u_low"][:, 0], 0.2, atol=1e-12)
+
+
 def test_the_cavity_flow_of_a_sliding_lid() -> None:
     """Re = 100, on a grid of 48 cells: Ghia, Ghia and Shin (1982), J. Comput. Phys. 48, 387-411, tables I and II, and the extremes by
     Marchi, Suero and Araki (2009), J. Braz. Soc. Mech. Sci. Eng. 31, 186-198."""
@@ -261,6 +271,7 @@ def test_the_gradient_is_that_of_differences(sides: Any, order: Any, forced: boo
         ({"sides": "wall"}, "sides = 'wall' is unknown; choose one of periodic, no_slip"),
         ({"sides": ("slip", ("slip", "slip", "slip"))}, "expected one word, or two: "),
         ({"sides": "slip", "order": 4}, "expected order 2 next to walls, inlets and outlets; take 2"),
+        ({"grid": ds.Grid.from_faces(([0.0, 1.0, 3.0, 6.0], [0.0, 1.0, 2.0, 3.0]))}, "cells of several sizes with no open side"),
         ({"order": 6}, "order = 6 is unknown; choose one of 2, 4"),
         ({"method": "euler"}, "method = 'euler' is unknown; choose one of rk2, rk3, rk4"),
         ({"grid": ds.Grid((5,), 1.0)}, "grid with 1 axis, expected 2 or 3"),

@@ -67,8 +67,8 @@ class Adjoint:
 def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adjoint", points_last: bool = False) -> Adjoint:
     """Transpose of `forward_program(step, receivers)`, for states, coefficients and the forcings' amplitudes.
 
-    `points_last`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage, to
-    which those of the receivers are added last. Otherwise it is a copy.
+    `points_last`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage,
+    to which those of the receivers are added last. Otherwise it is a copy.
     """
     graph, ndim = step.graph, step.grid.ndim
     zero = (0,) * ndim
