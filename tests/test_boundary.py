@@ -66,7 +66,7 @@ def test_the_transpose_of_a_halo(rules: tuple[str, ...]) -> None:
 def test_ghost_cells_are_filled_all_at_once_as_one_by_one(axes: int, dtype: type) -> None:
     """Rules of one and more cells with constants, at sides drawn at random; sums in the order of the cells, so to the last bit."""
     rng = np.random.default_rng(axes)
-    kinds = [ds.Dirichlet(0.3), ds.Neumann(-0.7), ds.Robin(1.5, 0.4, 0.2), "mirror", "zero", ds.Slip(), ds.NoSlip()]
+    kinds = [ds.Dirichlet(0.3), ds.Neumann(-0.7), ds.Robin(1.5, 0.4, 0.2), "mirror", "zero", ds.OddImage(), ds.Extrapolate(2)]
     for _ in range(20):
         rules = tuple("periodic" if rng.random() < 0.2 else tuple(kinds[k] for k in rng.integers(0, len(kinds), 2)) for _ in range(axes))
         location, halo = tuple(rng.integers(0, 2, axes)), tuple(int(h) for h in rng.integers(0, 4, axes))
@@ -80,6 +80,7 @@ def test_ghost_cells_are_filled_all_at_once_as_one_by_one(axes: int, dtype: type
             extend(filled, halo, sides)
         for axis in reversed(range(axes)):
             view, h = np.moveaxis(expected, axis, 0), halo[axis]
+            view[:h], view[view.shape[0] - h :] = 0, 0
             for ghost in ghosts(sides[axis], view.shape[0] - 2 * h, h):
                 parts = [weight * view[h + cell] for cell, weight in ghost.cells]
                 view[h + ghost.position] = sum(parts[1:], parts[0]) + ghost.constant if parts else ghost.constant

@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +94,7 @@ def one_of(name: str, value: object, known: Collection[Known]) -> Known:
         value = int(value)
     if not isinstance(value, (str, int)) or isinstance(value, bool) or value not in known:
         raise ParameterError(f"{name} = {shown(value)} is unknown; choose one of {', '.join(map(str, known))}")
-    return cast(Known, value)
+    return next(each for each in known if each == value)  # not the value, which may be of a subclass, such as NumPy's text
 
 
 def mapping(name: str, value: Mapping[str, Value] | None, example: str) -> Mapping[str, Value]:

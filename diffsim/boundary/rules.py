@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from diffsim.base.arguments import number, whole
+from diffsim.base.arguments import number, shown, whole
 from diffsim.base.kinds import Kinds
 from diffsim.errors import ParameterError, ShapeError
 
@@ -523,7 +523,7 @@ class Open(Rule, kind="open"):
 
     def __post_init__(self) -> None:
         if not isinstance(self.state, str) or (self.state and not self.state.isidentifier()):
-            raise ParameterError(f"state of Open = {self.state!r}, expected the name of a state; give one")
+            raise ParameterError(f"state of Open = {shown(self.state)}, expected the name of a state; give one")
 
     @property
     def low_faces(self) -> str:

@@ -190,7 +190,7 @@ def advection(v: Sequence[Symbol], k: int, order: int) -> Symbol:
     For each axis these are differences over 1, 3, ... cells, with the weights of a difference of this order, of fluxes whose carried
     velocity is a mean over as many cells.
     """
-    return add([add(list(_fluxes(interpolate(v[axis], k, order), v[k], axis, order))) for axis in range(len(v))])
+    return add([add(_fluxes(interpolate(v[axis], k, order), v[k], axis, order)) for axis in range(len(v))])
 
 
 def _fluxes(carrying: Symbol, carried: Symbol, axis: int, order: int) -> list[Symbol]:

@@ -12,6 +12,7 @@ import pytest
 import diffsim as ds
 import diffsim.expr as ex
 import diffsim.numpy as dn
+from diffsim.base.arguments import one_of
 from tests.base.wrong_calls import FITTING, GRID, WRONG, Call, calls
 
 WORDS = ("expected", "unknown", "exceeds")
@@ -251,3 +252,9 @@ def test_public_names_refuse_calls_with_wrong_values_alone(name: str) -> None:
                 if _binds(function, args) and not calls_it and (wrong := _complaint(lambda args=args: function(*args))):
                     complaints[what, count, len(first)] = wrong
     assert complaints == {}
+
+
+def test_a_choice_is_returned_in_its_own_type() -> None:
+    """NumPy's text would show in messages and be pickled."""
+    for value, known in ((np.str_("f64"), ("f32", "f64")), (np.int64(4), (2, 4))):
+        assert type(one_of("choice", value, known)) is type(known[0])
