@@ -12,6 +12,7 @@ import pytest
 import diffsim as ds
 from diffsim.errors import DivergenceError, ParameterError, SingularError, StabilityError
 from diffsim.solvers import NavierStokes
+from tests.sampled import sampled
 
 Fields = dict[str, Any]
 TAU = 2 * np.pi
@@ -66,7 +67,7 @@ def test_taylor_green_vortices_decay_by_the_order_of_the_differences(order: Any,
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1) and errors[1] < error
 
 
-@pytest.mark.parametrize(("method", "order"), [("rk2", 2), ("rk3", 3), ("rk4", 4)])
+@pytest.mark.parametrize(("method", "order"), sampled([("rk3", 3), ("rk2", 2), ("rk4", 4)]))
 def test_the_order_in_time_is_that_of_the_method(method: Any, order: int) -> None:
     grid = box(12)
     start = projected(grid, whirl(grid, 3)) | {"nu": 0.02}
@@ -148,6 +149,7 @@ def test_steps_are_those_of_a_program_in_numpy(order: Any) -> None:
 
 
 AROUND = [
+    (("open", "slip"), ("open", "inflow")),
     ("no_slip", "slip"),
     ("slip", ("inflow", "open")),
     (("no_slip", "moving"), "no_slip"),
@@ -155,7 +157,6 @@ AROUND = [
     (("inflow", "open"), ("moving", "open")),
     ("no_slip", ("inflow", "inflow")),
     (("slip", "inflow"), ("no_slip", "open")),
-    (("open", "slip"), ("open", "inflow")),
 ]
 
 
@@ -173,7 +174,7 @@ def divergence(simulation: ds.Simulation, inputs: Fields, final: Fields) -> np.n
     return np.asarray(out)
 
 
-@pytest.mark.parametrize("sides", AROUND, ids=str)
+@pytest.mark.parametrize("sides", sampled([(sides,) for sides in AROUND], 2, lambda case: str(case[0])))
 def test_no_cell_has_a_divergence_whatever_is_around(sides: Any) -> None:
     grid = ds.Grid((9, 14), (0.1, 0.2))
     simulation = ds.Simulation(NavierStokes(grid, 0.01, sides, method="rk2"), wrt=[], precision="f64")

@@ -168,7 +168,7 @@ GRADIENTS = [("still", "open", "open", "series"), ("inflow", "slip", "open", "op
 
 
 @pytest.mark.gradients
-@pytest.mark.parametrize("sides", GRADIENTS, ids="-".join)
+@pytest.mark.parametrize("sides", sampled([(s,) for s in GRADIENTS], ids=lambda case: "-".join(case[0])))
 def test_gradients_are_certified(sides: tuple[str, ...]) -> None:
     """For the velocities inside and on open low sides, for profiles and series."""
     equation = Box(sides)
