@@ -49,7 +49,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
     Args:
         grid: two or three axes, spacing in metres.
         dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4, and while
-            dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), some 0.7 of that at order 4; rk2 needs viscosity.
+            dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4; rk2 needs viscosity.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
             "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
             inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of

@@ -165,7 +165,7 @@ def _cost_in_blocks(classes: Classes, roots: Sequence[Node], block: int) -> floa
 
 @dataclass(frozen=True)
 class _Needs:
-    """What a loop needs for some values, whichever others are kept: as long as those that it reads are, and none that it computes.
+    """The needs of a loop for some values. They hold while the values that it reads are kept, and those that it computes are not.
 
     Attributes:
         computed: the values that it computes, as numbers of a `_Choice`.

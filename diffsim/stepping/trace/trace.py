@@ -249,7 +249,7 @@ class TracedStep:
         return {*self.coefficients, *self.profiles, *self.series, *self.clock}
 
     def expressions(self) -> dict[str, Node]:
-        """The expressions of its stages and of the next state, by the names of the fields; for a stage of several, its first."""
+        """The expressions of its stages and of the next state, by their names; further ones of a stage have numbers."""
         stages = {f"{stage.name}, part {k}" if k else stage.name: root for stage in self.stages for k, root in enumerate(stage.roots())}
         return stages | self.outputs
 
