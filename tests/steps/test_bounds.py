@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tests.steps.test_gradient import simulation
 
 LINES = 4.0
 NONLINEAR = ("shallow water", "WENO", "Gray-Scott", "Kuramoto", "advection", "Swift", "Navier-Stokes", "Burgers")
-OPERATIONS = {"linear": 4.0, "nonlinear": 6.0}
+OPERATIONS = {"linear": 4.0, "nonlinear": 6.0, "flow": 4.0}
 """Operations of a stored gradient over those of a run: forward 1, reverse 2 to 3, and nonlinear parts computed anew."""
 LINE_SOLUTION = 44
 """Cost of a tridiagonal system at a cell: two divisions, three products and three differences."""
@@ -58,9 +59,8 @@ def test_the_adjoint_is_not_much_longer_than_the_step(step: Step) -> None:
     assert adjoint <= LINES * forward
 
 
-@pytest.mark.parametrize("step", SOME)
-def test_a_gradient_computes_not_much_more_than_a_run(step: Step) -> None:
-    run = simulation(step)
+def of_a_gradient(run: ds.Simulation) -> float:
+    """Operations of a stored gradient over those of a run."""
     stepper = run._stepper
     assert stepper.adjoint is not None
     programs = (
@@ -68,5 +68,16 @@ def test_a_gradient_computes_not_much_more_than_a_run(step: Step) -> None:
         if stepper.with_residuals is None
         else (stepper.with_residuals.forward, stepper.with_residuals.adjoint)
     )
+    return sum(operations(run, program) for program in programs) / operations(run, stepper.forward)
+
+
+@pytest.mark.parametrize("step", SOME)
+def test_a_gradient_computes_not_much_more_than_a_run(step: Step) -> None:
     kind = "nonlinear" if step.name.startswith(NONLINEAR) else "linear"
-    assert sum(operations(run, program) for program in programs) <= OPERATIONS[kind] * operations(run, stepper.forward)
+    assert of_a_gradient(simulation(step)) <= OPERATIONS[kind]
+
+
+@pytest.mark.parametrize(("order", "method"), [(2, "rk2"), (2, "rk4"), (4, "rk3")])
+def test_a_gradient_of_a_flow_computes_not_much_more_than_a_run(order: Any, method: Any) -> None:
+    flow = ds.solvers.NavierStokes(ds.Grid((16, 16), spacing=0.1), dt=0.01, order=order, method=method)
+    assert of_a_gradient(ds.Simulation(flow, wrt=["nu", "u", "v"])) <= OPERATIONS["flow"]

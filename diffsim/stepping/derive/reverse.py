@@ -340,7 +340,7 @@ def _moving(step: TracedStep) -> list[Stage]:
     moving = {*step.states, *step.active}
     found = []
     for stage in step.stages:
-        if not moving.isdisjoint(stage.reads()):
+        if stage.moves and not moving.isdisjoint(stage.reads()):
             found.append(stage)
             moving |= {field.name for field in stage.outputs}
     return found

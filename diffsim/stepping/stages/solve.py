@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -84,13 +84,14 @@ class Solution:
 
 @dataclass(frozen=True)
 class Size(StoredExpression):
-    """The magnitude of the terms of a right side. Solutions do not depend on it, so it has no tangent.
+    """The magnitude of the terms of a right side. Solutions do not depend on it, so it has neither tangent nor cotangent.
 
     Attributes:
         of: the right side, in which fields that were stored in earlier stages are replaced by their expressions.
     """
 
     of: Node
+    moves: ClassVar[bool] = False
 
     def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
         return []
@@ -300,14 +301,24 @@ def _stored(weight: Node, like: Symbol, location: Location, graph: Trace) -> flo
 
 
 def _unstored(graph: Trace, field: str) -> Node:
-    """The expression of a field, without reads of this cell's values of earlier stages."""
+    """The expression of a field, without reads of this cell's values of earlier stages.
+
+    A stage of which an expression takes differences counts by its value, since the sum of the differences over all cells is 0 but for their
+    own rounding: the divergence of a velocity does not depend on how the velocity was computed.
+    """
     bodies = {stage.name: stage.node for stage in graph.stages if isinstance(stage, StoredExpression)}
 
-    def body(read: Node) -> Node:
-        name, offset = read.data
-        return read if any(offset) or name not in bodies else graph.replace([bodies[name]], body)[0]
+    def expanded(node: Node) -> Node:
+        of_stages = vjp(graph, {node: graph.const(1)}, bodies.__contains__)
+        once = {name for name, weights in of_stages.items() if not _may_be_open(list(weights.values()))}
 
-    return body(graph.read(field, (0,) * graph.grid.ndim))
+        def body(read: Node) -> Node:
+            name, offset = read.data
+            return expanded(bodies[name]) if name in once and not any(offset) else read
+
+        return graph.replace([node], body)[0]
+
+    return expanded(graph.read(field, (0,) * graph.grid.ndim))
 
 
 def _may_be_open(weights: Sequence[Node]) -> bool:

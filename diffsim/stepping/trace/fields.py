@@ -66,11 +66,13 @@ class Stage(ABC):
         name: name of the stage.
         outputs: the fields that it writes.
         movable: whether a program may choose their storage, such as the next level of a state.
+        moves: whether the results of a step may depend on it. Else it has neither tangent nor cotangent.
     """
 
     name: str
     outputs: tuple[Stored, ...]
     movable: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
 
     @abstractmethod
     def reads(self) -> dict[str, set[Offset]]:

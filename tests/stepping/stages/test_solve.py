@@ -13,7 +13,8 @@ import diffsim.numpy as dnp
 from diffsim.errors import ConvergenceError, PlanError, SingularError, TraceError
 from diffsim.expr import Symbol, diff, div, exp, grad, interpolate, laplacian, mean, where
 from diffsim.linear import system, transforms
-from diffsim.stepping.stages.solve import Solve
+from diffsim.stepping.passes.sharing import cost
+from diffsim.stepping.stages.solve import Size, Solve
 from tests.curvature import require_second_derivatives
 from tests.sampled import sampled
 from tests.stepping.stages.test_host_stage import STEPS, Given, inputs, loss
@@ -251,6 +252,34 @@ def test_the_size_of_a_right_side_is_stored_where_the_operator_may_leave_constan
         run = ds.Simulation(Given(lambda u, k, q, o=operator: {"u": ds.solve(o, u - mean(u), "mirror")}, (7, 8), "mirror"))
         (stage,) = (s for s in run._step.stages if isinstance(s, Solve))
         assert (stage.size is not None) == sized
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_sizes_cost_the_same_in_each_of_several_projections_and_nothing_in_reverse(count: int) -> None:
+    """The divergence of a velocity counts by the velocity, not by all that the velocity was computed from."""
+
+    def step(u: Symbol, v: Symbol) -> dict[str, Symbol]:
+        for _ in range(count):
+            u, v = ds.stage(u - 0.1 * diff(u * u.shifted(1, 1), 1).across(1), "periodic"), ds.stage(v + laplacian(v * v), "periodic")
+            p = ds.solve(laplacian, div([v, u]), "periodic")
+            u, v = ds.stage(u - diff(p, 1), "periodic"), ds.stage(v - diff(p, 0), "periodic")
+        return {"u": u, "v": v}
+
+    class Projections(Projected):
+        def __init__(self) -> None:
+            super().__init__((8, 9), walls=False, varies=False)
+            self.parameters = {}
+
+        def step(self, u: Symbol, v: Symbol) -> dict[str, Symbol]:  # type: ignore[override]
+            return step(u, v)
+
+    run = ds.Simulation(Projections())
+    sizes = [stage for stage in run._step.stages if isinstance(stage, Size)]
+    assert len(sizes) == count and {cost([stage.node]) for stage in sizes} == {cost([sizes[0].node])}
+    assert cost([sizes[0].node]) < 20
+    assert run._stepper.adjoint is not None
+    cotangents = {assign.target.array for nest in run._stepper.adjoint.program.nests for assign in nest.assigns}
+    assert not any(stage.name in array and "bar" in array for stage in sizes for array in cotangents)
 
 
 def test_a_pressure_in_a_medium_that_varies_leaves_its_mean_open() -> None:
