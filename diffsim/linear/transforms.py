@@ -63,13 +63,16 @@ class Diagonal:
     def __init__(self, transform: Transform, numbers: npt.NDArray) -> None:
         self._transform = transform
         size = np.abs(numbers)
-        self._zero = size <= ZERO * max(1.0, math.log2(size.size)) * size.max()
-        inverse = np.where(self._zero, 0, 1 / np.where(self._zero, 1, numbers))
+        zero = size <= ZERO * max(1.0, math.log2(size.size)) * size.max()
+        self._zero = np.flatnonzero(zero)
+        inverse = np.where(zero, 0, 1 / np.where(zero, 1, numbers))
+        if np.iscomplexobj(inverse) and np.abs(inverse.imag).max() <= ALIKE * np.abs(inverse).max():  # of a symmetric matrix
+            inverse = np.ascontiguousarray(inverse.real)
         self._inverse = {inverse.dtype: inverse}
 
     @property
     def regular(self) -> bool:
-        return not self._zero.any()
+        return not self._zero.size
 
     def solve(self, right_side: npt.NDArray, transposed: bool, size: npt.NDArray | None = None) -> npt.NDArray:
         """The solution for the matrix, or for its transpose.
@@ -80,13 +83,15 @@ class Diagonal:
         hat = self._transform.forward(right_side)
         if not self.regular and not transposed:
             with np.errstate(over="ignore", invalid="ignore"):
-                part, whole = (float(np.linalg.norm(values.reshape(-1))) for values in (hat[self._zero], hat))
+                flat = hat.reshape(-1)
+                part, whole = (float(np.linalg.norm(values)) for values in (flat[self._zero], flat))
             if math.isfinite(whole):  # else the solution is not finite either, and the run says so
                 require_compatible(part / whole if whole else 0.0, right_side, size)
         (exact, *_) = self._inverse.values()
-        if hat.dtype not in self._inverse:
-            self._inverse[hat.dtype] = exact.astype(hat.dtype)
-        inverse = self._inverse[hat.dtype]
+        dtype = hat.dtype if np.iscomplexobj(exact) else hat.real.dtype
+        if dtype not in self._inverse:
+            self._inverse[dtype] = exact.astype(dtype)
+        inverse = self._inverse[dtype]
         hat *= np.conj(inverse) if transposed and np.iscomplexobj(inverse) else inverse
         return self._transform.backward(hat)
 
