@@ -30,7 +30,7 @@ WORKED = [
 ] + BOOK
 """Worked examples: they state what they print, and draw their figure."""
 
-NEEDED = {"bridges.md": ("torch", "jax", "netCDF4", "xarray")}
+NEEDED = {"bridges.md": ("torch", "jax", "netCDF4", "xarray", "tesseract_core")}
 """Packages that a page needs and diffsim does not."""
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.ASCII)

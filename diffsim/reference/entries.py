@@ -32,7 +32,7 @@ PACKAGES = (
     "diffsim.tile",
     "diffsim.plot",
 )
-OPTIONAL = {"diffsim.torch": "torch", "diffsim.jax": "jax"}
+OPTIONAL = {"diffsim.torch": "torch", "diffsim.jax": "jax", "diffsim.tesseract": "tesseract_core"}
 """Modules that need a package which may be missing. Then they have no page."""
 NUMPY = "diffsim.numpy"
 """Its names are NumPy's, so its page lists them and tells the differences."""
