@@ -53,17 +53,24 @@ from diffsim.stepping.trace.stages import stage
 from diffsim.version import __version__
 
 if TYPE_CHECKING:
-    from diffsim import losses, optimize, photonics, records, solvers, tile
+    from diffsim import chaos, losses, optimize, photonics, records, solvers, tile
     from diffsim.certificate.certify import certify
     from diffsim.scene import Scene
+    from diffsim.solvers.dynamics import ODE
     from diffsim.tile.preconditioners import BlockJacobi
 
-PARTS = ("losses", "optimize", "photonics", "records", "scene", "solvers", "tile")
+PARTS = ("chaos", "losses", "optimize", "photonics", "records", "scene", "solvers", "tile")
 """Parts that are imported on first use. Together they take longer than all others."""
-NAMES = {"BlockJacobi": "diffsim.tile.preconditioners", "Scene": "diffsim.scene", "certify": "diffsim.certificate"}
+NAMES = {
+    "BlockJacobi": "diffsim.tile.preconditioners",
+    "ODE": "diffsim.solvers.dynamics",
+    "Scene": "diffsim.scene",
+    "certify": "diffsim.certificate",
+}
 """Names that come from other such parts."""
 
 __all__ = [
+    "ODE",
     "Antiperiodic",
     "Batch",
     "BlockJacobi",
@@ -88,6 +95,7 @@ __all__ = [
     "Vector",
     "__version__",
     "certify",
+    "chaos",
     "check_grads",
     "check_kernel",
     "checkpoint",

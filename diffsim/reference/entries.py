@@ -24,6 +24,7 @@ PACKAGES = (
     "diffsim.integrators",
     "diffsim.layers",
     "diffsim.solvers",
+    "diffsim.chaos",
     "diffsim.losses",
     "diffsim.optimize",
     "diffsim.photonics",

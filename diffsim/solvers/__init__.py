@@ -2,6 +2,7 @@
 
 from diffsim.solvers.acoustic import Acoustic
 from diffsim.solvers.dg import DGAcoustic, DGAdvection
+from diffsim.solvers.dynamics import KuramotoSivashinsky, Lorenz63, Lorenz96
 from diffsim.solvers.elastic import Elastic
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
@@ -9,4 +10,17 @@ from diffsim.solvers.maxwell import Maxwell
 from diffsim.solvers.navier_stokes import NavierStokes
 from diffsim.solvers.visco_acoustic import ViscoAcoustic
 
-__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Elastic", "Heat", "LongWave", "Maxwell", "NavierStokes", "ViscoAcoustic"]
+__all__ = [
+    "Acoustic",
+    "DGAcoustic",
+    "DGAdvection",
+    "Elastic",
+    "Heat",
+    "KuramotoSivashinsky",
+    "LongWave",
+    "Lorenz63",
+    "Lorenz96",
+    "Maxwell",
+    "NavierStokes",
+    "ViscoAcoustic",
+]

@@ -1,0 +1,7 @@
+"""Chaotic systems: Lyapunov exponents, and sensitivities of long averages where plain gradients explode."""
+
+from diffsim.chaos.exponents import lyapunov
+from diffsim.chaos.response import linear_response
+from diffsim.chaos.shadowing import shadowing
+
+__all__ = ["linear_response", "lyapunov", "shadowing"]

@@ -1,0 +1,106 @@
+"""A state and several tangents of it, as vectors, advanced together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from diffsim.base.arguments import instance, mapping
+from diffsim.errors import DivergenceError, ParameterError
+from diffsim.simulation import Batch, Simulation, Solution
+from diffsim.typing import Array
+
+
+class Vectors:
+    """The states of a simulation as one vector.
+
+    Args:
+        simulation: the simulation.
+        inputs: its inputs: the initial states, and parameters.
+
+    Attributes:
+        state: the initial state, shape (size,).
+        fixed: the other inputs.
+    """
+
+    def __init__(self, simulation: Simulation, inputs: Mapping[str, Any]) -> None:
+        instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one of the system")
+        mapping("inputs", inputs, "{'x': x, 'rho': 28.0}")
+        self.names = tuple(simulation.equation.states)
+        self.shapes = {name: simulation.input_shape(name, 1) for name in self.names}
+        missing = [name for name in self.names if name not in inputs]
+        if missing:
+            raise ParameterError(f"inputs without the initial {missing[0]}, expected all states {', '.join(self.names)}; give it")
+        self.dtype = simulation.dtype
+        self.state = self.joined({name: np.broadcast_to(np.asarray(inputs[name]), self.shapes[name]) for name in self.names})
+        self.fixed = {name: value for name, value in inputs.items() if name not in self.names}
+
+    @property
+    def size(self) -> int:
+        return sum(int(np.prod(shape)) for shape in self.shapes.values())
+
+    def joined(self, states: Mapping[str, Any], leading: int = 0) -> Array:
+        """States by name as vectors, behind `leading` axes."""
+        arrays = [np.asarray(states[name]) for name in self.names]
+        return np.concatenate([each.reshape(*each.shape[:leading], -1) for each in arrays], axis=-1, dtype=self.dtype)
+
+    def apart(self, vectors: Array) -> dict[str, Array]:
+        """Vectors, along the last axis, as states by name."""
+        ends = np.cumsum([int(np.prod(self.shapes[name])) for name in self.names])[:-1]
+        parts = np.split(vectors, ends, axis=-1)
+        return {name: part.reshape(*vectors.shape[:-1], *self.shapes[name]) for name, part in zip(self.names, parts, strict=True)}
+
+
+class Tangents:
+    """Runs of a system together with several of its tangents.
+
+    Args:
+        simulation: the system.
+        inputs: initial states, and parameters.
+        count: number of tangents.
+        wrt: a parameter along which the first tangent moves too, by 1; None: none.
+    """
+
+    def __init__(self, simulation: Simulation, inputs: Mapping[str, Any], count: int, wrt: str | None = None) -> None:
+        self.vectors, self.count, self._one = Vectors(simulation, inputs), count, simulation
+        self._batch = Batch(simulation, count) if Batch.obstacle(simulation) is None else None
+        self._forced: dict[str, Array] = {}
+        if wrt is not None:
+            if wrt not in self.vectors.fixed:
+                raise ParameterError(
+                    f"wrt = {wrt!r}, expected one of the parameters {', '.join(self.vectors.fixed)} among inputs; take one"
+                )
+            shape = (count, *simulation.input_shape(wrt, 1))
+            self._forced[wrt] = np.zeros(shape)
+            self._forced[wrt][0] = 1.0
+
+    def advance(self, state: Array, tangents: Array, steps: int) -> tuple[Array, Array, Array, Array]:
+        """Run some steps: the state and the tangents after them, shapes (size,) and (size, count), and both at receivers, shapes
+        (steps + 1, receivers) and (count, steps + 1, receivers)."""
+        inputs = {**self.vectors.fixed, **self.vectors.apart(state)}
+        moved = {**self._forced, **self.vectors.apart(np.ascontiguousarray(tangents.T))}
+        try:
+            primal, along = self._moved(inputs, moved, steps)
+        except DivergenceError:
+            self._one.run(inputs, steps)  # raises it where the state itself diverges
+            raise DivergenceError(
+                f"tangents overflow within {steps} steps, expected laps or segments in which they stay finite; take fewer steps for each"
+            ) from None
+        final, ends = self.vectors.joined(primal.final), self.vectors.joined(along.final, 1)
+        return final, ends.T, self._recorded(primal.traces), self._recorded(along.traces)
+
+    def _moved(self, inputs: Mapping[str, Any], moved: Mapping[str, Array], steps: int) -> tuple[Solution, Solution]:
+        """The solution, and those of the tangents with an axis for these before the others."""
+        if self._batch is not None:
+            primal, along = self._batch.jvp(inputs, moved, steps)
+            return Solution(*({name: each[0] for name, each in part.items()} for part in (primal.final, primal.traces))), along
+        runs = [self._one.jvp(inputs, {name: each[k] for name, each in moved.items()}, steps) for k in range(self.count)]
+        stacked = (
+            {n: np.stack([getattr(each, part)[n] for _, each in runs]) for n in getattr(runs[0][0], part)} for part in ("final", "traces")
+        )
+        return runs[0][0], Solution(*stacked)
+
+    def _recorded(self, traces: Mapping[str, Any]) -> Array:
+        return np.concatenate([traces[name] for name in self.vectors.names if name in traces], axis=-1) if traces else np.empty(0)
