@@ -1,12 +1,30 @@
 """Equations that are ready to use, one a file."""
 
 from diffsim.solvers.acoustic import Acoustic
+from diffsim.solvers.advection import Advection
+from diffsim.solvers.burgers import Burgers
 from diffsim.solvers.dg import DGAcoustic, DGAdvection
 from diffsim.solvers.elastic import Elastic
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 from diffsim.solvers.maxwell import Maxwell
 from diffsim.solvers.navier_stokes import NavierStokes
+from diffsim.solvers.reaction_diffusion import ReactionDiffusion
+from diffsim.solvers.schroedinger import Schroedinger
 from diffsim.solvers.visco_acoustic import ViscoAcoustic
 
-__all__ = ["Acoustic", "DGAcoustic", "DGAdvection", "Elastic", "Heat", "LongWave", "Maxwell", "NavierStokes", "ViscoAcoustic"]
+__all__ = [
+    "Acoustic",
+    "Advection",
+    "Burgers",
+    "DGAcoustic",
+    "DGAdvection",
+    "Elastic",
+    "Heat",
+    "LongWave",
+    "Maxwell",
+    "NavierStokes",
+    "ReactionDiffusion",
+    "Schroedinger",
+    "ViscoAcoustic",
+]
