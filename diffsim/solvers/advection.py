@@ -10,7 +10,7 @@ import numpy as np
 from diffsim.base.arguments import flag, one_of, positive
 from diffsim.boundary import Dirichlet, Extrapolate
 from diffsim.errors import ParameterError
-from diffsim.expr.functions import maximum, minimum
+from diffsim.expr.functions import maximum, minimum, where
 from diffsim.expr.limiters import muscl, van_albada, weno5
 from diffsim.expr.operators import diff, interpolate
 from diffsim.expr.symbol import Symbol
@@ -19,7 +19,7 @@ from diffsim.integrators import ssp_rk3
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.solvers.staggered import words_of
-from diffsim.stepping.declare.equation import Equation, Variable
+from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.typing import Array
 
 Word: TypeAlias = Literal["periodic", "wall", "inflow", "outflow"]
@@ -32,6 +32,13 @@ PARABOLIC = 2.51
 """How far along the negative real axis `ssp_rk3` is stable."""
 NEGLIGIBLE = 1e-3
 """A change between neighbours that reconstructions neglect, over the scale of the substance."""
+
+
+class LowSide(Profile):
+    """A profile on faces that is 0 inside the grid and 1 on the low side, which has no face of its own."""
+
+    def extended(self, values: Array, halo: int) -> Array:
+        return np.pad(values, halo, constant_values=((1.0, 0.0),))
 
 
 class Advection(Equation, kind="advection"):
@@ -118,6 +125,11 @@ class Advection(Equation, kind="advection"):
             self.parameters |= {name: Variable(rules, tuple(int(k == axis) for k in range(grid.ndim)), "m/s")}
             if pair[0] in ("inflow", "outflow"):
                 self.parameters |= {f"{name}_low": Variable(self._across(axis), unit="m/s", axes=self._others(axis))}
+        self.profiles = {}
+        for axis, high in self.inflows:
+            last = np.arange(grid.shape[axis]) == grid.shape[axis] - 1
+            profile = Profile(axis, last.astype(float), 1) if high else LowSide(axis, np.zeros(grid.shape[axis]), 1)
+            self.profiles[f"at_{self._side(axis, high)}"] = profile
         self.diffusive = flag("diffusive", diffusive)
         if diffusive:
             self.parameters |= {"kappa": Variable(self._across(-1), unit="m²/s")}
@@ -144,7 +156,7 @@ class Advection(Equation, kind="advection"):
         """The rules of values that do not vary along an axis."""
         return tuple("periodic" if pair[0] == "periodic" and k != axis else "mirror" for k, pair in enumerate(self.sides))
 
-    def step(self, c: Symbol, q: Symbol, **flow: Symbol) -> dict[str, Symbol]:
+    def step(self, c: Symbol, q: Symbol, **inputs: Symbol) -> dict[str, Symbol]:
         def at_faces(c: Symbol, axis: int) -> tuple[Symbol, Symbol]:  # as the cell below and the cell above see them
             if self.scheme == "weno5":
                 return weno5(c, axis, self.eps**2, "z")
@@ -152,9 +164,12 @@ class Advection(Equation, kind="advection"):
             return muscl(c, axis, van_albada(self.eps if uniform else self.eps / self.grid.smallest[axis]))
 
         def flux(c: Symbol, axis: int) -> Symbol:
-            (below, above), velocity = at_faces(c, axis), flow[self.velocities[axis]]
+            (below, above), velocity = at_faces(c, axis), inputs[self.velocities[axis]]
             carried = maximum(velocity, 0.0) * below + minimum(velocity, 0.0) * above
-            return carried - interpolate(flow["kappa"], axis) * diff(c, axis) if self.diffusive else carried
+            for side, name in self.inflows.items():
+                if side[0] == axis:  # all that flows in has the given value
+                    carried = where(inputs[f"at_{self._side(*side)}"] > 0.5, velocity * inputs[name], carried)
+            return carried - interpolate(inputs["kappa"], axis) * diff(c, axis) if self.diffusive else carried
 
         def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
             return {"c": -div([flux(now["c"], axis) for axis in range(self.grid.ndim)])}
@@ -167,11 +182,11 @@ class Advection(Equation, kind="advection"):
             through = float(speeds[axis].take(-1, axis).max())
             if pair[1] == "wall" and through > 0:
                 raise ParameterError(f"{name} is {through:.4g} m/s on the wall {self._side(axis, 1)}, expected 0; let the flow end there")
-        rate = float(sum(speed / size for speed, size in zip(speeds, sizes, strict=True)).max()) / SCHEMES[self.scheme]
-        why = f"{self.scheme}, a largest Σ |v|/dx of {rate * SCHEMES[self.scheme]:.4g} /s"
+        crossings = float(np.sum([speed / size for speed, size in zip(speeds, sizes, strict=True)], axis=0).max())
+        rate, why = crossings / SCHEMES[self.scheme], f"{self.scheme} and a largest Σ |v|/dx of {crossings:.4g} /s"
         if self.diffusive:
             check_sign("diffusivity kappa", parameters["kappa"], "m²/s", positive=False)
             largest = float(parameters["kappa"].max())
-            rate, why = rate + largest * sum(4 / size**2 for size in sizes) / PARABOLIC, f"{why} and kappa_max = {largest:.4g} m²/s"
+            rate, why = rate + largest * sum(4 / size**2 for size in sizes) / PARABOLIC, f"{why}, kappa_max = {largest:.4g} m²/s"
         if rate > 0:
             check_step(self.dt, 1 / rate, why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from diffsim.base.arguments import one_of, positive
 from diffsim.boundary import Boundary
@@ -108,12 +108,9 @@ class Burgers(Equation, kind="burgers"):
             return up * diff(below, axis) + down * diff(above, axis)
 
         def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
-            along = [now[name] for name in self.velocities]
-            order = ORDERS[self.scheme]
-            return {
-                name: nu * laplacian(f, order) - add(stage(carried(f, by, axis), "zero") for axis, by in enumerate(along))
-                for name, f in now.items()
-            }
+            along, order = [now[name] for name in self.velocities], ORDERS[self.scheme]
+            terms = {name: [stage(carried(f, by, axis), "zero") for axis, by in enumerate(along)] for name, f in now.items()}
+            return {name: nu * laplacian(f, order) - add(terms[name]) for name, f in now.items()}
 
         return ssp_rk3(rate, v, self.dt)
 

@@ -138,7 +138,7 @@ class ReactionDiffusion(Equation, kind="reaction_diffusion"):
         self.diffusivities = {} if self.kinetics.rolls else {name: f"D_{name}" for name in self.kinetics.species}
         if len(self.diffusivities) == 1:
             self.diffusivities = dict.fromkeys(self.diffusivities, "D")
-        inputs = {name: "1/s" for name in constants} | {name: "m²/s" for name in self.diffusivities.values()}
+        inputs = dict.fromkeys(constants, "1/s") | dict.fromkeys(self.diffusivities.values(), "m²/s")
         if len(inputs) < len(constants) + len(self.diffusivities):
             raise ParameterError(f"kinetics with the arguments {', '.join(constants)}, expected none of the diffusivities; rename them")
         self.fields = names("fields", fields, '("F", "k")')

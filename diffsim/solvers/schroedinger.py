@@ -28,8 +28,8 @@ class Schroedinger(Equation, kind="schroedinger"):
 
         ψⁿ⁺¹ = exp(-½ i dt V) F⁻¹ exp(-½ i dt k²) F exp(-½ i dt V) ψⁿ
 
-    Inputs: the potential `V` (cell centres) and the initial real and imaginary part of ψ, `re` and `im`. A gradient for both parts, g_re and
-    g_im, is the derivative 2 ∂/∂ψ* = g_re + i g_im.
+    Inputs: the potential `V` (cell centres) and the initial real and imaginary part of ψ, `re` and `im`. The gradients for both parts are
+    2 ∂/∂ψ* = g_re + i g_im.
 
     Args:
         grid: one to three axes with cells of one size.
