@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any, Literal, TypeAlias
@@ -127,8 +127,8 @@ class ReactionDiffusion(Equation, kind="reaction_diffusion"):
         grid: Grid,
         dt: float,
         kinetics: Literal["fisher", "allen_cahn", "gray_scott", "swift_hohenberg"] | Rates = "fisher",
-        species: Sequence[str] = ("u",),
-        fields: Sequence[str] = (),
+        species: tuple[str, ...] | list[str] = ("u",),
+        fields: tuple[str, ...] | list[str] = (),
         boundary: Boundary = "mirror",
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)

@@ -133,7 +133,9 @@ def test_the_disc_of_zalesak_after_one_turn(scheme: Any, error: float, beyond: f
 
 
 @pytest.mark.parametrize(
-    ("scheme", "shape"), [("muscl", (7, 12)), ("weno5", (15,)), pytest.param("weno5", (7, 12), marks=pytest.mark.slow)], ids=str
+    ("scheme", "shape"),
+    [("weno5", (15,)), *(pytest.param(scheme, (7, 12), marks=pytest.mark.slow) for scheme in ("muscl", "weno5"))],
+    ids=str,
 )
 def test_the_gradient_is_that_of_differences(carried: ds.Simulation, scheme: Any, shape: tuple[int, ...]) -> None:
     carried = carried if scheme == "muscl" else river(scheme, shape)
@@ -170,7 +172,7 @@ def test_wrong_arguments_are_refused(options: Any, message: str) -> None:
 def test_the_time_step_is_checked() -> None:
     line = ds.Simulation(Advection(ds.Grid((12,), 0.5), 0.3, diffusive=True), wrt=[], precision="f64")
     inputs = {"u": np.full(12, 2.5), "c": np.ones(12), "kappa": np.zeros(12)}
-    with pytest.raises(StabilityError, match="exceeds the stable 0.286 s for weno5 and a largest Σ .v./dx of 5 /s"):
+    with pytest.raises(StabilityError, match=r"exceeds the stable 0.286 s for weno5 and a largest Σ .v./dx of 5 /s"):
         line.run(inputs, 1)
     with pytest.raises(StabilityError, match="kappa_max = 1 m²/s"):
         line.run(inputs | {"u": np.ones(12), "kappa": np.ones(12)}, 1)

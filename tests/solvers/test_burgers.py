@@ -26,7 +26,7 @@ def cole_hopf(grid: ds.Grid, t: float) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("scheme", "sizes", "least", "most", "error"),
     [
-        ("muscl", (16, 32), 1.8, 2.2, 3.0e-4),
+        pytest.param("muscl", (16, 32), 1.8, 2.2, 3.0e-4, marks=pytest.mark.slow),
         pytest.param("weno5", (16, 32), 4.8, 5.7, 3.0e-6, marks=pytest.mark.slow),
         ("weno5", (48, 96), 4.8, 5.7, 1.0e-6),
     ],
@@ -40,7 +40,6 @@ def test_the_error_falls_by_the_order(scheme: Any, sizes: tuple[int, int], least
         start = cole_hopf(grid, 0.0) | {"nu": NU}
         final = ds.Simulation(Burgers(grid, 0.1 / steps, scheme, scale=0.5), wrt=[], precision="f64").run(start, steps).final
         errors.append(max(np.abs(final[name] - exact).mean() for name, exact in cole_hopf(grid, 0.1).items()))
-    print(errors, np.log2(errors[0] / errors[1]))
     assert least < np.log2(errors[0] / errors[1]) < most and errors[1] < error
 
 
@@ -97,9 +96,7 @@ def test_steps_are_those_of_a_program_in_numpy() -> None:
 
 @pytest.mark.parametrize(("shape", "scheme"), [((17,), "weno5"), pytest.param((8, 9), "weno5", marks=pytest.mark.slow)], ids=str)
 def test_the_gradient_is_that_of_differences(shape: tuple[int, ...], scheme: Any) -> None:
-    equation = Burgers(ds.Grid(shape, 0.5), 0.05, scheme, boundary=((ds.Dirichlet(0.3), "mirror"), "periodic")[-len(shape) :])
-    if len(shape) == 1:
-        equation = Burgers(ds.Grid(shape, 0.5), 0.05, scheme, boundary=((ds.Dirichlet(0.3), "mirror"),))
+    equation = Burgers(ds.Grid(shape, 0.5), 0.05, scheme, ("periodic", (ds.Dirichlet(0.3), "mirror"))[-len(shape) :])
     simulation = ds.Simulation(equation, receivers={"u": [[2.2] * len(shape)]}, precision="f64")
     rng = np.random.default_rng(1)
     inputs = {name: rng.uniform(-1, 1, shape) for name in equation.velocities} | {"nu": 0.1}
@@ -119,10 +116,10 @@ def test_the_gradient_is_that_of_differences(shape: tuple[int, ...], scheme: Any
 def test_arguments_and_the_time_step_are_checked() -> None:
     with pytest.raises(ParameterError, match="expected cells of one size; take a uniform grid"):
         Burgers(ds.Grid.from_faces(([0.0, 1.0, 3.0, 6.0],)), 0.1, boundary="mirror")
-    with pytest.raises(ParameterError, match="scale = -1.0, expected a positive finite number"):
+    with pytest.raises(ParameterError, match=r"scale = -1.0, expected a positive finite number"):
         Burgers(ds.Grid((6,), 1.0), 0.1, scale=-1.0)
     line = ds.Simulation(Burgers(ds.Grid((12,), 0.5), 0.3, "muscl"), wrt=[], precision="f64")
-    with pytest.raises(StabilityError, match="exceeds the stable 0.1569 s for nu = 1 m²/s"):
+    with pytest.raises(StabilityError, match=r"exceeds the stable 0.1569 s for nu = 1 m²/s"):
         line.run({"u": np.zeros(12), "nu": 1.0}, 1)
     with pytest.raises(ParameterError, match="viscosity nu has a value of -1"):
         line.run({"u": np.zeros(12), "nu": -1.0}, 1)
