@@ -40,15 +40,17 @@ class Burgers(Equation, kind="burgers"):
 
     Args:
         grid: one to three axes with cells of one size, spacing in metres.
-        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.51 ("muscl"), 2/3 of that for "weno5", and while dt Σ |v|/dx <= 1.
+        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.51 ("muscl"), 2/3 of that for "weno5", and while
+            dt Σ √(v² + scale²)/dx <= 1.
         scheme: the reconstruction, "weno5" or "muscl".
         boundary: values of all velocities outside the grid, see `diffsim.Variable`, such as `Dirichlet(0.0)`.
-        scale (m/s): the size of the velocities. Changes far below a thousandth of it are not limited.
+        scale (m/s): the size of the velocities. Changes far below a thousandth of it are not limited. Too small a value costs accuracy
+            where the velocity changes its sign, too large a one sharpness.
 
     Raises:
         ParameterError: an argument out of range, or a grid of cells of several sizes; by a run, a viscosity below 0.
         StabilityError: by a run, a time step beyond the stable one for the viscosity.
-        DivergenceError: by a run, velocities above dx / dt.
+        DivergenceError: by a run, velocities far above dx / dt.
 
     Good values: dt Σ |v|/dx of 0.5; three cells in ν / Δv, where Δv is the jump across a front, to resolve it.
 

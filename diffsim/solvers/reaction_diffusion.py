@@ -120,8 +120,6 @@ class ReactionDiffusion(Equation, kind="reaction_diffusion"):
         assert abs(value - 1.6) < 1e-6
     """
 
-    stable_dt_power = 0.0
-
     def __init__(
         self,
         grid: Grid,

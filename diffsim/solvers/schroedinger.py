@@ -66,8 +66,6 @@ class Schroedinger(Equation, kind="schroedinger"):
         assert abs(value - 0.5) < 1e-6
     """
 
-    stable_dt_power = 0.0
-
     def __init__(self, grid: Grid, dt: float) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if None in grid.uniform_spacing:
