@@ -74,7 +74,8 @@ class Advection(Equation, kind="advection"):
         ParameterError: an argument out of range; by a run, a flow through a wall or a diffusivity below 0.
         StabilityError: by a run, a time step beyond the stable one.
 
-    Good values: dt Σ |v|/dx of 0.5; four cells across the steepest front. Extrema grow by some 1e-3 of `scale` at a front.
+    Good values: dt Σ |v|/dx of 0.5; four cells across the steepest front. New extrema at a front are below 1e-2
+        ("weno5") or 1e-3 ("muscl") of `scale`.
 
     Reference: Borges, Carmona, Costa and Don (2008), J. Comput. Phys. 227, 3191-3211, doi:10.1016/j.jcp.2007.11.038; van Leer (1979), J.
         Comput. Phys. 32, 101-136, doi:10.1016/0021-9991(79)90145-1; Shu and Osher (1988), J. Comput. Phys. 77, 439-471,
@@ -165,10 +166,12 @@ class Advection(Equation, kind="advection"):
 
         def flux(c: Symbol, axis: int) -> Symbol:
             (below, above), velocity = at_faces(c, axis), inputs[self.velocities[axis]]
-            carried = maximum(velocity, 0.0) * below + minimum(velocity, 0.0) * above
             for side, name in self.inflows.items():
-                if side[0] == axis:  # all that flows in has the given value
-                    carried = where(inputs[f"at_{self._side(*side)}"] > 0.5, velocity * inputs[name], carried)
+                if side == (axis, 0):  # all that flows in has the value of the inlet
+                    below = where(inputs[f"at_{self._side(*side)}"] > 0.5, inputs[name], below)
+                elif side == (axis, 1):
+                    above = where(inputs[f"at_{self._side(*side)}"] > 0.5, inputs[name], above)
+            carried = maximum(velocity, 0.0) * below + minimum(velocity, 0.0) * above
             return carried - interpolate(inputs["kappa"], axis) * diff(c, axis) if self.diffusive else carried
 
         def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
