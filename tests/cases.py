@@ -37,7 +37,7 @@ from diffsim.expr import (
 from diffsim.expr import max as max_of
 from diffsim.expr import min as least
 from diffsim.expr import sum as sum_of
-from diffsim.solvers import Acoustic, Heat, LongWave, Maxwell, ViscoAcoustic
+from diffsim.solvers import Acoustic, Advection, Heat, LongWave, Maxwell, ViscoAcoustic
 
 
 class StaggeredAcoustic(ds.Equation):
@@ -465,6 +465,17 @@ CASES += [
         {"eps": (2.0, 0.5), "wp1": (3.0, 1.0), "gamma1": (0.3, 0.1)},
     )
 ]
+
+CASES.append(
+    Case(
+        "advection with an inlet",
+        lambda: Advection(ds.Grid((21,), 1.0), 0.2, (("inflow", "outflow"),), "muscl", diffusive=True),
+        6,
+        {"q": [[2.2]]},
+        {"c": [[5.2]]},
+        {"u": (0.5, 0.3), "u_low": (0.5, 0.3), "inflow": (1.0, 0.5), "kappa": (0.2, 0.1)},
+    )
+)
 
 CONTRACT = (
     "acoustic 2-D mixed",

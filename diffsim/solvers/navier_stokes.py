@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from diffsim.base.arguments import flag, one_of, shown
+from diffsim.base.arguments import flag, one_of
 from diffsim.boundary import Dirichlet, Neumann, Open
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, diff, interpolate, laplacian
@@ -15,7 +15,7 @@ from diffsim.expr.weights import staggered
 from diffsim.integrators import rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
-from diffsim.solvers.staggered import axes_of
+from diffsim.solvers.staggered import axes_of, words_of
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.stages.solve import solve
 from diffsim.typing import Array
@@ -106,7 +106,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.grid, self.dt = grid, check_common(grid, dt)
         self.axes = axes_of(grid.ndim)
         self.velocities = tuple({"x": "u", "y": "v", "z": "w"}[axis] for axis in self.axes)
-        self.sides = sides_of(sides, self.axes)
+        self.sides = words_of(sides, self.axes, WORDS)
         self.order = int(one_of("order", order, (2, 4)))
         if self.order > 2 and any(pair != ("periodic", "periodic") for pair in self.sides):
             raise ParameterError(f"order = {order} with sides = {sides!r}, expected order 2 next to walls, inlets and outlets; take 2")
@@ -212,27 +212,6 @@ def _pair(f: Symbol, axis: int, n: int) -> tuple[Symbol, Symbol]:
     place = f.location[axis]
     assert place is not None
     return f.shifted(axis, -n - place), f.shifted(axis, n + 1 - place)
-
-
-def sides_of(sides: Any, axes: str) -> tuple[tuple[str, str], ...]:
-    """The words of both sides of each axis.
-
-    Raises:
-        ParameterError: an unknown word, not one entry for each axis, or one periodic side.
-    """
-    entries = sides if isinstance(sides, (tuple, list)) else (one_of("sides", sides, WORDS),) * len(axes)
-    if len(entries) != len(axes):
-        raise ParameterError(f"sides = {shown(sides)}, expected one word, or {len(axes)} entries (one an axis); give those")
-    pairs = []
-    for axis, entry in zip(axes, entries, strict=True):
-        pair = entry if isinstance(entry, (tuple, list)) else (entry, entry)
-        if len(pair) != 2:
-            raise ParameterError(f"sides along {axis} = {shown(entry)}, expected one word, or two: (low side, high side); give those")
-        low, high = (str(one_of(f"sides along {axis}", word, WORDS)) for word in pair)
-        if (low == "periodic") != (high == "periodic"):
-            raise ParameterError(f"sides along {axis} = {entry!r}, expected periodic for both sides or none; correct one of them")
-        pairs.append((low, high))
-    return tuple(pairs)
 
 
 def _pressure_rules(pair: tuple[str, str]) -> Any:

@@ -1,12 +1,12 @@
-"""The staggered grid of elastic waves: its axes, its edges, and the rules outside."""
+"""Staggered grids: their axes, their edges, and their sides."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
-from diffsim.base.arguments import one_of
+from diffsim.base.arguments import one_of, shown
 from diffsim.boundary import per_axis
 from diffsim.errors import ParameterError
 
@@ -42,3 +42,24 @@ def sides_of(boundary: Side | Sequence[Side], ndim: int, surface: bool) -> tuple
     if surface and sides[0] == "periodic":
         raise ParameterError("axis 0 is periodic and has a surface, expected one of the two; leave one out")
     return sides
+
+
+def words_of(sides: Any, axes: str, known: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """The words of both sides of each axis.
+
+    Raises:
+        ParameterError: an unknown word, not one entry for each axis, or one periodic side.
+    """
+    entries = sides if isinstance(sides, (tuple, list)) else (one_of("sides", sides, known),) * len(axes)
+    if len(entries) != len(axes):
+        raise ParameterError(f"sides = {shown(sides)}, expected one word, or {len(axes)} entries (one an axis); give those")
+    pairs = []
+    for axis, entry in zip(axes, entries, strict=True):
+        pair = entry if isinstance(entry, (tuple, list)) else (entry, entry)
+        if len(pair) != 2:
+            raise ParameterError(f"sides along {axis} = {shown(entry)}, expected one word, or two: (low side, high side); give those")
+        low, high = (str(one_of(f"sides along {axis}", word, known)) for word in pair)
+        if (low == "periodic") != (high == "periodic"):
+            raise ParameterError(f"sides along {axis} = {entry!r}, expected periodic for both sides or none; correct one of them")
+        pairs.append((low, high))
+    return tuple(pairs)

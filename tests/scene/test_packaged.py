@@ -161,6 +161,19 @@ SMALL = {
         0.0068219802299491214,
         (0.0428848539245519, 1.0754038941874558e-07),
     ),
+    "pattern": Small(
+        [
+            "grid.shape=[32, 32]",
+            "grid.spacing=2.0",
+            "grid.origin=[1.0, 1.0]",
+            "unknowns.F.smooth=2.0",
+            "unknowns.k.smooth=2.0",
+            "time.steps=100",
+        ],
+        0.43179316669178713,
+        0.00519534910486372,
+        (0.05085693883138673, 0.11642072638556983),
+    ),
     "tracer_river": Small(
         ["grid.shape=[16, 32]", "grid.spacing=2.0", "time.dt=0.8", "time.steps=40", "unknowns.u.smooth=0.5"],
         1.0,

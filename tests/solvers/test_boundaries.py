@@ -15,6 +15,10 @@ from diffsim.errors import ParameterError, ShapeError, TraceError
 GRID = ds.Grid((12, 12), 10.0)
 CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "Acoustic": {"boundary": named()},
+    "Advection": {"sides": ("periodic", "wall", "inflow", "outflow"), "scheme": ("weno5", "muscl")},
+    "Burgers": {"boundary": named(), "scheme": ("weno5", "muscl")},
+    "ReactionDiffusion": {"boundary": named(), "kinetics": ("fisher", "allen_cahn", "gray_scott", "swift_hohenberg")},
+    "Schroedinger": {},
     "Heat": {"boundary": named()},
     "Elastic": {"boundary": ("zero", "periodic")},
     "Maxwell": {"boundary": ("pec", "periodic")},
