@@ -19,9 +19,10 @@ from diffsim.solvers.given import check_given
 from diffsim.solvers.stability import check_common, check_sign, check_step
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.stages.solve import solve
+from diffsim.stepping.stages.steady import balanced
 from diffsim.typing import Array
 
-METHODS = ("explicit", "crank_nicolson", "sdirk2", "adi")
+METHODS = ("explicit", "crank_nicolson", "sdirk2", "adi", "steady")
 MEANS = ("arithmetic", "harmonic")
 GAMMA = 1 - 1 / math.sqrt(2)
 """The share of a step that each system of "sdirk2" covers. With it the method is L-stable and of second order."""
@@ -59,7 +60,8 @@ class Heat(Equation, kind="heat"):
         boundary: values outside the grid, see `diffsim.Variable`; "mirror" lets no heat through.
         parameters: inputs that rules of the boundary name and that hold for all steps, such as {"air": Variable(axes=())}.
         series: inputs that rules name and that have a value for each step, such as {"lamp": Variable(axes=())}.
-        method: "explicit", "crank_nicolson", "sdirk2" or "adi".
+        method: "explicit", "crank_nicolson", "sdirk2" or "adi"; or "steady": one step goes to the steady state, A T + s = 0, which `dt` and
+            the initial temperature do not change, see `diffsim.steady`. Then there are no point sources.
         mean: of κ at a face between two cells: "arithmetic", or "harmonic", with which the flux through layers is exact. At a
             jump of 10:1 on 20 cells the arithmetic mean makes the flux 3.5 % wrong.
         anisotropic: whether each axis has a diffusivity of its own: `kappa_x`, `kappa_y`, `kappa_z` in place of `kappa`.
@@ -104,7 +106,6 @@ class Heat(Equation, kind="heat"):
         assert np.allclose(found, mode * np.exp(-5e-3 * (np.pi / 2.0) ** 2 * 50.0), atol=1e-3)
     """
 
-    forcings = ("q",)
     stable_dt_power = 2.0
 
     def __init__(
@@ -114,7 +115,7 @@ class Heat(Equation, kind="heat"):
         boundary: Boundary = "mirror",
         parameters: Mapping[str, Variable] = MappingProxyType({}),
         series: Mapping[str, Variable] = MappingProxyType({}),
-        method: Literal["explicit", "crank_nicolson", "sdirk2", "adi"] = "explicit",
+        method: Literal["explicit", "crank_nicolson", "sdirk2", "adi", "steady"] = "explicit",
         mean: Literal["arithmetic", "harmonic"] = "arithmetic",
         anisotropic: bool = False,
         capacity: bool = False,
@@ -127,9 +128,11 @@ class Heat(Equation, kind="heat"):
         self.flow, self.heated = flag("flow", flow), flag("heated", heated)
         if self.method != "explicit":
             self.stable_dt_power = 1.0  # errors in time and in space remain in proportion
+        self.steady = self.method == "steady"
+        self.forcings = () if self.steady else ("q",)
         self.states = {"T": Variable(boundary, unit="K")}
         joined = [low.joins for low, _ in per_axis(boundary, grid.ndim)]
-        own = self._media(joined) | (self._velocities(joined) if self.flow else {})
+        own = self._media(joined) | (self._flow(joined) if self.flow else {})
         names = ("T", *own, *self.forcings)
         self.parameters = own | check_given("parameters", parameters, names)
         self.series = check_given("series", series, names)
@@ -155,7 +158,7 @@ class Heat(Equation, kind="heat"):
             media["s"] = Variable(around, unit="W/m³" if self.capacity else "K/s")
         return media
 
-    def _velocities(self, joined: list[bool]) -> dict[str, Variable]:
+    def _flow(self, joined: list[bool]) -> dict[str, Variable]:
         """The flow: through upper faces, and through the low sides of axes that are not periodic."""
         flow = {}
         for axis, name in enumerate(self.velocities):
@@ -167,8 +170,8 @@ class Heat(Equation, kind="heat"):
             flow[name] = Variable(tuple(around), tuple(int(other == axis) for other in range(self.grid.ndim)), "m/s")
         return flow
 
-    def step(self, T: Symbol, q: Symbol, **media: Symbol) -> dict[str, Symbol]:
-        c, s, dt = media.get("c", 1.0), media.get("s", 0.0), self.dt
+    def step(self, T: Symbol, **media: Symbol) -> dict[str, Symbol]:
+        c, s, q, dt = media.get("c", 1.0), media.get("s", 0.0), media.get("q", 0.0), self.dt
         axes = range(self.grid.ndim)
 
         def gain(x: Symbol) -> Symbol:  # A x
@@ -180,6 +183,8 @@ class Heat(Equation, kind="heat"):
         def line(axis: int, right: Symbol) -> Symbol:  # (1 - dt/2 Aₐ) x = right
             return solve(lambda x: x - 0.5 * dt / c * diff(self.flux(x, axis, media), axis), right, boundary=T)
 
+        if self.steady:
+            return {"T": balanced(lambda x: gain(x) + s, T)}
         if self.method == "explicit":
             return {"T": T + dt * (gain(T) + s + q) / c}
         if self.method == "crank_nicolson":

@@ -227,7 +227,7 @@ def test_explicit_steps_with_a_flow_have_two_limits() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "euler"}, "method = 'euler' is unknown; choose one of explicit, crank_nicolson, sdirk2, adi"),
+        ({"method": "euler"}, "method = 'euler' is unknown; choose one of explicit, crank_nicolson, sdirk2, adi, steady"),
         ({"mean": "geometric"}, "mean = 'geometric' is unknown; choose one of arithmetic, harmonic"),
         ({"flow": "x"}, "flow = 'x', expected True or False"),
         ({"capacity": True, "parameters": {"c": ds.Variable(axes=())}}, "parameters names c, expected a name other than T, k, c, q"),
