@@ -149,7 +149,7 @@ class Heat(Equation, kind="heat"):
         return tuple("wvu"[-self.grid.ndim :])
 
     def _media(self, joined: list[bool]) -> dict[str, Variable]:
-        """What is known of each cell."""
+        """Fields of the medium, with a value in each cell."""
         around = tuple("periodic" if joins else "mirror" for joins in joined)
         media = {name: Variable(around, unit="W/(m K)" if self.capacity else "m²/s") for name in self.conducting}
         if self.capacity:
@@ -194,10 +194,10 @@ class Heat(Equation, kind="heat"):
             first = implicit(GAMMA, c * T + GAMMA * dt * s)
             return {"T": implicit(GAMMA, c * (T + (1 / GAMMA - 1) * (first - T)) + GAMMA * dt * s) + dt * q / c}
         gains = [dt / c * diff(self.flux(T, axis, media), axis) for axis in axes]
-        found = T + add(gains) - 0.5 * gains[0] + dt / c * s
+        later = T + add(gains) - 0.5 * gains[0] + dt / c * s
         for axis in axes:
-            found = line(axis, found - 0.5 * gains[axis] if axis else found)
-        return {"T": found + dt * q / c}
+            later = line(axis, later - 0.5 * gains[axis] if axis else later)
+        return {"T": later + dt * q / c}
 
     def flux(self, T: Symbol, axis: int, media: Mapping[str, Symbol]) -> Symbol:
         """The heat that comes down an axis through its upper faces, by conduction and with the flow: κ ∂T - v T."""

@@ -1,4 +1,4 @@
-"""What a gradient of implicit heat costs, in forward runs: `python scripts/bench/heat_implicit.py [--turns 5]`.
+"""Cost of a gradient of implicit heat, in forward runs: `python scripts/bench/heat_implicit.py [--turns 5]`.
 
 CPU time of this process, all threads, medians of several turns, everything stored, f64. The loss is half the sum of squares at the end, and
 the gradient is for the diffusivity of all cells and the initial temperature.

@@ -146,8 +146,8 @@ def test_a_mode_has_the_factor_of_its_method() -> None:
                 "sdirk2": (1 - (1 - 2 * GAMMA) * z.sum()) / (1 + GAMMA * z.sum()) ** 2,
                 "adi": np.prod((1 - z / 2) / (1 + z / 2)),
             }[method]
-            found = plate.run({"kappa": np.full(grid.shape, kappa), "T": field}, 3).final["T"]
-            np.testing.assert_allclose(found, factor**3 * field, rtol=0, atol=1e-12)
+            T_end = plate.run({"kappa": np.full(grid.shape, kappa), "T": field}, 3).final["T"]
+            np.testing.assert_allclose(T_end, factor**3 * field, rtol=0, atol=1e-12)
             if mode == (11, 10):
                 assert z.sum() > 95 and (abs(factor) < 0.05) == (method == "sdirk2")
 
@@ -170,8 +170,8 @@ def test_second_order_in_time_at_a_side_that_changes(method: Any) -> None:
         dt = end / steps
         equation = Heat(grid, dt, ((ds.Dirichlet("held"), "mirror"),), series={"held": ds.Variable(axes=())}, method=method)
         held = np.sin(dt * (np.arange(steps) + 0.5))
-        found = ds.Simulation(equation, wrt=[], precision="f64").run({"kappa": np.full(n, kappa), "held": held}, steps).final["T"]
-        errors.append(np.abs(found - exact).max())
+        T_end = ds.Simulation(equation, wrt=[], precision="f64").run({"kappa": np.full(n, kappa), "held": held}, steps).final["T"]
+        errors.append(np.abs(T_end - exact).max())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.15) and errors[1] < 1e-3
 
 
@@ -200,8 +200,8 @@ def test_a_flow_against_its_steady_profile() -> None:
         grid = ds.Grid((n,), 1 / n, 0.5 / n)
         channel = Heat(grid, 5.0, ((ds.Dirichlet(0.0), ds.Dirichlet(1.0)),), method="sdirk2", flow=True)
         inputs = {"kappa": np.full(n, 0.25), "u": np.ones(n), "u_low": 1.0}
-        found = ds.Simulation(channel, wrt=[], precision="f64").run(inputs, 30).final["T"]
-        errors.append(np.abs(found - np.expm1(4 * grid.coordinates(0)) / np.expm1(4)).max())
+        T_end = ds.Simulation(channel, wrt=[], precision="f64").run(inputs, 30).final["T"]
+        errors.append(np.abs(T_end - np.expm1(4 * grid.coordinates(0)) / np.expm1(4)).max())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.15) and errors[1] < 3e-3
 
 
