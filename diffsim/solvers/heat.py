@@ -65,9 +65,9 @@ class Heat(Equation, kind="heat"):
         mean: of κ at a face between two cells: "arithmetic", or "harmonic", with which the flux through layers is exact. At a
             jump of 10:1 on 20 cells the arithmetic mean makes the flux 3.5 % wrong.
         anisotropic: whether each axis has a diffusivity of its own: `kappa_x`, `kappa_y`, `kappa_z` in place of `kappa`.
-        capacity: whether there is a heat capacity `c` (J/(m³ K)): c Tₜ + ∇·(v T) = ∇·(k ∇T) + s + q, where the conductivity `k`
+        capacity: whether there is a heat capacity `rho_c` (J/(m³ K)): ρc Tₜ + ∇·(v T) = ∇·(k ∇T) + s + q, where the conductivity `k`
             (W/(m K)), or `k_x` and so on, is in place of `kappa`, heat `s` and `q` are in W/m³ and W, and a flow is given with the heat
-            capacity of what flows, as c v in W/(m² K).
+            capacity of what flows, as ρc v in W/(m² K).
         flow: whether a flow carries heat, by centred differences: velocities `u`, `v`, `w` along x, y, z (m/s, on upper faces as those of
             `NavierStokes`), and for each axis that is not periodic those on its low side, `u_low` and so on (m/s, one for each cell of
             the side). It should have no divergence. Axes are (x), (y, x) or (z, y, x).
@@ -153,25 +153,25 @@ class Heat(Equation, kind="heat"):
         around = tuple("periodic" if joins else "mirror" for joins in joined)
         media = {name: Variable(around, unit="W/(m K)" if self.capacity else "m²/s") for name in self.conducting}
         if self.capacity:
-            media["c"] = Variable(around, unit="J/(m³ K)")
+            media["rho_c"] = Variable(around, unit="J/(m³ K)")
         if self.heated:
             media["s"] = Variable(around, unit="W/m³" if self.capacity else "K/s")
         return media
 
     def _flow(self, joined: list[bool]) -> dict[str, Variable]:
         """The flow: through upper faces, and through the low sides of axes that are not periodic."""
-        flow = {}
+        flow, unit = {}, "W/(m² K)" if self.capacity else "m/s"
         for axis, name in enumerate(self.velocities):
             others = tuple(other for other in range(self.grid.ndim) if other != axis)
             around: list[Any] = ["periodic" if joins else "mirror" for joins in joined]
             if not joined[axis]:
-                flow[f"{name}_low"] = Variable(tuple(around), unit="m/s", axes=others)
+                flow[f"{name}_low"] = Variable(tuple(around), unit=unit, axes=others)
                 around[axis] = (Dirichlet(f"{name}_low"), Neumann(0.0))
-            flow[name] = Variable(tuple(around), tuple(int(other == axis) for other in range(self.grid.ndim)), "m/s")
+            flow[name] = Variable(tuple(around), tuple(int(other == axis) for other in range(self.grid.ndim)), unit)
         return flow
 
     def step(self, T: Symbol, **media: Symbol) -> dict[str, Symbol]:
-        c, s, q, dt = media.get("c", 1.0), media.get("s", 0.0), media.get("q", 0.0), self.dt
+        c, s, q, dt = media.get("rho_c", 1.0), media.get("s", 0.0), media.get("q", 0.0), self.dt
         axes = range(self.grid.ndim)
 
         def gain(x: Symbol) -> Symbol:  # A x
@@ -210,20 +210,20 @@ class Heat(Equation, kind="heat"):
         for name in dict.fromkeys(self.conducting):
             check_sign(f"{what} {name}", parameters[name], "W/(m K)" if self.capacity else "m²/s", positive=self.mean == "harmonic")
         if self.capacity:
-            check_sign("heat capacity c", parameters["c"], "J/(m³ K)")
+            check_sign("heat capacity rho_c", parameters["rho_c"], "J/(m³ K)")
         if self.method == "explicit":
             self._check_explicit(parameters)
 
     def _check_explicit(self, parameters: Mapping[str, Array]) -> None:
         """The stable time step of forward Euler, by the largest diffusivity, and by the flow."""
-        kappa = [parameters[name] / parameters.get("c", 1.0) for name in self.conducting]
+        kappa = [parameters[name] / parameters.get("rho_c", 1.0) for name in self.conducting]
         largest, least = max(float(k.max()) for k in kappa), min(float(k.min()) for k in kappa)
         if not largest:
             return
         bound = sum(4 * (float(k.max()) / largest) / h**2 for k, h in zip(kappa, self.grid.smallest, strict=True))
         check_step(self.dt, 2 / (largest * bound), f"kappa_max = {largest:.4g} m²/s, dx = {min(self.grid.smallest):.4g} m")
         if self.flow:
-            speeds = [float(np.abs(parameters[name] / parameters.get("c", 1.0)).max()) for name in self.velocities]
+            speeds = [float(np.abs(parameters[name] / parameters.get("rho_c", 1.0)).max()) for name in self.velocities]
             if any(speeds):
                 limit = 2 * least / sum(v**2 for v in speeds)
                 check_step(self.dt, limit, f"a flow of {max(speeds):.4g} m/s in kappa_min = {least:.4g} m²/s")

@@ -73,14 +73,14 @@ def matrices(inputs: Fields) -> list[tuple[np.ndarray, np.ndarray]]:
                     through = k.flat[cell] / h
                     A[cell, cell] += through * (g - 1) / h - sign * flow * (1 + g) / 2 / h
                     b[cell] += through * r / h - sign * flow * r / 2 / h
-        systems.append((A / inputs["c"].reshape(-1, 1), b / inputs["c"].ravel()))
+        systems.append((A / inputs["rho_c"].reshape(-1, 1), b / inputs["rho_c"].ravel()))
     return systems
 
 
 def dense(method: str, inputs: Fields) -> np.ndarray:
     systems = matrices(inputs)
     A = np.sum([A for A, _ in systems], axis=0)
-    supply = np.sum([b for _, b in systems], axis=0) + (inputs["s"] / inputs["c"]).ravel()
+    supply = np.sum([b for _, b in systems], axis=0) + (inputs["s"] / inputs["rho_c"]).ravel()
     one, T = np.eye(len(A)), inputs["T"].ravel()
     for n in range(STEPS):
         if method == "adi":  # the increment of Crank and Nicolson, with the matrix factored approximately
@@ -95,7 +95,7 @@ def dense(method: str, inputs: Fields) -> np.ndarray:
             k2 = np.linalg.solve(one - GAMMA * DT * A, A @ (T + (1 - GAMMA) * DT * k1) + supply)
             T = T + DT * ((1 - GAMMA) * k1 + GAMMA * k2)
         cell = 2 * GRID.shape[1] + 2  # of the source
-        T[cell] += DT * inputs["q"][n, 0] / inputs["c"].flat[cell] / GRID.cell_volume
+        T[cell] += DT * inputs["q"][n, 0] / inputs["rho_c"].flat[cell] / GRID.cell_volume
     return T.reshape(GRID.shape)
 
 
@@ -230,7 +230,10 @@ def test_explicit_steps_with_a_flow_have_two_limits() -> None:
         ({"method": "euler"}, "method = 'euler' is unknown; choose one of explicit, crank_nicolson, sdirk2, adi, steady"),
         ({"mean": "geometric"}, "mean = 'geometric' is unknown; choose one of arithmetic, harmonic"),
         ({"flow": "x"}, "flow = 'x', expected True or False"),
-        ({"capacity": True, "parameters": {"c": ds.Variable(axes=())}}, "parameters names c, expected a name other than T, k, c, q"),
+        (
+            {"capacity": True, "parameters": {"rho_c": ds.Variable(axes=())}},
+            "parameters names rho_c, expected a name other than T, k, rho_c, q",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(options: Any, message: str) -> None:
@@ -239,11 +242,11 @@ def test_wrong_arguments_are_refused(options: Any, message: str) -> None:
 
 
 def test_media_that_are_not_physical_are_refused() -> None:
-    fields = {"T": np.ones(GRID.shape), "k": np.ones(GRID.shape), "c": np.ones(GRID.shape)}
+    fields = {"T": np.ones(GRID.shape), "k": np.ones(GRID.shape), "rho_c": np.ones(GRID.shape)}
     cases: list[tuple[Any, str, float, str]] = [
         ("arithmetic", "k", -1.0, r"conductivity k has a value of -1 W/\(m K\), expected zero or more"),
         ("harmonic", "k", 0.0, r"conductivity k has a value of 0 W/\(m K\), expected positive"),
-        ("arithmetic", "c", 0.0, r"heat capacity c has a value of 0 J/\(m³ K\), expected positive"),
+        ("arithmetic", "rho_c", 0.0, r"heat capacity rho_c has a value of 0 J/\(m³ K\), expected positive"),
     ]
     for mean, name, value, message in cases:
         equation = Heat(GRID, 1.0, mean=mean, capacity=True, method="adi")
