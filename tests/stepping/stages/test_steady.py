@@ -13,6 +13,7 @@ import diffsim as ds
 from diffsim.errors import ConvergenceError, ParameterError, TraceError
 from diffsim.expr import div, grad, interpolate
 from diffsim.linear import system
+from diffsim.simulation.steady import SteadySimulation
 from diffsim.solvers import Heat
 
 BOTH = ((ds.Dirichlet(2.0), ds.Dirichlet("cold")),)
@@ -40,7 +41,7 @@ class Conduction(ds.Steady):
 
 
 @functools.cache
-def plate(linear: bool) -> tuple[ds.Simulation, dict[str, Any]]:
+def plate(linear: bool) -> tuple[SteadySimulation, dict[str, Any]]:
     grid = ds.Grid((7, 9), 0.3)
     simulation = ds.steady(
         Conduction(grid, (BOTH[0], "mirror"), linear), receivers={"T": [[0.9, 0.6]]}, wrt=["k", "s", "cold", "T"], precision="f64"
@@ -145,7 +146,7 @@ def test_what_is_no_steady_problem_is_refused() -> None:
         ds.steady(Two())
 
     class Fixed(Conduction):
-        def residual(self, s: Any, **others: Any) -> Any:
+        def residual(self, T: Any, half: Any, s: Any, **others: Any) -> Any:
             return s
 
     with pytest.raises(TraceError, match="does not depend on"):
