@@ -12,6 +12,7 @@ import diffsim as ds
 from diffsim.errors import ParameterError, StabilityError
 from diffsim.solvers import Heat
 from tests.sampled import sampled
+from tests.steps import peaceman_rachford
 
 Fields = dict[str, Any]
 GRID = ds.Grid((6, 7), (0.5, 0.4))
@@ -150,6 +151,29 @@ def test_a_mode_has_the_factor_of_its_method() -> None:
             np.testing.assert_allclose(T_end, factor**3 * field, rtol=0, atol=1e-12)
             if mode == (11, 10):
                 assert z.sum() > 95 and (abs(factor) < 0.05) == (method == "sdirk2")
+
+
+def test_alternating_directions_in_three_dimensions() -> None:
+    """By Douglas a mode has the factor 1 - Σz / Π(1 + z/2), here with another conductivity and spacing along each axis."""
+    shape, spacing, modes, dt = (5, 6, 7), (0.5, 0.4, 0.3), (2, 5, 3), 2.0
+    media = {"kappa_z": 0.1, "kappa_y": 0.4, "kappa_x": 0.2}
+    block = ds.Simulation(Heat(ds.Grid(shape, spacing), dt, method="adi", anisotropic=True), wrt=[], precision="f64")
+    along = [np.cos(np.pi * m * (np.arange(n) + 0.5) / n) for m, n in zip(modes, shape, strict=True)]
+    z = np.array(
+        [4 * k * dt / h**2 * np.sin(np.pi * m / n / 2) ** 2 for k, h, m, n in zip(media.values(), spacing, modes, shape, strict=True)]
+    )
+    T = along[0][:, None, None] * along[1][:, None] * along[2]
+    later = block.run({name: np.full(shape, value) for name, value in media.items()} | {"T": T}, 2).final["T"]
+    np.testing.assert_allclose(later, (1 - z.sum() / np.prod(1 + z / 2)) ** 2 * T, rtol=0, atol=1e-12)
+
+
+def test_in_two_dimensions_they_are_those_of_peaceman_and_rachford() -> None:
+    rng = np.random.default_rng(7)
+    inputs = peaceman_rachford.inputs(rng, (9, 11))
+    equation = Heat(ds.Grid((9, 11), peaceman_rachford.DX), peaceman_rachford.DT, peaceman_rachford.RULES, method="adi")
+    later = ds.Simulation(equation, wrt=[], precision="f64").run(inputs, 1).final["T"]
+    wanted = peaceman_rachford.advance(q=np.zeros((9, 11)), **inputs)["T"]
+    np.testing.assert_allclose(later, wanted, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("method", sampled(IMPLICIT, 1))
