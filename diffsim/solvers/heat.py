@@ -126,8 +126,6 @@ class Heat(Equation, kind="heat"):
         self.method, self.mean = one_of("method", method, METHODS), one_of("mean", mean, MEANS)
         self.anisotropic, self.capacity = flag("anisotropic", anisotropic), flag("capacity", capacity)
         self.flow, self.heated = flag("flow", flow), flag("heated", heated)
-        if self.method != "explicit":
-            self.stable_dt_power = 1.0  # errors in time and in space remain in proportion
         self.steady = self.method == "steady"
         self.forcings = () if self.steady else ("q",)
         self.states = {"T": Variable(boundary, unit="K")}
