@@ -41,7 +41,7 @@ from diffsim.boundary import Antiperiodic, Dirichlet, EvenImage, Extrapolate, Ne
 from diffsim.errors import DiffsimError
 from diffsim.mesh.grid import Grid
 from diffsim.engine import init
-from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan
+from diffsim.simulation import Batch, Simulation, Solution, host_stage, plan, steady
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.stepping.declare.groups import SymmetricTensor, Vector
 from diffsim.stepping.stages.newton import newton
@@ -49,6 +49,7 @@ from diffsim.stepping.declare.points import Points
 from diffsim.stepping.stages.repeat import repeat
 from diffsim.stepping.stages.running_sum import running_sum
 from diffsim.stepping.stages.solve import solve
+from diffsim.stepping.stages.steady import Steady
 from diffsim.stepping.trace.stages import stage
 from diffsim.version import __version__
 
@@ -90,6 +91,7 @@ __all__ = [
     "Scene",
     "Simulation",
     "Solution",
+    "Steady",
     "SymmetricTensor",
     "Variable",
     "Vector",
@@ -141,6 +143,7 @@ __all__ = [
     "solve",
     "solvers",
     "stage",
+    "steady",
     "stop_gradient",
     "tile",
     "value_and_grad",

@@ -8,3 +8,4 @@ from diffsim.simulation.prepared.report import SweepReport as SweepReport
 from diffsim.simulation.prepared.solution import Pullback as Pullback
 from diffsim.simulation.prepared.solution import Solution as Solution
 from diffsim.simulation.simulation import Simulation as Simulation
+from diffsim.simulation.steady import steady as steady

@@ -174,6 +174,12 @@ SMALL = {
         0.00519534910486372,
         (0.05085693883138673, 0.11642072638556983),
     ),
+    "heat_inclusion": Small(
+        ["grid.shape=[20, 20]", "grid.spacing=5.0e-3", "grid.origin=[2.5e-3, 2.5e-3]", "time.dt=40.0", "time.steps=24"],
+        0.0011934856858128084,
+        7.260560254372658e-06,
+        (0.00044689433436301404, 6.409555222080972e-08),
+    ),
     "tracer_river": Small(
         ["grid.shape=[16, 32]", "grid.spacing=2.0", "time.dt=0.8", "time.steps=40", "unknowns.u.smooth=0.5"],
         1.0,

@@ -224,6 +224,7 @@ class Equation(ABC):
         in_cells: arguments of the constructor that count cells, such as the width of a sponge. A scene takes more of them on a finer grid.
         time_unit: unit of `dt`, for texts and figures. In units of your own choice it may be a text such as "lengths / c", or "".
         speed: the parameter that is the speed of the fastest waves; "": there is none. A scene tunes the absorbing layer for it.
+        steady: whether one step gives the solution of a steady problem, see `Steady`.
 
     Example:
         import numpy as np
@@ -262,6 +263,7 @@ class Equation(ABC):
     in_cells: tuple[str, ...] = ()
     time_unit: str = "s"
     speed: str = ""
+    steady: bool = False
     groups: Mapping[str, Group] = {}
 
     def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:

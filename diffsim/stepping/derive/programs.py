@@ -98,8 +98,13 @@ class Programs:
 
     @cached_property
     def needs_primal(self) -> bool:
-        """Whether the adjoint reads the states of the forward run. That of a linear step with fixed coefficients does not."""
-        return self.adjoint is not None and not ring_depths(self.step).keys().isdisjoint(self.adjoint.program.arrays())
+        """Whether the adjoint reads the states of the forward run, or solutions that are kept with them.
+
+        That of a linear step with fixed coefficients does not.
+        """
+        if self.adjoint is None:
+            return False
+        return self.with_residuals is not None or not ring_depths(self.step).keys().isdisjoint(self.adjoint.program.arrays())
 
     def reach(self) -> dict[str, tuple[int, ...]]:
         """Array -> largest offset at which it is read, along each axis."""

@@ -18,6 +18,7 @@ from diffsim.boundary import zero_rules
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.stepping.derive.adjoint import Adjoint
 from diffsim.stepping.ir.program import Assign, HostCall, Nest, Operation, Place, Program, Total, rows_of
+from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.stages import HostStage, written_by
 from diffsim.stepping.trace.trace import TracedStep
 
@@ -114,15 +115,22 @@ def _with(forward: Program, residuals: Iterable[Assign], stages: Collection[str]
 
 
 def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) -> ResidualPrograms | None:
-    """Programs that keep the results of host functions, if the adjoint then needs no states, and if that takes no more memory."""
+    """Programs that keep the results of host functions, and the states that the adjoint needs too.
+
+    That may take more memory than the states alone. But the adjoint does not call the functions again, which cost most of a step.
+    """
     program, graph, ndim = adjoint.program, step.graph, step.grid.ndim
     given = {field.name: field for stage in step.stages if isinstance(stage, HostStage) for field in stage.outputs}
     computed = {field.name: field for field in written_by(step.stages).values()}
     operations, needed = _without_calls_for(program, given.keys(), computed.keys())
-    names = {field: f"residual {number}" for number, field in enumerate(name for name in given if name in needed)}
     rings = {step.delays()[state][0] for state in step.states}
-    if not names or len(names) > len(rings.intersection(program.arrays())) or rings & {program.places[n].array for n in needed}:
+    states = {name: step.states.get(name) for name in sorted(needed) if program.places[name].array in rings}
+    kept = {name: field for name, field in given.items() if name in needed}
+    if not kept or any(state is None or state.region is not None or state.axes is not None for state in states.values()):
         return None
+    if rings.isdisjoint(program.arrays()) and not any(isinstance(operation, HostCall) for operation in operations):
+        return None  # the adjoint needs no states, and only calls functions of fixed fields again
+    names = {field: f"residual {number}" for number, field in enumerate((*kept, *states))}
     places = {field: Place(name, 0) for field, name in names.items()}
     entries = dict.fromkeys(names.values(), 1)
     reverse = dataclasses.replace(
@@ -132,13 +140,18 @@ def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) 
         places=program.places | places,
         entries={b: e for b, e in program.entries.items() if b in adjoint.depths} | entries,
     )
-    copies = tuple(Assign(places[field], graph.read(field, (0,) * ndim), given[field].rules) for field in names)
+
+    def copies(fields: Mapping[str, Placed]) -> tuple[Nest, ...]:
+        return (Nest(tuple(Assign(places[n], graph.read(n, (0,) * ndim), field.rules) for n, field in fields.items())),) if fields else ()
+
     keeping = dataclasses.replace(
         forward,
         name=f"{forward.name}_with_residuals",
-        operations=(*forward.operations, Nest(copies)),
+        operations=(*copies({name: state for name, state in states.items() if state}), *forward.operations, *copies(kept)),
         entries=forward.entries | entries,
     )
+    if any(forward.in_place(state) != keeping.in_place(state) for state in forward.entries):
+        return None
     return ResidualPrograms(keeping, reverse, tuple(names.values()))
 
 

@@ -403,17 +403,35 @@ def test_recorded_solutions_are_not_solved_for_again(monkeypatch: pytest.MonkeyP
     assert ds.certify(run, loss, point, STEPS).passed
 
 
-def test_solutions_are_not_recorded_where_states_are_needed_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = ds.Simulation(Given(lambda u, k, q: {"u": ds.solve(lambda x: (2 + u * u) * x, k * u * u, "mirror")}, (9,), "mirror"))
-    assert run._stepper.with_residuals is None
-    solves = solved(monkeypatch)
-    run.value_and_grad(loss, inputs(run), STEPS)
-    assert solves.count(True) == STEPS and solves.count(False) > STEPS
+@pytest.mark.parametrize("low", ["mirror", ds.Dirichlet(0.3)])
+def test_states_that_are_needed_too_are_recorded_with_the_solutions(monkeypatch: pytest.MonkeyPatch, low: Any) -> None:
+    """The adjoint reads neighbours of the state, values outside the grid among them."""
+
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        return {"u": ds.solve(lambda x: (2 + u * u.shifted(0, -1)) * x, k * u * laplacian(u), "mirror") + 0.1 * u * u}
+
+    run = ds.Simulation(Given(step, (9,), ((low, "mirror"),)))
+    point, solves = inputs(run), solved(monkeypatch)
+    _, gradient = run.value_and_grad(loss, point, STEPS)
+    assert solves.count(True) == solves.count(False) == STEPS
+    _, again = run.value_and_grad(loss, point, STEPS, 1)
+    for name, values in gradient.items():
+        assert np.array_equal(values, again[name]), name
+    assert ds.certify(run, loss, point, STEPS).passed
+
+
+def test_solutions_are_not_recorded_with_states_of_a_part_of_the_grid() -> None:
+    def step(u: Any, j: Any, k: Any, q: Any) -> dict[str, Any]:
+        return {"u": ds.solve(lambda x: (2 + j * j) * x, k * u, "mirror"), "j": 0.9 * j + u}
+
+    equation = Given(step, (9,), "mirror")
+    equation.states = {"u": ds.Variable("mirror"), "j": ds.Variable(region=np.arange(9) < 4)}
+    assert ds.Simulation(equation)._stepper.with_residuals is None
 
 
 @pytest.mark.parametrize("of_state", [True, False])
 def test_weights_with_a_number_of_all_cells(of_state: bool) -> None:
-    """Where it is one of the states, these are needed; where it is one of the solution, recorded steps keep that."""
+    """Recorded steps keep the solution, and the state where the number is one of the state."""
 
     def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
         weight = k * (1 + mean(u) ** 2) if of_state else k * (1 + mean(k))
@@ -421,7 +439,8 @@ def test_weights_with_a_number_of_all_cells(of_state: bool) -> None:
         return {"u": solution if of_state else solution * (1 + mean(solution))}
 
     run = ds.Simulation(Given(step, (7, 9), "mirror"))
-    assert (run._stepper.with_residuals is None) == of_state
+    residuals = run._stepper.with_residuals
+    assert residuals is not None and len(residuals.names) == 1 + of_state
     point = inputs(run)
     assert ds.certify(run, loss, point, STEPS).passed
 
