@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from diffsim.base.arguments import flag, one_of, shown
-from diffsim.boundary import Dirichlet, Neumann, Open
+from diffsim.boundary import Dirichlet, Extrapolate, Neumann, Open
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, diff, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
@@ -14,6 +14,7 @@ from diffsim.expr.vectors import div, grad
 from diffsim.expr.weights import staggered
 from diffsim.integrators import rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
+from diffsim.solvers.immersed import Walls, wall_fields
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.solvers.staggered import axes_of
 from diffsim.stepping.declare.equation import Equation, Variable
@@ -102,6 +103,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         order: Literal[2, 4] = 2,
         method: Literal["rk2", "rk3", "rk4"] = "rk3",
         forced: bool = False,
+        bodies: Literal["none", "fixed", "moving"] = "none",
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         self.axes = axes_of(grid.ndim)
@@ -135,6 +137,30 @@ class NavierStokes(Equation, kind="navier_stokes"):
         for name, velocity in zip(self.forces, self.velocities, strict=False):
             around = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.sides)
             self.parameters[name] = Variable(around, self.states[velocity].location, "m/s²")
+        self.bodies = one_of("bodies", bodies, ("none", "fixed", "moving"))
+        if self.bodies != "none":
+            self._add_bodies()
+
+    def _add_bodies(self) -> None:
+        """Declare the distance to bodies, what follows from it, and the forces on them."""
+        if self.grid.ndim != 2 or None in self.grid.uniform_spacing or self.order > 2:
+            raise ParameterError("bodies, expected two axes of uniform cells and order 2; take such a grid")
+        around = tuple("periodic" if pair[0] == "periodic" else Extrapolate(1) for pair in self.sides)
+        beyond = tuple("periodic" if pair[0] == "periodic" else Extrapolate(0) for pair in self.sides)
+        self.parameters["phi"] = Variable(around, unit="m")
+        for name in self.velocities:
+            if self.bodies == "moving":
+                self.parameters[f"{name}_wall"] = Variable(around, self.states[name].location, "m/s")
+        self.states |= {f"force_{axis}": Variable(axes=(), unit="m³/s²") for axis in self.axes}
+        coefs = [f"{name}_{what}" for name in self.velocities for what in ("fluid", "grip", "least")]
+        self.coefficients = self._coefficients  # type: ignore[method-assign]
+        self.coefficient_boundaries = {
+            name: one.boundary for name, one in self.parameters.items() if one.axes is None and name != "phi"
+        } | dict.fromkeys(coefs, beyond)
+
+    def _coefficients(self, phi: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        walls = [wall_fields(phi, name, axis, self.grid.spacing) for axis, name in enumerate(self.velocities)]
+        return others | walls[0] | walls[1]
 
     def _around(self, k: int) -> tuple[Any, ...]:
         """The rules of a component of the velocity, for each axis."""
@@ -161,12 +187,14 @@ class NavierStokes(Equation, kind="navier_stokes"):
         )
 
     def step(self, p: Symbol, nu: Symbol, **now: Symbol) -> dict[str, Any]:
+        walls = Walls(now, self.velocities, nu, p, self.grid.spacing) if self.bodies != "none" else None
         forces = dict(zip(self.velocities, (now[name] for name in self.forces), strict=False))
 
         def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:  # ν ∇²v - ∇·(v vᵀ) + f
             parts = [v[name] for name in self.velocities]
             rates = {name: nu * laplacian(v[name], self.order) - advection(parts, k, self.order) for k, name in enumerate(self.velocities)}
-            return {name: rates[name] + forces[name] if name in forces else rates[name] for name in self.velocities}
+            rates = {name: rates[name] + forces[name] if name in forces else rates[name] for name in self.velocities}
+            return walls.felt(v, rates) if walls else rates
 
         def project(v: dict[str, Symbol], dt: Any) -> dict[str, Symbol]:
             source = div([v[name] for name in self.velocities], self.order) / dt
@@ -174,7 +202,10 @@ class NavierStokes(Equation, kind="navier_stokes"):
             slopes = grad(pressure, self.order)
             return {name: v[name] - dt * slope for name, slope in zip(self.velocities, slopes, strict=True)} | {"p": pressure}
 
-        return self.method(rate, {name: now[name] for name in self.velocities}, self.dt, project=project)
+        start = {name: now[name] for name in self.velocities}
+        if walls:
+            return walls.forces(self.method(rate, start, self.dt, project=walls.project))
+        return self.method(rate, start, self.dt, project=project)
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         nu = parameters["nu"]
