@@ -47,6 +47,14 @@ class NavierStokes(Equation, kind="navier_stokes"):
     constant where no side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its
     initial value is not read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
 
+    With `bodies` the input `phi` (m, at centres) is the signed distance to the outline of all bodies, negative inside, and the states
+    `force_x` and `force_y` (m³/s²) are the forces of the fluid on them over the density: drag and lift where the flow is along x. They are
+    those of the last stage. `receivers={"force_x": [place]}` records the force after each step; any place in the grid will do. Outlines lie
+    anywhere between cells, and velocity and forces are of second order in the size of the cells: second differences end at the wall, whose
+    friction acts implicitly, and what flows through faces that it cuts is that of a linear profile (`diffsim.solvers.immersed`).
+    `diffsim.solvers.bodies` has outlines and the balance of momentum. With bodies the method is of first order in time, cells next to
+    walls have a divergence that the linear profile makes up for, and inside of bodies `p` has no meaning.
+
     Args:
         grid: two or three axes, spacing in metres.
         dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4, and while
@@ -59,20 +67,26 @@ class NavierStokes(Equation, kind="navier_stokes"):
             and which is given with `u`. Without an open side as much must flow in as out, to round-off.
         order: of the differences in space, 2, or in a periodic box also 4.
         method: in time, "rk2", "rk3" or "rk4".
-        forced: whether there are accelerations.
+        forced: whether there are accelerations. They act inside of bodies too, so the force on these includes their weight.
+        bodies: "none"; "fixed"; or "moving", whose outline rests and whose surface moves, such as a cylinder that turns: then the inputs
+            `u_wall` and `v_wall` (m/s, on the faces of the velocities) are its velocity, without divergence inside of the body. Two axes of
+            uniform cells and order 2. A body may reach a side; its force then includes what acts on it there.
 
     Raises:
-        ParameterError: an argument out of range, a grid of one axis, or one of cells of several sizes where no side is open; by a run, a
-            viscosity below 0.
+        ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
+            three axes, order 4 or such cells; by a run, a viscosity below 0.
         StabilityError: by a run, a time step beyond the stable one for the viscosity.
         SingularError: by a run, more flows in than out.
 
-    Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5.
+    Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %.
 
     Reference: Harlow and Welch (1965), Phys. Fluids 8, 2182-2189, doi:10.1063/1.1761178; Morinishi, Lund, Vasilyev and Moin (1998), Fully
         conservative higher order finite difference schemes for incompressible flow, J. Comput. Phys. 143, 90-124,
         doi:10.1006/jcph.1998.5962, of which order 4 is the divergence form; Sanderse and Koren (2012), J. Comput. Phys. 231,
-        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage.
+        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Fadlun, Verzicco, Orlandi and Mohd-Yusof (2000),
+        J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places next to bodies; Shortley and
+        Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall. The flow of a linear
+        profile through cut faces is of this solver.
 
     Example:
         import numpy as np
