@@ -242,24 +242,27 @@ def momentum_balance(grid: Grid, final: Mapping[str, Any], nu: Any, low: Sequenc
         last.append(int(np.clip(round((above - start) / h + 0.5), 1, n - 2)))
         if last[-1] - first[-1] < 2:
             raise ParameterError(f"a rectangle from {shown(low)} to {shown(high)}, expected two cells or more along each axis; widen it")
-    fields = {"y": final["v"], "x": final["u"]}
-    forces = {}
-    for axis, name in enumerate("yx"):
-        turned = (lambda f: f) if axis == 0 else (lambda f: f.T)
-        along, beside, p = turned(fields[name]), turned(fields["xy"[axis]]), turned(final["p"])
-        ha, hb, (a0, b0), (a1, b1) = grid.spacing[axis], grid.spacing[1 - axis], (first[axis], first[1 - axis]), (last[axis], last[1 - axis])
+    box = [slice(a, b) for a, b in zip(first, last, strict=True)]
+    across, along, p = final["v"], final["u"], final["p"]
+    force_y = _momentum_in(across, along, p, nu, grid.spacing, box[0], box[1])
+    force_x = _momentum_in(along.T, across.T, p.T, nu, grid.spacing[::-1], box[1], box[0])
+    return {"force_x": force_x, "force_y": force_y}
 
-        def through_end(a: int) -> Any:
-            lower, upper = along[a - 1, b0:b1], along[a, b0:b1]
-            return (0.25 * (lower + upper) ** 2 - nu * (upper - lower) / ha + p[a, b0:b1]).sum() * hb
 
-        def through_side(b: int) -> Any:
-            lower, upper = along[a0:a1, b - 1], along[a0:a1, b]
-            carrying = 0.5 * (beside[a0:a1, b - 1] + beside[a0 + 1 : a1 + 1, b - 1])
-            return (0.5 * carrying * (lower + upper) - nu * (upper - lower) / hb).sum() * ha
+def _momentum_in(v: Any, beside: Any, p: Any, nu: Any, spacing: Sequence[float], rows: slice, columns: slice) -> Any:
+    """The momentum along axis 0 that flows into some rows and columns of its velocity v; `beside` is the velocity along axis 1."""
+    h, width = spacing
 
-        forces[f"force_{name}"] = through_end(a0) - through_end(a1) + through_side(b0) - through_side(b1)
-    return forces
+    def through_end(row: int) -> Any:  # at the centres between two rows of v
+        lower, upper = v[row - 1, columns], v[row, columns]
+        return (0.25 * (lower + upper) ** 2 - nu * (upper - lower) / h + p[row, columns]).sum() * width
+
+    def through_side(column: int) -> Any:  # at the edges between two columns of v
+        lower, upper = v[rows, column - 1], v[rows, column]
+        carrying = 0.5 * (beside[rows, column - 1] + beside[rows.start + 1 : rows.stop + 1, column - 1])
+        return (0.5 * carrying * (lower + upper) - nu * (upper - lower) / width).sum() * h
+
+    return through_end(rows.start) - through_end(rows.stop) + through_side(columns.start) - through_side(columns.stop)
 
 
 def _places(grid: Grid, centre: Any) -> tuple[Any, Any]:

@@ -33,7 +33,7 @@ regular where a cell has no open middle of a face."""
 
 
 def wall_fields(phi: Symbol, velocity: str, axis: int, spacing: Sequence[float]) -> dict[str, Symbol]:
-    """What the step needs to know of the walls at the faces across an axis, in two dimensions.
+    """Fields for the walls next to faces across an axis, in two dimensions.
 
     With a = max(-phi, 0) at a neighbour at distance h, where the wall lies at a distance θ h = h phi / (phi + a):
 
@@ -137,7 +137,9 @@ class Walls:
     def forces(self, projected: dict[str, Symbol]) -> dict[str, Symbol]:
         """The last state of a step, with the forces on all bodies in place of those cell by cell."""
         volume = self.spacing[0] * self.spacing[1]
-        sums = {f"force_{axis}": volume * total(projected.pop(f"force of {name}")) for axis, name in zip("yx", self.velocities, strict=True)}
+        sums = {
+            f"force_{axis}": volume * total(projected.pop(f"force of {name}")) for axis, name in zip("yx", self.velocities, strict=True)
+        }
         return projected | sums
 
     def _slip(self, name: str, v: Symbol) -> Symbol:

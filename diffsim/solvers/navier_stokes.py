@@ -159,16 +159,16 @@ class NavierStokes(Equation, kind="navier_stokes"):
         """Declare the distance to bodies, what follows from it, and the forces on them."""
         if self.grid.ndim != 2 or None in self.grid.uniform_spacing or self.order > 2:
             raise ParameterError(
-                f"bodies = {self.bodies!r} with {self.grid.ndim} axes and order = {self.order}, expected two axes of uniform cells and order 2; "
-                "take such a grid"
+                f"bodies = {self.bodies!r} with {self.grid.ndim} axes and order = {self.order}, expected two axes of uniform cells and "
+                "order 2; take such a grid"
             )
         around, beyond, closed = (
             tuple("periodic" if pair[0] == "periodic" else rule for pair in self.sides) for rule in (Extrapolate(1), Extrapolate(0), "zero")
         )
-        self.parameters["phi"] = Variable(around, unit="m")
-        for name in self.velocities if self.bodies == "moving" else ():
-            self.parameters[f"{name}_wall"] = Variable(around, self.states[name].location, "m/s")
-        self.states |= {f"force_{axis}": Variable(axes=(), unit="m³/s²") for axis in self.axes}
+        moving = self.velocities if self.bodies == "moving" else ()
+        surfaces = {f"{name}_wall": Variable(around, self.states[name].location, "m/s") for name in moving}
+        self.parameters = {**self.parameters, "phi": Variable(around, unit="m"), **surfaces}
+        self.states = {**self.states, **{f"force_{axis}": Variable(axes=(), unit="m³/s²") for axis in self.axes}}
         handed_on = {name: one.boundary for name, one in self.parameters.items() if one.axes is None and name != "phi"}
         films = {f"{name}_film": closed for name in self.velocities}
         walls = {f"{name}_{what}": beyond for name in self.velocities for what in ("fluid", "grip", "least")}

@@ -58,8 +58,8 @@ def main() -> None:
         early = drag[(np.arange(steps + 1) * equation.dt > 2) & (np.arange(steps + 1) * equation.dt <= 4)].mean()
         lift, pressure = scale * solution.final["force_y"], np.diff(_ends(grid, solution.final["p"], centre, diameter))[0]
         print(
-            f"{cells} cells, {diameter / grid.spacing[0]:.1f} across: c_d {drag[-1]:.4f} (mean from 2 s to 4 s: {early:.4f}), c_l {lift:.5f}, "
-            f"difference of pressure {pressure:.5f}; {steps} steps, {time.process_time() - begin:.0f} s",
+            f"{cells} cells, {diameter / grid.spacing[0]:.1f} across: c_d {drag[-1]:.4f} (mean from 2 s to 4 s: {early:.4f}), "
+            f"c_l {lift:.5f}, difference of pressure {pressure:.5f}; {steps} steps, {time.process_time() - begin:.0f} s",
             flush=True,
         )
 

@@ -309,7 +309,7 @@ class Equation(ABC):
 
 
 def hands_on(equation: Equation) -> bool:
-    """Whether the parameters are the coefficients: neither the class nor the equation itself has a `coefficients` of its own."""
+    """True if the parameters are the coefficients: neither the class nor the equation itself has a `coefficients` of its own."""
     return getattr(equation.coefficients, "__func__", None) is Equation.coefficients
 
 
