@@ -65,13 +65,13 @@ def main() -> None:
 
 
 def _ends(grid: ds.Grid, p: np.ndarray, centre: tuple[float, float], diameter: float) -> list[float]:
-    """Pressure behind and in front of the cylinder, a line through the values one to three cells away from it."""
+    """Pressure behind and in front of the cylinder, a parabola through the three values next to it."""
     x = grid.coordinates(1)
     row = np.array([np.interp(centre[0], grid.coordinates(0), column) for column in p.T])
     out = []
     for sign in (1, -1):
         away = sign * (x - centre[1]) - diameter / 2
-        near = np.argsort(np.where(away > grid.spacing[1], away, np.inf))[:3]
+        near = np.argsort(np.where(away > 0.4 * grid.spacing[1], away, np.inf))[:3]
         out.append(float(np.polyval(np.polyfit(away[near], row[near], 2), 0.0)))
     return out
 
