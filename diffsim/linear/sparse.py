@@ -55,15 +55,19 @@ class Solver(ABC):
 class Factored(Solver):
     """A solver by elimination with pivoting.
 
+    Args:
+        matrix: of the system.
+        options: of `scipy.sparse.linalg.splu`.
+
     Raises:
         SingularError: the matrix has no inverse.
     """
 
-    def __init__(self, matrix: csr_array) -> None:
+    def __init__(self, matrix: csr_array, **options: Any) -> None:
         from scipy.sparse import linalg
 
         try:
-            self._factors = linalg.splu(matrix.tocsc())
+            self._factors = linalg.splu(matrix.tocsc(), **options)
         except RuntimeError as error:
             raise _singular() from error
         rows, columns = _scales(matrix)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from diffsim.boundary import Rules
 from diffsim.errors import ParameterError
+from diffsim.linear.dominant import DominantFactors, dominates
 from diffsim.linear.neighbours import neighbours
 from diffsim.linear.preconditioner import Given, Preconditioner, described, products
 from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, leaves_constants
@@ -28,7 +29,7 @@ TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-7}
 """Default tolerance of iterations."""
 
 Weights = Sequence[float | npt.NDArray]
-Prepared = Tridiagonal | Diagonal | Factored | ConjugateGradients | BiConjugateGradients
+Prepared = Tridiagonal | Diagonal | Factored | DominantFactors | ConjugateGradients | BiConjugateGradients
 
 
 class System:
@@ -77,7 +78,7 @@ class System:
         if given and not transposed:
             owed = self._stencil.boundary_terms(weights)
             right_side, size = right_side - owed, None if size is None else size + abs(owed)
-        if isinstance(prepared, Diagonal | ConjugateGradients):
+        if isinstance(prepared, Diagonal | ConjugateGradients | DominantFactors):
             return prepared.solve(right_side, transposed, size)
         return prepared.solve(right_side, transposed)
 
@@ -119,7 +120,7 @@ class System:
             "direct": lambda: diagonal(stencil, [w for w in weights if isinstance(w, float)]) if _constant(weights) else None,
             "cg": lambda: ConjugateGradients(neighbours(stencil, weights) or stencil.matrix(weights), tolerance, stencil.shape),
             "bicgstab": lambda: BiConjugateGradients(stencil.matrix(weights), tolerance),
-            "lu": lambda: Factored(stencil.matrix(weights)),
+            "lu": lambda: _factored(stencil.matrix(weights)),
         }
         if self.method != "auto":
             prepared = ways[self.method]()
@@ -149,6 +150,10 @@ WANTS = {
     "tridiagonal": "expected an operator that reads a cell and its two neighbours along one axis of 3 cells or more, got another one",
     "direct": "expected an operator with constant weights that sine, cosine or Fourier transforms diagonalise, got another one",
 }
+
+
+def _factored(matrix: csr_array) -> Factored | DominantFactors:
+    return DominantFactors(matrix) if dominates(matrix) else Factored(matrix)
 
 
 def _constant(weights: Weights) -> bool:

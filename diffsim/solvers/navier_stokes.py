@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from diffsim.base.arguments import flag, one_of
-from diffsim.boundary import Dirichlet, Neumann, Open
+from diffsim.boundary import Dirichlet, Extrapolate, Neumann, Open
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, diff, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
@@ -14,6 +14,7 @@ from diffsim.expr.vectors import div, grad
 from diffsim.expr.weights import staggered
 from diffsim.integrators import rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
+from diffsim.solvers.immersed import Walls, wall_fields
 from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.solvers.staggered import axes_of, words_of
 from diffsim.stepping.declare.equation import Equation, Variable
@@ -46,6 +47,14 @@ class NavierStokes(Equation, kind="navier_stokes"):
     constant where no side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its
     initial value is not read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
 
+    With `bodies` the input `phi` (m, at centres) is the signed distance to the outline of all bodies, negative inside, and the states
+    `force_x` and `force_y` (m³/s²) are the forces of the fluid on them over the density: drag and lift where the flow is along x. They are
+    those of the last stage. `receivers={"force_x": [place]}` records the force after each step; any place in the grid will do. Outlines lie
+    anywhere between cells, and velocity and forces are of second order in the size of the cells: second differences end at the wall, whose
+    friction acts implicitly, and what flows through faces that it cuts is that of a linear profile (`diffsim.solvers.immersed`).
+    `diffsim.solvers.bodies` has outlines and the balance of momentum. With bodies the method is of first order in time, cells next to
+    walls have a divergence that the linear profile makes up for, and inside of bodies `p` has no meaning.
+
     Args:
         grid: two or three axes, spacing in metres.
         dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4, and while
@@ -58,20 +67,26 @@ class NavierStokes(Equation, kind="navier_stokes"):
             and which is given with `u`. Without an open side as much must flow in as out, to round-off.
         order: of the differences in space, 2, or in a periodic box also 4.
         method: in time, "rk2", "rk3" or "rk4".
-        forced: whether there are accelerations.
+        forced: whether there are accelerations. They act inside of bodies too, so the force on these includes their weight.
+        bodies: "none"; "fixed"; or "moving", whose outline rests and whose surface moves, such as a cylinder that turns: then the inputs
+            `u_wall` and `v_wall` (m/s, on the faces of the velocities) are its velocity, without divergence inside of the body. Two axes of
+            uniform cells and order 2. A body may reach a side; its force then includes what acts on it there.
 
     Raises:
-        ParameterError: an argument out of range, a grid of one axis, or one of cells of several sizes where no side is open; by a run, a
-            viscosity below 0.
+        ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
+            three axes, order 4 or such cells; by a run, a viscosity below 0.
         StabilityError: by a run, a time step beyond the stable one for the viscosity.
         SingularError: by a run, more flows in than out.
 
-    Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5.
+    Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %.
 
     Reference: Harlow and Welch (1965), Phys. Fluids 8, 2182-2189, doi:10.1063/1.1761178; Morinishi, Lund, Vasilyev and Moin (1998), Fully
         conservative higher order finite difference schemes for incompressible flow, J. Comput. Phys. 143, 90-124,
         doi:10.1006/jcph.1998.5962, of which order 4 is the divergence form; Sanderse and Koren (2012), J. Comput. Phys. 231,
-        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage.
+        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Fadlun, Verzicco, Orlandi and Mohd-Yusof (2000),
+        J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places next to bodies; Shortley and
+        Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall. The flow of a linear
+        profile through cut faces is of this solver.
 
     Example:
         import numpy as np
@@ -102,6 +117,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         order: Literal[2, 4] = 2,
         method: Literal["rk2", "rk3", "rk4"] = "rk3",
         forced: bool = False,
+        bodies: Literal["none", "fixed", "moving"] = "none",
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         self.axes = axes_of(grid.ndim)
@@ -135,6 +151,33 @@ class NavierStokes(Equation, kind="navier_stokes"):
         for name, velocity in zip(self.forces, self.velocities, strict=False):
             around = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.sides)
             self.parameters[name] = Variable(around, self.states[velocity].location, "m/s²")
+        self.bodies = one_of("bodies", bodies, ("none", "fixed", "moving"))
+        if self.bodies != "none":
+            self._add_bodies()
+
+    def _add_bodies(self) -> None:
+        """Declare the distance to bodies, what follows from it, and the forces on them."""
+        if self.grid.ndim != 2 or None in self.grid.uniform_spacing or self.order > 2:
+            raise ParameterError(
+                f"bodies = {self.bodies!r} with {self.grid.ndim} axes and order = {self.order}, expected two axes of uniform cells and "
+                "order 2; take such a grid"
+            )
+        around, beyond, closed = (
+            tuple("periodic" if pair[0] == "periodic" else rule for pair in self.sides) for rule in (Extrapolate(1), Extrapolate(0), "zero")
+        )
+        moving = self.velocities if self.bodies == "moving" else ()
+        surfaces = {f"{name}_wall": Variable(around, self.states[name].location, "m/s") for name in moving}
+        self.parameters = {**self.parameters, "phi": Variable(around, unit="m"), **surfaces}
+        self.states = {**self.states, **{f"force_{axis}": Variable(axes=(), unit="m³/s²") for axis in self.axes}}
+        handed_on = {name: one.boundary for name, one in self.parameters.items() if one.axes is None and name != "phi"}
+        films = {f"{name}_film": closed for name in self.velocities}
+        walls = {f"{name}_{what}": beyond for name in self.velocities for what in ("fluid", "grip", "least")}
+        self.coefficient_boundaries = handed_on | films | walls
+        self.coefficients = self._coefficients  # type: ignore[method-assign]
+
+    def _coefficients(self, phi: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        walls = [wall_fields(phi, name, axis, self.grid.spacing) for axis, name in enumerate(self.velocities)]
+        return others | walls[0] | walls[1]
 
     def _around(self, k: int) -> tuple[Any, ...]:
         """The rules of a component of the velocity, for each axis."""
@@ -161,12 +204,14 @@ class NavierStokes(Equation, kind="navier_stokes"):
         )
 
     def step(self, p: Symbol, nu: Symbol, **now: Symbol) -> dict[str, Any]:
+        walls = Walls(now, self.velocities, nu, p, self.grid.spacing) if self.bodies != "none" else None
         forces = dict(zip(self.velocities, (now[name] for name in self.forces), strict=False))
 
         def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:  # ν ∇²v - ∇·(v vᵀ) + f
             parts = [v[name] for name in self.velocities]
             rates = {name: nu * laplacian(v[name], self.order) - advection(parts, k, self.order) for k, name in enumerate(self.velocities)}
-            return {name: rates[name] + forces[name] if name in forces else rates[name] for name in self.velocities}
+            rates = {name: rates[name] + forces[name] if name in forces else rates[name] for name in self.velocities}
+            return walls.felt(v, rates) if walls else rates
 
         def project(v: dict[str, Symbol], dt: Any) -> dict[str, Symbol]:
             source = div([v[name] for name in self.velocities], self.order) / dt
@@ -174,7 +219,10 @@ class NavierStokes(Equation, kind="navier_stokes"):
             slopes = grad(pressure, self.order)
             return {name: v[name] - dt * slope for name, slope in zip(self.velocities, slopes, strict=True)} | {"p": pressure}
 
-        return self.method(rate, {name: now[name] for name in self.velocities}, self.dt, project=project)
+        start = {name: now[name] for name in self.velocities}
+        if walls:
+            return walls.forces(self.method(rate, start, self.dt, project=walls.project))
+        return self.method(rate, start, self.dt, project=project)
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         nu = parameters["nu"]

@@ -13,6 +13,7 @@ import diffsim as ds
 from diffsim.boundary import Rules, bound, extend, linear
 from diffsim.errors import ConvergenceError, ParameterError, ShapeError, SingularError
 from diffsim.linear import METHODS, System, sparse, tridiagonal
+from diffsim.linear.dominant import DominantFactors
 from diffsim.linear.iterations import End, biconjugate_gradients
 from diffsim.linear.multigrid import Multigrid
 from diffsim.linear.stencil import Stencil
@@ -138,11 +139,12 @@ def test_wide_stencils_and_uneven_weights_by_transforms() -> None:
 
 
 @pytest.mark.parametrize("rules", [("periodic", "mirror"), ("mirror", "mirror"), ("periodic", "periodic")])
-def test_a_poisson_equation_without_a_mean(rules: Any) -> None:
+@pytest.mark.parametrize("method", ["auto", "lu"])
+def test_a_poisson_equation_without_a_mean(rules: Any, method: Any) -> None:
     shape, weights = (8, 9), [-4.0, 1.0, 1.0, 1.0, 1.0]
     right_side = np.random.default_rng(0).standard_normal(shape)
     right_side -= right_side.mean()
-    system = system_of(cross(2), rules, "auto", None)
+    system = system_of(cross(2), rules, method, None)
     solution = system.solve(weights, right_side)
     matrix = dense(shape, cross(2), rules, weights)
     assert abs(solution.mean()) < 1e-14
@@ -242,6 +244,28 @@ def test_a_matrix_without_inverse_is_refused(method: Any, rule: Any) -> None:
         system_of(cross(1), (rule,), method, None).solve([-2.0, 1.0, 1.0], np.random.default_rng(0).standard_normal(30))
 
 
+def test_elimination_where_the_diagonal_dominates() -> None:
+    """Symmetric weights over six orders of magnitude, with and without a term at the cell itself; two parts that nothing joins."""
+    shape, rng = (12, 9), np.random.default_rng(1)
+    along = [10.0 ** rng.uniform(-6, 0, shape) for _ in shape]
+    beside = [weight for axis, w in enumerate(along) for weight in (np.roll(w, 1, axis), w)]  # the neighbour below, and above
+    for extra in (0.0, 1e-3):
+        weights = [-sum(beside) - extra, *beside]
+        right_side = rng.standard_normal(shape)
+        right_side -= right_side.mean()
+        system = system_of(cross(2), ("periodic", "periodic"), "lu", None)
+        solution = system.solve(weights, right_side)
+        matrix = dense(shape, cross(2), ("periodic", "periodic"), weights)
+        assert isinstance(system._prepared, DominantFactors)
+        assert np.abs(matrix @ solution.ravel() - right_side.ravel()).max() < 1e-9
+        assert np.array_equal(system.solve(weights, right_side, transposed=True), solution)
+    apart = [np.where(np.arange(12)[:, None] == row, 0.0, 1.0) * np.ones(shape) for row in (0, 11)]
+    joined = [apart[0], apart[1], np.ones(shape), np.ones(shape)]
+    joined[0], joined[1] = np.where(np.arange(12)[:, None] == 6, 0.0, apart[0]), np.where(np.arange(12)[:, None] == 5, 0.0, apart[1])
+    with pytest.raises(SingularError, match="got one that has none"):
+        system_of(cross(2), ("zero", "periodic"), "lu", None).solve([-sum(joined), *joined], right_side)
+
+
 def test_systems_that_a_method_cannot_solve_are_refused() -> None:
     rng = np.random.default_rng(0)
     shape, offsets = (6, 7), cross(2)
@@ -308,9 +332,10 @@ def test_sides_with_given_values(shape: tuple[int, ...], method: Any) -> None:
 
 @pytest.mark.parametrize(("scale", "cells"), [(1.0, 40), (1e-9, 40), (1e9, 40), (1.0, 3000)])
 def test_a_compatible_right_side_does_not_hide_that_a_matrix_has_no_inverse(scale: float, cells: int) -> None:
-    """A pure Neumann problem, whose solution leaves a constant open: elimination gives any, though the solution does not grow."""
-    right_side = np.cos(2 * np.pi * (np.arange(cells) + 0.5) / cells)
-    weights = [2.0 * scale, -scale, -scale]
+    """A pure Neumann problem whose rows have several sizes: elimination gives any constant, though the solution does not grow."""
+    rows = np.random.default_rng(0).uniform(1, 2, cells)
+    right_side = rows * np.cos(2 * np.pi * (np.arange(cells) + 0.5) / cells)
+    weights = [2 * scale * rows, -scale * rows, -scale * rows]
     with pytest.raises(SingularError, match="expected a matrix with an inverse"):
         system_of(cross(1, 1), ("mirror",), "lu", None).solve(weights, right_side - right_side.mean())
     regular = system_of(cross(1, 1), ("mirror",), "lu", None).solve([weights[0] * (1 + 1e-8), *weights[1:]], right_side - right_side.mean())

@@ -310,6 +310,11 @@ class Equation(ABC):
         return {}
 
 
+def hands_on(equation: Equation) -> bool:
+    """True if the parameters are the coefficients: neither the class nor the equation itself has a `coefficients` of its own."""
+    return getattr(equation.coefficients, "__func__", None) is Equation.coefficients
+
+
 _DECLARED = {"states", "parameters", "initials", "series", "forcings"}
 """Attributes that may declare groups."""
 

@@ -216,11 +216,13 @@ def solve(
             and a rule gives its last value, on the side itself, that value replaces the equation there.
         method: "tridiagonal": elimination on all lines along one axis, for an operator that reads a cell and its two neighbours there. The
             time grows linearly with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers: constants, or
-            expressions of inputs with `axes=()` and of sums over all cells. "lu": sparse elimination, for some ten thousand cells. "cg":
+            expressions of inputs with `axes=()` and of sums over all cells. "lu": sparse elimination, for some ten thousand cells, in two
+            dimensions for some hundred thousand. "cg":
             conjugate gradients with multigrid, for a symmetric operator that is positive or negative definite. "bicgstab": stabilised
             biconjugate gradients, for any other operator. "auto": the first of these that works, with "lu" for up to 20 000 cells. If the
             operator maps constants to 0, such as that of a Poisson equation with "mirror" or
-            "periodic" on all sides, "direct" and "cg" return the solution with mean zero. The right side must have mean zero too, but for
+            "periodic" on all sides, "direct", "cg" and, of a symmetric operator, "lu" return the solution with mean zero. The right side
+            must have mean zero too, but for
             the rounding of the terms that it is a sum of, which are found through stages. What a function on the host, a loop or a state
             gives counts by its value: where that may be rounding alone, subtract its mean.
         tolerance: for "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in

@@ -9,7 +9,7 @@ from diffsim.base.arguments import instance, mapping, positive, shown
 from diffsim.base.quantities import stated
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.mesh.grid import Grid
-from diffsim.stepping.declare.equation import Equation, Group, Profile, Variable
+from diffsim.stepping.declare.equation import Equation, Group, Profile, Variable, hands_on
 from diffsim.stepping.trace.fields import Placed
 
 
@@ -72,7 +72,7 @@ def _check_region(what: str, variable: Variable, group: str, grid: Grid) -> None
 
 def check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:
     """Raise if a name is used twice, except for a parameter that is directly used as a coefficient."""
-    handed_on = type(equation).coefficients is Equation.coefficients
+    handed_on = hands_on(equation)
     groups = {
         "parameters": {name for name in equation.parameters if not (handed_on or name in coefficients)},
         "states": set(equation.states),

@@ -13,7 +13,7 @@ from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
 from diffsim.mesh.field import Location, Region
 from diffsim.mesh.grid import Grid
-from diffsim.stepping.declare.equation import Equation, Variable
+from diffsim.stepping.declare.equation import Equation, Variable, hands_on
 from diffsim.stepping.trace.declared import check_names
 from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.grouped import apart, layouts, with_groups
@@ -25,7 +25,7 @@ from diffsim.stepping.trace.trace import CLOCK, Trace, TracedMap, TracedStep, ch
 def trace_coefficients(equation: Equation) -> TracedMap:
     """Trace `equation.coefficients`. Without it, the parameters are the coefficients."""
     parameters = _placed(equation.parameters, equation.grid)
-    if type(equation).coefficients is Equation.coefficients:
+    if hands_on(equation):
         graph = Graph()
         nodes = {name: graph.read(name, (0,) * equation.grid.ndim) for name in parameters}
         return TracedMap(graph, parameters, {}, nodes, parameters, layouts(equation))
@@ -72,6 +72,9 @@ def _trace_map(
     results = {name: _as_symbol(graph, grid, value, name) for name, value in values.items()}
     placed = {}
     for name, symbol in results.items():
+        if name in inputs and inputs[name].axes is not None and symbol.node == symbols[name].node:
+            placed[name] = inputs[name]  # a number, or values along a side, handed on with its rules
+            continue
         home = places.get(name, (0,) * grid.ndim)  # for a field without a location
         location = tuple(h if p is None else p for p, h in zip(symbol.location, home, strict=True))
         everywhere = name in places or name in equation.coefficient_boundaries or None not in symbol.location

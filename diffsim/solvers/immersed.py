@@ -1,0 +1,152 @@
+"""Walls of bodies inside a flow on the staggered grid, between the places of the velocities.
+
+A body is where phi < 0, the signed distance to its outline. Three things change at velocities next to the outline, along straight lines
+between their places on which phi is linear:
+
+- the second differences of the viscous term end at the wall, where the fluid has the wall's velocity (Shortley and Weller);
+- a place inside of a body has the wall's velocity, by a friction that is infinite there and grows without limit as a place nears the wall.
+  It is taken implicitly, and so is its share in the pressure gradient: the weights of the Poisson equation are S = 1 / (1 + dt ν K), and
+  a steady flow does not depend on dt;
+- the velocity rises linearly from the wall, so what flows through a face that the wall cuts is not the velocity in its middle times its
+  width. The difference, the film, enters the balance of mass. Without it, each wall would slip by a few hundredths of a cell, and the
+  method would be of first order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from diffsim.expr.functions import maximum, minimum
+from diffsim.expr.operators import add, interpolate
+from diffsim.expr.reductions import sum as total
+from diffsim.expr.symbol import Symbol
+from diffsim.expr.vectors import div, grad
+from diffsim.stepping.stages.solve import solve
+
+TINY = 1e-30
+"""Keeps quotients of distances, in metres, from 0 / 0."""
+LEAST = (1e-6, 1e-3)
+"""Smallest weights of the Poisson equation, inside of a body and, times its open part, on a face that the wall cuts. They make its matrix
+regular where a cell has no open middle of a face."""
+
+
+def wall_fields(phi: Symbol, velocity: str, axis: int, spacing: Sequence[float]) -> dict[str, Symbol]:
+    """Fields for the walls next to faces across an axis, in two dimensions.
+
+    With a = max(-phi, 0) at a neighbour at distance h, where the wall lies at a distance θ h = h phi / (phi + a):
+
+        beside = (1 - θ) / (1 + θ)                   more weight of the opposite neighbour, a field for each neighbour
+        grip = phi Σ (2 / (θ (1 + θ)) - 1) / h²      phi K, which is finite
+        film                                         mean over the face of max(phi, 0), less the value in its middle, over Σ max(phi, 0)²
+        least                                        smallest weight in the Poisson equation
+
+    Args:
+        phi: signed distance at centres, m.
+        velocity: name of the velocity across the axis.
+        axis: number of the axis.
+        spacing: of the grid, m.
+    """
+    along = 1 - axis
+    distance = interpolate(phi, axis, 4)
+    fluid = maximum(distance, 0.0)
+    fields, grip = {f"{velocity}_fluid": fluid}, maximum(-distance, 0.0) / spacing[axis] ** 2
+    for way, h in enumerate(spacing):
+        for cells in (-1, 1):
+            a = maximum(-distance.shifted(way, cells), 0.0)
+            fields[_beside(velocity, way, cells)] = a / (2 * fluid + a + TINY)
+            grip = grip + a * (3 * fluid + 2 * a) / (2 * fluid + a + TINY) / h**2
+    fields[f"{velocity}_grip"] = grip
+    high = interpolate(distance, along)
+    low = high.shifted(along, -1)
+    wet, dry = (maximum(maximum(sign * low, sign * high), 0.0).across(along) for sign in (1, -1))
+    least = minimum(wet, dry)
+    squares = add([fluid.shifted(along, cells) ** 2 for cells in (-1, 0, 1)])
+    fields[f"{velocity}_film"] = least * least / (2 * (wet + dry) + TINY) / (squares + TINY)
+    fields[f"{velocity}_least"] = LEAST[0] + LEAST[1] * wet / (wet + dry + TINY)
+    return fields
+
+
+def _beside(velocity: str, axis: int, cells: int) -> str:
+    return f"{velocity}_beside_{'low' if cells < 0 else 'high'}_{axis}"
+
+
+@dataclass
+class Walls:
+    """The walls of bodies in one step.
+
+    Attributes:
+        fields: all fields of the step by name, see `wall_fields`.
+        velocities: names of the velocities, in the order of the axes.
+        nu: viscosity.
+        pressure: the state whose rules the pressure has.
+        spacing: of the grid.
+        drawn: viscous accelerations by walls next to which the last rates were taken.
+        films: for each velocity the film at its faces, of the last rates.
+    """
+
+    fields: Mapping[str, Symbol]
+    velocities: Sequence[str]
+    nu: Symbol
+    pressure: Symbol
+    spacing: Sequence[float]
+    drawn: dict[str, Symbol] = field(default_factory=dict)
+    films: dict[str, Symbol] = field(default_factory=dict)
+
+    def felt(self, v: Mapping[str, Symbol], rates: Mapping[str, Symbol]) -> dict[str, Symbol]:
+        """The rates with the explicit part of what walls change. Remembers it, and the films, for the projection that follows."""
+        for axis, name in enumerate(self.velocities):
+            slip = self._slip(name, v[name])
+            changes = [
+                self.fields[_beside(name, way, cells)] * (slip.shifted(way, -cells) - slip) / h**2
+                for way, h in enumerate(self.spacing)
+                for cells in (-1, 1)
+            ]
+            self.drawn[name] = self.nu * add(changes)
+            flowing = self.fields[f"{name}_fluid"] * slip
+            self.films[name] = self.fields[f"{name}_film"] * add([flowing.shifted(1 - axis, cells) for cells in (-1, 0, 1)])
+        return {name: rate + self.drawn[name] for name, rate in rates.items()}
+
+    def project(self, v: Mapping[str, Symbol], dt: Any) -> dict[str, Symbol]:
+        """Velocities that stick to the walls, and without divergence of what flows; the pressure; and the forces on bodies, cell by cell.
+
+        With S = 1 / (1 + dt ν K) and the wall's velocity w: u = S (v - dt ∇p) + (1 - S) w. The force is all that the walls take from the
+        momentum of the grid, K ν (u - w) and the explicit part in the fluid, and all of v / dt - ∇p inside of bodies.
+        """
+        free, starred, weights = {}, {}, {}
+        for name in self.velocities:
+            fluid, grip = self.fields[f"{name}_fluid"], self.fields[f"{name}_grip"]
+            free[name] = fluid / (fluid + dt * self.nu * grip + TINY)
+            starred[name] = self._wall(name, free[name]) + free[name] * v[name]
+            weights[name] = maximum(free[name], self.fields[f"{name}_least"])
+        source = div([starred[name] + self.films[name] for name in self.velocities]) / dt
+
+        def poisson(q: Symbol) -> Symbol:
+            return div([weights[name] * slope for name, slope in zip(self.velocities, grad(q), strict=True)])
+
+        pressure = solve(poisson, source, boundary=self.pressure, method="lu")
+        slopes = dict(zip(self.velocities, grad(pressure), strict=True))
+        moved = {name: starred[name] - dt * free[name] * slopes[name] for name in self.velocities}
+        forces = {}
+        for name in self.velocities:
+            taken = self._slip(name, v[name]) / dt - slopes[name]
+            forces[f"force of {name}"] = (1 - free[name]) * taken - self.drawn[name]
+        return {**moved, "p": pressure, **forces}
+
+    def forces(self, projected: dict[str, Symbol]) -> dict[str, Symbol]:
+        """The last state of a step, with the forces on all bodies in place of those cell by cell."""
+        volume = self.spacing[0] * self.spacing[1]
+        sums = {
+            f"force_{axis}": volume * total(projected.pop(f"force of {name}")) for axis, name in zip("yx", self.velocities, strict=True)
+        }
+        return projected | sums
+
+    def _slip(self, name: str, v: Symbol) -> Symbol:
+        """A velocity relative to the wall."""
+        wall = self.fields.get(f"{name}_wall")
+        return v if wall is None else v - wall
+
+    def _wall(self, name: str, free: Symbol) -> Any:
+        wall = self.fields.get(f"{name}_wall")
+        return 0.0 if wall is None else (1 - free) * wall

@@ -1,0 +1,188 @@
+"""Bodies in a flow: exact flows between walls that lie anywhere, orders, forces, the channel of Schäfer and Turek, and gradients."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+import diffsim.numpy as dnp
+from diffsim.errors import ParameterError
+from diffsim.solvers import NavierStokes, bodies
+from tests.sampled import sampled
+
+Fields = dict[str, Any]
+
+
+@pytest.mark.parametrize(("method", "reach"), sampled([("rk2", 2.0), ("rk3", 2.51), ("rk4", 2.78)]))
+def test_flow_between_walls_anywhere_between_cells_is_exact(method: Any, reach: float) -> None:
+    """Second differences up to the wall are exact for parabolas. The force on both walls is the one that drives the flow, through every
+    method and stage; the time step is 0.98 of the stable one."""
+    n, nu, force, speed, low, high = 12, 0.5, 2.0, 0.3, 0.137, 0.871
+    grid = ds.Grid((n, 4), (1 / n, 0.2), origin=(0.5 / n, 0.1))
+    y = grid.coordinates(0)[:, None] * np.ones(4)
+    dt = 0.98 * reach / (nu * (4 * n**2 + 4 / 0.2**2))
+    channel = NavierStokes(grid, dt, ("slip", "periodic"), method=method, forced=True, bodies="moving")
+    inside, zero = (y > low) & (y < high), np.zeros(grid.shape)
+    wall = np.where(y > 0.5, speed, 0.0)
+    inputs = {"nu": nu, "fx": np.full(grid.shape, force), "fy": zero, "phi": np.minimum(y - low, high - y), "u_wall": wall, "v_wall": zero}
+    final = ds.Simulation(channel, wrt=[], precision="f64").run(inputs, 1500).final
+    exact = force / (2 * nu) * (y - low) * (high - y) + speed * (y - low) / (high - low)
+    np.testing.assert_allclose(final["u"], np.where(inside, exact, wall), atol=1e-12)
+    assert not final["v"].any()
+    assert final["force_x"] == pytest.approx(force * 0.8, rel=1e-10) and final["force_y"] == 0.0
+
+
+def turning(n: int) -> tuple[float, float]:
+    """Errors of the flow between a cylinder that turns and one around it, both at rest in their centre: root mean square, and largest."""
+    inner, outer, (cy, cx), h = 0.31, 0.83, (-0.021, 0.013), 2 / n
+    grid = ds.Grid((n, n), h, origin=-1 + h / 2)
+
+    def polar(place_y: int, place_x: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        y, x = np.meshgrid(grid.coordinates(0, place_y) - cy, grid.coordinates(1, place_x) - cx, indexing="ij")
+        return y, x, np.hypot(y, x)
+
+    slope, turn = -(inner**2) / (outer**2 - inner**2), inner**2 * outer**2 / (outer**2 - inner**2)  # v = slope r + turn / r
+    _, _, r = polar(0, 0)
+    inputs: Fields = {"nu": 1.0, "phi": np.minimum(r - inner, outer - r)}
+    exact = {}
+    for name, places, sign in (("u", (0, 1), -1.0), ("v", (1, 0), 1.0)):
+        y, x, r = polar(*places)
+        arm = sign * (y if name == "u" else x)
+        inputs[f"{name}_wall"] = np.where(r < 0.5 * (inner + outer), arm, 0.0)
+        exact[name] = np.where(r < inner, arm, np.where(r < outer, arm * (slope + turn / r**2), 0.0))
+    annulus = NavierStokes(grid, 0.22 * h**2, "slip", method="rk2", bodies="moving")
+    final = ds.Simulation(annulus, wrt=[], precision="f64").run(inputs, int(0.2 / annulus.dt)).final
+    errors = np.stack([final[name] - exact[name] for name in exact])
+    return float(np.sqrt((errors**2).mean())), float(np.abs(errors).max())
+
+
+def test_couette_flow_between_cylinders_is_of_second_order() -> None:
+    coarse, fine = turning(20), turning(40)
+    assert np.log2(coarse[0] / fine[0]) > 1.8 and fine[0] < 2e-4
+    assert np.log2(coarse[1] / fine[1]) > 1.2 and fine[1] < 1.5e-3  # 0.5 % of the speed of the wall, at one place beside it
+
+
+def channel(cells: int, sides: Any = "no_slip") -> tuple[ds.Simulation, Fields]:
+    """The channel 2D-1 of Schäfer and Turek, with a cell of 0.41 m / cells: simulation, and inputs."""
+    h, nu, top = 0.41 / cells, 1e-3, 0.3
+    grid = ds.Grid((cells, round(2.2 / h)), h, origin=h / 2)
+    equation = NavierStokes(grid, 0.25 * h / top, (sides, ("inflow", "open")), bodies="fixed")
+    y = h * np.arange(cells + 1)
+    inflow = np.diff(4 * top / 0.41**2 * (0.41 * y**2 / 2 - y**3 / 3)) / h  # means over cells
+    place = [[0.2, 0.2]]
+    simulation = ds.Simulation(equation, receivers={"force_x": place, "force_y": place}, wrt=[], precision="f64")
+    start = np.repeat(inflow[:, None], grid.shape[1], 1)
+    return simulation, {"nu": nu, "inflow": inflow, "u": start, "phi": bodies.cylinder(grid, (0.2, 0.2), 0.05)}
+
+
+@pytest.mark.slow
+def test_drag_and_lift_of_the_cylinder_of_schaefer_and_turek() -> None:
+    """10 and 20 cells across the cylinder. Schäfer and Turek (1996), Notes Numer. Fluid Mech. 52, 547-566: drag 5.57 to 5.59, lift 0.0104
+    to 0.0110, difference of pressure 0.1172 to 0.1176."""
+    drags = []
+    for cells, steps in ((41, 1200), (82, 2400)):
+        simulation, inputs = channel(cells)
+        solution = simulation.run(inputs, steps)
+        drag, lift = (500 * solution.traces[f"force_{axis}"][:, 0] for axis in "xy")
+        balance = bodies.momentum_balance(simulation.equation.grid, solution.final, 1e-3, (0.1, 0.1), (0.3, 0.3))
+        assert 500 * balance["force_x"] == pytest.approx(drag[-1], rel=1e-5)
+        assert 500 * balance["force_y"] == pytest.approx(lift[-1], abs=1e-4)
+        drags.append(drag[-1])
+    assert drags[1] == pytest.approx(5.58, abs=0.015) and lift[-1] == pytest.approx(0.0106, abs=4e-4)
+    assert abs(drags[0] - 5.5795) / abs(drags[1] - 5.5795) > 3
+
+
+def test_forces_are_those_of_momentum_and_gradients_those_of_differences() -> None:
+    """A cylinder in a short channel: along distance, viscosity, inflow and velocities; bit for bit over schedules."""
+    grid = ds.Grid((12, 16), 0.1, origin=0.05)
+    equation = NavierStokes(grid, 0.02, ("no_slip", ("inflow", "open")), method="rk2", bodies="fixed")
+    simulation = ds.Simulation(equation, receivers={"force_x": [[0.5, 0.5]]}, precision="f64")
+    rng, steps = np.random.default_rng(2), 6
+    inputs: Fields = {"nu": 0.05, "inflow": rng.uniform(0.3, 0.6, 12), "phi": bodies.cylinder(grid, (0.61, 0.73), 0.23)}
+    rest = simulation.run(inputs, 1200)
+    balance = bodies.momentum_balance(grid, rest.final, 0.05, (0.2, 0.3), (1.0, 1.2))
+    for axis in "xy":
+        assert rest.final[f"force_{axis}"] == pytest.approx(balance[f"force_{axis}"], abs=1e-5 * abs(float(rest.final["force_x"])))
+    assert rest.final["force_x"] > 1 and abs(rest.final["force_y"]) > 0.01
+    assert rest.traces["force_x"][-1, 0] == rest.final["force_x"]
+
+    inputs |= {name: rng.uniform(-0.5, 0.5, grid.shape) for name in "uv"}
+    weights = rng.normal(size=(2, *grid.shape))
+
+    def loss(found: ds.Solution) -> Any:
+        ends = (weights[0] * found.final["u"] ** 2 + weights[1] * found.final["v"]).sum()
+        return ends + found.final["force_x"] + 2 * found.final["force_y"] + (found.traces["force_x"][1:] ** 2).sum()
+
+    _, gradient = simulation.value_and_grad(loss, inputs, steps)
+    kept = simulation.value_and_grad(loss, inputs, steps, checkpoint=2)[1]
+    for name, start in inputs.items():
+        assert np.array_equal(gradient[name], kept[name])
+        way, step = rng.normal(size=np.shape(start)), 1e-7 if name == "phi" else 1e-6
+        low, high = (float(loss(simulation.run(inputs | {name: start + sign * step * way}, steps))) for sign in (-1, 1))
+        along = float((gradient[name] * way).sum())
+        assert along == pytest.approx((high - low) / (2 * step), rel=1e-6), name
+
+
+SHAPES = {
+    "cylinder": lambda grid, s: bodies.cylinder(grid, (0.5, 0.4 + s), 0.2 + s),
+    "ellipse": lambda grid, s: bodies.ellipse(grid, (0.5, 0.7), (0.1 + s, 0.3), 0.3 + s),
+    "box": lambda grid, s: bodies.box(grid, (0.5, 0.7), (0.2, 0.5 + s), 0.2 + s),
+    "polygon": lambda grid, s: bodies.polygon(grid, dnp.array([[0.2, 0.3], [0.3, 1.1], [0.8, 0.6]]) + s),
+    "naca": lambda grid, s: bodies.naca(grid, "2412", (0.5, 0.2), 0.9 + s, 0.1 + s),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_outlines_have_distances_and_derivatives(name: str) -> None:
+    """Differences of a distance along the grid are at most 1, and 1 along its own direction; its derivative is that of differences."""
+    grid = ds.Grid((100, 140), 0.01, origin=0.005)
+    phi = np.asarray(SHAPES[name](grid, 0.0))
+    slopes = np.hypot(*np.gradient(phi, 0.01))
+    beside = np.abs(phi) < 0.01
+    assert beside.sum() > 80 and np.median(slopes[beside]) == pytest.approx(1.0, abs=0.03)
+    assert phi[0].min() > 0 and phi.min() < -0.04
+    weights = np.random.default_rng(0).normal(size=grid.shape)
+
+    def summed(s: Any) -> Any:
+        return (weights * SHAPES[name](grid, s)).sum()
+
+    _, slope = ds.value_and_grad(summed)(1e-3)
+    assert slope == pytest.approx((summed(1e-3 + 1e-7) - summed(1e-3 - 1e-7)) / 2e-7, rel=1e-4)
+
+
+def test_areas_are_those_of_formulas() -> None:
+    grid = ds.Grid((100, 140), 0.01, origin=0.005)
+    areas = {name: float((np.asarray(shape(grid, 0.0)) < 0).sum()) * 1e-4 for name, shape in SHAPES.items()}
+    thickness = 0.12 * 5 * 2 * (0.2969 / 1.5 - 0.126 / 2 - 0.3516 / 3 + 0.2843 / 4 - 0.1036 / 5) * 0.9**2
+    exact = {"cylinder": np.pi * 0.04, "ellipse": np.pi * 0.03, "box": 0.1, "polygon": 0.225, "naca": thickness}
+    for name, area in exact.items():
+        assert areas[name] == pytest.approx(area, rel=0.02), name
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: NavierStokes(ds.Grid((8, 8, 8), 0.1), 0.1, bodies="fixed"),
+            "bodies = 'fixed' with 3 axes and order = 2, expected two axes",
+        ),
+        (lambda: NavierStokes(ds.Grid((8, 8), 0.1), 0.1, order=4, bodies="fixed"), "with 2 axes and order = 4, expected two axes"),
+        (
+            lambda: NavierStokes(ds.Grid((8, 8), 0.1), 0.1, bodies=cast("Any", "some")),
+            "bodies = 'some' is unknown; choose one of none, fixed, moving",
+        ),
+        (lambda: bodies.naca(ds.Grid((8, 8), 0.1), "1200", (0, 0), 1.0), "digits = '1200', expected four, the last two not 00"),
+        (lambda: bodies.polygon(ds.Grid((8, 8), 0.1), [[0, 0], [1, 1]]), r"corners of shape \(2, 2\), expected \(3 or more, 2\)"),
+        (lambda: bodies.cylinder(ds.Grid((8,), 0.1), (0.3, 0.3), 1.0), "grid of 1 axes, expected 2"),
+        (
+            lambda: bodies.momentum_balance(ds.Grid((8, 8), 0.1), {}, 0.1, (0.2, 0.2), (0.3, 0.6)),
+            "expected two cells or more along each axis; widen it",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(call: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        call()
