@@ -26,7 +26,17 @@ GATE = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in QUICK)]
 """Pages whose code the gate runs, a worked example among them; the nightly run takes all."""
 WORKED = [
     ROOT / "docs" / f"{name}.md"
-    for name in ("boundary_control", "chaos", "crank_nicolson", "dg", "migration", "shallow_water", "maxwell", "navier_stokes", "waveguide_bend")
+    for name in (
+        "boundary_control",
+        "chaos",
+        "crank_nicolson",
+        "dg",
+        "migration",
+        "shallow_water",
+        "maxwell",
+        "navier_stokes",
+        "waveguide_bend",
+    )
 ] + BOOK
 """Worked examples: they state what they print, and draw their figure."""
 

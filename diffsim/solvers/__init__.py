@@ -1,6 +1,8 @@
 """Equations that are ready to use, one a file."""
 
 from diffsim.solvers.acoustic import Acoustic
+from diffsim.solvers.advection import Advection
+from diffsim.solvers.burgers import Burgers
 from diffsim.solvers.dg import DGAcoustic, DGAdvection
 from diffsim.solvers.dynamics import KuramotoSivashinsky, Lorenz63, Lorenz96
 from diffsim.solvers.elastic import Elastic
@@ -8,10 +10,14 @@ from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 from diffsim.solvers.maxwell import Maxwell
 from diffsim.solvers.navier_stokes import NavierStokes
+from diffsim.solvers.reaction_diffusion import ReactionDiffusion
+from diffsim.solvers.schroedinger import Schroedinger
 from diffsim.solvers.visco_acoustic import ViscoAcoustic
 
 __all__ = [
     "Acoustic",
+    "Advection",
+    "Burgers",
     "DGAcoustic",
     "DGAdvection",
     "Elastic",
@@ -22,5 +28,7 @@ __all__ = [
     "Lorenz96",
     "Maxwell",
     "NavierStokes",
+    "ReactionDiffusion",
+    "Schroedinger",
     "ViscoAcoustic",
 ]

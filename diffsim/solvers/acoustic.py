@@ -17,9 +17,9 @@ from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order
 from diffsim.layers import Sponge
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.edges import Layer, layer_of, taken_by
-from diffsim.solvers.given import check_given
-from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
+from diffsim.solvers.parts.edges import Layer, layer_of, taken_by
+from diffsim.solvers.parts.given import check_given
+from diffsim.solvers.parts.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.typing import Array, Natural, Positive
 

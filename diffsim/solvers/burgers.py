@@ -15,7 +15,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.integrators import ssp_rk3
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.advection import NEGLIGIBLE, PARABOLIC
-from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
+from diffsim.solvers.parts.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array

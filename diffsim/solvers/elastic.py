@@ -13,11 +13,11 @@ from diffsim.expr.components import Components
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.air import far_from_air, stress_slope, velocity_slope
-from diffsim.solvers.edges import Layer, Stretched, layer_of, memories, taken_at
-from diffsim.solvers.moduli import check_contrast, check_solid, largest_eigenvalue, moduli_of, normal_modulus
-from diffsim.solvers.stability import check_common, check_step, staggered_number
-from diffsim.solvers.staggered import Side, axes_of, edges_of, sides_of
+from diffsim.solvers.parts.air import far_from_air, stress_slope, velocity_slope
+from diffsim.solvers.parts.edges import Layer, Stretched, layer_of, memories, taken_at
+from diffsim.solvers.parts.moduli import check_contrast, check_solid, largest_eigenvalue, moduli_of, normal_modulus
+from diffsim.solvers.parts.stability import check_common, check_step, staggered_number
+from diffsim.solvers.parts.staggered import Side, axes_of, edges_of, sides_of
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.stepping.declare.groups import SymmetricTensor, Vector
 from diffsim.stepping.trace.stages import stage

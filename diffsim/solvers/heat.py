@@ -15,8 +15,8 @@ from diffsim.expr.operators import add, diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.given import check_given
-from diffsim.solvers.stability import check_common, check_sign, check_step
+from diffsim.solvers.parts.given import check_given
+from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.stages.solve import solve
 from diffsim.stepping.stages.steady import balanced

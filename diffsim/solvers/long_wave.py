@@ -16,7 +16,7 @@ from diffsim.expr.operators import add, diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.layers import Sponge
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.stability import check_common, check_sign, check_step
+from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.typing import Array, Natural, Positive
 

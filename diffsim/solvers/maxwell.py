@@ -13,10 +13,10 @@ from diffsim.expr.components import Components, vector_layout
 from diffsim.expr.operators import add, diff
 from diffsim.expr.vectors import curl_terms
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.edges import Layer, Stretched, layer_of, memories, taken_at
-from diffsim.solvers.poles import Kind, light_limit, poles_of
-from diffsim.solvers.stability import check_sign, check_step
-from diffsim.solvers.yee import Polarisation, Wall, held, to_edges, yee
+from diffsim.solvers.parts.edges import Layer, Stretched, layer_of, memories, taken_at
+from diffsim.solvers.parts.poles import Kind, light_limit, poles_of
+from diffsim.solvers.parts.stability import check_sign, check_step
+from diffsim.solvers.parts.yee import Polarisation, Wall, held, to_edges, yee
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.declare.groups import Vector
 from diffsim.stepping.trace.stages import stage

@@ -14,9 +14,9 @@ from diffsim.expr.vectors import div, grad
 from diffsim.expr.weights import staggered
 from diffsim.integrators import rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.immersed import Walls, wall_fields
-from diffsim.solvers.stability import check_common, check_sign, check_step, laplacian_bound
-from diffsim.solvers.staggered import axes_of, words_of
+from diffsim.solvers.parts.immersed import Walls, wall_fields
+from diffsim.solvers.parts.stability import check_common, check_sign, check_step, laplacian_bound
+from diffsim.solvers.parts.staggered import axes_of, words_of
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.stages.solve import solve
 from diffsim.typing import Array
@@ -51,7 +51,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
     `force_x` and `force_y` (m³/s²) are the forces of the fluid on them over the density: drag and lift where the flow is along x. They are
     those of the last stage. `receivers={"force_x": [place]}` records the force after each step; any place in the grid will do. Outlines lie
     anywhere between cells, and velocity and forces are of second order in the size of the cells: second differences end at the wall, whose
-    friction acts implicitly, and what flows through faces that it cuts is that of a linear profile (`diffsim.solvers.immersed`).
+    friction acts implicitly, and what flows through faces that it cuts is that of a linear profile (`diffsim.solvers.parts.immersed`).
     `diffsim.solvers.bodies` has outlines and the balance of momentum. With bodies the method is of first order in time, cells next to
     walls have a divergence that the linear profile makes up for, and inside of bodies `p` has no meaning.
 

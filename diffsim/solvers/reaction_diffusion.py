@@ -15,7 +15,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div
 from diffsim.integrators import imex_ars222
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.stability import check_common, check_sign
+from diffsim.solvers.parts.stability import check_common, check_sign
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.typing import Array
 

@@ -12,7 +12,7 @@ from diffsim.expr.functions import cos, sin
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.grid import Grid
 from diffsim.simulation import host_stage
-from diffsim.solvers.stability import check_common
+from diffsim.solvers.parts.stability import check_common
 from diffsim.stepping.declare.equation import Equation, Variable
 
 

@@ -16,8 +16,8 @@ from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import check_order, staggered
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.edges import Layer, layer_of, taken_by
-from diffsim.solvers.stability import check_common, check_sign, check_step
+from diffsim.solvers.parts.edges import Layer, layer_of, taken_by
+from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.typing import Array, Positive
 

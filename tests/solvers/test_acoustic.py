@@ -10,7 +10,7 @@ from scipy.special import hankel2
 
 import diffsim as ds
 from diffsim.solvers import Acoustic
-from diffsim.solvers.stability import laplacian_bound
+from diffsim.solvers.parts.stability import laplacian_bound
 
 EXACT = 1e-10  # a discrete mode obeys the discrete dispersion relation; round-off grows with the steps
 

@@ -10,7 +10,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.dg.element import COURANT, Element
 from diffsim.solvers.dg.equation import DGEquation, EachSide, Order, Side
-from diffsim.solvers.stability import check_sign, check_step
+from diffsim.solvers.parts.stability import check_sign, check_step
 from diffsim.stepping.declare.equation import Variable
 from diffsim.typing import Array
 

@@ -17,7 +17,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.mesh.grid import Grid
 from diffsim.simulation.host_stage import host_stage
 from diffsim.solvers.dg.element import COURANT, STAGES, Element, reference_element
-from diffsim.solvers.stability import check_common
+from diffsim.solvers.parts.stability import check_common
 from diffsim.stepping.declare.equation import Equation
 from diffsim.tile.maps import map_fixed
 from diffsim.typing import Array

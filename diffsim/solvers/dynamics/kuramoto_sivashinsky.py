@@ -9,7 +9,7 @@ from diffsim.expr.operators import diff_centred, laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import imex_ars222
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.stability import check_common
+from diffsim.solvers.parts.stability import check_common
 from diffsim.stepping.declare.equation import Equation, Variable
 
 

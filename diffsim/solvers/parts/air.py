@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from diffsim.expr.functions import minimum, where
 from diffsim.expr.operators import diff
 from diffsim.expr.symbol import Symbol
-from diffsim.solvers.moduli import smaller
+from diffsim.solvers.parts.moduli import smaller
 
 
 def far_from_air(rho: Symbol, reach: int, edge: Sequence[int] = ()) -> Symbol:

@@ -13,8 +13,8 @@ from diffsim.expr.components import Layout, vector_layout
 from diffsim.expr.functions import minimum, sqrt, where
 from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
-from diffsim.solvers.stability import check_sign
-from diffsim.solvers.staggered import edges_of
+from diffsim.solvers.parts.stability import check_sign
+from diffsim.solvers.parts.staggered import edges_of
 from diffsim.typing import Array
 
 STEEPEST = 20

@@ -16,7 +16,7 @@ from diffsim.expr.components import Components
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.stability import check_sign
+from diffsim.solvers.parts.stability import check_sign
 from diffsim.stepping.declare.groups import Vector
 from diffsim.typing import Array
 
