@@ -55,7 +55,8 @@ def linear_response(
 
         system = ds.Simulation(ds.solvers.Lorenz63(dt=0.01), precision="f64")
         start = {"x": 1.0, "y": 2.0, "z": 20.0, "sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
-        slope = ds.chaos.linear_response(system, start, lambda now: now["z"][:, 0], wrt="rho", change=1.0, steps=2000, members=64)
+        height = lambda now: now["z"][:, 0]
+        slope = ds.chaos.linear_response(system, start, height, wrt="rho", change=1.5, steps=3000, members=32, settle=1000)
         assert abs(slope.value - 1.0) < 4 * slope.error + 0.02 and 0 < slope.error < 0.1
     """
     function("average", average, "lambda now: now['z'][:, 0]", optional=False)

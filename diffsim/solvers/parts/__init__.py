@@ -1,1 +1,1 @@
-"""What several solvers are made of: staggered grids, absorbing edges, moduli, poles, stable time steps, walls between cells."""
+"""Parts of several solvers: staggered grids, absorbing edges, moduli, poles, stable time steps, walls between cells."""
