@@ -10,8 +10,12 @@ import numpy as np
 
 from diffsim.base.arguments import whole
 from diffsim.chaos.tangents import Tangents, Vectors
+from diffsim.errors import DivergenceError
 from diffsim.simulation import Simulation
 from diffsim.typing import Array
+
+RESOLVED = 1e3
+"""How many times larger than rounding the tangent that grows least must be after a lap."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class Exponents:
     """Lyapunov exponents.
 
     Attributes:
-        values: the exponents, largest first, 1/s.
+        values: the exponents, largest first but for their errors, 1/s.
         errors: their standard errors, from parts of the run.
         state: the states after the run, by name.
         vectors: directions that grow by the exponents, orthogonal, by state, shape (exponents, *shape of the state).
@@ -39,12 +43,13 @@ class Exponents:
     def dimension(self) -> float:
         """The dimension of Kaplan and Yorke: k + Σᵢ λᵢ / |λₖ₊₁| over i <= k, with the largest k whose sum is not negative. NaN if more
         exponents are needed."""
-        sums = np.cumsum(self.values)
+        values = np.sort(self.values)[::-1]
+        sums = np.cumsum(values)
         below = np.flatnonzero(sums < 0)
         if not below.size:
             return float("nan")
         k = int(below[0])
-        return k + (float(sums[k - 1]) / abs(float(self.values[k])) if k else 0.0)
+        return k + (float(sums[k - 1]) / abs(float(values[k])) if k else 0.0)
 
 
 def lyapunov(
@@ -58,7 +63,7 @@ def lyapunov(
     Args:
         simulation: the system; f64 is best.
         inputs: initial states, and parameters.
-        steps: steps of a lap, in which no tangent should grow by more than some 1e5.
+        steps: steps of a lap. After a lap the tangent that decays fastest must be more than rounding of the one that grows fastest.
         laps: laps that count.
         count: number of exponents; None: all.
         settle: laps before them, in which the state reaches the attractor and the tangents their directions; None: a tenth of `laps`.
@@ -68,7 +73,7 @@ def lyapunov(
 
     Raises:
         ParameterError: a number out of range, or a state without an initial value.
-        DivergenceError: the state is no longer finite, or tangents overflow within a lap.
+        DivergenceError: the state is no longer finite, or a lap is too long for its tangents.
 
     Reference: Benettin, Galgani, Giorgilli and Strelcyn (1980), Meccanica 15, 9-20, doi:10.1007/BF02128236; Kaplan and Yorke (1979), in
         Functional Differential Equations and Approximation of Fixed Points, 204-227, doi:10.1007/BFb0064319.
@@ -94,9 +99,14 @@ def lyapunov(
     for lap in range(-settle, laps):
         state, moved, _, _ = tangents.advance(state, basis, steps)
         basis, triangle = np.linalg.qr(moved)
+        sizes = np.abs(np.diag(triangle))
+        if lap >= 0 and sizes.min() < RESOLVED * np.finfo(basis.dtype).eps * sizes.max():
+            raise DivergenceError(
+                f"in {steps} steps one tangent grows by {sizes.max():.2g} and another by {sizes.min():.2g}, expected a lap after which the "
+                f"smaller is more than rounding of the larger; take fewer steps a lap, or a smaller count"
+            )
         if lap >= 0:
-            with np.errstate(divide="ignore"):
-                growth[lap] = np.log(np.abs(np.diag(triangle)))
+            growth[lap] = np.log(sizes)
     rates = growth / (steps * simulation.equation.dt)
     return Exponents(rates.mean(axis=0), standard_error(rates), vectors.apart(state), vectors.apart(np.ascontiguousarray(basis.T)))
 

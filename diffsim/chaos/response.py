@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.base.arguments import function, number, whole
-from diffsim.chaos.sensitivity import Average, Sensitivity
+from diffsim.chaos.sensitivity import Average, Sensitivity, values_of
 from diffsim.chaos.shadowing import with_all_receivers
 from diffsim.chaos.tangents import Vectors
 from diffsim.simulation import Batch, Simulation
@@ -69,7 +69,7 @@ def linear_response(
     runs = Batch(recorded, 2 * members)
     noise = spread * np.random.default_rng(0).standard_normal((members, vectors.size))
     states = np.concatenate([vectors.state + noise] * 2)  # the same random numbers in both sets
-    here = float(np.asarray(vectors.fixed[wrt]))
+    here = vectors.number(wrt)
     fixed = {**vectors.fixed, wrt: np.repeat([here - change, here + change], members)}
     if settle:
         states = vectors.joined(runs.run({**fixed, **vectors.apart(states)}, settle).final, 1)
@@ -79,7 +79,7 @@ def linear_response(
         solution = runs.run({**fixed, **vectors.apart(states)}, some)
         states = vectors.joined(solution.final, 1)
         for k in range(2 * members):
-            sums[k] += np.asarray(average({name: each[k, 1:] for name, each in solution.traces.items()})).sum()
+            sums[k] += values_of(average, {name: each[k, 1:] for name, each in solution.traces.items()}, some).sum()
         done += some
     low, high = sums.reshape(2, members) / steps
     slopes = (high - low) / (2 * change)

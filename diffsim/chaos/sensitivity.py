@@ -6,8 +6,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from diffsim.errors import ParameterError
+from diffsim.typing import Array
+
 Average: TypeAlias = Callable[[Mapping[str, Any]], Any]
 """(states by name, shape (times, cells)) -> a value for each time, the mean of which is the average."""
+
+
+def values_of(average: Average, states: Mapping[str, Any], times: int) -> Array:
+    """The values of the quantity, one for each time."""
+    return checked(np.asarray(average(states), dtype=float), times)
+
+
+def checked(values: Array, times: int) -> Array:
+    """Raise unless there is a value for each time."""
+    if values.shape != (times,):
+        raise ParameterError(f"average returned shape {values.shape}, expected a value for each of {times} times; return that")
+    return values
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.ad import jvp
 from diffsim.base.arguments import function, whole
 from diffsim.chaos.exponents import lyapunov, standard_error
-from diffsim.chaos.sensitivity import Average, Sensitivity
+from diffsim.chaos.sensitivity import Average, Sensitivity, checked
 from diffsim.chaos.tangents import Tangents, Vectors
 from diffsim.errors import ConvergenceError, ParameterError
 from diffsim.simulation import Simulation
@@ -32,6 +32,7 @@ class Segment:
     Attributes:
         products: ∫ Wᵀ W dt of the homogeneous tangents W, shape (unstable, unstable).
         forced: ∫ Wᵀ v dt with the inhomogeneous tangent v.
+        square: ∫ v·v dt.
         triangle: R of W = Q R at the end.
         carried: Qᵀ v at the end.
         delays: the components along the flow at the end, as times, of v and of each of W, shape (1 + unstable,).
@@ -42,6 +43,7 @@ class Segment:
 
     products: Array
     forced: Array
+    square: float
     triangle: Array
     carried: Array
     delays: Array
@@ -143,7 +145,9 @@ def _segment(states: Array, along: Array, dt: float) -> tuple[Segment, Array]:
     end = across[:, -1].T
     basis, triangle = np.linalg.qr(end[:, 1:])
     carried = basis.T @ end[:, 0]
-    return Segment(gram[1:, 1:], gram[1:, 0], triangle, carried, delays[:, -1]), np.column_stack([end[:, 0] - basis @ carried, basis])
+    return Segment(gram[1:, 1:], gram[1:, 0], float(gram[0, 0]), triangle, carried, delays[:, -1]), np.column_stack(
+        [end[:, 0] - basis @ carried, basis]
+    )
 
 
 def _weights(times: int, dt: float) -> Array:
@@ -158,15 +162,12 @@ def _average(parts: Sequence[Segment], runs: Sequence[tuple[Array, Array]], dt: 
     states, along = np.concatenate([each for each, _ in runs]), np.concatenate([each for _, each in runs], axis=1)
     weights = _weights(len(runs[0][0]), dt)
     named, shape = vectors.apart(states), (len(runs), len(weights))
-    values, changes = None, np.empty((len(along), *shape))
+    changes = np.empty((len(along), *shape))
+    quantity: Array = np.empty(shape)
     for k, each in enumerate(along):
         values, moved = jvp(average, (named,), (vectors.apart(each),))
-        if np.shape(values) != (len(states),):
-            raise ParameterError(
-                f"average returned shape {np.shape(values)}, expected a value for each of {len(states)} times; return that"
-            )
+        quantity = checked(np.asarray(values, dtype=float), len(states)).reshape(shape)
         changes[k] = np.asarray(moved).reshape(shape)
-    quantity = np.asarray(values, dtype=float).reshape(shape)
     for part, each, moved in zip(parts, quantity, changes.swapaxes(0, 1), strict=True):
         part.values, part.changes, part.last = float(weights @ each), moved @ weights, float(each[-1])
 
@@ -174,9 +175,9 @@ def _average(parts: Sequence[Segment], runs: Sequence[tuple[Array, Array]], dt: 
 def _shadowed(parts: list[Segment], time: float) -> Sensitivity:
     """The derivative, by the tangents that minimise the size of the shadowing direction."""
     added = _least(parts)
-    sizes = np.array([a @ part.products @ a + 2 * a @ part.forced for a, part in zip(added, parts, strict=True)])
+    sizes = np.array([a @ part.products @ a + 2 * a @ part.forced + part.square for a, part in zip(added, parts, strict=True)])
     quarter = len(parts) // 4
-    first, last = (np.abs(each).mean() for each in (sizes[:quarter], sizes[-quarter:]))
+    first, last = (max(float(each.mean()), 0.0) for each in (sizes[:quarter], sizes[-quarter:]))
     if not np.isfinite(added).all() or last > GROWS**2 * first:
         raise ConvergenceError(
             f"the shadowing direction grows along the run, from {first**0.5:.2g} to {last**0.5:.2g}, expected one that stays small; raise "

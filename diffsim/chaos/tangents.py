@@ -37,6 +37,13 @@ class Vectors:
         self.state = self.joined({name: np.broadcast_to(np.asarray(inputs[name]), self.shapes[name]) for name in self.names})
         self.fixed = {name: value for name, value in inputs.items() if name not in self.names}
 
+    def number(self, wrt: str) -> float:
+        """The value of the parameter `wrt`, which must be one number."""
+        if wrt not in self.fixed or np.ndim(self.fixed[wrt]):
+            numbers = ", ".join(name for name, value in self.fixed.items() if not np.ndim(value))
+            raise ParameterError(f"wrt = {wrt!r}, expected one of the parameters among inputs that are numbers, {numbers}; take one")
+        return float(self.fixed[wrt])
+
     @property
     def size(self) -> int:
         return sum(int(np.prod(shape)) for shape in self.shapes.values())
@@ -68,13 +75,8 @@ class Tangents:
         self._batch = Batch(simulation, count) if Batch.obstacle(simulation) is None else None
         self._forced: dict[str, Array] = {}
         if wrt is not None:
-            if wrt not in self.vectors.fixed:
-                raise ParameterError(
-                    f"wrt = {wrt!r}, expected one of the parameters {', '.join(self.vectors.fixed)} among inputs; take one"
-                )
-            shape = (count, *simulation.input_shape(wrt, 1))
-            self._forced[wrt] = np.zeros(shape)
-            self._forced[wrt][0] = 1.0
+            self.vectors.number(wrt)
+            self._forced[wrt] = np.array([1.0] + [0.0] * (count - 1))
 
     def advance(self, state: Array, tangents: Array, steps: int) -> tuple[Array, Array, Array, Array]:
         """Run some steps: the state and the tangents after them, shapes (size,) and (size, count), and both at receivers, shapes

@@ -66,7 +66,7 @@ class Diagonal:
         zero = size <= ZERO * max(1.0, math.log2(size.size)) * size.max()
         self._zero = np.flatnonzero(zero)
         inverse = np.where(zero, 0, 1 / np.where(zero, 1, numbers))
-        if np.iscomplexobj(inverse) and np.abs(inverse.imag).max() <= ALIKE * np.abs(inverse).max():  # of a symmetric matrix
+        if np.iscomplexobj(inverse) and (np.abs(inverse.imag) <= ALIKE * np.abs(inverse)).all():  # of a symmetric matrix
             inverse = np.ascontiguousarray(inverse.real)
         self._inverse = {inverse.dtype: inverse}
 

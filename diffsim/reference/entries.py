@@ -24,6 +24,7 @@ PACKAGES = (
     "diffsim.integrators",
     "diffsim.layers",
     "diffsim.solvers",
+    "diffsim.solvers.bodies",
     "diffsim.chaos",
     "diffsim.losses",
     "diffsim.optimize",

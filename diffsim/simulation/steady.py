@@ -109,5 +109,5 @@ def steady(
             f"equation = {type(equation).__name__}, which advances in time, expected a steady problem; write a subclass of diffsim.Steady, "
             'or take a solver with method = "steady"'
         )
-    wanted = list(equation.parameters) if wrt is None else wrt
+    wanted = [*equation.parameters, *equation.series] if wrt is None else wrt
     return SteadySimulation(equation, receivers=receivers, wrt=wanted, precision=precision)

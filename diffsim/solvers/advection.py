@@ -185,6 +185,10 @@ class Advection(Equation, kind="advection"):
             through = float(speeds[axis].take(-1, axis).max())
             if pair[1] == "wall" and through > 0:
                 raise ParameterError(f"{name} is {through:.4g} m/s on the wall {self._side(axis, 1)}, expected 0; let the flow end there")
+        for axis, name in enumerate(self.velocities):  # cells next to a low side are crossed by what flows through it too
+            if f"{name}_low" in parameters:
+                first = (slice(None),) * axis + (0,)
+                speeds[axis][first] = np.maximum(speeds[axis][first], np.abs(parameters[f"{name}_low"]))
         crossings = float(np.sum([speed / size for speed, size in zip(speeds, sizes, strict=True)], axis=0).max())
         rate, why = crossings / SCHEMES[self.scheme], f"{self.scheme} and a largest Σ |v|/dx of {crossings:.4g} /s"
         if self.diffusive:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import diffsim.numpy as dnp
-from diffsim.base.arguments import shown
+from diffsim.base.arguments import shown, whole
 from diffsim.errors import ParameterError
 from diffsim.mesh.grid import Grid
 
@@ -87,8 +87,8 @@ def ellipse(grid: Grid, centre: Any, half_axes: Any, angle: Any = 0.0) -> Any:
     """
     y, x = _turned(*_places(grid, centre), angle)
     b, a = half_axes[0], half_axes[1]
-    level = dnp.sqrt((x / a) ** 2 + (y / b) ** 2 + TINY)
-    return level * (level - 1) / dnp.sqrt((x / a**2) ** 2 + (y / b**2) ** 2 + TINY)
+    level, steepness = (x / a) ** 2 + (y / b) ** 2 + TINY, dnp.sqrt((x / a**2) ** 2 + (y / b**2) ** 2 + TINY)
+    return dnp.maximum(level**0.5 * (level**0.5 - 1) / steepness, -dnp.minimum(a, b))  # the quotient has no limit at the centre
 
 
 def box(grid: Grid, centre: Any, lengths: Any, angle: Any = 0.0) -> Any:
@@ -174,7 +174,7 @@ def naca(grid: Grid, digits: str, nose: Any, chord: Any, angle: Any = 0.0, point
         As for `cylinder`.
 
     Raises:
-        ParameterError: the digits are not four, or the thickness is 0.
+        ParameterError: the digits are not four, the thickness is 0, or one of camber and its place is.
 
     Reference: Jacobs, Ward and Pinkerton (1933), The characteristics of 78 related airfoil sections from tests in the variable-density
         wind tunnel, NACA report 460.
@@ -189,8 +189,13 @@ def naca(grid: Grid, digits: str, nose: Any, chord: Any, angle: Any = 0.0, point
         phi = bodies.naca(grid, "0012", nose=(0.3, 0.2), chord=1.0)
         assert np.isclose((phi < 0).sum() * 0.01**2, 0.0822, rtol=0.03)  # the area of the section
     """
-    if not (isinstance(digits, str) and len(digits) == 4 and digits.isdigit() and int(digits[2:])):
-        raise ParameterError(f'digits = {shown(digits)}, expected four, the last two not 00; write them like "2412"')
+    if not (
+        isinstance(digits, str) and len(digits) == 4 and digits.isdigit() and int(digits[2:]) and (digits[0] == "0") == (digits[1] == "0")
+    ):
+        raise ParameterError(
+            f'digits = {shown(digits)}, expected four, the last two not 00, the first two both 0 or none; write "2412" or "0012"'
+        )
+    points = whole("points", points, 2, remedy="give the corners of each side")
     camber, place, thickness = int(digits[0]) / 100, int(digits[1]) / 10, int(digits[2:]) / 100
     x = 0.5 * (1 - np.cos(np.pi * np.arange(points + 1) / points))  # closer where the outline is round
     half = 5 * thickness * sum(c * x**power for c, power in zip(THICKNESS, (0.5, 1, 2, 3, 4), strict=True))
@@ -209,7 +214,8 @@ def naca(grid: Grid, digits: str, nose: Any, chord: Any, angle: Any = 0.0, point
 def momentum_balance(grid: Grid, final: Mapping[str, Any], nu: Any, low: Sequence[float], high: Sequence[float]) -> dict[str, Any]:
     """The force on all bodies in a rectangle by what momentum flows into it through its sides, in a steady flow.
 
-    It uses the fluxes of the scheme. In a steady flow it is `force_x` and `force_y` up to round-off, for every rectangle around the bodies.
+    It uses the fluxes of the scheme. In a steady flow without accelerations it is `force_x` and `force_y` to 1e-5, for every rectangle
+    around the bodies.
 
     Args:
         grid: of the flow.

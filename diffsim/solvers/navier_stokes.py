@@ -57,15 +57,15 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     Args:
         grid: two or three axes, spacing in metres.
-        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4, and while
-            dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4; rk2 needs viscosity.
+        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66
+            at order 6, and while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
             "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
             inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of
             several such sides `inflow_low_x` and so on) is the velocity along the axis, and the others are 0; "open", where p = 0 and the
             velocity has no normal derivative. An open low side has a state, such as `u_low`, whose first layer is the velocity through it,
             and which is given with `u`. Without an open side as much must flow in as out, to round-off.
-        order: of the differences in space, 2, or in a periodic box also 4.
+        order: of the differences in space, 2, or in a periodic box also 4 or 6.
         method: in time, "rk2", "rk3" or "rk4".
         forced: whether there are accelerations. They act inside of bodies too, so the force on these includes their weight.
         bodies: "none"; "fixed"; or "moving", whose outline rests and whose surface moves, such as a cylinder that turns: then the inputs
@@ -82,7 +82,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     Reference: Harlow and Welch (1965), Phys. Fluids 8, 2182-2189, doi:10.1063/1.1761178; Morinishi, Lund, Vasilyev and Moin (1998), Fully
         conservative higher order finite difference schemes for incompressible flow, J. Comput. Phys. 143, 90-124,
-        doi:10.1006/jcph.1998.5962, of which order 4 is the divergence form; Sanderse and Koren (2012), J. Comput. Phys. 231,
+        doi:10.1006/jcph.1998.5962, of which orders 4 and 6 are the divergence form; Sanderse and Koren (2012), J. Comput. Phys. 231,
         3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Fadlun, Verzicco, Orlandi and Mohd-Yusof (2000),
         J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places next to bodies; Shortley and
         Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall. The flow of a linear
@@ -114,7 +114,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         grid: Grid,
         dt: float,
         sides: Sides = "periodic",
-        order: Literal[2, 4] = 2,
+        order: Literal[2, 4, 6] = 2,
         method: Literal["rk2", "rk3", "rk4"] = "rk3",
         forced: bool = False,
         bodies: Literal["none", "fixed", "moving"] = "none",
@@ -123,7 +123,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.axes = axes_of(grid.ndim)
         self.velocities = tuple({"x": "u", "y": "v", "z": "w"}[axis] for axis in self.axes)
         self.sides = words_of(sides, self.axes, WORDS)
-        self.order = int(one_of("order", order, (2, 4)))
+        self.order = int(one_of("order", order, (2, 4, 6)))
         if self.order > 2 and any(pair != ("periodic", "periodic") for pair in self.sides):
             raise ParameterError(f"order = {order} with sides = {sides!r}, expected order 2 next to walls, inlets and outlets; take 2")
         if None in grid.uniform_spacing and not any("open" in pair for pair in self.sides):

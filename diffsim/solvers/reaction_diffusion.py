@@ -24,19 +24,23 @@ Rates: TypeAlias = Callable[..., Mapping[str, Any]]
 
 
 def fisher(u: Symbol, r: Symbol) -> dict[str, Symbol]:
+    """Logistic growth up to 1."""
     return {"u": r * u * (1 - u)}
 
 
 def allen_cahn(u: Symbol, r: Symbol) -> dict[str, Symbol]:
+    """Two phases, -1 and 1, that are both stable."""
     return {"u": r * (u - u**3)}
 
 
 def gray_scott(u: Symbol, v: Symbol, F: Symbol, k: Symbol) -> dict[str, Symbol]:
+    """A substance that is fed, and one that uses it to grow."""
     used = u * v**2
     return {"u": F * (1 - u) - used, "v": used - (F + k) * v}
 
 
 def swift_hohenberg(u: Symbol, r: Symbol, g: Symbol) -> dict[str, Symbol]:
+    """Growth and saturation beside the linear part that makes rolls."""
     return {"u": r * u + g * u**2 - u**3}
 
 

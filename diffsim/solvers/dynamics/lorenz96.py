@@ -5,6 +5,7 @@ from __future__ import annotations
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import rk4
 from diffsim.mesh.grid import Grid
+from diffsim.solvers.parts.lines import on_a_line
 from diffsim.solvers.parts.stability import check_common
 from diffsim.stepping.declare.equation import Equation, Variable
 
@@ -25,7 +26,7 @@ class Lorenz96(Equation, kind="lorenz96"):
     sum is -40.
 
     Raises:
-        ParameterError: a time step that is not positive.
+        ParameterError: a time step that is not positive, or a grid of several axes or fewer cells.
 
     Reference: Lorenz (1996), Predictability: a problem partly solved, Proc. Seminar on Predictability, ECMWF, 1-18; Lorenz and Emanuel
         (1998), J. Atmos. Sci. 55, 399-414, doi:10.1175/1520-0469(1998)055<0399:OSFSWO>2.0.CO;2.
@@ -44,7 +45,7 @@ class Lorenz96(Equation, kind="lorenz96"):
     """
 
     def __init__(self, grid: Grid, dt: float, varies: bool = False) -> None:
-        self.grid, self.dt = grid, check_common(grid, dt)
+        self.grid, self.dt = on_a_line(grid, 4), check_common(grid, dt)
         self.states = {"x": Variable("periodic", unit="1")}
         self.parameters = {"F": Variable("periodic", unit="1") if varies else Variable(axes=(), unit="1")}
 

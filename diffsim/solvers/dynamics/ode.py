@@ -32,7 +32,8 @@ class ODE(Equation):
         members: number of states side by side.
 
     Raises:
-        ParameterError: no function, an unknown method, names that are no arguments, or another number of rates than of states.
+        ParameterError: no function of named arguments, an unknown method, names that are no arguments, or by a simulation another number of
+            rates than of states.
 
     Reference: Hairer, Nørsett and Wanner (1993), Solving Ordinary Differential Equations I, doi:10.1007/978-3-540-78862-1.
 
@@ -57,9 +58,12 @@ class ODE(Equation):
     ) -> None:
         function("rates", rates, "lambda x, y, *, rho: (y, -rho * x)", optional=False)
         names = inspect.signature(rates).parameters
-        taken = [name for name, each in names.items() if each.kind is not inspect.Parameter.KEYWORD_ONLY] if states is None else [*states]
-        if not taken or not set(taken) <= names.keys():
+        if not names or any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY) for each in names.values()):
+            raise ParameterError("rates takes arguments without names, or none, expected names of states and parameters; write them out")
+        chosen = [name for name, each in names.items() if each.kind is not each.KEYWORD_ONLY] if states is None else [*states]
+        if not chosen or not set(chosen) <= names.keys():
             raise ParameterError(f"states = {shown(states)}, expected some of the arguments {', '.join(names)} of rates; name these")
+        taken = [name for name in names if name in chosen]
         self.rates, self.method = rates, METHODS[one_of("method", method, tuple(METHODS))]
         self.grid = Grid((whole("members", members, 1, remedy="give the number of states"),), spacing=1.0)
         self.dt = number("dt", dt, "a number above 0", lambda value: value > 0, "give the time step")
