@@ -174,7 +174,7 @@ class _Pair:
 
     def transposes(self) -> tuple[Array, Array, bool]:
         checked, (_, moved) = self.checked, self._tangent
-        weights = random_weights(moved, checked.chooser.rng)
+        weights = random_weights(moved, checked.chooser.rng, checked.simulation)
         _, pullback = checked.simulation.vjp(checked.point, checked.steps)
         return products(moved, weights), pullback(weights)[self.name] * self.v, True
 

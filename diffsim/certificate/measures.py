@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from diffsim.certificate.line import Line, cannot_judge
 from diffsim.certificate.path import SMALLEST
-from diffsim.simulation import Solution
+from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.typing import Array
 
 MISMATCH = {"f64": 1e-12, "f32": 1e-3}
@@ -21,13 +22,23 @@ NO_EFFECT = (
 )
 
 
-def random_weights(moved: Solution, rng: np.random.Generator) -> Solution:
-    """Random cotangents of a size that lets every output count alike."""
-    return Solution(_weights(moved.final, rng), _weights(moved.traces, rng))
+def random_weights(moved: Solution, rng: np.random.Generator, simulation: Simulation | Batch) -> Solution:
+    """Random cotangents of a size that lets every output count alike.
+
+    An output whose changes may be rounding beside those of another one of the same unit counts as that one does: the lift of a body in a
+    symmetric flow is the sum of forces that cancel.
+    """
+    equation = (simulation._one if isinstance(simulation, Batch) else simulation).equation
+    units = {name: state.unit for name, state in equation.states.items()}
+    return Solution(_weights(moved.final, rng, units), _weights(moved.traces, rng, units))
 
 
-def _weights(moved: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    sizes = {name: float(np.sqrt(np.mean(np.square(values)))) or 1.0 for name, values in moved.items()}
+def _weights(moved: Mapping[str, Array], rng: np.random.Generator, units: Mapping[str, Any]) -> dict[str, Array]:
+    sizes = {name: float(np.sqrt(np.mean(np.square(values)))) for name, values in moved.items()}
+    for name, values in moved.items():
+        largest = max(size for other, size in sizes.items() if units.get(other) == units.get(name))
+        if sizes[name] <= np.finfo(values.dtype).eps ** 0.5 * largest:
+            sizes[name] = largest or 1.0
     return {name: (rng.standard_normal(values.shape) / sizes[name]).astype(values.dtype) for name, values in moved.items()}
 
 

@@ -18,7 +18,7 @@ RESOLVED = 1e3
 """How many times larger than rounding the tangent that grows least must be after a lap."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exponents:
     """Lyapunov exponents.
 
@@ -50,6 +50,10 @@ class Exponents:
             return float("nan")
         k = int(below[0])
         return k + (float(sums[k - 1]) / abs(float(values[k])) if k else 0.0)
+
+    def __repr__(self) -> str:
+        pairs = ", ".join(f"{value:.4g} ± {error:.2g}" for value, error in zip(self.values, self.errors, strict=True))
+        return f"{pairs} ({self.unstable} above 0, dimension {self.dimension:.3g})"
 
 
 def lyapunov(

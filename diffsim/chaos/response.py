@@ -26,12 +26,13 @@ def linear_response(
     steps: int,
     members: int = 16,
     settle: int | None = None,
-    spread: float = 1e-3,
+    spread: float = 0.3,
 ) -> Sensitivity:
     """The slope of a long average: that of runs with a larger parameter less that of runs with a smaller one.
 
     It needs no derivative. Its error has two parts: the noise, which falls with the root of time and members and grows with 1 / change, and
-    is returned; and the curvature of the average, of order change².
+    is returned and right if the members are independent of each other; and the curvature of the average, of order change². Compare two
+    values of `change`: the average of some systems has no slope.
 
     Args:
         simulation: the system.
@@ -41,8 +42,8 @@ def linear_response(
         change: half the difference of the parameter between the two sets of runs.
         steps: steps of each run.
         members: runs of each set. They begin with the same states, moved at random.
-        settle: steps before those that count; None: a tenth of `steps`.
-        spread: standard deviation of the random part of an initial state.
+        settle: steps before those that count, in which the members become independent of each other; None: a tenth of `steps`.
+        spread: standard deviation of the random part of an initial state, relative to that of the state over `settle` steps.
 
     Returns:
         The slope with its standard error, and the average between the two sets.
@@ -61,18 +62,19 @@ def linear_response(
     """
     function("average", average, "lambda now: now['z'][:, 0]", optional=False)
     steps, members = whole("steps", steps, 1, remedy="give the steps"), whole("members", members, 2, remedy="give the number of runs")
-    settle = steps // 10 if settle is None else whole("settle", settle, 0, remedy="give the steps before those that count")
+    settle = max(1, steps // 10) if settle is None else whole("settle", settle, 1, remedy="give the steps before those that count")
     change = number("change", change, "a number above 0", lambda value: value > 0, "give half the difference of the parameter")
     spread = number("spread", spread, "a number of at least 0", lambda value: value >= 0, "give the size of random changes")
     recorded = with_all_receivers(simulation)
     vectors = Vectors(recorded, inputs)
     runs = Batch(recorded, 2 * members)
-    noise = spread * np.random.default_rng(0).standard_normal((members, vectors.size))
+    before = vectors.joined(recorded.run({**vectors.fixed, **vectors.apart(vectors.state)}, settle).traces, 1).std(axis=0)
+    sizes = np.where(before > 0, before, np.abs(vectors.state))
+    noise = spread * sizes * np.random.default_rng(0).standard_normal((members, vectors.size))
     states = np.concatenate([vectors.state + noise] * 2)  # the same random numbers in both sets
     here = vectors.number(wrt)
     fixed = {**vectors.fixed, wrt: np.repeat([here - change, here + change], members)}
-    if settle:
-        states = vectors.joined(runs.run({**fixed, **vectors.apart(states)}, settle).final, 1)
+    states = vectors.joined(runs.run({**fixed, **vectors.apart(states)}, settle).final, 1)
     sums, done = np.zeros(2 * members), 0
     while done < steps:
         some = min(CHUNK, steps - done)

@@ -21,6 +21,8 @@ GROWS = 100.0
 """The shadowing direction does not settle if its size in the last quarter of the run is more than this times that in the first."""
 
 
+RESTS = 1e-9
+"""Relative change in a step below which a system is at rest."""
 TOGETHER = 2**24
 """Bytes of tangents whose quantities are computed in one call."""
 
@@ -76,7 +78,8 @@ def shadowing(
         wrt: the parameter, a number.
         steps: steps of a segment, some one unit of the largest exponent's time.
         segments: number of segments.
-        unstable: number of tangents: that of the exponents above 0, or more. None: by `lyapunov` on a part of the run, and one more.
+        unstable: number of tangents: that of the exponents above 0 and one more for each that is 0, but for the flow's own. None: one more
+            than `lyapunov` finds above 0 on a part of the run.
         settle: steps before the first segment, to reach the attractor; None: a tenth of the run.
 
     Returns:
@@ -138,6 +141,10 @@ def _segment(states: Array, along: Array, dt: float) -> tuple[Segment, Array]:
     """A segment from the states, shape (times, size), and the tangents, (1 + unstable, times, size); and the tangents with which the next
     begins, (size, 1 + unstable)."""
     flow = np.gradient(states, dt, axis=0, edge_order=2)
+    if float(np.abs(flow).max()) * dt <= RESTS * float(np.abs(states).max()):
+        raise ConvergenceError(
+            "the run has come to rest, expected one that goes on; take value_and_grad, whose gradient does not grow there"
+        )
     delays = (along * flow).sum(axis=-1) / (flow**2).sum(axis=-1)
     across = along - delays[..., None] * flow
     flat = (across * _weights(len(states), dt)[:, None] ** 0.5).reshape(len(along), -1)
@@ -178,10 +185,10 @@ def _shadowed(parts: list[Segment], time: float) -> Sensitivity:
     sizes = np.array([a @ part.products @ a + 2 * a @ part.forced + part.square for a, part in zip(added, parts, strict=True)])
     quarter = len(parts) // 4
     first, last = (max(float(each.mean()), 0.0) for each in (sizes[:quarter], sizes[-quarter:]))
-    if not np.isfinite(added).all() or last > GROWS**2 * first:
+    if not np.isfinite(added).all() or not last <= GROWS**2 * first:
         raise ConvergenceError(
             f"the shadowing direction grows along the run, from {first**0.5:.2g} to {last**0.5:.2g}, expected one that stays small; raise "
-            f"unstable = {len(parts[0].forced)} to the number of exponents above 0 (diffsim.chaos.lyapunov), or take a system that has one"
+            f"unstable = {len(parts[0].forced)}, to one more than diffsim.chaos.lyapunov finds above 0, or take a system that has one"
         )
     mean = sum(part.values for part in parts) / (len(parts) * time)
     shares = np.array(

@@ -95,7 +95,7 @@ def _scales(matrix: csr_array) -> tuple[npt.NDArray, npt.NDArray]:
 def _singular() -> SingularError:
     return SingularError(
         "expected a matrix with an inverse, got one that has none in this precision; add a term at the cell itself, or a boundary that "
-        "fixes the solution. (A symmetric operator that leaves the mean open is solved by method='cg', or 'direct'.)"
+        "fixes the solution. (A symmetric operator that leaves the mean open is solved by method='cg', 'lu', or 'direct'.)"
     )
 
 

@@ -67,8 +67,8 @@ class Advection(Equation, kind="advection"):
         scheme: the reconstruction, "weno5" or "muscl".
         diffusive: whether there is a diffusivity.
         inflow_series: whether inflows have a value for each step; otherwise they are constant in time.
-        scale (kg/m³): the size of the differences of `c` that matter. Changes far below a thousandth of it are not limited, which keeps
-            gradients smooth at flat states.
+        scale (kg/m³): the size of the differences of `c` that matter, about that of `c` itself: 1e-6 for a trace. Changes far below a
+            thousandth of it are not limited, which keeps gradients smooth at flat states; if all of `c` is, fronts overshoot by a tenth.
 
     Raises:
         ParameterError: an argument out of range; by a run, a flow through a wall or a diffusivity below 0.

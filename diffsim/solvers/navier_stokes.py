@@ -227,6 +227,10 @@ class NavierStokes(Equation, kind="navier_stokes"):
     def check(self, parameters: Mapping[str, Array]) -> None:
         nu = parameters["nu"]
         check_sign("viscosity nu", nu, "m²/s", positive=False)
+        if self.bodies != "none" and not (parameters["phi"] < 0).any():
+            raise ParameterError(
+                "phi has no cell below 0, expected a body that contains the centre of a cell; take smaller cells or sides none"
+            )
         if nu.max() > 0:
             limit = self._reach / (float(nu.max()) * laplacian_bound(self.grid, self.order))
             check_step(self.dt, limit, f"nu = {float(nu.max()):.4g} m²/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")

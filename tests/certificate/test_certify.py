@@ -11,6 +11,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dnp
+from diffsim.certificate.measures import _weights
 from diffsim.certificate.path import Path
 from diffsim.certificate.taylor import taylor
 from diffsim.solvers import Acoustic, Heat
@@ -217,3 +218,11 @@ def test_a_hidden_kink_does_not_pass_however_short_the_steps(scale: float) -> No
     report = ds.certify(run, kinks, {"T": np.full(5, 300.0)}, steps=1, directions=[{"T": np.ones(5)}], scale={"T": scale})
     line = next(line for line in report if "directions[0]" in line.name)
     assert line.passed is not True, report
+
+
+def test_an_output_that_is_rounding_counts_as_another_of_its_unit() -> None:
+    changes = {"drag": np.array([2.0]), "lift": np.array([3e-17]), "loss": np.array([1e-20]), "none": np.array([0.0])}
+    units = {"drag": "N", "lift": "N", "loss": "J", "none": "m"}
+    weights = _weights(changes, np.random.default_rng(0), units)
+    normal = np.random.default_rng(0).standard_normal(4)
+    assert np.allclose([weights[name][0] for name in changes], normal / [2.0, 2.0, 1e-20, 1.0], rtol=1e-12)

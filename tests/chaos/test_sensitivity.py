@@ -74,14 +74,28 @@ def test_what_does_not_settle_is_refused() -> None:
     """Lorenz 96 has 13 exponents above 0: one tangent does not keep the shadowing direction small."""
     system = ds.Simulation(ds.solvers.Lorenz96(ds.Grid((40,), spacing=1.0), dt=0.05), precision="f64")
     start = {"x": 8.0 + np.random.default_rng(0).standard_normal(40), "F": 8.0}
-    with pytest.raises(ConvergenceError, match=r"expected one that stays small; raise unstable = 1 "):
+    with pytest.raises(ConvergenceError, match=r"expected one that stays small; raise unstable = 1, to one more"):
         ds.chaos.shadowing(system, start, lambda now: dnp.mean(now["x"], axis=1), "F", steps=20, segments=40, unstable=1)
+
+
+def test_a_system_at_rest_is_refused() -> None:
+    with pytest.raises(ConvergenceError, match="the run has come to rest"):
+        ds.chaos.shadowing(lorenz63(), {**CONVECTION, "rho": 10.0}, height, "rho", steps=100, segments=50, unstable=1)
+
+
+@pytest.mark.slow
+def test_errors_of_slopes_are_those_of_runs_from_other_states() -> None:
+    runs = []
+    for k in range(10):
+        start = {**CONVECTION, "x": 1.0 + 0.3 * k}
+        runs.append(ds.chaos.linear_response(lorenz63(), start, height, "rho", change=1.0, steps=1000, members=16))
+    assert 0.4 < np.std([each.value for each in runs], ddof=1) / np.mean([each.error for each in runs]) < 2.5
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"wrt": "x"}, "wrt = 'x', expected one of the parameters sigma, rho, beta"),
+        ({"wrt": "x"}, "wrt = 'x', expected one of the parameters among inputs that are numbers, sigma, rho, beta"),
         ({"average": 3}, "average = 3"),
         ({"average": lambda now: now["z"]}, "expected a value for each of"),
         ({"unstable": 3}, "unstable = 3"),

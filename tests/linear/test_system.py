@@ -349,3 +349,17 @@ def test_equations_in_other_units_are_regular() -> None:
     plain = system_of(cross(1, 1), ("zero",), "lu", None).solve([3.0, -1.0, -1.0], right_side)
     scaled = system_of(cross(1, 1), ("zero",), "lu", None).solve([3.0 * rows, -rows, -rows], rows * right_side)
     np.testing.assert_allclose(scaled, plain, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("drift", "damping"), [(1e-3, 1e-4), (1e-2, 1e-9), (0.1, 1e-9)])
+def test_transforms_keep_the_odd_part_of_a_matrix_that_is_nearly_singular(drift: float, damping: float) -> None:
+    """A mode that is nearly open does not make the drift of the others count as rounding."""
+    n, h = 32, 1 / 32
+    offsets, weights = [(0,), (1,), (-1,)], [damping + 2 / h**2, drift / (2 * h) - 1 / h**2, -drift / (2 * h) - 1 / h**2]
+    right = np.sin(2 * np.pi * (np.arange(n) + 0.5) * h)
+    solution = System(offsets, centred(("periodic",)), "direct", None).solve(weights, right)
+    k = 2 * np.pi
+    exact = np.imag(
+        np.exp(1j * k * (np.arange(n) + 0.5) * h) / (damping + (2 * np.sin(k * h / 2) / h) ** 2 + 1j * drift * np.sin(k * h) / h)
+    )
+    np.testing.assert_allclose(solution - solution.mean(), exact, rtol=0, atol=1e-12)  # the mean is rounding over the damping

@@ -186,3 +186,34 @@ def test_areas_are_those_of_formulas() -> None:
 def test_wrong_arguments_are_refused(call: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_a_body_that_no_cell_sees_is_refused() -> None:
+    grid = ds.Grid((12, 20), spacing=0.1, origin=0.05)
+    flow = ds.Simulation(NavierStokes(grid, 0.01, ("slip", ("inflow", "open")), method="rk2", bodies="fixed"), wrt=[], precision="f64")
+    inputs = {"nu": 0.02, "inflow": np.ones(12), "u": np.ones(grid.shape)}
+    with pytest.raises(ParameterError, match="phi has no cell below 0"):
+        flow.run({**inputs, "phi": bodies.cylinder(grid, (0.6, 0.7), 0.02)}, 1)
+
+
+@pytest.mark.slow
+def test_a_certificate_of_a_symmetric_flow_does_not_judge_by_rounding() -> None:
+    """The lift is rounding there, and has the unit of the drag."""
+    grid = ds.Grid((12, 20), spacing=0.1, origin=0.05)
+    flow = ds.Simulation(NavierStokes(grid, 0.01, ("slip", ("inflow", "open")), method="rk2", bodies="fixed"), precision="f64", wrt=["nu"])
+    inputs = {"nu": 0.02, "inflow": np.ones(12), "u": np.ones(grid.shape), "phi": bodies.cylinder(grid, (0.6, 0.7), 0.27)}
+    report = ds.certify(flow, lambda solution: solution.final["force_x"], inputs, 8, directions=1)
+    assert report.passed, str(report)
+
+
+@pytest.mark.parametrize("half_axes", [(0.1, 0.15), (0.15, 0.1), (0.3, 0.05)])
+def test_an_ellipse_is_no_deeper_than_its_shorter_half_axis(half_axes: tuple[float, float]) -> None:
+    grid = ds.Grid((21, 21), spacing=0.05)
+    phi = bodies.ellipse(grid, (0.5, 0.5), half_axes)
+    assert phi.min() >= -min(half_axes) and phi[10, 10] < -0.5 * min(half_axes)
+
+
+@pytest.mark.parametrize("digits", ["2012", "0412", "2400", "12", 2412])
+def test_digits_of_aerofoils_are_checked(digits: Any) -> None:
+    with pytest.raises(ParameterError, match="digits = "):
+        bodies.naca(ds.Grid((20, 40), 0.05), digits, (0.5, 0.3), 1.0)

@@ -167,6 +167,34 @@ def test_alternating_directions_in_three_dimensions() -> None:
     np.testing.assert_allclose(later, (1 - z.sum() / np.prod(1 + z / 2)) ** 2 * T, rtol=0, atol=1e-12)
 
 
+def test_alternating_directions_in_a_block_that_varies_are_stable_or_refused() -> None:
+    """Parts along three axes that do not commute grow where steps are long: by 1e10 in 100 steps of 10, in this block."""
+    rng, grid = np.random.default_rng(0), ds.Grid((6, 6, 6), 1.0)
+    inputs = {"kappa": rng.choice([0.01, 1.0], grid.shape), "T": rng.standard_normal(grid.shape)}
+    longest = ds.Simulation(Heat(grid, 2.0, method="adi"), wrt=[], precision="f64")
+    assert np.abs(longest.run(inputs, 200).final["T"]).max() < np.abs(inputs["T"]).max()
+    too_long = ds.Simulation(Heat(grid, 2.1, method="adi"), wrt=[], precision="f64")
+    with pytest.raises(StabilityError, match=r"\"adi\" on three axes of a medium that varies"):
+        too_long.run(inputs, 1)
+    too_long.run({**inputs, "kappa": np.ones(grid.shape)}, 1)
+    with pytest.raises(ParameterError, match='take "sdirk2"'):
+        Heat(grid, 1.0, method="adi", flow=True)
+
+
+@pytest.mark.parametrize("where", ["inside", "through the low side"])
+def test_a_flow_without_conduction_is_refused_where_it_is_explicit(where: str) -> None:
+    rod = ds.Simulation(Heat(ds.Grid((32,), 1.0), 0.5, flow=True), wrt=[], precision="f64")
+    inside = where == "inside"
+    inputs = {
+        "kappa": np.full(32, 0.0 if inside else 0.1),
+        "T": np.ones(32),
+        "u": np.full(32, float(inside)),
+        "u_low": 0.0 if inside else 50.0,
+    }
+    with pytest.raises(StabilityError, match=r"a flow of (1|50) m/s"):
+        rod.run(inputs, 1)
+
+
 def test_in_two_dimensions_they_are_those_of_peaceman_and_rachford() -> None:
     rng = np.random.default_rng(7)
     inputs = peaceman_rachford.inputs(rng, (9, 11))

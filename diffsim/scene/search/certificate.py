@@ -116,7 +116,7 @@ class _Checked:
         inputs = next(self.problem.setup.prepared(self.problem.inputs(self.fields)))
         v = self.rng.standard_normal(self.simulation.input_shape(name, self.steps))
         _, moved = self.simulation.jvp(inputs, {name: v}, self.steps)
-        w = random_weights(moved, self.rng)
+        w = random_weights(moved, self.rng, self.simulation)
         _, pullback = self.simulation.vjp(inputs, self.steps)
         return products(moved, w), pullback(w)[name].astype(float) * v, True
 
