@@ -188,7 +188,7 @@ class Advection(Equation, kind="advection"):
         for axis, name in enumerate(self.velocities):  # cells next to a low side are crossed by what flows through it too
             if f"{name}_low" in parameters:
                 first = (slice(None),) * axis + (0,)
-                speeds[axis][first] = np.maximum(speeds[axis][first], np.abs(parameters[f"{name}_low"]))
+                speeds[axis][first] = np.maximum(speeds[axis], np.abs(parameters[f"{name}_low"]))[first]
         crossings = float(np.sum([speed / size for speed, size in zip(speeds, sizes, strict=True)], axis=0).max())
         rate, why = crossings / SCHEMES[self.scheme], f"{self.scheme} and a largest Σ |v|/dx of {crossings:.4g} /s"
         if self.diffusive:

@@ -22,6 +22,8 @@ TINY = 1e-30
 THICKNESS = (0.2969, -0.1260, -0.3516, 0.2843, -0.1036)
 """Half the thickness of the four-digit aerofoils over 5 t, by powers 1/2, 1, 2, 3, 4 of x; the last makes the trailing edge sharp."""
 
+__all__ = ["box", "cylinder", "ellipse", "momentum_balance", "naca", "polygon"]
+
 
 def cylinder(grid: Grid, centre: Any, radius: Any) -> Any:
     """The distance to a circle.

@@ -158,7 +158,8 @@ def filled(model: Any, **given: Any) -> Any:
 @pytest.mark.parametrize("word", EQUATIONS.packaged)
 def test_a_scene_builds_each_packaged_equation(word: str) -> None:
     kind = EQUATIONS.packaged[word]
-    assert type(filled(equations.model_of(word, kind), type=word).build(GRID, 1e-6)) is kind
+    grid = ds.Grid((16,), 10.0) if word in ("kuramoto_sivashinsky", "lorenz96") else GRID
+    assert type(filled(equations.model_of(word, kind), type=word).build(grid, 1e-6)) is kind
 
 
 @pytest.mark.parametrize("word", MISFITS.packaged)
