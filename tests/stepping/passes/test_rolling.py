@@ -43,6 +43,7 @@ KEEPING = {
     "numbers 2-D",
     "regions 2-D",
     "visco acoustic 2-D",
+    "advection with an inlet",
 }
 """Cases in which something can be kept. In the others there is nothing to compare."""
 
