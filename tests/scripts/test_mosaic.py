@@ -42,7 +42,7 @@ def test_vortices_decay_as_the_closed_form_says_for_any_extent_and_step(script: 
         divided = script.division(v0, nu, [dt], extent)
         final = script.flow(v0, nu, np.array([dt]), steps, extent, divided, order=4, precision="f64")
         wanted = v0 * np.exp(-2 * nu * (2 * np.pi / extent) ** 2 * dt * steps)
-        assert np.abs(final - wanted).max() < 1e-5 * np.abs(v0).max() and divided == (1 if extent > 4 else 3)
+        assert np.abs(final - wanted).max() < 1e-5 * np.abs(v0).max() and divided == (1 if extent > 4 else 4)
 
 
 def test_the_axes_of_a_cube_are_alike(script: Any) -> None:
