@@ -44,8 +44,8 @@ SHARED = "Arguments, result and errors"
 
 LONG = {
     *(f"diffsim.{name}" for name in ("Antiperiodic", "Batch", "BlockJacobi", "plan")),
-    *(f"diffsim.solvers.{name}" for name in ("Acoustic", "DGAcoustic", "DGAdvection", "Elastic", "ViscoAcoustic")),
-    *("diffsim.expr.interpolate_to", "diffsim.photonics.slab_mode", "diffsim.plot.animate"),
+    *(f"diffsim.solvers.{name}" for name in ("Acoustic", "Advection", "Burgers", "DGAcoustic", "DGAdvection", "Elastic", "ViscoAcoustic")),
+    *("diffsim.solvers.bodies.cylinder", "diffsim.expr.interpolate_to", "diffsim.photonics.slab_mode", "diffsim.plot.animate"),
 }
 """Names whose examples compile for longer than a second: two thirds of the time of all."""
 

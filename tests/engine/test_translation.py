@@ -25,7 +25,8 @@ def _translated(engine: str, name: str, *by_itself: str) -> tuple[int, str]:
     return int(lines), digest
 
 
-PAIRS = [("taichi", NAMES[-1]), ("quadrants", NAMES[-1]), *(("taichi", name) for name in NAMES[:-1])]
+SHORT = next(name for name in NAMES if name.startswith("shallow"))
+PAIRS = [("taichi", SHORT), ("quadrants", SHORT), *(("taichi", name) for name in NAMES if name != SHORT)]
 
 
 @pytest.mark.parametrize(("engine", "name"), sampled(PAIRS))

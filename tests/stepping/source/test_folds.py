@@ -77,7 +77,7 @@ def _precision_as_before() -> Iterator[None]:
 IN_GATE = [
     (1, (0,), [29]),
     pytest.param(2, (1,), [11], marks=pytest.mark.gradients),
-    (3, (0, 1, 2), [2]),
+    pytest.param(3, (0, 1, 2), [2], marks=pytest.mark.slow),
 ]
 """Few operations, which compile in half of the time, and yet all ways."""
 
