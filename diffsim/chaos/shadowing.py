@@ -19,8 +19,6 @@ from diffsim.typing import Array
 
 GROWS = 100.0
 """The shadowing direction does not settle if its size in the last quarter of the run is more than this times that in the first."""
-
-
 RESTS = 1e-9
 """Relative change in a step below which a system is at rest."""
 TOGETHER = 2**24

@@ -229,7 +229,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         check_sign("viscosity nu", nu, "m²/s", positive=False)
         if self.bodies != "none" and not (parameters["phi"] < 0).any():
             raise ParameterError(
-                "phi has no cell below 0, expected a body that contains the centre of a cell; take smaller cells or sides none"
+                "phi has no cell below 0, expected a body that contains the centre of a cell; take smaller cells, or leave out bodies"
             )
         if nu.max() > 0:
             limit = self._reach / (float(nu.max()) * laplacian_bound(self.grid, self.order))
