@@ -1,7 +1,8 @@
 """Chaotic systems: Lyapunov exponents, and sensitivities of long averages where plain gradients explode."""
 
 from diffsim.chaos.exponents import lyapunov
+from diffsim.chaos.predictability import ensemble_gradient, predictability
 from diffsim.chaos.response import linear_response
 from diffsim.chaos.shadowing import shadowing
 
-__all__ = ["linear_response", "lyapunov", "shadowing"]
+__all__ = ["ensemble_gradient", "linear_response", "lyapunov", "predictability", "shadowing"]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from diffsim.base.arguments import function, number, whole
+from diffsim.chaos.ensembles import Ensemble
 from diffsim.chaos.sensitivity import Average, Sensitivity, values_of
 from diffsim.chaos.shadowing import with_all_receivers
-from diffsim.chaos.tangents import Vectors
 from diffsim.simulation import Batch, Simulation
 
 CHUNK = 500
@@ -61,20 +61,16 @@ def linear_response(
         assert abs(slope.value - 1.0) < 4 * slope.error + 0.02 and 0 < slope.error < 0.1
     """
     function("average", average, "lambda now: now['z'][:, 0]", optional=False)
-    steps, members = whole("steps", steps, 1, remedy="give the steps"), whole("members", members, 2, remedy="give the number of runs")
-    settle = max(1, steps // 10) if settle is None else whole("settle", settle, 1, remedy="give the steps before those that count")
+    steps = whole("steps", steps, 1, remedy="give the steps")
     change = number("change", change, "a number above 0", lambda value: value > 0, "give half the difference of the parameter")
-    spread = number("spread", spread, "a number of at least 0", lambda value: value >= 0, "give the size of random changes")
     recorded = with_all_receivers(simulation)
-    vectors = Vectors(recorded, inputs)
+    ensemble = Ensemble(recorded, inputs, members, max(1, steps // 10) if settle is None else settle, spread)
+    vectors, members = ensemble.vectors, ensemble.members
     runs = Batch(recorded, 2 * members)
-    before = vectors.joined(recorded.run({**vectors.fixed, **vectors.apart(vectors.state)}, settle).traces, 1).std(axis=0)
-    sizes = np.where(before > 0, before, np.abs(vectors.state))
-    noise = spread * sizes * np.random.default_rng(0).standard_normal((members, vectors.size))
-    states = np.concatenate([vectors.state + noise] * 2)  # the same random numbers in both sets
+    states = np.concatenate([ensemble.states] * 2)  # the same random numbers in both sets
     here = vectors.number(wrt)
     fixed = {**vectors.fixed, wrt: np.repeat([here - change, here + change], members)}
-    states = vectors.joined(runs.run({**fixed, **vectors.apart(states)}, settle).final, 1)
+    states = vectors.joined(runs.run({**fixed, **vectors.apart(states)}, ensemble.settle).final, 1)
     sums, done = np.zeros(2 * members), 0
     while done < steps:
         some = min(CHUNK, steps - done)

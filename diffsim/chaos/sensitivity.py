@@ -43,3 +43,25 @@ class Sensitivity:
 
     def __str__(self) -> str:
         return f"{self.value:.4g} ± {self.error:.2g} (average {self.average:.5g})"
+
+
+@dataclass(frozen=True)
+class Sensitivities:
+    """The derivatives of a long average for several parameters.
+
+    Attributes:
+        values: the derivatives by name, each of the shape of the parameter.
+        errors: upper estimates of their standard errors, alike.
+        average: the average.
+    """
+
+    values: Mapping[str, Array]
+    errors: Mapping[str, Array]
+    average: float
+
+    def __str__(self) -> str:
+        each = (
+            f"{name} of shape {value.shape}" if value.ndim else f"{name} {value:.4g} ± {self.errors[name]:.2g}"
+            for name, value in self.values.items()
+        )
+        return f"{', '.join(each)} (average {self.average:.5g})"

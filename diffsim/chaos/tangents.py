@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,12 @@ class Vectors:
             raise ParameterError(f"wrt = {wrt!r}, expected one of the parameters among inputs that are numbers, {numbers}; take one")
         return float(self.fixed[wrt])
 
+    def parameters(self, wrt: Sequence[str]) -> None:
+        """Raise unless all `wrt` are inputs that are no states."""
+        for name in wrt:
+            if name not in self.fixed:
+                raise ParameterError(f"wrt names {name!r}, expected parameters among inputs, {', '.join(self.fixed)}; take some of these")
+
     @property
     def size(self) -> int:
         return sum(int(np.prod(shape)) for shape in self.shapes.values())
@@ -67,7 +73,7 @@ class Tangents:
         simulation: the system.
         inputs: initial states, and parameters.
         count: number of tangents.
-        wrt: a parameter along which the first tangent moves too, by 1; None: none.
+        wrt: a parameter along which the last tangent moves too, by 1; None: none.
     """
 
     def __init__(self, simulation: Simulation, inputs: Mapping[str, Any], count: int, wrt: str | None = None) -> None:
@@ -76,7 +82,7 @@ class Tangents:
         self._forced: dict[str, Array] = {}
         if wrt is not None:
             self.vectors.number(wrt)
-            self._forced[wrt] = np.array([1.0] + [0.0] * (count - 1))
+            self._forced[wrt] = np.array([0.0] * (count - 1) + [1.0])
 
     def advance(self, state: Array, tangents: Array, steps: int) -> tuple[Array, Array, Array, Array]:
         """Run some steps: the state and the tangents after them, shapes (size,) and (size, count), and both at receivers, shapes

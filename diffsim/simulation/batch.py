@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.base.arguments import function, instance, mapping, real_array, whole
-from diffsim.base.quantities import Meaning, places_on, plain
+from diffsim.base.quantities import ANYTHING, Meaning, is_bare, places_on, plain
 from diffsim.base.summary import Rows, Summary
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
 from diffsim.engine import Rebuilt
@@ -273,8 +273,8 @@ class Batch(Rebuilt, Summary):
 
     def _spread(self, name: str, value: Any, shape: tuple[int, ...], what: str) -> Any:
         """An input with an axis of runs, or as the simulation of all runs takes it."""
-        meaning = self._meaning(name)
-        if what == "tangents":
+        meaning = ANYTHING if is_bare(value) else self._meaning(name)
+        if what == "tangents" and meaning is not ANYTHING:
             meaning = replace(meaning, difference=True)
         if not isinstance(value, DifferentiatedArray | list | tuple):
             value = real_array(f"input {name}", value, self._one.dtype, meaning)

@@ -70,6 +70,64 @@ def test_lorenz96_by_shadowing_and_by_the_slope_of_averages() -> None:
     assert slope.error < 0.01 and 2.2 < shadow.average < 2.5
 
 
+def lorenz96(varies: bool = False) -> tuple[ds.Simulation, dict[str, Any]]:
+    equation = ds.solvers.Lorenz96(ds.Grid((40,), spacing=1.0), dt=0.05, varies=varies)
+    start = {"x": 8.0 + np.random.default_rng(0).standard_normal(40), "F": np.full(40, 8.0) if varies else 8.0}
+    return ds.Simulation(equation, precision="f64"), start
+
+
+def energy(now: Any) -> Any:
+    return dnp.mean(now["x"] ** 2, axis=1)
+
+
+def test_the_reverse_sweep_gives_the_derivatives_of_one_parameter_after_another() -> None:
+    together = ds.chaos.shadowing(lorenz63(), CONVECTION, height, ["beta", "sigma", "rho"], steps=50, segments=60, unstable=1)
+    for name in ("sigma", "rho", "beta"):
+        alone = ds.chaos.shadowing(lorenz63(), CONVECTION, height, name, steps=50, segments=60, unstable=1)
+        assert np.isclose(together.values[name], alone.value, rtol=1e-9) and together.average == alone.average
+        assert together.errors[name] > 0.5 * alone.error  # an upper estimate
+    assert str(together).startswith(f"beta {together.values['beta']:.4g} ± ")
+
+
+def test_the_derivative_for_a_field_is_that_along_a_direction() -> None:
+    """A change of F that is the same in all cells is a change of the number F."""
+    system, start = lorenz96(varies=True)
+    field = ds.chaos.shadowing(system, start, energy, ["F"], steps=10, segments=12, unstable=15, settle=100)
+    one, number = lorenz96()
+    alone = ds.chaos.shadowing(one, number, energy, "F", steps=10, segments=12, unstable=15, settle=100)
+    assert field.values["F"].shape == field.errors["F"].shape == (40,)
+    assert np.isclose(field.values["F"].sum(), alone.value, rtol=1e-8) and np.isclose(field.average, alone.average, rtol=1e-12)
+    assert str(field).startswith("F of shape (40,) (average ")
+
+
+def test_changes_grow_to_the_size_of_states_and_cotangents_by_the_largest_exponent() -> None:
+    result = ds.chaos.predictability(lorenz63(), CONVECTION, height, "rho", steps=2000, change=1e-7)
+    assert 0.5e-7 < result.error[0] < 2e-7 and 0.4 < result.error[-200:].mean() < 1.2
+    assert 0.7 < np.polyfit(result.times, np.log(result.cotangent), 1)[0] < 1.1  # 0.906
+    growing = result.error < 1e-2
+    assert 0.7 < np.polyfit(result.times[growing], np.log(result.error[growing]), 1)[0] < 1.1
+    assert 0.5 < result.horizon < 8 and result.times[-1] == 20.0
+    assert str(result).startswith("a plain gradient is worth more than its noise up to ")
+
+
+def test_plain_gradients_of_an_ensemble_are_noise_where_they_are_long() -> None:
+    """The gradient of one average, by differences; and the noise of many is that which the horizon is made of."""
+    options: dict[str, Any] = {"steps": 300, "members": 4, "settle": 200}
+    gradient = ds.chaos.ensemble_gradient(lorenz63(), CONVECTION, height, "rho", **options)
+    many = ds.chaos.predictability(lorenz63(), CONVECTION, height, "rho", **options)
+    assert np.isclose(gradient.value, many.gradient[-1], rtol=1e-9) and np.isclose(gradient.error * 2, many.noise[-1], rtol=1e-9)
+    still: dict[str, Any] = {"steps": 100, "members": 2, "settle": 1, "spread": 0.0}
+    one = ds.chaos.ensemble_gradient(lorenz63(), CONVECTION, height, "rho", **still)
+    system = ds.Simulation(ds.solvers.Lorenz63(dt=0.01), receivers={"z": [[0.0]]}, precision="f64")
+    first = system.run({**CONVECTION, "x": [1.0], "y": [2.0], "z": [20.0]}, 1).final
+
+    def mean(rho: float) -> float:
+        return float(np.trapezoid(system.run({**CONVECTION, **first, "rho": rho}, 100).traces["z"][:, 0])) / 100
+
+    assert one.error < 1e-12 and np.isclose(one.average, mean(28.0), rtol=1e-12)
+    assert np.isclose(one.value, (mean(28.0 + 1e-5) - mean(28.0 - 1e-5)) / 2e-5, rtol=1e-6)
+
+
 def test_what_does_not_settle_is_refused() -> None:
     """Lorenz 96 has 13 exponents above 0: one tangent does not keep the shadowing direction small."""
     system = ds.Simulation(ds.solvers.Lorenz96(ds.Grid((40,), spacing=1.0), dt=0.05), precision="f64")
@@ -100,8 +158,9 @@ def test_errors_of_slopes_are_those_of_runs_from_other_states() -> None:
         ({"average": lambda now: now["z"]}, "expected a value for each of"),
         ({"unstable": 3}, "unstable = 3"),
         ({"segments": 2}, "segments = 2"),
+        ({"wrt": ["rho", "x"]}, "wrt names 'x', expected parameters among inputs, sigma, rho, beta; take some"),
     ],
-    ids=["wrt", "average", "shape", "unstable", "segments"],
+    ids=["wrt", "average", "shape", "unstable", "segments", "names"],
 )
 def test_errors_say_what_is_expected(change: dict[str, Any], message: str) -> None:
     call: dict[str, Any] = {"average": height, "wrt": "rho", "steps": 10, "segments": 4, "unstable": 1} | change

@@ -41,8 +41,8 @@ def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
 
 
 def is_bare(value: object) -> bool:
-    """True for an array of NumPy's own, which states nothing."""
-    return type(value) is np.ndarray and value.dtype.kind != "O"
+    """True for a number of Python's, and an array of NumPy's own, which state nothing."""
+    return type(value) in (float, int) or (type(value) is np.ndarray and value.dtype.kind != "O")
 
 
 def stated(value: object) -> bool:

@@ -55,12 +55,11 @@ def all_finite(values: Array) -> bool:
     return math.isfinite(values.min()) and math.isfinite(values.max())
 
 
-def check_input(name: str, value: Array, shape: tuple[int, ...]) -> None:
-    """Raise ShapeError or ParameterError unless an input has its shape and is finite."""
+def check_input(name: str, value: Array, shape: tuple[int, ...], per: str) -> None:
+    """Raise ShapeError or ParameterError unless an input has its shape, a value `per` something, and is finite."""
     if value.shape != shape:
-        raise ShapeError(
-            f"input {name} has shape {value.shape}, expected {shape}; give a value for each cell, or for each step, and source or cell"
-        )
+        remedy = f"give a value for each {per}" if shape else "give one number"
+        raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; {remedy}")
     if not all_finite(value):
         raise ParameterError(
             f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite, expected none; correct the data"

@@ -150,7 +150,8 @@ class Compiled:
                 raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
             unchecked = inputs[name]
             value = real_array(f"input {name}", unchecked, self.dtype, ANYTHING if is_bare(unchecked) else input_meaning(self, name))
-            check_input(name, value, shape)
+            per = "step and source" if name in self.step.forcings else "step and cell" if name in self.step.series else "cell"
+            check_input(name, value, shape, per)
             out[name] = self.traced.over_cells(name, value)
         equation.check({name: out[name] for name in equation.parameters})
         return out
