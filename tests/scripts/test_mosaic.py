@@ -45,6 +45,7 @@ def test_vortices_decay_as_the_closed_form_says_for_any_extent_and_step(script: 
         assert np.abs(final - wanted).max() < 1e-5 * np.abs(v0).max() and divided == (1 if extent > 4 else 4)
 
 
+@pytest.mark.slow
 def test_the_axes_of_a_cube_are_alike(script: Any) -> None:
     """A flow with turned axes turns."""
     rng, n, turn = np.random.default_rng(0), 6, [1, 2, 0]
@@ -54,6 +55,7 @@ def test_the_axes_of_a_cube_are_alike(script: Any) -> None:
     assert np.abs(one.transpose(*turn, 3)[..., turn] - other).max() < 1e-12 and np.abs(one - v0).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_derivatives_for_velocity_viscosity_and_time_step_agree_with_differences(script: Any) -> None:
     rng, n = np.random.default_rng(1), 8
     point = (0.3 * rng.standard_normal((n, n, 1, 2)), np.array([0.03]), np.array([0.05]))

@@ -16,6 +16,7 @@ from diffsim.stepping.derive import programs
 from diffsim.stepping.derive.forward import forward_program
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.source.kernel import ARRIVALS
+from tests.sampled import sampled
 from tests.stepping.passes.test_sharing import traced
 
 THREADS = min(2, usable_cores())
@@ -80,7 +81,7 @@ def differing(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[
     return [key for key, value in one.items() if value.tobytes() != other[key].tobytes()]
 
 
-@pytest.mark.parametrize("name", SIMULATIONS)
+@pytest.mark.parametrize("name", sampled(SIMULATIONS, gate=("zero", "maxwell")))
 def test_what_is_overwritten_changes_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ds.init(precision="f64", threads=THREADS)
     monkeypatch.setattr(programs, "LARGE", NEVER)

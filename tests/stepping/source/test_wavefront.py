@@ -17,6 +17,7 @@ from diffsim.stepping.derive import programs
 from diffsim.stepping.run import pace
 from diffsim.stepping.source import barrier, wavefront
 from diffsim.stepping.source.wavefront import Wavefront
+from tests.sampled import sampled
 from tests.stepping.derive import test_overwritten
 from tests.steps import STEPS as STEPS_OF_THE_FIELD
 from tests.steps.step import weights
@@ -201,7 +202,7 @@ def test_workers_leave_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert left > 0
 
 
-@pytest.mark.parametrize("steps", [1, 7, 9])
+@pytest.mark.parametrize("steps", sampled([1, 7, 9]))
 def test_slow_steps_are_computed_together_too(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a launch has time for fewer steps, it takes eight; here four are left after that."""
     ds.init(precision="f64", threads=1)
