@@ -28,6 +28,7 @@ PACKAGES = (
     "diffsim.chaos",
     "diffsim.losses",
     "diffsim.optimize",
+    "diffsim.ocean",
     "diffsim.photonics",
     "diffsim.records",
     "diffsim.checkpoint",
