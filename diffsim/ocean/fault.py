@@ -115,9 +115,8 @@ class Fault:
                 raise ParameterError(f"{name} = {value[0] if value.size == 1 else value}, expected {expected}; correct it")
         for name, count in several[1:]:
             if count != several[0][1]:
-                raise ShapeError(
-                    f"{several[0][0]} and {name} are for {several[0][1]} and {count} faults, expected one number of faults; correct one of them"
-                )
+                first, many = several[0]
+                raise ShapeError(f"{first} and {name} are for {many} and {count} faults, expected one number of faults; correct one")
         top = seen["depth"] - 0.5 * seen["width"] * np.sin(np.deg2rad(seen["dip"]))
         if top.min() < -TINY * seen["width"].max():
             raise ParameterError(f"a fault reaches above the surface, to {-top.min():.4g} m, expected depths below it; raise depth")
@@ -204,7 +203,9 @@ def tangent_plane(latitude: Any, longitude: Any, centre: tuple[float, float], ra
         east, north = ds.ocean.tangent_plane(np.array([38.0, 39.0]), np.array([142.0, 142.0]), centre=(38.0, 142.0))
         assert np.allclose(east, 0.0) and np.allclose(north, [0.0, 111_195], atol=1.0)
     """
-    latitude, longitude = (np.deg2rad(real_array(name, each, np.float64)) for name, each in (("latitude", latitude), ("longitude", longitude)))
+    latitude, longitude = (
+        np.deg2rad(real_array(name, each, np.float64)) for name, each in (("latitude", latitude), ("longitude", longitude))
+    )
     if latitude.shape != longitude.shape:
         raise ShapeError(
             f"latitude and longitude have shapes {latitude.shape} and {longitude.shape}, expected the same; give a place for each point"
