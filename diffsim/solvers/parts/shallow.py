@@ -1,0 +1,121 @@
+"""Finite volumes of the shallow-water equations: the bed and levels as faces see them, and what crosses a face.
+
+Pressure is kept apart from what the water carries. A face pushes the cells on both sides of it by differences of levels, so a level surface
+pushes nothing, however rough the bed, and no large pressures cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from diffsim.expr.functions import cbrt, maximum, minimum, sqrt, where
+from diffsim.expr.limiters import Limiter
+from diffsim.expr.symbol import Symbol
+
+GRAVITY = 9.81
+"""m/s²"""
+FILM = 1e-8
+"""Depth, m, below which waves are no faster: the derivative of their speed stays finite."""
+STILL = 1e-6
+"""Speed, m/s, below which drag is linear: the derivative of the speed stays finite."""
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Values at the upper face of each cell along an axis, from the cell below it and from the cell above it."""
+
+    below: Symbol
+    above: Symbol
+
+    @classmethod
+    def of(cls, f: Symbol, half: Symbol | None, axis: int) -> Faces:
+        """From means of cells and the changes over half a cell; None: uniform cells."""
+        return cls(f, f.shifted(axis, 1)) if half is None else cls(f + half, (f - half).shifted(axis, 1))
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """What crosses the upper face of each cell along an axis.
+
+    Attributes:
+        water: m²/s.
+        along: momentum along the axis that the water carries, with the dissipation of the solver, m³/s².
+        across: momentum along the other axis, m³/s²; None in one dimension.
+        push_below: of the pressure against the cell below, m³/s²: its momentum falls by it.
+        push_above: of the pressure against the cell above.
+    """
+
+    water: Symbol
+    along: Symbol
+    across: Symbol | None
+    push_below: Symbol
+    push_above: Symbol
+
+
+def crossing(level: Faces, depth: Faces, along: Faces, across: Faces | None) -> Crossing:
+    """The flux of Harten, Lax and van Leer after hydrostatic reconstruction, with the contact wave for the momentum across (HLLC).
+
+    Levels are cut at the higher of both beds. Each wave is at least as fast as those of both sides, with the larger depth. What carries the
+    momentum across comes from the side that the water comes from, as the contact wave has it.
+    """
+    bed = maximum(level.below - depth.below, level.above - depth.above)
+    top_l, top_r = maximum(level.below, bed), maximum(level.above, bed)
+    h_l, h_r, rise = top_l - bed, top_r - bed, top_r - top_l
+    c = sqrt(GRAVITY * maximum(maximum(h_l, h_r), FILM))
+    slow = minimum(minimum(along.below, along.above) - c, 0.0)
+    fast = maximum(maximum(along.below, along.above) + c, 0.0)
+    share = fast / (fast - slow)  # of the side below
+    spread = -slow * share
+    q_l, q_r = h_l * along.below, h_r * along.above
+    push = 0.5 * GRAVITY * (h_l + h_r) * rise
+    water = q_r + share * (q_l - q_r) - spread * rise
+    flow_l, flow_r = q_l * along.below, q_r * along.above
+    carried = flow_r + share * (flow_l - flow_r) - spread * (q_r - q_l)
+    sideways = None if across is None else water * where(water > 0, across.below, across.above)
+    return Crossing(water, carried, sideways, (1 - share) * push, share * push)
+
+
+def half_steps(f: Symbol, axis: int, limiter: Limiter) -> Symbol:
+    """Change of f from the middle of a cell to its upper face."""
+    jump = f - f.shifted(axis, -1)
+    return 0.5 * limiter(jump, jump.shifted(axis, 1))
+
+
+def level_half_steps(level: Symbol, bank: Symbol, axis: int, limiter: Limiter) -> Symbol:
+    """The same for the level of water, with no step where a bank keeps the water of one cell from the other.
+
+    Args:
+        level: of the water, that of the bed where it is dry.
+        bank: the higher bed of each cell and the one below it.
+        axis: the axis.
+        limiter: limiter of the differences to the cell below and the cell above.
+    """
+    jump = maximum(level, bank) - maximum(level.shifted(axis, -1), bank)
+    return 0.5 * limiter(jump, jump.shifted(axis, 1))
+
+
+def wetness(h: Symbol, thin: float) -> Symbol:
+    """1 in water much deeper than `thin` (m), 0 where it is dry, and smooth between: h⁴ / (h⁴ + thin⁴)."""
+    power = (h * h) * (h * h)
+    return power / (power + thin**4)
+
+
+def velocity(h: Symbol, thin: float) -> Callable[[Symbol], Symbol]:
+    """q -> q / h in water much deeper than `thin`, and 0 where it is dry: q h³ / (h⁴ + thin⁴)."""
+    square = h * h
+    factor = square * h / (square * square + thin**4)
+    return lambda q: factor * q
+
+
+def slowed(q: list[Symbol], h: Symbol, thin: float, dt: float, manning: Symbol | None, drag: Symbol | None) -> list[Symbol]:
+    """Momenta after a time of drag at the bed, exact for this depth: q' = -k |q| q has the solution q / (1 + k |q| t).
+
+    With k = g n² / h^(7/3), Manning's roughness n, or k = C / h², the coefficient C of quadratic drag. In water thinner than `thin` drag is
+    that at this depth.
+    """
+    square = h * h + thin**2
+    speed = sqrt(sum((one * one for one in q), 0.0 * h) + STILL**2 * square)  # |q|
+    coefficient = drag if manning is None else GRAVITY * manning * manning / cbrt(sqrt(square))
+    keep = 1 / (1 + dt * coefficient * speed / square)
+    return [keep * one for one in q]
