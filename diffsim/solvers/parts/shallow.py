@@ -6,10 +6,11 @@ pushes nothing, however rough the bed, and no large pressures cancel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from diffsim.expr.functions import cbrt, maximum, minimum, sqrt, where
+from diffsim.expr.functions import cbrt, clip, maximum, minimum, sqrt, where
 from diffsim.expr.limiters import Limiter
 from diffsim.expr.symbol import Symbol
 
@@ -95,12 +96,6 @@ def level_half_steps(level: Symbol, bank: Symbol, axis: int, limiter: Limiter) -
     return 0.5 * limiter(jump, jump.shifted(axis, 1))
 
 
-def wetness(h: Symbol, thin: float) -> Symbol:
-    """1 in water much deeper than `thin` (m), 0 where it is dry, and smooth between: h⁴ / (h⁴ + thin⁴)."""
-    power = (h * h) * (h * h)
-    return power / (power + thin**4)
-
-
 def velocity(h: Symbol, thin: float) -> Callable[[Symbol], Symbol]:
     """q -> q / h in water much deeper than `thin`, and 0 where it is dry: q h³ / (h⁴ + thin⁴)."""
     square = h * h
@@ -108,7 +103,7 @@ def velocity(h: Symbol, thin: float) -> Callable[[Symbol], Symbol]:
     return lambda q: factor * q
 
 
-def slowed(q: list[Symbol], h: Symbol, thin: float, dt: float, manning: Symbol | None, drag: Symbol | None) -> list[Symbol]:
+def slowed(q: list[Symbol], h: Symbol, thin: float, dt: float, manning: Any, drag: Symbol | None) -> list[Symbol]:
     """Momenta after a time of drag at the bed, exact for this depth: q' = -k |q| q has the solution q / (1 + k |q| t).
 
     With k = g n² / h^(7/3), Manning's roughness n, or k = C / h², the coefficient C of quadratic drag. In water thinner than `thin` drag is
@@ -116,6 +111,17 @@ def slowed(q: list[Symbol], h: Symbol, thin: float, dt: float, manning: Symbol |
     """
     square = h * h + thin**2
     speed = sqrt(sum((one * one for one in q), 0.0 * h) + STILL**2 * square)  # |q|
-    coefficient = drag if manning is None else GRAVITY * manning * manning / cbrt(sqrt(square))
+    coefficient = drag if drag is not None else GRAVITY * manning * manning / cbrt(sqrt(square))
     keep = 1 / (1 + dt * coefficient * speed / square)
     return [keep * one for one in q]
+
+
+def flow_out(flux: Symbol, axis: int) -> Symbol:
+    """The difference of a flux through the upper and through the lower face of each cell."""
+    return flux - flux.shifted(axis, -1)
+
+
+def risen(t: Symbol, times: Mapping[str, Symbol]) -> Symbol:
+    """The share of an uplift that has risen at a time: from 0 at `start` to 1 at `start` + `rise`, with a continuous velocity."""
+    share = clip((t - times["start"]) / times["rise"], 0.0, 1.0)
+    return share * share * (3 - 2 * share)
