@@ -16,8 +16,8 @@ from diffsim.expr.symbol import Symbol
 
 GRAVITY = 9.81
 """m/s²"""
-FILM = 1e-8
-"""Depth, m, below which waves are no faster: the derivative of their speed stays finite."""
+SMALL = 1e-4
+"""Differences of depths (m) and of velocities (m/s) between both sides of a face below which the speeds of waves are smooth."""
 STILL = 1e-6
 """Speed, m/s, below which drag is linear: the derivative of the speed stays finite."""
 
@@ -57,15 +57,16 @@ class Crossing:
 def crossing(level: Faces, depth: Faces, along: Faces, across: Faces | None) -> Crossing:
     """The flux of Harten, Lax and van Leer after hydrostatic reconstruction, with the contact wave for the momentum across (HLLC).
 
-    Levels are cut at the higher of both beds. Each wave is at least as fast as those of both sides, with the larger depth. What carries the
+    Levels are cut at the higher of both beds. The waves have the larger depth and the larger velocity of both sides, rounded where these
+    are equal: each is at least as fast as those of both sides, and water that starts from rest is at no kink. The
     momentum across comes from the side that the water comes from, as the contact wave has it.
     """
     bed = maximum(level.below - depth.below, level.above - depth.above)
     top_l, top_r = maximum(level.below, bed), maximum(level.above, bed)
     h_l, h_r, rise = top_l - bed, top_r - bed, top_r - top_l
-    c = sqrt(GRAVITY * maximum(maximum(h_l, h_r), FILM))
-    slow = minimum(minimum(along.below, along.above) - c, 0.0)
-    fast = maximum(maximum(along.below, along.above) + c, 0.0)
+    deep, apart = h_l + h_r + _magnitude(rise), _magnitude(along.above - along.below)
+    middle, c = 0.5 * (along.below + along.above), sqrt(0.5 * GRAVITY * deep)
+    slow, fast = minimum(middle - 0.5 * apart - c, 0.0), maximum(middle + 0.5 * apart + c, 0.0)
     share = fast / (fast - slow)  # of the side below
     spread = -slow * share
     q_l, q_r = h_l * along.below, h_r * along.above
@@ -75,6 +76,10 @@ def crossing(level: Faces, depth: Faces, along: Faces, across: Faces | None) -> 
     carried = flow_r + share * (flow_l - flow_r) - spread * (q_r - q_l)
     sideways = None if across is None else water * where(water > 0, across.below, across.above)
     return Crossing(water, carried, sideways, (1 - share) * push, share * push)
+
+
+def _magnitude(f: Symbol) -> Symbol:
+    return sqrt(f * f + SMALL**2)
 
 
 def half_steps(f: Symbol, axis: int, limiter: Limiter) -> Symbol:
