@@ -215,8 +215,9 @@ class ShallowWater(Equation, kind="shallow_water"):
             others = others | {name: stage(value, boundary=rules[name]) for name, value in self._bed(z).items()}
         else:
             level = maximum(eta, z)
-        state = {"eta": stage(level, boundary=eta)}
-        state |= {name: stage(q, boundary=others[name]) for name, q in self.slowed(state["eta"], momenta, z, others).items()}
+        state = {"eta": stage(level, boundary=eta), **momenta}
+        if self.drag != "none":
+            state |= {name: stage(q, boundary=others[name]) for name, q in self.slowed(state["eta"], momenta, z, others).items()}
         state = self.method(lambda now: self.rate(now, z, others), state, self.dt)
         momenta = self.slowed(state["eta"], {name: state[name] for name in self.momenta}, z, others)
         return {"eta": state["eta"] + (after - middle) if self.moving else state["eta"], **momenta}
@@ -252,7 +253,7 @@ class ShallowWater(Equation, kind="shallow_water"):
     def _crossing(
         self, level: Symbol, h: Symbol, v: Sequence[Symbol], axis: int, others: Mapping[str, Symbol]
     ) -> tuple[Crossing, Symbol | None]:
-        """What crosses the faces of an axis, and how far the level of a cell is tilted."""
+        """The flux through the faces of an axis, and the change of the level over half a cell."""
         halves: list[Symbol | None] = [None] * (2 + len(v))
         if self.second:
             tilt = stage(level_half_steps(level, others[f"bank{axis}"], axis, self.limiter), boundary=self._slopes(axis))

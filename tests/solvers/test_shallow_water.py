@@ -126,8 +126,8 @@ def test_the_order_where_the_flow_is_smooth(method: Any, order: int, error: floa
         equation = ShallowWater(grid, 8 / n, "periodic", method, negligible=0.1, fastest=4.0)
         faces = np.linspace(0, 100, n + 1)
         h, q = simple_wave(faces, 0.0)
-        found = end(equation, {"z": np.full(n, -1.0), "eta": h - 1, "qx": q}, n // 2)["eta"]
-        errors.append(np.abs(found + 1 - simple_wave(faces, 4.0)[0]).mean())
+        last = end(equation, {"z": np.full(n, -1.0), "eta": h - 1, "qx": q}, n // 2)["eta"]
+        errors.append(np.abs(last + 1 - simple_wave(faces, 4.0)[0]).mean())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1) and errors[0] < error
 
 

@@ -37,7 +37,7 @@ class Faces:
 
 @dataclass(frozen=True)
 class Crossing:
-    """What crosses the upper face of each cell along an axis.
+    """The flux through the upper face of each cell along an axis.
 
     Attributes:
         water: m²/s.
