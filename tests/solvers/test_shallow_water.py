@@ -241,7 +241,10 @@ def test_water_rises_with_its_bed_and_gravity_waves_leave_from_there() -> None:
     z = np.where(x > 4500, 5.0, -50.0)
     sea = ds.Simulation(ShallowWater(grid, 1.0, uplift=True), wrt=[], precision="f64")
     times = {"start": np.full(60, 3.0), "rise": np.full(60, 10.0)}
-    everywhere = sea.run({"z": z, "eta": np.zeros(60), "uplift": np.full(60, 2.0), **times}, 20).final
+    floor = {"z": z, "eta": np.zeros(60), "uplift": np.full(60, 2.0), **times}
+    early = sea.run(floor, 5).final["eta"]  # after a fifth of the rise, 0.2² (3 - 0.4) of it
+    np.testing.assert_allclose(early, np.maximum(z, 0.0) + 2.0 * 0.104, atol=1e-11)
+    everywhere = sea.run(floor, 20).final
     np.testing.assert_allclose(everywhere["eta"], np.maximum(z, 0.0) + 2.0, atol=1e-11)
     assert np.abs(everywhere["qx"]).max() < 1e-10
     hump = np.exp(-(((x - 2500) / 500) ** 2))
