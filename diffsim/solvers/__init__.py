@@ -12,6 +12,7 @@ from diffsim.solvers.maxwell import Maxwell
 from diffsim.solvers.navier_stokes import NavierStokes
 from diffsim.solvers.reaction_diffusion import ReactionDiffusion
 from diffsim.solvers.schroedinger import Schroedinger
+from diffsim.solvers.shallow_water import ShallowWater
 from diffsim.solvers.visco_acoustic import ViscoAcoustic
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "NavierStokes",
     "ReactionDiffusion",
     "Schroedinger",
+    "ShallowWater",
     "ViscoAcoustic",
 ]

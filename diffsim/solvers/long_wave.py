@@ -9,19 +9,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.base.arguments import one_of, positive
+from diffsim.base.arguments import flag, one_of, positive
 from diffsim.errors import ParameterError
 from diffsim.expr.functions import minimum, where
 from diffsim.expr.operators import add, diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.layers import Sponge
 from diffsim.mesh.grid import Grid
+from diffsim.solvers.parts.shallow import GRAVITY, risen
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.typing import Array, Natural, Positive
 
-GRAVITY = 9.81
-"""m/s²"""
 EARTH_RADIUS = 6.371e6
 """Mean radius, m."""
 
@@ -38,7 +37,8 @@ class LongWave(Equation, kind="long_wave"):
     The depth on a face is the mean of its two cells, and 0 if one of them is land (H = 0): no flow through the coast. The
     edges are walls behind an absorbing sponge. Waves start from rest: η⁻¹ = η⁰ + dt²/2 ∇·(g H ∇η⁰), second order.
 
-    Inputs: depth `H` (m, cell centres, 0 on land) and initial surface elevation `eta0` (m).
+    Inputs: depth `H` (m, cell centres, 0 on land) and initial surface elevation `eta0` (m). With `uplift` the sea floor rises by `uplift`
+    (m) from the time `start` (s) on for the time `rise` (s), in each cell, with its water. The depth stays H, as the equation is linear.
 
     Args:
         grid: two axes. Plane: spacing in metres. Sphere: axis 0 is latitude and axis 1 longitude, in degrees.
@@ -46,6 +46,7 @@ class LongWave(Equation, kind="long_wave"):
         coordinates: "plane", in metres, or "sphere" for latitude and longitude in degrees, in this order.
         sponge (cells): absorbing cells at every edge; 0 for walls. Good: 15 to 30.
         sponge_depth (m): depth whose wave speed the sponge is tuned for: that at the edges.
+        uplift: whether the sea floor moves, see the inputs.
 
     Good values: a sponge of 15 to 30 cells, half a wavelength or more.
 
@@ -82,6 +83,7 @@ class LongWave(Equation, kind="long_wave"):
         coordinates: Literal["plane", "sphere"] = "plane",
         sponge: Natural = 0,
         sponge_depth: Positive = 1000.0,
+        uplift: bool = False,
     ) -> None:
         dt = check_common(grid, dt, sponge)
         one_of("coordinates", coordinates, ("plane", "sphere"))
@@ -93,6 +95,10 @@ class LongWave(Equation, kind="long_wave"):
         self.grid, self.dt, self.coordinates = grid, dt, coordinates
         self.states = {name: Variable("mirror", unit="m") for name in ("eta", "eta_prev")}
         self.parameters = {"H": Variable("mirror", unit="m")}
+        self.moving = flag("uplift", uplift)
+        if self.moving:
+            units = {"uplift": "m", "start": "s", "rise": "s"}
+            self.parameters = {**self.parameters, **{name: Variable("mirror", unit=unit) for name, unit in units.items()}}
         self.initials = {"eta0": Variable("mirror", unit="m")}
         self.degree = math.pi / 180 * EARTH_RADIUS if coordinates == "sphere" else 1.0  # metres in a unit of the grid
         self.sponge = Sponge(grid, dt, sponge, math.sqrt(GRAVITY * sponge_depth), self.metres())
@@ -127,10 +133,16 @@ class LongWave(Equation, kind="long_wave"):
         if self.coordinates == "sphere":
             out["B0"] = out["B0"] * metric["cos_lat_face"]
             out["B1"] = out["B1"] * metric["sec_lat"]
+        if self.moving:
+            out |= {"raised": where(H > 0, metric["uplift"], 0.0), "start": metric["start"], "rise": metric["rise"]}
         return out | self.sponge.coefficients(metric)
 
-    def step(self, eta: Symbol, eta_prev: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        return {"eta": self.sponge.leapfrog(eta, eta_prev, self._divergence(eta, others), others), "eta_prev": eta}
+    def step(self, eta: Symbol, eta_prev: Symbol, t: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        push = self._divergence(eta, others)
+        if self.moving:
+            before, now, after = (risen(t + shift, others) for shift in (-self.dt, 0.0, self.dt))
+            push = push + others["raised"] * (after - 2 * now + before)
+        return {"eta": self.sponge.leapfrog(eta, eta_prev, push, others), "eta_prev": eta}
 
     def initial(self, eta0: Symbol, **others: Symbol) -> dict[str, Symbol]:
         return {"eta": eta0, "eta_prev": eta0 + 0.5 * self._divergence(eta0, others)}
@@ -142,6 +154,8 @@ class LongWave(Equation, kind="long_wave"):
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_sign("depth H", parameters["H"], "m", positive=False)
+        if self.moving:
+            check_sign("rise", parameters["rise"], "s")
         deepest = float(parameters["H"].max())
         if deepest:
             bound = sum(4 / h**2 for h in self.metres())

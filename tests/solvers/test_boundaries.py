@@ -24,6 +24,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "Maxwell": {"boundary": ("pec", "periodic")},
     "NavierStokes": {"sides": ("periodic", "no_slip", "slip", "moving", "inflow", "open")},
     "ViscoAcoustic": {"boundary": named()},
+    "ShallowWater": {"sides": ("periodic", "wall", "open", "tide"), "method": ("euler", "rk2", "rk3")},
     "LongWave": {"coordinates": ("plane", "sphere")},
 }
 

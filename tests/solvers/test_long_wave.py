@@ -90,3 +90,20 @@ def test_bad_depth() -> None:
     depth[2, 3] = -5
     with pytest.raises(ds.errors.ParameterError, match="depth H has a value of -5 m"):
         simulation.run({"H": depth}, 3)
+
+
+def test_a_sea_floor_that_rises_lifts_the_water_and_its_gradient_is_that_of_differences() -> None:
+    """At once it is an initial surface; slowly it is what nonlinear water of a small wave does."""
+    grid = ds.Grid((120,), 500.0, 250.0)
+    x = grid.coordinates(0)
+    H, hump = np.where(x > 5e4, 0.0, 500.0), 0.01 * np.exp(-(((x - 2.5e4) / 5e3) ** 2))
+    sea = ds.Simulation(LongWave(grid, 2.5, uplift=True), receivers={"eta": [[3.5e4]]}, precision="f64")
+    floor = {"H": H, "uplift": hump, "start": np.zeros(120)}
+    quick = sea.run(floor | {"rise": np.full(120, 1e-3)}, 80).final["eta"]
+    at_first = ds.Simulation(LongWave(grid, 2.5), precision="f64").run({"H": H, "eta0": hump}, 80).final["eta"]
+    assert np.abs(quick - at_first).max() < 0.02 * hump.max() and quick[110] == 0  # half a step later
+    slow = floor | {"rise": np.full(120, 60.0)}
+    nonlinear = ds.Simulation(ds.solvers.ShallowWater(grid, 2.5, uplift=True, negligible=0.1), precision="f64")
+    other = nonlinear.run({**{n: v for n, v in slow.items() if n != "H"}, "z": np.where(H > 0, -H, 10.0), "eta": 0 * x}, 80).final["eta"]
+    assert np.abs(sea.run(slow, 80).final["eta"] - other)[:96].max() < 0.01 * hump.max()
+    assert ds.certify(sea, lambda found: (found.traces["eta"] ** 2).sum() * 1e4, slow, 80, seed=1).passed
