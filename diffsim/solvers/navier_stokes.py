@@ -225,7 +225,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     def _coefficients(self, phi: Symbol, **others: Symbol) -> dict[str, Symbol]:
         walls = [wall_fields(phi, name, axis, self.grid.spacing) for axis, name in enumerate(self.velocities)]
-        return others | walls[0] | walls[1]
+        return {name: one for name, one in others.items() if name in self.parameters} | walls[0] | walls[1]
 
     def step(self, p: Symbol, nu: Symbol, **now: Symbol) -> dict[str, Any]:
         walls = Walls(now, self.velocities, nu, p, self.grid.spacing) if self.bodies != "none" else None

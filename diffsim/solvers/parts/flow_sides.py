@@ -79,9 +79,9 @@ class FlowSides:
         """Inputs of the velocities on sides."""
         inputs = {name: self.on_side(axis, "m/s") for (axis, _), name in self.inlets().items()}
         for axis, high in self.of("velocity"):
-            inputs |= {name: self.on_side(axis, "m/s") for name in self._along(axis, high)}
+            inputs |= {name: self.on_side(axis, "m/s", k) for k, name in self._along(axis, high).items()}
         for axis, high in self.of("moving"):
-            inputs |= {name: Variable(axes=(), unit="m/s") for name in self._along(axis, high)}
+            inputs |= {name: Variable(axes=(), unit="m/s") for name in self._along(axis, high).values()}
         return inputs
 
     def inputs_of_scalar(self, name: str, rules: Any, unit: str = "") -> dict[str, Variable]:
@@ -101,13 +101,17 @@ class FlowSides:
                     raise ParameterError(f"{rule.given} of scalar {name} is the value of sides of two axes, expected one; rename it on one")
         return inputs
 
-    def on_side(self, axis: int, unit: str) -> Variable:
-        """A value for each cell of a side across an axis. Beyond the ends of its side it is what the velocity is there."""
+    def on_side(self, axis: int, unit: str, along: int | None = None) -> Variable:
+        """A value for each cell of a side across an axis, at centres, or on the upper faces `along` another axis.
+
+        Beyond the ends of its side it is what the velocity is there.
+        """
         rules = {"no_slip": Dirichlet(0.0), "inflow": Dirichlet(0.0)} if unit == "m/s" else {}
         across = tuple(other for other in range(len(self.axes)) if other != axis)
         ends = self._rules(lambda other, high: rules.get(self.words[other][high], Neumann(0.0)))
-        return Variable(tuple("mirror" if other == axis else pair for other, pair in enumerate(ends)), unit=unit, axes=across)
+        place = tuple(int(other == along) for other in range(len(self.axes)))
+        return Variable(tuple("mirror" if other == axis else pair for other, pair in enumerate(ends)), place, unit, across)
 
-    def _along(self, axis: int, high: int) -> list[str]:
-        """Inputs with the velocities along a side."""
-        return [f"{name}_{self.name(axis, high)}" for k, name in enumerate(self.velocities) if k != axis]
+    def _along(self, axis: int, high: int) -> dict[int, str]:
+        """Inputs with the velocities along a side, by their axes."""
+        return {k: f"{name}_{self.name(axis, high)}" for k, name in enumerate(self.velocities) if k != axis}
