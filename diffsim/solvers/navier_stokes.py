@@ -36,21 +36,26 @@ METHODS = {"rk2": (ssp_rk2, 2.0, 2), "rk3": (ssp_rk3, 2.51, 3), "rk4": (rk4, 2.7
 
 
 class NavierStokes(Equation, kind="navier_stokes"):
-    """The incompressible Navier-Stokes equations in two or three dimensions, with viscosity and density constant.
+    """The incompressible Navier-Stokes equations in two or three dimensions, with density constant, and scalars that the flow carries.
 
-        v_t + ∇·(v vᵀ) = -∇p + ν ∇²v + f,    ∇·v = 0
+        v_t + ∇·(v vᵀ) = -∇p + ν ∇²v + f - Σ β s g,    ∇·v = 0,    s_t + ∇·(v s) = κ ∇²s
 
-    Staggered (MAC) grid: a component of the velocity lies on the upper faces across its axis, the pressure at centres. Differences keep
-    momentum, and without viscosity also the kinetic energy, up to the error of the method in time. Each state of an explicit Runge-Kutta
-    method is projected onto velocities without divergence (`ds.solve`, by transforms on a uniform grid). So the order in time is that of
-    the method, and after each step the divergence is round-off in every cell.
+    Staggered (MAC) grid: a component of the velocity lies on the upper faces across its axis, pressure and scalars at centres. Differences
+    keep momentum and scalars, and without viscosity also the kinetic energy, up to the error of the method in time. Each state of an
+    explicit Runge-Kutta method is projected onto velocities without divergence (`ds.solve`, by transforms on a uniform grid). So the order
+    in time is that of the method, and after each step the divergence is round-off in every cell.
 
     Inputs: viscosity `nu` (m²/s, a number), initial velocities `u`, `v` and in three dimensions `w` along x, y and z (m/s). Axes are (y, x)
     or (z, y, x), and walls lie half a cell beyond the outermost centres. The initial velocity may have a divergence; the first step removes
     it. With `forced` also accelerations `fx`, `fy` and `fz` (m/s²) on the faces of the velocity. Sides have further inputs, constant in
-    time. The state `p` is the pressure over the density (m²/s²), up to a
+    time but for those in `series`. The state `p` is the pressure over the density (m²/s²), up to a
     constant where no side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its
     initial value is not read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
+
+    A scalar, such as `scalars=("T",)`, is a state of this name at centres, with a diffusivity `kappa_T` (m²/s, a number). Its values
+    where fluid flows in are inputs, such as `T_low_x` (a value for each cell of the side); through other sides nothing diffuses. With
+    `gravity` it has an expansion `beta_T` (a number, over the unit of the scalar; 0 for one without weight), and the flow the acceleration
+    -β T g on its faces (Boussinesq): T is the departure from the temperature at which the fluid rests.
 
     With `bodies` the input `phi` (m, at centres) is the signed distance to the outline of all bodies, negative inside, and the states
     `force_x` and `force_y` (m³/s²) are the forces of the fluid on them over the density: drag and lift where the flow is along x. They are
@@ -67,31 +72,44 @@ class NavierStokes(Equation, kind="navier_stokes"):
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
             "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
             inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of
-            several such sides `inflow_low_x` and so on) is the velocity along the axis, and the others are 0; "open", where p = 0 and the
-            velocity has no normal derivative. An open low side has a state, such as `u_low`, whose first layer is the velocity through it,
-            and which is given with `u`. Without an open side as much must flow in as out, to round-off.
+            several such sides `inflow_low_x` and so on) is the velocity along the axis, and the others are 0; "velocity", where all
+            components are inputs, such as `u_low_x` and `v_low_x` (m/s, a value for each face of the side, out of the grid or into it);
+            "open", where p = 0 and the velocity has no normal derivative; "outflow", an open side that vortices may pass: fluid that comes
+            back through it carries half of its velocity, so no energy comes with it. An open low side has a state, such as `u_low`, whose
+            first layer is the velocity through it, and which is given with `u`. Without an open side as much must flow in as out, to
+            round-off.
         order: of the differences in space, 2, or in a periodic box also 4 or 6.
         method: in time, "rk2", "rk3" or "rk4".
         forced: whether there are accelerations. They act inside of bodies too, so the force on these includes their weight.
         bodies: "none"; "fixed"; or "moving", whose outline rests and whose surface moves, such as a cylinder that turns: then the inputs
             `u_wall` and `v_wall` (m/s, on the faces of the velocities) are its velocity, without divergence inside of the body. Two axes of
             uniform cells and order 2. A body may reach a side; its force then includes what acts on it there.
+        scalars: their names; or their names with rules of their sides, see `diffsim.Variable`, such as {"T": ("mirror", (Dirichlet("hot"),
+            Dirichlet(0.0)))}. A name in a rule is an input, with a value for each cell of the side.
+        gravity (m/s²): along each axis of the grid, such as (-9.81, 0.0) where y points upwards; (): scalars do not act on the flow.
+        viscosity: "constant"; "field": `nu` is a field at centres, and friction is ∇·(ν (∇v + ∇vᵀ)), with harmonic means on edges, so that
+            layers that meet on faces slide exactly; or "smagorinsky": that with ν + (C_s Δ)² |S|, where Δ is the root of the volume of a
+            cell, |S|² = 2 Σ S_ab², and `C_s` an input (a number; good: 0.1 to 0.2). Uniform cells and order 2.
+        series: those inputs of sides that have a value for each time step, such as ("inflow",). It holds for the whole step.
 
     Raises:
         ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
-            three axes, order 4 or such cells; by a run, a viscosity below 0.
-        StabilityError: by a run, a time step beyond the stable one for the viscosity.
+            three axes, order 4, such cells, scalars or a viscosity that varies; by a run, a viscosity or diffusivity below 0 (of a field,
+            or 0).
+        StabilityError: by a run, a time step beyond the stable one for viscosity, diffusivity, or the velocity of an inlet.
         SingularError: by a run, more flows in than out.
 
-    Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %.
+    Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %;
+        |v| dx / kappa <= 2 where a scalar has fronts.
 
     Reference: Harlow and Welch (1965), Phys. Fluids 8, 2182-2189, doi:10.1063/1.1761178; Morinishi, Lund, Vasilyev and Moin (1998), Fully
         conservative higher order finite difference schemes for incompressible flow, J. Comput. Phys. 143, 90-124,
         doi:10.1006/jcph.1998.5962, of which orders 4 and 6 are the divergence form; Sanderse and Koren (2012), J. Comput. Phys. 231,
         3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Fadlun, Verzicco, Orlandi and Mohd-Yusof (2000),
         J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places next to bodies; Shortley and
-        Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall. The flow of a linear
-        profile through cut faces is of this solver.
+        Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall; Smagorinsky (1963),
+        Mon. Weather Rev. 91, 99-164, doi:10.1175/1520-0493(1963)091<0099:GCEWTP>2.3.CO;2; Braack and Mucha (2014), J. Comput. Math. 32,
+        507-521, doi:10.4208/jcm.1405-m4347, for "outflow". The flow of a linear profile through cut faces is of this solver.
 
     Example:
         import numpy as np
@@ -110,6 +128,13 @@ class NavierStokes(Equation, kind="navier_stokes"):
             value, gradient = flow.value_and_grad(energy, {"nu": 0.01, "u_high_y": speed}, steps=100)
             speed -= (value - 0.01) / gradient["u_high_y"]
         assert abs(value - 0.01) < 1e-6 and np.isclose(speed, 0.68197, atol=1e-4)
+
+        # Warm air rises between walls. All heat stays inside.
+        heated = ds.solvers.NavierStokes(grid, dt=0.01, sides="no_slip", scalars=("T",), gravity=(-9.81, 0.0))
+        warm = np.exp(-((grid.coordinates(0)[:, None] - 0.3) ** 2 + (grid.coordinates(1) - 0.5) ** 2) / 0.01)
+        air = {"nu": 0.01, "kappa_T": 0.01, "beta_T": 0.1, "T": warm}
+        final = ds.Simulation(heated, precision="f64").run(air, steps=100).final
+        assert final["v"].max() > 0.05 and np.isclose(final["T"].sum(), warm.sum(), rtol=1e-12)
     """
 
     stable_dt_power = 2.0
@@ -169,12 +194,12 @@ class NavierStokes(Equation, kind="navier_stokes"):
         """Declare the inputs of a viscosity that varies."""
         if self.order > 2 or None in self.grid.uniform_spacing:
             raise ParameterError(
-                f"viscosity = {self.viscosity!r} with order = {self.order}, expected order 2 and uniform cells; take those, or a constant one"
+                f"viscosity = {self.viscosity!r} with order = {self.order}, expected order 2 and uniform cells; take those"
             )
         if self.viscosity == "field":
-            self.parameters["nu"] = Variable(self._around.with_rule("mirror"), unit="m²/s")
+            self.parameters = {**self.parameters, "nu": Variable(self._around.with_rule("mirror"), unit="m²/s")}
         else:
-            self.parameters["C_s"] = Variable(axes=(), unit="1")
+            self.parameters = {**self.parameters, "C_s": Variable(axes=(), unit="1")}
 
     def _check_scalars(self, scalars: object) -> None:
         """Raise unless scalars have names, and there is a gravity for each axis or none."""
@@ -182,8 +207,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
             names("scalars", scalars, '("smoke",)')
         if self.gravity and (len(self.gravity) != self.grid.ndim or not self.scalars):
             raise ParameterError(
-                f"gravity = {self.gravity} and {len(self.scalars)} scalars, expected {self.grid.ndim} numbers, one an axis, and a scalar that "
-                "it acts on; give those"
+                f"gravity = {self.gravity} and {len(self.scalars)} scalars, expected a number for each of {self.grid.ndim} axes, and a "
+                "scalar that it acts on; give those"
             )
 
     def _add_scalar(self, name: str, rules: Boundary) -> list[str]:
@@ -233,8 +258,9 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
         def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:  # ν ∇²v - ∇·(v vᵀ) + f - β s g, and κ ∇²s - ∇·(v s)
             parts = [v[name] for name in self.velocities]
+            inert = (advection(parts, k, self.order) for k in range(len(parts)))
             friction = self._friction(parts, nu, now)
-            rates = {name: drag - advection(parts, k, self.order) for k, (name, drag) in enumerate(zip(self.velocities, friction, strict=True))}
+            rates = {name: drag - flux for name, drag, flux in zip(self.velocities, friction, inert, strict=True)}
             rates = {name: rates[name] + forces[name] if name in forces else rates[name] for name in self.velocities}
             for side, name in self.outlets.items():
                 free = outflow(parts, *side, now[f"on_{name}"], now[f"beside_{name}"], self.grid)
@@ -242,7 +268,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
             for k, g in enumerate(self.gravity):
                 lighter = add([now[f"beta_{name}"] * v[name] for name in self.scalars])
                 rates[self.velocities[k]] -= g * interpolate(lighter, k, self.order) if g else 0.0
-            rates |= {name: now[f"kappa_{name}"] * laplacian(v[name], self.order) - carried(parts, v[name], self.order) for name in self.scalars}
+            for name in self.scalars:
+                rates[name] = now[f"kappa_{name}"] * laplacian(v[name], self.order) - carried(parts, v[name], self.order)
             return walls.felt(v, rates) if walls else rates
 
         def project(v: dict[str, Symbol], dt: Any) -> dict[str, Symbol]:

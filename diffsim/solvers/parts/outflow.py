@@ -1,13 +1,14 @@
 """Sides through which a fluid leaves, and through which it may come back, without a growth of energy.
 
-With the outward velocity uₙ and the pressure 0 on the side, fluid that leaves takes its velocity along, and fluid that comes back brings half
-of it:
+With the outward velocity uₙ and the pressure 0 on the side, fluid that leaves takes its velocity along, and fluid that comes back brings
+half of it:
 
     momentum through the side = (max(uₙ, 0) + ½ min(uₙ, 0)) v
 
-which is the natural condition -p n + ν ∂v/∂n = ½ min(uₙ, 0) v. The energy that flows in through the side is then 0. The cell around a face on
-the side is half as wide as others, and the one around a velocity along the side ends there. The even image beyond a free side, by which
-the other terms of the step see the velocity, makes all flux through that half cell equal on both of its ends; the difference is added here.
+which is the natural condition -p n + ν ∂v/∂n = ½ min(uₙ, 0) v. The energy that comes in with it, ½ |v|² |uₙ|, is what the condition takes.
+
+The cell around a face on the side is half as wide as others. The even image beyond the side, by which the other terms of the step see the
+velocity, makes the flux of momentum through both ends of that half cell the same. What is missing is added here.
 
 Reference: Bruneau and Fabrie (1994), Effective downstream boundary conditions for incompressible Navier-Stokes equations, Int. J. Numer.
     Methods Fluids 19, 693-705, doi:10.1002/fld.1650190805; Braack and Mucha (2014), Directional do-nothing condition for the Navier-Stokes

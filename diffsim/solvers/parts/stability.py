@@ -50,7 +50,7 @@ def check_sign(name: str, values: Array, unit: str, positive: bool = True) -> No
 
 
 GROWTH = 1.01
-"""A larger growth a step of the fastest mode is refused. The method of Heun lets modes without viscosity grow, by 1 % at dt |v|/dx = 0.53."""
+"""A larger growth a step of the fastest mode is refused. Heun's method lets modes without viscosity grow, by 1 % at dt |v|/dx = 0.53."""
 
 
 def check_flow(dt: float, stages: int, speed: float, nu: float, width: float, what: str) -> None:
