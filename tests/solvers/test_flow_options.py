@@ -238,15 +238,15 @@ def test_gradients_are_certified(case: str) -> None:
     flow, rng = ds.Simulation(equation, wrt=names, precision="f64"), np.random.default_rng(3)
     inputs = {name: rng.uniform(0.3, 0.6, flow.input_shape(name, 6)) for name in flow.inputs}
     inputs |= {name: 0.1 * inputs[name] for name in inputs if name.startswith(("nu", "kappa"))}
-    last = "T" if case == "scalars" else "u"
-    report = ds.certify(flow, lambda found: (found.final[last] ** 2).sum(), inputs, 6, directions=1)
+    ends = [name for name in ("u", "v", "T", "s") if name in equation.states]
+    report = ds.certify(flow, lambda found: sum((found.final[name] ** 2).sum() for name in ends), inputs, 6, directions=1)
     assert report.passed, str(report)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["rk2", "rk3", "rk4"])
+@pytest.mark.parametrize("method", ["rk3", "rk4"])
 def test_waves_grow_in_an_inlet_that_is_beyond_its_limit(method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit of the message is where they begin to: below it a wave decays, and 1.1 of it is refused because it grows."""
+    """The limit of the message is where they begin to: at 0.9 of it a wave decays, at 1.15 of it it grows."""
     grid, nu = ds.Grid((4, 60), 0.1), 0.002
     start = {"nu": nu, "inflow": np.ones(4), "u": np.ones(grid.shape)}
     wave = np.cos(0.5 * np.pi * np.arange(60)) * np.sin(np.pi * np.arange(4) / 4 + np.pi / 8)[:, None]
@@ -256,15 +256,15 @@ def test_waves_grow_in_an_inlet_that_is_beyond_its_limit(method: Any, monkeypatc
     largest = {}
     for share in (0.9, 1.15):
         flow = NavierStokes(grid, share * raised.value.limit, ("slip", ("inflow", "outflow")), method=method)
-        final = run(flow, start | {"v": 1e-6 * wave}, 40)
+        final = run(flow, start | {"v": 1e-6 * wave}, 12)
         largest[share] = float(np.abs(final["v"]).max())
-    assert largest[0.9] < 1e-5 < largest[1.15], largest
+    assert largest[0.9] < 1e-6 < 1e-5 < largest[1.15], largest
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scalars": ("u",)}, "scalars name u, expected names other than u; rename it"),
+        ({"scalars": ("u",)}, "scalars name 'u', expected names other than u; rename it"),
         ({"scalars": ("two words",)}, "scalars name 'two words', expected names other than"),
         ({"scalars": "smoke"}, "scalars = 'smoke', expected"),
         ({"scalars": {"T": "mirror"}}, "scalar T and sides along y = .* expected both periodic there, or none"),
