@@ -1,7 +1,8 @@
-"""What `NavierStokes` can have beside the plain flow: scalars and buoyancy, viscosity that varies, more kinds of sides, series of them."""
+"""Options of an incompressible flow: scalars and buoyancy, viscosity that varies, outflows, velocities on sides and series of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,22 @@ def test_heat_stays_between_walls_and_only_its_share_with_weight_moves_the_fluid
     rng = np.random.default_rng(4)
     heated = NavierStokes(grid, 5e-3, ("no_slip", ("slip", "no_slip")), scalars=("T", "c"), gravity=(-9.81, 2.0))
     flow = ds.Simulation(heated, wrt=[], precision="f64")
-    start: Fields = {"nu": 0.0, "kappa_T": 0.0, "kappa_c": 0.0, "beta_T": 0.5, "beta_c": 0.0, "T": rng.random((10, 14)), "c": rng.random((10, 14))}
+    start: Fields = {
+        "nu": 0.0,
+        "kappa_T": 0.0,
+        "kappa_c": 0.0,
+        "beta_T": 0.5,
+        "beta_c": 0.0,
+        "T": rng.random((10, 14)),
+        "c": rng.random((10, 14)),
+    }
     final = flow.run(start, 100).final
     for name in "Tc":
         assert final[name].sum() == pytest.approx(start[name].sum(), rel=1e-12)
         assert (final[name] ** 2).sum() == pytest.approx((start[name] ** 2).sum(), rel=1e-5)
         assert np.abs(final[name] - start[name]).max() > 0.2, name
+    early = flow.run(start, 5).final  # what is warm moves against gravity
+    assert 9.81 * (early["T"] * early["v"]).sum() - 2.0 * (early["T"] * early["u"]).sum() > 0.01
     y, x = np.meshgrid(grid.coordinates(0), grid.coordinates(1), indexing="ij")
     rest = flow.run(start | {"T": 9.81 * y - 2.0 * x}, 50).final  # it varies along gravity alone: its weight is a gradient
     assert max(np.abs(rest[name]).max() for name in "uv") < 1e-13
@@ -139,8 +150,8 @@ def test_eddies_have_the_viscosity_of_smagorinsky() -> None:
     )
     friction = eddies(u, v, nu, constant, h)
     for a, b in ((u, v), (test_u, test_v)):  # fields without divergence do not see the pressure
-        found = ((mixed["u"] - plain["u"]) * a + (mixed["v"] - plain["v"]) * b).sum() / dt
-        assert found == pytest.approx((friction[0] * a + friction[1] * b).sum(), rel=1e-4)
+        measured = ((mixed["u"] - plain["u"]) * a + (mixed["v"] - plain["v"]) * b).sum() / dt
+        assert measured == pytest.approx((friction[0] * a + friction[1] * b).sum(), rel=1e-4)
 
 
 def kovasznay(n: int) -> float:
@@ -168,7 +179,7 @@ def test_the_flow_of_kovasznay_is_of_second_order() -> None:
     assert np.log2(coarse / fine) == pytest.approx(2.0, abs=0.2) and fine < 4e-3
 
 
-def energy(final: Fields, spacing: tuple[float, float]) -> float:
+def energy(final: Mapping[str, Any], spacing: Sequence[float]) -> float:
     """Kinetic energy; a face on a free side of x has half a cell."""
     u = np.concatenate([final["u_low"][:, :1], final["u"]], axis=1) ** 2
     return 0.5 * spacing[0] * spacing[1] * float(u.sum() - 0.5 * (u[:, 0] + u[:, -1]).sum() + (final["v"] ** 2).sum())
@@ -252,10 +263,12 @@ def test_waves_grow_in_an_inlet_that_is_beyond_its_limit(method: Any, monkeypatc
     wave = np.cos(0.5 * np.pi * np.arange(60)) * np.sin(np.pi * np.arange(4) / 4 + np.pi / 8)[:, None]
     with pytest.raises(StabilityError, match=r"the stable .* for inflow of 1 m/s, nu = 0.002 m²/s, dx = 0.1 m; lower dt") as raised:
         ds.Simulation(NavierStokes(grid, 1.0, ("slip", ("inflow", "outflow")), method=method), wrt=[]).run(start, 1)
+    limit = raised.value.limit
+    assert limit is not None
     monkeypatch.setattr(navier_stokes, "check_flow", lambda *_: None)
     largest = {}
     for share in (0.9, 1.15):
-        flow = NavierStokes(grid, share * raised.value.limit, ("slip", ("inflow", "outflow")), method=method)
+        flow = NavierStokes(grid, share * limit, ("slip", ("inflow", "outflow")), method=method)
         final = run(flow, start | {"v": 1e-6 * wave}, 12)
         largest[share] = float(np.abs(final["v"]).max())
     assert largest[0.9] < 1e-6 < 1e-5 < largest[1.15], largest

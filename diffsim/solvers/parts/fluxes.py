@@ -1,4 +1,4 @@
-"""What a flow on the staggered grid carries: momentum, and scalars at the centres of cells, in divergence form of order 2, 4 and 6.
+"""Fluxes of momentum, and of scalars at the centres of cells, by a flow on the staggered grid, in divergence form of order 2, 4 and 6.
 
 For each axis these are differences over 1, 3, ... cells, with the weights of a difference of this order, of fluxes whose carried value is a
 mean over as many cells. So the carried amount is kept, and its square too where the velocity has no divergence of the same order.
