@@ -439,7 +439,10 @@ def _stored(values: State, state: State) -> dict[str, Symbol]:
 def _stage(values: State, state: State, dt: Time, project: Project | None) -> dict[str, Symbol]:
     """An intermediate state, stored, that obeys the constraint if there is one."""
     stored = _stored(values, state)
-    return stored if project is None else _stored(_constrained(stored, state, dt, project), state)
+    if project is None:
+        return stored
+    obeying = _constrained(stored, state, dt, project)
+    return {name: u if u is stored[name] else stage(u, boundary=state[name]) for name, u in obeying.items()}  # others are stored already
 
 
 def _projected(values: State, state: State, dt: Time, project: Project | None) -> dict[str, Symbol]:

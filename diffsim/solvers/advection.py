@@ -17,6 +17,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div
 from diffsim.integrators import ssp_rk3
 from diffsim.mesh.grid import Grid
+from diffsim.solvers.parts.low_side import LowSide
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.solvers.parts.staggered import words_of
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
@@ -32,13 +33,6 @@ PARABOLIC = 2.51
 """How far along the negative real axis `ssp_rk3` is stable."""
 NEGLIGIBLE = 1e-3
 """A change between neighbours that reconstructions neglect, over the scale of the substance."""
-
-
-class LowSide(Profile):
-    """A profile on faces that is 0 inside the grid and 1 on the low side, which has no face of its own."""
-
-    def extended(self, values: Array, halo: int) -> Array:
-        return np.pad(values, halo, constant_values=((1.0, 0.0),))
 
 
 class Advection(Equation, kind="advection"):

@@ -17,6 +17,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.given import check_given
+from diffsim.solvers.parts.means import harmonic
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.stages.solve import solve
@@ -246,10 +247,3 @@ class Heat(Equation, kind="heat"):
             if any(speeds):
                 limit = 2 * least / sum(v**2 for v in speeds)
                 check_step(self.dt, limit, f"a flow of {max(speeds):.4g} m/s in kappa_min = {least:.4g} m²/s")
-
-
-def harmonic(f: Symbol, axis: int) -> Symbol:
-    """The harmonic mean on the upper faces of an axis, each cell by its width: the conductivity of two layers in a row."""
-    resistance = 1 / f
-    both = resistance.across(axis) + resistance.shifted(axis, 1).across(axis)
-    return 1 / (both - interpolate(resistance, axis))  # `interpolate` weights each cell by the width of the other

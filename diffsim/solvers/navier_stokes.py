@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from diffsim.base.arguments import flag, one_of
-from diffsim.boundary import Dirichlet, Extrapolate, Neumann, Open
+import numpy as np
+
+from diffsim.base.arguments import flag, names, number, one_of, shown
+from diffsim.boundary import Boundary, Extrapolate
 from diffsim.errors import ParameterError
-from diffsim.expr.operators import add, diff, interpolate, laplacian
+from diffsim.expr.operators import add, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div, grad
-from diffsim.expr.weights import staggered
 from diffsim.integrators import rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
+from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides
+from diffsim.solvers.parts.fluxes import advection, carried
 from diffsim.solvers.parts.immersed import Walls, wall_fields
-from diffsim.solvers.parts.stability import check_common, check_sign, check_step, laplacian_bound
+from diffsim.solvers.parts.outflow import outflow, outflow_profiles
+from diffsim.solvers.parts.stability import check_common, check_flow, check_sign, check_step, laplacian_bound
 from diffsim.solvers.parts.staggered import axes_of, words_of
+from diffsim.solvers.parts.viscosity import layered, smagorinsky
 from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.stages.solve import solve
 from diffsim.typing import Array
 
-Word: TypeAlias = Literal["periodic", "no_slip", "slip", "moving", "inflow", "open"]
+Word: TypeAlias = Literal["periodic", "no_slip", "slip", "moving", "inflow", "open", "outflow", "velocity"]
 Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 """The sides of a flow: one word, or one an axis, where a pair is that of the low and the high side."""
 
-WORDS = ("periodic", "no_slip", "slip", "moving", "inflow", "open")
-METHODS: dict[str, tuple[Callable[..., Any], float]] = {"rk2": (ssp_rk2, 2.0), "rk3": (ssp_rk3, 2.51), "rk4": (rk4, 2.78)}
-"""The methods in time, and how far along the negative real axis they are stable."""
+METHODS = {"rk2": (ssp_rk2, 2.0, 2), "rk3": (ssp_rk3, 2.51, 3), "rk4": (rk4, 2.78, 4)}
+"""The methods in time, how far along the negative real axis they are stable, and their stages."""
 
 
 class NavierStokes(Equation, kind="navier_stokes"):
-    """The incompressible Navier-Stokes equations in two or three dimensions, with viscosity and density constant.
+    """The incompressible Navier-Stokes equations in two or three dimensions, with density constant, and scalars that the flow carries.
 
-        v_t + ∇·(v vᵀ) = -∇p + ν ∇²v + f,    ∇·v = 0
+        v_t + ∇·(v vᵀ) = -∇p + ν ∇²v + f - Σ β s g,    ∇·v = 0,    s_t + ∇·(v s) = κ ∇²s
 
-    Staggered (MAC) grid: a component of the velocity lies on the upper faces across its axis, the pressure at centres. Differences keep
-    momentum, and without viscosity also the kinetic energy, up to the error of the method in time. Each state of an explicit Runge-Kutta
-    method is projected onto velocities without divergence (`ds.solve`, by transforms on a uniform grid). So the order in time is that of
-    the method, and after each step the divergence is round-off in every cell.
+    Staggered (MAC) grid: a component of the velocity lies on the upper faces across its axis, pressure and scalars at centres. Differences
+    keep momentum and scalars, and without viscosity also the kinetic energy, up to the error of the method in time. Each state of an
+    explicit Runge-Kutta method is projected onto velocities without divergence (`ds.solve`, by transforms on a uniform grid). So the order
+    in time is that of the method, and after each step the divergence is round-off in every cell.
 
     Inputs: viscosity `nu` (m²/s, a number), initial velocities `u`, `v` and in three dimensions `w` along x, y and z (m/s). Axes are (y, x)
     or (z, y, x), and walls lie half a cell beyond the outermost centres. The initial velocity may have a divergence; the first step removes
     it. With `forced` also accelerations `fx`, `fy` and `fz` (m/s²) on the faces of the velocity. Sides have further inputs, constant in
-    time. The state `p` is the pressure over the density (m²/s²), up to a
+    time but for those in `series`. The state `p` is the pressure over the density (m²/s²), up to a
     constant where no side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its
     initial value is not read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
+
+    A scalar, such as `scalars=("T",)`, is a state of this name at centres, with a diffusivity `kappa_T` (m²/s, a number). Its values
+    where fluid flows in are inputs, such as `T_low_x` (a value for each cell of the side); through other sides nothing diffuses. With
+    `gravity` it has an expansion `beta_T` (a number, over the unit of the scalar; 0 for one without weight), and the flow the acceleration
+    -β T g on its faces (Boussinesq): T is the departure from the temperature at which the fluid rests.
 
     With `bodies` the input `phi` (m, at centres) is the signed distance to the outline of all bodies, negative inside, and the states
     `force_x` and `force_y` (m³/s²) are the forces of the fluid on them over the density: drag and lift where the flow is along x. They are
@@ -62,31 +72,44 @@ class NavierStokes(Equation, kind="navier_stokes"):
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
             "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
             inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of
-            several such sides `inflow_low_x` and so on) is the velocity along the axis, and the others are 0; "open", where p = 0 and the
-            velocity has no normal derivative. An open low side has a state, such as `u_low`, whose first layer is the velocity through it,
-            and which is given with `u`. Without an open side as much must flow in as out, to round-off.
+            several such sides `inflow_low_x` and so on) is the velocity along the axis, and the others are 0; "velocity", where all
+            components are inputs, such as `u_low_x` and `v_low_x` (m/s, a value for each face of the side, out of the grid or into it);
+            "open", where p = 0 and the velocity has no normal derivative; "outflow", an open side that vortices may pass: fluid that comes
+            back through it carries half of its velocity, so no energy comes with it. An open low side has a state, such as `u_low`, whose
+            first layer is the velocity through it, and which is given with `u`. Without an open side as much must flow in as out, to
+            round-off.
         order: of the differences in space, 2, or in a periodic box also 4 or 6.
         method: in time, "rk2", "rk3" or "rk4".
         forced: whether there are accelerations. They act inside of bodies too, so the force on these includes their weight.
         bodies: "none"; "fixed"; or "moving", whose outline rests and whose surface moves, such as a cylinder that turns: then the inputs
             `u_wall` and `v_wall` (m/s, on the faces of the velocities) are its velocity, without divergence inside of the body. Two axes of
             uniform cells and order 2. A body may reach a side; its force then includes what acts on it there.
+        scalars: their names; or their names with rules of their sides, see `diffsim.Variable`, such as {"T": ("mirror", (Dirichlet("hot"),
+            Dirichlet(0.0)))}. A name in a rule is an input, with a value for each cell of the side.
+        gravity (m/s²): along each axis of the grid, such as (-9.81, 0.0) where y points upwards; (): scalars do not act on the flow.
+        viscosity: "constant"; "field": `nu` is a field at centres, and friction is ∇·(ν (∇v + ∇vᵀ)), with harmonic means on edges, so that
+            layers that meet on faces slide exactly; or "smagorinsky": that with ν + (C_s Δ)² |S|, where Δ is the root of the volume of a
+            cell, |S|² = 2 Σ S_ab², and `C_s` an input (a number; good: 0.1 to 0.2). Uniform cells and order 2.
+        series: those inputs of sides that have a value for each time step, such as ("inflow",). It holds for the whole step.
 
     Raises:
         ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
-            three axes, order 4 or such cells; by a run, a viscosity below 0.
-        StabilityError: by a run, a time step beyond the stable one for the viscosity.
+            three axes, order 4, such cells, scalars or a viscosity that varies; by a run, a viscosity or diffusivity below 0 (of a field,
+            or 0).
+        StabilityError: by a run, a time step beyond the stable one for viscosity, diffusivity, or the velocity of an inlet.
         SingularError: by a run, more flows in than out.
 
-    Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %.
+    Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %;
+        |v| dx / kappa <= 2 where a scalar has fronts.
 
     Reference: Harlow and Welch (1965), Phys. Fluids 8, 2182-2189, doi:10.1063/1.1761178; Morinishi, Lund, Vasilyev and Moin (1998), Fully
         conservative higher order finite difference schemes for incompressible flow, J. Comput. Phys. 143, 90-124,
         doi:10.1006/jcph.1998.5962, of which orders 4 and 6 are the divergence form; Sanderse and Koren (2012), J. Comput. Phys. 231,
         3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Fadlun, Verzicco, Orlandi and Mohd-Yusof (2000),
         J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places next to bodies; Shortley and
-        Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall. The flow of a linear
-        profile through cut faces is of this solver.
+        Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall; Smagorinsky (1963),
+        Mon. Weather Rev. 91, 99-164, doi:10.1175/1520-0493(1963)091<0099:GCEWTP>2.3.CO;2; Braack and Mucha (2014), J. Comput. Math. 32,
+        507-521, doi:10.4208/jcm.1405-m4347, for "outflow". The flow of a linear profile through cut faces is of this solver.
 
     Example:
         import numpy as np
@@ -105,6 +128,13 @@ class NavierStokes(Equation, kind="navier_stokes"):
             value, gradient = flow.value_and_grad(energy, {"nu": 0.01, "u_high_y": speed}, steps=100)
             speed -= (value - 0.01) / gradient["u_high_y"]
         assert abs(value - 0.01) < 1e-6 and np.isclose(speed, 0.68197, atol=1e-4)
+
+        # Warm air rises between walls. All heat stays inside.
+        heated = ds.solvers.NavierStokes(grid, dt=0.01, sides="no_slip", scalars=("T",), gravity=(-9.81, 0.0))
+        warm = np.exp(-((grid.coordinates(0)[:, None] - 0.3) ** 2 + (grid.coordinates(1) - 0.5) ** 2) / 0.01)
+        air = {"nu": 0.01, "kappa_T": 0.01, "beta_T": 0.1, "T": warm}
+        final = ds.Simulation(heated, precision="f64").run(air, steps=100).final
+        assert final["v"].max() > 0.05 and np.isclose(final["T"].sum(), warm.sum(), rtol=1e-12)
     """
 
     stable_dt_power = 2.0
@@ -118,42 +148,82 @@ class NavierStokes(Equation, kind="navier_stokes"):
         method: Literal["rk2", "rk3", "rk4"] = "rk3",
         forced: bool = False,
         bodies: Literal["none", "fixed", "moving"] = "none",
+        scalars: tuple[str, ...] | Mapping[str, Boundary] = (),
+        gravity: tuple[float, ...] = (),
+        viscosity: Literal["constant", "field", "smagorinsky"] = "constant",
+        series: tuple[str, ...] = (),
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         self.axes = axes_of(grid.ndim)
-        self.velocities = tuple({"x": "u", "y": "v", "z": "w"}[axis] for axis in self.axes)
-        self.sides = words_of(sides, self.axes, WORDS)
+        self._around = FlowSides(self.axes, words_of(sides, self.axes, WORDS))
+        self.sides, self.velocities, self.inflows = self._around.words, self._around.velocities, self._around.inlets()
         self.order = int(one_of("order", order, (2, 4, 6)))
         if self.order > 2 and any(pair != ("periodic", "periodic") for pair in self.sides):
             raise ParameterError(f"order = {order} with sides = {sides!r}, expected order 2 next to walls, inlets and outlets; take 2")
-        if None in grid.uniform_spacing and not any("open" in pair for pair in self.sides):
+        if None in grid.uniform_spacing and not self._around.of(*FREE):
             raise ParameterError(
                 "grid of cells of several sizes with no open side, expected uniform cells there; take some, or open a side"
             )
-        self.method, self._reach = METHODS[one_of("method", method, tuple(METHODS))]
-        inlets = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "inflow"]
-        self.inflows = {side: "inflow" if len(inlets) == 1 else f"inflow_{_side(self.axes, *side)}" for side in inlets}
-        self.states = {name: Variable(self._around(k), _face(k, grid.ndim), "m/s") for k, name in enumerate(self.velocities)}
-        self.states["p"] = Variable(tuple(map(_pressure_rules, self.sides)), unit="m²/s²")
-        self.parameters = {"nu": Variable(axes=(), unit="m²/s")}
-        for k, (name, pair) in enumerate(zip(self.velocities, self.sides, strict=True)):
-            if pair[0] == "open":
-                self.states[f"{name}_low"] = Variable(location=_face(k, grid.ndim), unit="m/s")
-        for (axis, _), name in self.inflows.items():
-            across = tuple(other for other in range(grid.ndim) if other != axis)
-            self.parameters[name] = Variable(self._ends(axis), unit="m/s", axes=across)
-        for axis, pair in enumerate(self.sides):
-            for high in (0, 1):
-                if pair[high] == "moving":
-                    along = [name for k, name in enumerate(self.velocities) if k != axis]
-                    self.parameters |= {f"{name}_{_side(self.axes, axis, high)}": Variable(axes=(), unit="m/s") for name in along}
+        self.method, self._reach, self._stages = METHODS[one_of("method", method, tuple(METHODS))]
+        self.states = {name: Variable(self._around.velocity(k), _face(k, grid.ndim), "m/s") for k, name in enumerate(self.velocities)}
+        self.states["p"] = Variable(self._around.pressure(), unit="m²/s²")
+        for axis, high in self._around.of(*FREE):
+            if not high:
+                self.states[f"{self.velocities[axis]}_low"] = Variable(location=_face(axis, grid.ndim), unit="m/s")
+        self.parameters = {"nu": Variable(axes=(), unit="m²/s")} | self._around.inputs()
+        on_sides = [name for name in self.parameters if name != "nu"]
+        self.outlets = {side: self._around.name(*side) for side in self._around.of("outflow")}
+        self.profiles = outflow_profiles(grid, self.outlets)
         self.forces = tuple(f"f{axis}" for axis in self.axes) if flag("forced", forced) else ()
         for name, velocity in zip(self.forces, self.velocities, strict=False):
-            around = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.sides)
-            self.parameters[name] = Variable(around, self.states[velocity].location, "m/s²")
+            self.parameters[name] = Variable(self._around.with_rule("mirror"), self.states[velocity].location, "m/s²")
+        self.viscosity = one_of("viscosity", viscosity, ("constant", "field", "smagorinsky"))
+        if self.viscosity != "constant":
+            self._add_viscosity()
+        self.scalars, self.gravity = tuple(scalars), tuple(number("gravity", g, unit="m/s²") for g in gravity)
+        self._check_scalars(scalars)
+        for name in self.scalars:
+            on_sides += self._add_scalar(name, scalars[name] if isinstance(scalars, Mapping) else self._around.scalar(name))
         self.bodies = one_of("bodies", bodies, ("none", "fixed", "moving"))
         if self.bodies != "none":
             self._add_bodies()
+        self.series = {name: self.parameters[one_of("series", name, on_sides)] for name in names("series", series, '("inflow",)')}
+        self.parameters = {name: variable for name, variable in self.parameters.items() if name not in self.series}
+
+    def _add_viscosity(self) -> None:
+        """Declare the inputs of a viscosity that varies."""
+        if self.order > 2 or None in self.grid.uniform_spacing:
+            raise ParameterError(
+                f"viscosity = {self.viscosity!r} with order = {self.order}, expected order 2 and uniform cells; take those"
+            )
+        if self.viscosity == "field":
+            self.parameters = {**self.parameters, "nu": Variable(self._around.with_rule("mirror"), unit="m²/s")}
+        else:
+            self.parameters = {**self.parameters, "C_s": Variable(axes=(), unit="1")}
+
+    def _check_scalars(self, scalars: object) -> None:
+        """Raise unless scalars have names, and there is a gravity for each axis or none."""
+        if not isinstance(scalars, Mapping):
+            names("scalars", scalars, '("smoke",)')
+        if self.gravity and (len(self.gravity) != self.grid.ndim or not self.scalars):
+            raise ParameterError(
+                f"gravity = {self.gravity} and {len(self.scalars)} scalars, expected a number for each of {self.grid.ndim} axes, and a "
+                "scalar that it acts on; give those"
+            )
+
+    def _add_scalar(self, name: str, rules: Boundary) -> list[str]:
+        """Declare a scalar and its inputs. Returns those of its sides."""
+        on_sides = self._around.inputs_of_scalar(name, rules)
+        own = {name: Variable(rules)}, {f"kappa_{name}": Variable(axes=(), unit="m²/s"), **on_sides}
+        if self.gravity:
+            own[1][f"beta_{name}"] = Variable(axes=())
+        taken = {*self.states, *self.parameters, *self.profiles} & {*own[0], *own[1]}
+        if taken or not name.isidentifier():
+            raise ParameterError(
+                f"scalars name {shown(name)}, expected names other than {', '.join(sorted(taken) or self.states)}; rename it, or its inputs"
+            )
+        self.states, self.parameters = {**self.states, **own[0]}, {**self.parameters, **own[1]}
+        return list(on_sides)
 
     def _add_bodies(self) -> None:
         """Declare the distance to bodies, what follows from it, and the forces on them."""
@@ -162,9 +232,12 @@ class NavierStokes(Equation, kind="navier_stokes"):
                 f"bodies = {self.bodies!r} with {self.grid.ndim} axes and order = {self.order}, expected two axes of uniform cells and "
                 "order 2; take such a grid"
             )
-        around, beyond, closed = (
-            tuple("periodic" if pair[0] == "periodic" else rule for pair in self.sides) for rule in (Extrapolate(1), Extrapolate(0), "zero")
-        )
+        if self.scalars or self.viscosity != "constant":
+            raise ParameterError(
+                f"bodies = {self.bodies!r} with {len(self.scalars)} scalars and viscosity = {self.viscosity!r}, expected no scalar and a "
+                "constant viscosity; leave out one of them"
+            )
+        around, beyond, closed = (self._around.with_rule(rule) for rule in (Extrapolate(1), Extrapolate(0), "zero"))
         moving = self.velocities if self.bodies == "moving" else ()
         surfaces = {f"{name}_wall": Variable(around, self.states[name].location, "m/s") for name in moving}
         self.parameters = {**self.parameters, "phi": Variable(around, unit="m"), **surfaces}
@@ -177,103 +250,63 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     def _coefficients(self, phi: Symbol, **others: Symbol) -> dict[str, Symbol]:
         walls = [wall_fields(phi, name, axis, self.grid.spacing) for axis, name in enumerate(self.velocities)]
-        return others | walls[0] | walls[1]
-
-    def _around(self, k: int) -> tuple[Any, ...]:
-        """The rules of a component of the velocity, for each axis."""
-        return tuple(
-            "periodic" if pair[0] == "periodic" else tuple(self._rule(pair[high], k, axis, high) for high in (0, 1))
-            for axis, pair in enumerate(self.sides)
-        )
-
-    def _rule(self, word: str, k: int, axis: int, high: int) -> Any:
-        if word == "open":
-            return Open(f"{self.velocities[k]}_low" if k == axis else "")
-        if k == axis:
-            return Dirichlet(self.inflows[axis, high] if word == "inflow" else 0.0)
-        if word == "slip":
-            return Neumann(0.0)
-        return Dirichlet(f"{self.velocities[k]}_{_side(self.axes, axis, high)}" if word == "moving" else 0.0)
-
-    def _ends(self, axis: int) -> tuple[Any, ...]:
-        """The rules of what flows in across an axis: beyond the ends of its side it is what the velocity is there."""
-        rules = {"no_slip": Dirichlet(0.0), "inflow": Dirichlet(0.0)}
-        return tuple(
-            "mirror" if other == axis else "periodic" if pair[0] == "periodic" else tuple(rules.get(word, Neumann(0.0)) for word in pair)
-            for other, pair in enumerate(self.sides)
-        )
+        return {name: one for name, one in others.items() if name in self.parameters} | walls[0] | walls[1]
 
     def step(self, p: Symbol, nu: Symbol, **now: Symbol) -> dict[str, Any]:
         walls = Walls(now, self.velocities, nu, p, self.grid.spacing) if self.bodies != "none" else None
         forces = dict(zip(self.velocities, (now[name] for name in self.forces), strict=False))
 
-        def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:  # ν ∇²v - ∇·(v vᵀ) + f
+        def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:  # ν ∇²v - ∇·(v vᵀ) + f - β s g, and κ ∇²s - ∇·(v s)
             parts = [v[name] for name in self.velocities]
-            rates = {name: nu * laplacian(v[name], self.order) - advection(parts, k, self.order) for k, name in enumerate(self.velocities)}
+            inert = (advection(parts, k, self.order) for k in range(len(parts)))
+            friction = self._friction(parts, nu, now)
+            rates = {name: drag - flux for name, drag, flux in zip(self.velocities, friction, inert, strict=True)}
             rates = {name: rates[name] + forces[name] if name in forces else rates[name] for name in self.velocities}
+            for side, name in self.outlets.items():
+                free = outflow(parts, *side, now[f"on_{name}"], now[f"beside_{name}"], self.grid)
+                rates = {name: rates[name] + free[k] for k, name in enumerate(self.velocities)}
+            for k, g in enumerate(self.gravity):
+                lighter = add([now[f"beta_{name}"] * v[name] for name in self.scalars])
+                rates[self.velocities[k]] -= g * interpolate(lighter, k, self.order) if g else 0.0
+            for name in self.scalars:
+                rates[name] = now[f"kappa_{name}"] * laplacian(v[name], self.order) - carried(parts, v[name], self.order)
             return walls.felt(v, rates) if walls else rates
 
         def project(v: dict[str, Symbol], dt: Any) -> dict[str, Symbol]:
             source = div([v[name] for name in self.velocities], self.order) / dt
             pressure = solve(lambda q: div(grad(q, self.order), self.order), source, boundary=p)
             slopes = grad(pressure, self.order)
-            return {name: v[name] - dt * slope for name, slope in zip(self.velocities, slopes, strict=True)} | {"p": pressure}
+            return v | {name: v[name] - dt * slope for name, slope in zip(self.velocities, slopes, strict=True)} | {"p": pressure}
 
-        start = {name: now[name] for name in self.velocities}
+        start = {name: now[name] for name in (*self.velocities, *self.scalars)}
         if walls:
             return walls.forces(self.method(rate, start, self.dt, project=walls.project))
         return self.method(rate, start, self.dt, project=project)
 
+    def _friction(self, v: list[Symbol], nu: Symbol, now: Mapping[str, Symbol]) -> Iterable[Symbol]:
+        """∇·(ν (∇v + ∇vᵀ)), which is ν ∇²v where ν is constant."""
+        if self.viscosity == "constant":
+            return (nu * laplacian(part, self.order) for part in v)
+        if self.viscosity == "field":
+            return layered(v, nu)
+        return smagorinsky(v, nu, now["C_s"], math.prod(self.grid.spacing) ** (1 / self.grid.ndim), self._around.with_rule("mirror"))
+
     def check(self, parameters: Mapping[str, Array]) -> None:
-        nu = parameters["nu"]
-        check_sign("viscosity nu", nu, "m²/s", positive=False)
+        nu, layers = parameters["nu"], self.viscosity == "field"
+        check_sign("viscosity nu", nu, "m²/s", positive=layers)
         if self.bodies != "none" and not (parameters["phi"] < 0).any():
             raise ParameterError(
                 "phi has no cell below 0, expected a body that contains the centre of a cell; take smaller cells, or leave out bodies"
             )
-        if nu.max() > 0:
-            limit = self._reach / (float(nu.max()) * laplacian_bound(self.grid, self.order))
-            check_step(self.dt, limit, f"nu = {float(nu.max()):.4g} m²/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")
-
-
-def advection(v: Sequence[Symbol], k: int, order: int) -> Symbol:
-    """∇·(v v_k) at the place of component k.
-
-    For each axis these are differences over 1, 3, ... cells, with the weights of a difference of this order, of fluxes whose carried
-    velocity is a mean over as many cells.
-    """
-    return add([add(_fluxes(interpolate(v[axis], k, order), v[k], axis, order)) for axis in range(len(v))])
-
-
-def _fluxes(carrying: Symbol, carried: Symbol, axis: int, order: int) -> list[Symbol]:
-    """The parts of ∂(carrying · carried) along an axis, one for each distance."""
-    if order == 2:  # on stretched grids too
-        return [diff(carrying * interpolate(carried, axis), axis)]
-    weights, spacing = staggered(1, order)[order // 2 :], carried.spacing[axis]
-    assert spacing is not None  # a higher order is refused elsewhere
-    parts = []
-    for n, weight in enumerate(weights):
-        left, right = _pair(carried, axis, n)
-        below, above = _pair(carrying * (0.5 * (left + right)).across(axis), axis, n)
-        parts.append((weight / spacing * (above - below)).across(axis))
-    return parts
-
-
-def _pair(f: Symbol, axis: int, n: int) -> tuple[Symbol, Symbol]:
-    """The values of f at both sides of the places half a cell away, 2 n + 1 cells apart."""
-    place = f.location[axis]
-    assert place is not None
-    return f.shifted(axis, -n - place), f.shifted(axis, n + 1 - place)
-
-
-def _pressure_rules(pair: tuple[str, str]) -> Any:
-    low, high = (Dirichlet(0.0) if word == "open" else Neumann(0.0) for word in pair)
-    return "periodic" if pair[0] == "periodic" else (low, high)
+        for name in ("nu", *(f"kappa_{name}" for name in self.scalars)):
+            check_sign(name, parameters[name], "m²/s", positive=False)
+            if (most := float(parameters[name].max())) > 0:
+                limit = self._reach / (most * laplacian_bound(self.grid, self.order))
+                check_step(self.dt, limit, f"{name} = {most:.4g} m²/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")
+        for (axis, _), name in self.inflows.items():
+            if name in parameters and not layers:
+                check_flow(self.dt, self._stages, float(np.abs(parameters[name]).max()), float(nu.max()), self.grid.smallest[axis], name)
 
 
 def _face(axis: int, ndim: int) -> tuple[int, ...]:
     return tuple(int(other == axis) for other in range(ndim))
-
-
-def _side(axes: str, axis: int, high: int) -> str:
-    return f"{'high' if high else 'low'}_{axes[axis]}"

@@ -22,7 +22,10 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "Heat": {"boundary": named()},
     "Elastic": {"boundary": ("zero", "periodic")},
     "Maxwell": {"boundary": ("pec", "periodic")},
-    "NavierStokes": {"sides": ("periodic", "no_slip", "slip", "moving", "inflow", "open")},
+    "NavierStokes": {
+        "sides": ("periodic", "no_slip", "slip", "moving", "inflow", "open", "outflow", "velocity"),
+        "viscosity": ("constant", "field", "smagorinsky"),
+    },
     "ViscoAcoustic": {"boundary": named()},
     "ShallowWater": {"sides": ("periodic", "wall", "open", "tide"), "method": ("euler", "rk2", "rk3")},
     "LongWave": {"coordinates": ("plane", "sphere")},

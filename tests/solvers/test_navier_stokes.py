@@ -160,6 +160,8 @@ AROUND = [
     (("inflow", "open"), ("moving", "open")),
     ("no_slip", ("inflow", "inflow")),
     (("slip", "inflow"), ("no_slip", "open")),
+    (("outflow", "slip"), ("velocity", "outflow")),
+    (("velocity", "no_slip"), ("outflow", "moving")),
 ]
 
 
@@ -169,9 +171,9 @@ def divergence(simulation: ds.Simulation, inputs: Fields, final: Fields) -> np.n
     assert isinstance(equation, NavierStokes)
     for axis, name in enumerate(equation.velocities):
         f, sides = np.moveaxis(final[name], axis, 0), equation.sides[axis]
-        inflow = next((n for n in ("inflow", f"inflow_low_{equation.axes[axis]}") if n in inputs), "") if sides[0] == "inflow" else ""
+        inflow = equation.inflows.get((axis, 0), "")
         low = f[-1] if sides[0] == "periodic" else inputs[inflow] if inflow else np.zeros(f.shape[1:])
-        if sides[0] == "open":
+        if sides[0] in ("open", "outflow"):
             low = np.moveaxis(final[f"{name}_low"], axis, 0)[0]
         out = out + np.moveaxis(np.diff(f, axis=0, prepend=low[None]), 0, axis) / equation.grid.spacing[axis]
     return np.asarray(out)
@@ -197,8 +199,8 @@ def test_no_cell_has_a_divergence_whatever_is_around(sides: Any) -> None:
         word = simulation.equation.sides[k][1]
         if word in ("no_slip", "slip", "moving"):
             assert not last.any()
-        if word == "inflow":
-            wanted = inputs.get("inflow", inputs.get(f"inflow_high_{'yx'[k]}"))
+        if word in ("inflow", "velocity"):
+            wanted = inputs[simulation.equation.inflows[k, 1]]
             np.testing.assert_allclose(last, wanted, atol=1e-14)
 
 

@@ -1,0 +1,117 @@
+"""Sides of an incompressible flow: rules of velocities, pressure and scalars from words, and the inputs that they name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from diffsim.boundary import Dirichlet, Neumann, Open, per_axis
+from diffsim.errors import ParameterError
+from diffsim.stepping.declare.equation import Variable
+
+WORDS = ("periodic", "no_slip", "slip", "moving", "inflow", "open", "outflow", "velocity")
+FREE = ("open", "outflow")
+"""Sides where the pressure is 0."""
+
+
+@dataclass(frozen=True)
+class FlowSides:
+    """The sides of a flow.
+
+    Attributes:
+        axes: a letter for each axis.
+        words: those of the low and the high side of each axis.
+    """
+
+    axes: str
+    words: tuple[tuple[str, str], ...]
+
+    @property
+    def velocities(self) -> tuple[str, ...]:
+        """The velocity along each axis."""
+        return tuple({"x": "u", "y": "v", "z": "w"}[axis] for axis in self.axes)
+
+    def of(self, *words: str) -> list[tuple[int, int]]:
+        """Sides that have one of some words: axis, and whether it is the high one."""
+        return [(axis, high) for axis, pair in enumerate(self.words) for high in (0, 1) if pair[high] in words]
+
+    def name(self, axis: int, high: int) -> str:
+        """The name of a side, such as "low_x"."""
+        return f"{'high' if high else 'low'}_{self.axes[axis]}"
+
+    def inlets(self) -> dict[tuple[int, int], str]:
+        """Sides through which a given velocity flows, and the input that it is."""
+        sides = self.of("inflow")
+        names = {side: "inflow" if len(sides) == 1 else f"inflow_{self.name(*side)}" for side in sides}
+        return names | {side: f"{self.velocities[side[0]]}_{self.name(*side)}" for side in self.of("velocity")}
+
+    def velocity(self, k: int) -> tuple[Any, ...]:
+        """The rules of a component of the velocity, for each axis."""
+        return self._rules(lambda axis, high: self._velocity(self.words[axis][high], k, axis, high))
+
+    def _velocity(self, word: str, k: int, axis: int, high: int) -> Any:
+        name = self.velocities[k]
+        if word in FREE:
+            return Open(f"{name}_low" if k == axis else "")
+        if k == axis:
+            return Dirichlet(self.inlets().get((axis, high), 0.0))
+        if word == "slip":
+            return Neumann(0.0)
+        return Dirichlet(f"{name}_{self.name(axis, high)}" if word in ("moving", "velocity") else 0.0)
+
+    def pressure(self) -> tuple[Any, ...]:
+        """The rules of the pressure: 0 where the flow is free."""
+        return self._rules(lambda axis, high: Dirichlet(0.0) if self.words[axis][high] in FREE else Neumann(0.0))
+
+    def scalar(self, name: str) -> tuple[Any, ...]:
+        """The rules of a scalar: its value where fluid flows in; elsewhere nothing diffuses through."""
+        inlets = self.inlets()
+        return self._rules(lambda axis, high: Dirichlet(f"{name}_{self.name(axis, high)}") if (axis, high) in inlets else Neumann(0.0))
+
+    def _rules(self, rule: Any) -> tuple[Any, ...]:
+        return tuple("periodic" if pair[0] == "periodic" else (rule(axis, 0), rule(axis, 1)) for axis, pair in enumerate(self.words))
+
+    def with_rule(self, rule: Any) -> tuple[Any, ...]:
+        """One rule for all sides that are not periodic."""
+        return tuple("periodic" if pair[0] == "periodic" else rule for pair in self.words)
+
+    def inputs(self) -> dict[str, Variable]:
+        """Inputs of the velocities on sides."""
+        inputs = {name: self.on_side(axis, "m/s") for (axis, _), name in self.inlets().items()}
+        for axis, high in self.of("velocity"):
+            inputs |= {name: self.on_side(axis, "m/s", k) for k, name in self._along(axis, high).items()}
+        for axis, high in self.of("moving"):
+            inputs |= {name: Variable(axes=(), unit="m/s") for name in self._along(axis, high).values()}
+        return inputs
+
+    def inputs_of_scalar(self, name: str, rules: Any, unit: str = "") -> dict[str, Variable]:
+        """Inputs that the rules of a scalar name: a value for each cell of a side.
+
+        Raises:
+            ParameterError: a name is that of sides of two axes, or the scalar is periodic where the flow is not.
+        """
+        inputs: dict[str, Variable] = {}
+        for axis, (pair, words) in enumerate(zip(per_axis(rules, len(self.axes)), self.words, strict=True)):
+            if pair[0].joins != (words[0] == "periodic"):
+                raise ParameterError(
+                    f"scalar {name} and sides along {self.axes[axis]} = {words!r}, expected both periodic there, or none; correct one"
+                )
+            for rule in pair:
+                if rule.named and inputs.setdefault(str(rule.given), self.on_side(axis, unit)) != self.on_side(axis, unit):
+                    raise ParameterError(f"{rule.given} of scalar {name} is the value of sides of two axes, expected one; rename it on one")
+        return inputs
+
+    def on_side(self, axis: int, unit: str, along: int | None = None) -> Variable:
+        """A value for each cell of a side across an axis, at centres, or on the upper faces `along` another axis.
+
+        Beyond the ends of its side it is what the velocity is there.
+        """
+        rules = {"no_slip": Dirichlet(0.0), "inflow": Dirichlet(0.0)} if unit == "m/s" else {}
+        across = tuple(other for other in range(len(self.axes)) if other != axis)
+        ends = self._rules(lambda other, high: rules.get(self.words[other][high], Neumann(0.0)))
+        place = tuple(int(other == along) for other in range(len(self.axes)))
+        return Variable(tuple("mirror" if other == axis else pair for other, pair in enumerate(ends)), place, unit, across)
+
+    def _along(self, axis: int, high: int) -> dict[int, str]:
+        """Inputs with the velocities along a side, by their axes."""
+        return {k: f"{name}_{self.name(axis, high)}" for k, name in enumerate(self.velocities) if k != axis}
