@@ -10,6 +10,7 @@ from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 from diffsim.solvers.maxwell import Maxwell
 from diffsim.solvers.navier_stokes import NavierStokes
+from diffsim.solvers.quasi_geostrophic import QuasiGeostrophic
 from diffsim.solvers.reaction_diffusion import ReactionDiffusion
 from diffsim.solvers.schroedinger import Schroedinger
 from diffsim.solvers.visco_acoustic import ViscoAcoustic
@@ -28,6 +29,7 @@ __all__ = [
     "Lorenz96",
     "Maxwell",
     "NavierStokes",
+    "QuasiGeostrophic",
     "ReactionDiffusion",
     "Schroedinger",
     "ViscoAcoustic",

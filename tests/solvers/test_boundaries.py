@@ -23,6 +23,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "Elastic": {"boundary": ("zero", "periodic")},
     "Maxwell": {"boundary": ("pec", "periodic")},
     "NavierStokes": {"sides": ("periodic", "no_slip", "slip", "moving", "inflow", "open")},
+    "QuasiGeostrophic": {"sides": ("periodic", "slip", "no_slip"), "viscosity": ("laplacian", "biharmonic")},
     "ViscoAcoustic": {"boundary": named()},
     "LongWave": {"coordinates": ("plane", "sphere")},
 }
