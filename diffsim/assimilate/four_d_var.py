@@ -57,7 +57,8 @@ class FourDVar:
         ShapeError: a prior or observations of another size.
 
     Good values: windows in which errors grow by a factor of 2 to 5; deviations that are true, since J at the minimum is then about half
-    the number of observations.
+    the number of observations. A chaotic system over many windows has other minima: begin with a large model error, by which each window
+    follows its own observations, and make it smaller in two or three problems, each of which starts from the last one's states.
 
     Reference: Courtier, Thépaut and Hollingsworth (1994), A strategy for operational implementation of 4D-Var, using an incremental
         approach, Q. J. R. Meteorol. Soc. 120, 1367-1387, doi:10.1002/qj.49712051912; Trémolet (2006), Accounting for an imperfect model
