@@ -76,7 +76,10 @@ class Analysis(Summary):
         rows = [
             ("unknowns", ", ".join(f"{name} {value.shape}" for name, value in self.unknowns.items())),
             ("cost", f"{self.search.value:.4g} ({costs}) for {plural(observed, 'observation')}"),
-            ("search", f"{plural(last.iteration, 'iteration')}, {plural(last.evaluations, 'gradient')}, {plural(last.products, 'product')}"),
+            (
+                "search",
+                f"{plural(last.iteration, 'iteration')}, {plural(last.evaluations, 'gradient')}, {plural(last.products, 'product')}",
+            ),
             ("stopped", self.search.message),
         ]
         return "Analysis", rows

@@ -25,9 +25,7 @@ class Control:
         model_error: state -> prior of its jumps; empty for one window.
     """
 
-    def __init__(
-        self, background: Mapping[str, F64], background_error: Mapping[str, Prior], model_error: Mapping[str, Prior]
-    ) -> None:
+    def __init__(self, background: Mapping[str, F64], background_error: Mapping[str, Prior], model_error: Mapping[str, Prior]) -> None:
         self.background = {name: np.array(value, np.float64) for name, value in background.items()}
         self._parts: list[tuple[str, int | None, Prior]] = [
             (name, 0 if name in model_error else None, prior) for name, prior in background_error.items()

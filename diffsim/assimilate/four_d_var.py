@@ -30,13 +30,13 @@ class FourDVar:
         J = ½ |x₀ - x_b|²_B + ½ Σ_k |y_k - H_k(x)|²_R + ½ Σ_w |x_w - M(x_{w-1})|²_Q,    |v|²_C = vᵀ C⁻¹ v
 
     With one window the model is perfect: the last sum is empty, and the unknowns are initial states and parameters (strong constraint).
-    With several, each begins with a state of its own, and the jumps between the end of one and the beginning of the next are errors of the model
-    with the covariance Q (weak constraint, by multiple shooting). So no gradient runs through more than one window, and a chaotic system
-    can be followed over any time. Windows run side by side where `Batch` can.
+    With several, each begins with a state of its own, and the jumps between the end of one and the beginning of the next are errors of
+    the model with the covariance Q (weak constraint, by multiple shooting). So no gradient runs through more than one window, and a chaotic
+    system can be followed over any time. Windows run side by side where `Batch` can.
 
     The search takes variables z of covariance 1: x = x_b + L z with B = L Lᵀ (control transform), and in later windows units of the jumps.
-    Gauss-Newton linearises the run (incremental 4D-Var): the outer loop takes one gradient, and each product with the Gauss-Newton Hessian, by
-    which conjugate gradients solve the inner problem, one run of the tangent and one of the adjoint.
+    Gauss-Newton linearises the run (incremental 4D-Var): the outer loop takes one gradient, and each product with the Gauss-Newton Hessian,
+    by which conjugate gradients solve the inner problem, one run of the tangent and one of the adjoint.
 
     Args:
         simulation: f64 is best. Its `wrt` has all unknowns.
@@ -96,15 +96,17 @@ class FourDVar:
         instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one of the model")
         self.simulation = simulation
         several = [observations] if isinstance(observations, Observations) else list(observations)
-        self.observations = [instance("observations", each, Observations, "Observations, or a list of them", "make some") for each in several]
+        self.observations = [
+            instance("observations", each, Observations, "Observations, or a list of them", "make some") for each in several
+        ]
         windows = whole("windows", windows, 1, remedy="give the number of windows")
         background = mapping("background", background, "{'x': x, 'F': 8.0}")
         before = mapping("background_error", background_error, "{'x': prior}")
         model = mapping("model_error", model_error or {}, "{'x': prior}")
         if (windows > 1) != bool(model):
             raise ParameterError(
-                f"{windows} windows with model_error = {shown(model_error)}, expected errors of the model where there are several windows, and "
-                "only there; give model_error={'x': prior}, or take windows=1"
+                f"{windows} windows with model_error = {shown(model_error)}, expected errors of the model where there are several windows, "
+                "and only there; give model_error={'x': prior}, or take windows=1"
             )
         names = (*simulation.equation.states,) if windows > 1 else ()
         for name in model:
@@ -167,11 +169,12 @@ class FourDVar:
         shapes = {name: self.simulation.input_shape(name, windows.steps) for name in (*self.background_error, *self.model_error)}
         known = {name: np.broadcast_to(np.asarray(inputs[name], np.float64), shape) for name, shape in shapes.items()}
         if self.model_error:
-            guess = mapping("start", start, "{'x': states}") if start is not None else windows.freely()
+            guess: Mapping[str, Any] = mapping("start", start, "{'x': states}") if start is not None else windows.freely()
             for name in self.model_error:
                 expected = (windows.count, *shapes[name])
-                if np.shape(guess.get(name)) != expected:
-                    raise ShapeError(f"start of {name} has shape {np.shape(guess.get(name))}, expected {expected}; give a state a window")
+                shape = np.shape(guess[name]) if name in guess else None
+                if shape != expected:
+                    raise ShapeError(f"start of {name} has shape {shape}, expected {expected}; give a state a window")
                 known[name] = np.concatenate([known[name][None], np.asarray(guess[name], np.float64)[1:]])
         return Control(known, self.background_error, self.model_error)
 

@@ -25,8 +25,8 @@ class Observations:
         values: a row for each step from 0 on, shape (steps + 1, ...), or with `when="ends"` a row for the end of each window. NaN where
             nothing was observed.
         deviation: > 0, of the errors; a number, or broadcast to `values`.
-        of: a state with receivers, whose traces are observed, or a function of a window's solution in `diffsim.numpy`. It returns a row for each
-            step of the window, its first and its last included, or with `when="ends"` one row.
+        of: a state with receivers, whose traces are observed, or a function of a window's solution in `diffsim.numpy`. It returns a row for
+            each step of the window, its first and its last included, or with `when="ends"` one row.
         when: "steps", or "ends", for functions of final states.
 
     Raises:
@@ -45,9 +45,7 @@ class Observations:
         assert seen.count == 21
     """
 
-    def __init__(
-        self, values: npt.ArrayLike, deviation: npt.ArrayLike, of: Operator, when: Literal["steps", "ends"] = "steps"
-    ) -> None:
+    def __init__(self, values: npt.ArrayLike, deviation: npt.ArrayLike, of: Operator, when: Literal["steps", "ends"] = "steps") -> None:
         self.values = np.array(real_array("values", values, np.float64))
         sigma = real_array("deviation", deviation, np.float64)
         if not isinstance(of, str) and not callable(of):
@@ -61,7 +59,9 @@ class Observations:
             ) from None
         present = ~np.isnan(self.values)
         if not present.any() or np.isinf(self.values).any():
-            raise ParameterError("values: expected finite numbers, and NaN where nothing was observed, got others or only NaN; correct them")
+            raise ParameterError(
+                "values: expected finite numbers, and NaN where nothing was observed, got others or only NaN; correct them"
+            )
         if not (sigma[present] > 0).all() or not np.isfinite(sigma[present]).all():
             raise ParameterError("deviation: expected numbers > 0 for all values, got another; give the standard deviation of the errors")
         self.count = int(np.count_nonzero(present))
@@ -73,7 +73,8 @@ class Observations:
         if isinstance(self.of, str) and (self.of not in simulation.receivers or self.when == "ends"):
             known = ", ".join(simulation.receivers) or "none"
             raise ParameterError(
-                f"observations of {self.of!r}, at {self.when}, expected a state with receivers ({known}), at steps; give it some, or a function"
+                f"observations of {self.of!r}, at {self.when}, expected a state with receivers ({known}), at steps; give it "
+                "some, or a function"
             )
         rows, unit = (steps + 1, "steps from 0 on") if self.when == "steps" else (windows, "windows")
         if self.values.ndim == 0 or len(self.values) != rows:
@@ -85,13 +86,10 @@ class Observations:
         A window begins after the jump: what was observed at the border of two windows is that of the later one.
         """
         rows = [solution.traces[self.of] if isinstance(self.of, str) else self.of(solution) for solution in solutions]
-        if self.when == "ends":
-            out = dnp.stack(rows)
-        else:
-            out = dnp.concatenate([*(row[:-1] for row in rows[:-1]), rows[-1]])
+        out = dnp.stack(rows) if self.when == "ends" else dnp.concatenate([*(row[:-1] for row in rows[:-1]), rows[-1]])
         if tuple(out.shape) != self.values.shape:
             raise ShapeError(
-                f"the operator of an observation gives shape {tuple(out.shape)} for the run, expected {self.values.shape}, that of its values; "
-                "return a row for each step of the window, its first and last included, or say when='ends'"
+                f"the operator of an observation gives shape {tuple(out.shape)} for the run, expected {self.values.shape}, that of its "
+                "values; return a row for each step of the window, its first and last included, or say when='ends'"
             )
         return out

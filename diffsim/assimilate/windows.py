@@ -34,7 +34,7 @@ class Windows:
         self.count, self.simulation, self.inputs, self.checkpoint = windows, simulation, dict(inputs), checkpoint
         self.steps = whole("steps", steps, 1, remedy="give the steps of the whole run")
         if self.steps % windows:
-            raise ParameterError(f"steps = {steps} in {windows} windows, expected windows of equally many steps; take a divisor of the steps")
+            raise ParameterError(f"steps = {steps} in {windows} windows, expected windows of equally many steps; take a divisor")
         self.each, self.free = self.steps // windows, tuple(free)
         equation = simulation.equation
         self._by_step = tuple(name for name in (*equation.series, *equation.forcings) if name in inputs)

@@ -24,8 +24,8 @@ class DiffusionPrior:
     """A field of a standard deviation and a correlation length: covariance Σ N (1 - ℓ²∇²)⁻ᵐ N Σ, with Σ = σ and N such that it is σ².
 
     The operator is that of m implicit steps of diffusion. Its root, (1 - ℓ²∇²)^(-m/2), and its inverse take fast transforms. N is exact in
-    every cell, next to the sides too. The correlation is of the Matérn family, with ν = m - d/2 in d dimensions; for large m it becomes exp(-½ r²/length²).
-    As the inverse exists, it can be a model error (`diffsim.assimilate.FourDVar`), which a `CorrelatedPrior` cannot.
+    every cell, next to the sides too. The correlation is of the Matérn family, with ν = m - d/2 in d dimensions; for large m it becomes
+    exp(-½ r²/length²). As the inverse exists, it can be a model error (`diffsim.assimilate.FourDVar`), which a `CorrelatedPrior` cannot.
 
     Args:
         shape: of the grid.

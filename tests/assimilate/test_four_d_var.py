@@ -12,7 +12,6 @@ import diffsim as ds
 from diffsim.assimilate import FourDVar, Observations
 from diffsim.assimilate.four_d_var import Lines
 from diffsim.checkpoint.growth import ChaosWarning
-
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import CorrelatedPrior, DiffusionPrior
 
@@ -64,7 +63,12 @@ def test_the_gradient_and_the_hessian_are_those_of_the_cost(windows: int) -> Non
     drift = ds.Simulation(Drifting(), receivers={"b": [[1.0], [3.5]]}, precision="f64")
     inputs = {"a": np.ones(6), "b": rng.standard_normal(6), "rate": 0.5, "push": rng.standard_normal(12)}
     run = drift.run(inputs, 12).traces["b"]
-    ends = np.stack([drift.run(inputs | {"push": inputs["push"][: 12 // windows * (k + 1)]}, 12 // windows * (k + 1)).final["a"] for k in range(windows)])
+    ends = np.stack(
+        [
+            drift.run(inputs | {"push": inputs["push"][: 12 // windows * (k + 1)]}, 12 // windows * (k + 1)).final["a"]
+            for k in range(windows)
+        ]
+    )
     seen = [Observations(run**2, 0.1, lambda s: s.traces["b"] ** 2), Observations(ends, 0.1, lambda s: s.final["a"], when="ends")]
     before = {"a": CorrelatedPrior((6,), 0.3, 1.0), "rate": DiffusionPrior((1,), 0.2), "push": DiffusionPrior((12,), 0.1, 2.0)}
     model = {"model_error": {"a": DiffusionPrior((6,), 0.2, 1.0)}} if windows > 1 else {}
@@ -85,7 +89,9 @@ def test_a_forcing_is_found_with_the_state() -> None:
     rng, steps = np.random.default_rng(2), 20
     records = truth(steps)[:, ::2]
     seen = Observations(
-        np.where(np.arange(steps + 1)[:, None] % 2, np.nan, records + 0.1 * rng.standard_normal(records.shape)), 0.1, lambda s: s.traces["x"][:, ::2]
+        np.where(np.arange(steps + 1)[:, None] % 2, np.nan, records + 0.1 * rng.standard_normal(records.shape)),
+        0.1,
+        lambda s: s.traces["x"][:, ::2],
     )
     background = {"x": truth(steps)[0] + 0.5 * rng.standard_normal(CELLS), "F": 7.0}
     found = FourDVar(lorenz(), seen, background, {"x": independent(0.5), "F": DiffusionPrior((1,), 1.0)}, steps).minimise(residual=1e-3)

@@ -39,7 +39,7 @@ def around(psi: Array, sides: Any, width: int = 3) -> Array:
         else:
             sign = {"slip": -1.0, "no_slip": 1.0}
             coast = np.zeros_like(line[:1])
-            line = np.concatenate([sign[low] * line[: width - 1][::-1], coast, line, coast, sign[high] * line[: -width : -1]])
+            line = np.concatenate([sign[low] * line[: width - 1][::-1], coast, line, coast, sign[high] * line[:-width:-1]])
         psi = np.moveaxis(line, 0, axis)
     return psi
 
@@ -167,11 +167,11 @@ def test_energy_is_kept_between_rough_coasts_on_the_beta_plane() -> None:
 def test_a_rossby_wave_has_its_dispersion_relation() -> None:
     """ω = -β k / (k² + l²) with the differences' k and k² + l². A single wave has no Jacobian, so it is exact to the order in time."""
     n, beta, dt, steps = 16, 0.5, 0.1, 60
-    k, l = TAU * 2 / n, TAU * 1 / n
+    k, m = TAU * 2 / n, TAU * 1 / n
     y, x = np.arange(n)[:, None], np.arange(n)[None]
-    omega = -beta * np.sin(k) / (4 * np.sin(k / 2) ** 2 + 4 * np.sin(l / 2) ** 2)
-    inputs = {"psi": np.cos(k * x + l * y), "wind": np.zeros((n, n)), "beta": beta, "drag": 0.0, "nu": 0.0}
-    assert np.abs(run("periodic", inputs, steps, dt) - np.cos(k * x + l * y - omega * dt * steps)).max() < 1e-6
+    omega = -beta * np.sin(k) / (4 * np.sin(k / 2) ** 2 + 4 * np.sin(m / 2) ** 2)
+    inputs = {"psi": np.cos(k * x + m * y), "wind": np.zeros((n, n)), "beta": beta, "drag": 0.0, "nu": 0.0}
+    assert np.abs(run("periodic", inputs, steps, dt) - np.cos(k * x + m * y - omega * dt * steps)).max() < 1e-6
 
 
 def test_the_gradient_of_a_late_transport_for_the_wind_and_the_numbers() -> None:
@@ -207,6 +207,11 @@ def test_wrong_arguments_and_steps_are_refused() -> None:
     box = ds.Simulation(QuasiGeostrophic(grid, 1.0, "periodic"), wrt=[], precision="f64")
     with pytest.raises(SingularError):
         box.run(inputs | {"wind": np.ones(SHAPE)}, 1)
-    for name, value, error in (("nu", -1.0, ParameterError), ("nu", 1.0, StabilityError), ("drag", 3.0, StabilityError), ("beta", 9.0, StabilityError)):
+    for name, value, error in (
+        ("nu", -1.0, ParameterError),
+        ("nu", 1.0, StabilityError),
+        ("drag", 3.0, StabilityError),
+        ("beta", 9.0, StabilityError),
+    ):
         with pytest.raises(error, match=name):
             box.run(inputs | {name: value}, 1)
