@@ -40,8 +40,8 @@ class Windows:
         self._by_step = tuple(name for name in (*equation.series, *equation.forcings) if name in inputs)
         if windows > 1 and (simulation._step.clock or equation.initials):
             raise ParameterError(
-                f"{windows} windows of {type(equation).__name__}, whose step reads the time or whose states are made of other inputs, expected "
-                "a step that is the same at all times and initial states as inputs; take one window, or give the time as a series"
+                f"{windows} windows of {type(equation).__name__}, whose step reads the time or whose states are made of other inputs, "
+                "expected a step that is the same at all times and initial states as inputs; take one window, or give the time as a series"
             )
         together = windows > 1 and set(equation.states) <= set(free) and not self._by_step and Batch.obstacle(simulation) is None
         self._batch = Batch(simulation, windows) if together else None

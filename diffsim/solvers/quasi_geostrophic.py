@@ -49,12 +49,12 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         ζₜ + J(ψ, ζ) + β ψₓ = F - r ζ + ν ∇²ζ,    ζ = ∇²ψ,    J(a, b) = aₓ b_y - a_y bₓ
 
     The state is the stream function ψ: the velocity is u = -ψ_y, v = ψₓ. Second order in space; the Jacobian is that of Arakawa, which
-    keeps Σ ζ, the energy Σ |∇ψ|²/2 and, with "slip" or "periodic" sides, the enstrophy Σ ζ²/2. So does β ψₓ keep the energy. The classical
-    method of Runge and Kutta, whose error per step is all that changes these sums: each stage solves ∇²ψₜ = ζₜ by fast transforms.
+    keeps the energy Σ |∇ψ|²/2 and, with "slip" or "periodic" sides, the enstrophy Σ ζ²/2; β ψₓ keeps the energy too. The classical method
+    of Runge and Kutta, whose error is all that changes these sums, solves ∇²ψₜ = ζₜ by fast transforms in each stage.
 
     Inputs: initial stream function `psi` (m²/s), `wind` F (1/s², the curl of the wind stress over density and depth), and the numbers
-    `beta` (1/(m s)), `drag` r (1/s) and `nu` (m²/s; with "biharmonic" m⁴/s). Axes are (y, x). Coasts run through the first points outside of the
-    grid: a basin of 1000 km with points each 10 km has 99 of them. `Grid(..., origin=spacing)` counts coordinates from the coast.
+    `beta` (1/(m s)), `drag` r (1/s) and `nu` (m²/s; with "biharmonic" m⁴/s). Axes are (y, x). Coasts run through the first points outside
+    of the grid: a basin of 1000 km with points each 10 km has 99 of them. `Grid(..., origin=spacing)` counts coordinates from the coast.
 
     Args:
         grid: two axes, spacing in metres.
@@ -71,9 +71,9 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
 
     Good values: 2 points or more across the western boundary layer, (ν/β)^⅓ or r/β; dt |v|/dx = 0.3.
 
-    Reference: Arakawa (1966), Computational design for long-term numerical integration of the equations of fluid motion, J. Comput. Phys. 1,
-        119-143, doi:10.1016/0021-9991(66)90015-5, equation 46; Vallis (2017), Atmospheric and Oceanic Fluid Dynamics, 2nd ed., chapters 5
-        and 19, doi:10.1017/9781107588417; Thom (1933), Proc. R. Soc. Lond. A 141, 651-669, doi:10.1098/rspa.1933.0146.
+    Reference: Arakawa (1966), Computational design for long-term numerical integration of the equations of fluid motion, J. Comput.
+        Phys. 1, 119-143, doi:10.1016/0021-9991(66)90015-5, equation 46; Vallis (2017), Atmospheric and Oceanic Fluid Dynamics, 2nd ed.,
+        chapters 5 and 19, doi:10.1017/9781107588417; Thom (1933), Proc. R. Soc. Lond. A 141, 651-669, doi:10.1098/rspa.1933.0146.
 
     Example:
         import numpy as np
