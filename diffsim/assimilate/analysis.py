@@ -28,7 +28,20 @@ class Analysis(Summary):
         search: the minimisation: its history, and why it stopped.
 
     Example:
-        See `FourDVar`.
+        import numpy as np
+
+        import diffsim as ds
+
+        # A pendulum's swing from three readings of its angle.
+        swing = ds.Simulation(ds.ODE(lambda a, v: (v, -a), dt=0.1), receivers={"a": [[0.0]]}, wrt=["a", "v"], precision="f64")
+        readings = np.full((31, 1), np.nan)
+        readings[[5, 15, 25], 0] = np.cos(0.1 * np.array([5, 15, 25]))
+        prior = ds.optimize.DiffusionPrior((1,), deviation=2.0)
+        seen = ds.assimilate.Observations(readings, 0.01, of="a")
+        problem = ds.assimilate.FourDVar(swing, seen, {"a": [0.0], "v": [0.0]}, {"a": prior, "v": prior}, steps=30)
+        analysis: ds.assimilate.Analysis = problem.minimise()
+        assert abs(analysis.unknowns["a"][0] - 1.0) < 1e-3 and analysis.inputs["a"].shape == (1,)
+        assert analysis.deviation(lambda unknowns: unknowns["a"][0]) < 0.02 and analysis.posterior(rank=2).deviation.max() < 0.02
     """
 
     def __init__(self, here: Linearised, search: Result, inputs: Mapping[str, Any]) -> None:
