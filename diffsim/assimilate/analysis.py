@@ -102,7 +102,7 @@ class Analysis(Summary):
 
 
 class Informed:
-    """What observations tell, as an object with products."""
+    """The information of observations, as an object with products."""
 
     def __init__(self, here: Linearised) -> None:
         self._here = here

@@ -81,7 +81,7 @@ class Observations:
             raise ShapeError(f"values have shape {self.values.shape}, expected {rows} rows, one for each of the {unit}; fill up with NaN")
 
     def predicted(self, solutions: Sequence[Solution]) -> Any:
-        """What the windows predict, in the shape of the values.
+        """The predictions of the windows, in the shape of the values.
 
         A window begins after the jump: what was observed at the border of two windows is that of the later one.
         """

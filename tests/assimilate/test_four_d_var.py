@@ -94,11 +94,11 @@ def test_a_forcing_is_found_with_the_state() -> None:
         lambda s: s.traces["x"][:, ::2],
     )
     background = {"x": truth(steps)[0] + 0.5 * rng.standard_normal(CELLS), "F": 7.0}
-    found = FourDVar(lorenz(), seen, background, {"x": independent(0.5), "F": DiffusionPrior((1,), 1.0)}, steps).minimise(residual=1e-3)
-    deviation = found.deviation(lambda unknowns: unknowns["F"])
-    assert abs(found.unknowns["F"] - 8.0) < 3 * deviation and deviation < 0.1
-    assert 0.7 < 2 * found.search.value / seen.count < 1.3
-    text = str(found)
+    analysis = FourDVar(lorenz(), seen, background, {"x": independent(0.5), "F": DiffusionPrior((1,), 1.0)}, steps).minimise(residual=1e-3)
+    deviation = analysis.deviation(lambda unknowns: unknowns["F"])
+    assert abs(analysis.unknowns["F"] - 8.0) < 3 * deviation and deviation < 0.1
+    assert 0.7 < 2 * analysis.search.value / seen.count < 1.3
+    text = str(analysis)
     assert "F ()" in text and "background" in text and "jumps" not in text
 
 
@@ -111,10 +111,10 @@ def test_windows_follow_chaos_where_one_window_fails() -> None:
     start = records[:-1:10]
     for jump in (2.0, 0.5, 0.1):  # windows that are almost independent first
         several = FourDVar(lorenz(), seen, background, {"x": independent(1.0)}, steps, 40, {"x": independent(jump)})
-        found = several.minimise(residual=0.05, products=300, tolerance=1e-4, start={"x": start})
-        start = found.unknowns["x"]
+        analysis = several.minimise(residual=0.05, products=300, tolerance=1e-4, start={"x": start})
+        start = analysis.unknowns["x"]
     error = np.sqrt(((start - truth(steps)[:-1:10]) ** 2).mean())
-    assert error < 0.13 and 0.9 < 2 * found.search.value / seen.count < 1.1, error
+    assert error < 0.13 and 0.9 < 2 * analysis.search.value / seen.count < 1.1, error
     one = FourDVar(lorenz(), seen, background, {"x": independent(1.0)}, steps)
     with pytest.warns(ChaosWarning):
         alone = one.minimise()

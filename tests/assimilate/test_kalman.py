@@ -81,25 +81,25 @@ def problem(windows: int) -> ds.assimilate.FourDVar:
 @pytest.mark.parametrize("windows", [1, WINDOWS])
 def test_states_and_deviations_are_those_of_the_smoother(windows: int) -> None:
     states, spreads = smoothed(windows > 1)
-    found = problem(windows).minimise(iterations=5, tolerance=1e-14, products=1000, residual=1e-10)
-    got = found.unknowns["c"].reshape(windows, CELLS)
+    analysis = problem(windows).minimise(iterations=5, tolerance=1e-14, products=1000, residual=1e-10)
+    got = analysis.unknowns["c"].reshape(windows, CELLS)
     for window in range(windows):
         at = window * EACH
         assert np.abs(got[window] - states[at]).max() < 1e-8
         for cell in (0, 7):
-            deviation = found.deviation(lambda unknowns: unknowns["c"].reshape(windows, CELLS)[window, cell])  # noqa: B023
+            deviation = analysis.deviation(lambda unknowns: unknowns["c"].reshape(windows, CELLS)[window, cell])  # noqa: B023
             assert abs(deviation - spreads[at, cell, cell] ** 0.5) < 1e-8
-    whole = found.deviation(lambda unknowns: unknowns["c"].reshape(windows, CELLS)[0].sum())
+    whole = analysis.deviation(lambda unknowns: unknowns["c"].reshape(windows, CELLS)[0].sum())
     assert abs(whole - spreads[0].sum() ** 0.5) < 1e-8
     if windows == 1:
-        assert np.abs(found.posterior(rank=CELLS).deviation - np.sqrt(np.diagonal(spreads[0]))).max() < 1e-8
-        assert np.array_equal(found.inputs["c"], got[0]) and not found.jumps
+        assert np.abs(analysis.posterior(rank=CELLS).deviation - np.sqrt(np.diagonal(spreads[0]))).max() < 1e-8
+        assert np.array_equal(analysis.inputs["c"], got[0]) and not analysis.jumps
     else:
         ends = [ring().run({"kappa": KAPPA, "c": one}, EACH).final["c"] for one in got[:-1]]
-        assert np.abs(found.jumps["c"] - (got[1:] - ends)).max() < 1e-12 and found.costs["jumps"] > 0
+        assert np.abs(analysis.jumps["c"] - (got[1:] - ends)).max() < 1e-12 and analysis.costs["jumps"] > 0
 
 
 def test_quasi_newton_finds_the_same() -> None:
     states, _ = smoothed(jumps=False)
-    found = problem(1).minimise("L-BFGS-B", iterations=200, tolerance=0)
-    assert np.abs(found.unknowns["c"] - states[0]).max() < 1e-6
+    analysis = problem(1).minimise("L-BFGS-B", iterations=200, tolerance=0)
+    assert np.abs(analysis.unknowns["c"] - states[0]).max() < 1e-6

@@ -137,7 +137,7 @@ def invariants(psi: Array, sides: Any) -> Array:
 
 @pytest.mark.parametrize("sides", ["periodic", "slip"])
 def test_the_jacobian_keeps_energy_and_enstrophy(sides: Any) -> None:
-    """What remains is the error of the method in time, at least of fourth order in dt."""
+    """The changes are the error of the method in time, at least of fourth order in dt."""
     start = whirls(SHAPE, sides, 2)
     changes = []
     for dt in (0.4, 0.2):
