@@ -196,7 +196,12 @@ def test_the_gradient_of_a_late_transport_for_the_wind_and_the_numbers() -> None
         ends = [float(transport(sea.run(inputs | {name: inputs[name] + sign * way}, 80))) for sign in (-1, 1)]
         slope = (gradient[name] * way).sum()
         assert abs(0.5 * (ends[1] - ends[0]) - slope) < 1e-6 * abs(slope), name
-    assert value > 0
+    few = sea.value_and_grad(transport, inputs, steps=80, checkpoint=5)
+    assert few[0] == value > 0 and all(np.array_equal(few[1][name], gradient[name]) for name in gradient)
+    way = {name: rng.standard_normal(np.shape(inputs[name])) * np.abs(inputs[name]).max() for name in inputs}
+    solution, moved = sea.jvp(inputs, way, 80)
+    pushed = 2 * (solution.final["psi"] * moved.final["psi"])[3:7, :5].mean()
+    assert abs(pushed - sum((gradient[name] * way[name]).sum() for name in way)) < 1e-11 * abs(pushed)
 
 
 def test_wrong_arguments_and_steps_are_refused() -> None:
