@@ -162,7 +162,8 @@ def test_a_list_names_each_scene_and_each_solver() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) < 130
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert sum(not line.startswith("| `") for line in lines) < 97  # lists of solvers and scenes grow
 
 
 LATER = ("stepping/source", "stepping/derive", "stepping/passes", "stepping/ir")
