@@ -25,7 +25,7 @@ METHODS = ("gauss-newton", "L-BFGS-B")
 
 
 class FourDVar:
-    """Which initial state, parameters and jumps explain observations of a run, given a background and the errors of all?
+    """Variational assimilation (4D-Var): the initial state, parameters and jumps that explain observations of a run, given a background.
 
         J = ½ |x₀ - x_b|²_B + ½ Σ_k |y_k - H_k(x)|²_R + ½ Σ_w |x_w - M(x_{w-1})|²_Q,    |v|²_C = vᵀ C⁻¹ v
 
