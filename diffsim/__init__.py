@@ -54,13 +54,13 @@ from diffsim.stepping.trace.stages import stage
 from diffsim.version import __version__
 
 if TYPE_CHECKING:
-    from diffsim import chaos, losses, ocean, optimize, photonics, records, solvers, tile
+    from diffsim import assimilate, chaos, losses, ocean, optimize, photonics, records, solvers, tile
     from diffsim.certificate.certify import certify
     from diffsim.scene import Scene
     from diffsim.solvers.dynamics import ODE
     from diffsim.tile.preconditioners import BlockJacobi
 
-PARTS = ("chaos", "losses", "ocean", "optimize", "photonics", "records", "scene", "solvers", "tile")
+PARTS = ("assimilate", "chaos", "losses", "ocean", "optimize", "photonics", "records", "scene", "solvers", "tile")
 """Parts that are imported on first use. Together they take longer than all others."""
 NAMES = {
     "BlockJacobi": "diffsim.tile.preconditioners",
@@ -96,6 +96,7 @@ __all__ = [
     "Variable",
     "Vector",
     "__version__",
+    "assimilate",
     "certify",
     "chaos",
     "check_grads",

@@ -19,7 +19,7 @@ from tests.sampled import sampled
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BOOK = [ROOT / "docs" / f"validation_{family}.md" for family in ("acoustic", "elastic", "maxwell", "flow", "transport", "heat")]
+BOOK = [ROOT / "docs" / f"validation_{family}.md" for family in ("acoustic", "elastic", "maxwell", "flow", "transport", "currents", "heat")]
 """The validation book: they state what they print, draw their figure and certify gradients, as worked examples do."""
 QUICK = ("certificate", "checkpointing", "data", "inversion", "photonics", "scene", "shallow_water", "user_kernels")
 GATE = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in QUICK)]
@@ -27,6 +27,7 @@ GATE = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in QUICK)]
 WORKED = [
     ROOT / "docs" / f"{name}.md"
     for name in (
+        "assimilation",
         "boundary_control",
         "chaos",
         "crank_nicolson",
@@ -161,7 +162,8 @@ def test_a_list_names_each_scene_and_each_solver() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) < 130
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert sum(not line.startswith("| `") for line in lines) < 97  # lists of solvers and scenes grow
 
 
 LATER = ("stepping/source", "stepping/derive", "stepping/passes", "stepping/ir")

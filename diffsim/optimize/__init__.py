@@ -2,6 +2,7 @@
 
 from diffsim.optimize.adam import Adam as Adam
 from diffsim.optimize.adam import Batches as Batches
+from diffsim.optimize.diffusion import DiffusionPrior as DiffusionPrior
 from diffsim.optimize.evaluation import NonFiniteError as NonFiniteError
 from diffsim.optimize.gauss_newton import GaussNewton as GaussNewton
 from diffsim.optimize.journal import Journal as Journal

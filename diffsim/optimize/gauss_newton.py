@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.arguments import function, whole
+from diffsim.base.arguments import function, number, whole
 from diffsim.optimize.evaluation import Evaluator, Point
 from diffsim.optimize.method import Box, Limits, Stop, all_done, no_lower_value, nothing_gained, zero_gradient
 from diffsim.typing import Array
@@ -42,6 +42,8 @@ class GaussNewton:
         hessian: x -> the Hessian there, an object with products `H @ v`, such as SciPy's LinearOperator. It is called only where products
             are needed.
         products: at most this many in an iteration.
+        residual: relative residual at which the conjugate gradients stop, and nowhere before; None: early, as above. 1e-6 and many products
+            suit problems that are nearly linear, and ill-conditioned ones.
 
     Good for: problems where few well-aimed iterations cost less than many, such as those whose unknowns differ in influence by orders of
     magnitude. A product costs a run of the tangent and a gradient.
@@ -73,14 +75,16 @@ class GaussNewton:
 
     batches = None
 
-    def __init__(self, hessian: Callable[[Array], Any], products: int = 50) -> None:
+    def __init__(self, hessian: Callable[[Array], Any], products: int = 50, residual: float | None = None) -> None:
         function("hessian", hessian, "lambda x: J.H @ J", optional=False)
         self._hessian = hessian
+        remedy = "1e-6 solves each system well, None stops early"
+        self._residual = None if residual is None else number("residual", residual, "a number in (0, 1)", lambda x: 0 < x < 1, remedy)
         self._most = whole("products", products, 1)
 
     def __call__(self, evaluate: Evaluator, start: Point, box: Box, limits: Limits, accept: Callable[[Array], None]) -> Stop:
         """Minimise from `start`, inside `box`."""
-        point, forcing = start, LOOSEST
+        point, forcing = start, self._residual or LOOSEST
         for _ in range(limits.iterations):
             gradient = box.open_gradient(point)
             size = float(np.linalg.norm(gradient))
@@ -95,7 +99,7 @@ class GaussNewton:
             left = float(np.linalg.norm(box.open_gradient(new)))
             least = forcing ** ((1 + math.sqrt(5)) / 2)
             forcing = abs(left - residual) / size
-            forcing = min(max(forcing, least if least > 0.1 else 0.0, TIGHTEST), LOOSEST)
+            forcing = self._residual or min(max(forcing, least if least > 0.1 else 0.0, TIGHTEST), LOOSEST)
             point = new
             try:
                 accept(new.x)
@@ -140,13 +144,13 @@ class GaussNewton:
         first = square = float(residual @ residual)
         gained = 0.0  # by the quadratic model
         direction = residual
-        for number in range(self._most):
+        for count in range(self._most):
             if square <= forcing**2 * first:
                 break
             bent = product(direction)
             curvature = float(direction @ bent)
             if curvature <= 0:
-                if number == 0:  # as far as the slope would bring the value to zero
+                if count == 0:  # as far as the slope would bring the value to zero
                     step = step + direction * (abs(point.value) / square)
                 break
             length = square / curvature
@@ -154,7 +158,7 @@ class GaussNewton:
             before, square = square, float(residual @ residual)
             gain = 0.5 * length * before
             gained += gain
-            if (number + 1) * gain <= STAGNATION * gained:
+            if self._residual is None and (count + 1) * gain <= STAGNATION * gained:
                 break
             direction = residual + (square / before) * direction
         return Solved(step, math.sqrt(square))

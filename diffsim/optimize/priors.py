@@ -145,6 +145,7 @@ class PrecisionPrior:
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.shape[0]:
             raise ShapeError(f"precision: expected a square matrix, got shape {matrix.shape}; give one row a variable")
         self.size = self.inner = matrix.shape[0]
+        self._precision = matrix
         try:
             self._factors = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
         except RuntimeError as error:  # exactly singular
@@ -165,6 +166,10 @@ class PrecisionPrior:
         ordered = np.empty(self.size)
         ordered[self._order] = v
         return np.asarray(spsolve_triangular(self._lower, ordered, lower=True))
+
+    def precision(self, v: Array) -> F64:
+        """The inverse of the covariance times v."""
+        return np.asarray(self._precision @ np.asarray(v, np.float64))
 
     def variance(self) -> F64:
         """Diagonal of the inverse of the precision."""

@@ -25,6 +25,7 @@ PACKAGES = (
     "diffsim.layers",
     "diffsim.solvers",
     "diffsim.solvers.bodies",
+    "diffsim.assimilate",
     "diffsim.chaos",
     "diffsim.losses",
     "diffsim.optimize",

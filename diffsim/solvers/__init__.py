@@ -10,6 +10,7 @@ from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 from diffsim.solvers.maxwell import Maxwell
 from diffsim.solvers.navier_stokes import NavierStokes
+from diffsim.solvers.quasi_geostrophic import QuasiGeostrophic
 from diffsim.solvers.reaction_diffusion import ReactionDiffusion
 from diffsim.solvers.schroedinger import Schroedinger
 from diffsim.solvers.shallow_water import ShallowWater
@@ -29,6 +30,7 @@ __all__ = [
     "Lorenz96",
     "Maxwell",
     "NavierStokes",
+    "QuasiGeostrophic",
     "ReactionDiffusion",
     "Schroedinger",
     "ShallowWater",

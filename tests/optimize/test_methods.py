@@ -252,3 +252,20 @@ WRONG = {
 def test_refused(call: object, match: str) -> None:
     with pytest.raises((ParameterError, DiffsimError), match=match):
         call()  # type: ignore[operator]
+
+
+def test_gauss_newton_solves_each_system_to_a_given_residual() -> None:
+    """Curvatures from 1 to 1e6: with a residual one iteration is enough, without one the conjugate gradients stop early."""
+    curvatures, wanted = np.logspace(0, 6, 30), np.linspace(-1.0, 1.0, 30)
+
+    def bowl(x: Array) -> tuple[float, Array]:
+        return 0.5 * float(curvatures @ (x - wanted) ** 2), curvatures * (x - wanted)
+
+    errors = []
+    for residual in (1e-12, None):
+        method = GaussNewton(lambda x: np.diag(curvatures), products=1000, residual=residual)
+        errors.append(np.abs(minimise(bowl, np.zeros(30), method, iterations=1, tolerance=0.0).x - wanted).max())
+    assert errors[0] < 1e-6 < 1e-2 < errors[1]
+    for wrong in (0.0, 1.0, -1.0):
+        with pytest.raises(ParameterError, match="residual"):
+            GaussNewton(lambda x: x, residual=wrong)

@@ -26,6 +26,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
         "sides": ("periodic", "no_slip", "slip", "moving", "inflow", "open", "outflow", "velocity"),
         "viscosity": ("constant", "field", "smagorinsky"),
     },
+    "QuasiGeostrophic": {"sides": ("periodic", "slip", "no_slip"), "viscosity": ("laplacian", "biharmonic")},
     "ViscoAcoustic": {"boundary": named()},
     "ShallowWater": {"sides": ("periodic", "wall", "open", "tide"), "method": ("euler", "rk2", "rk3")},
     "LongWave": {"coordinates": ("plane", "sphere")},

@@ -1,0 +1,95 @@
+"""Observations of a run, with the errors of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from diffsim import numpy as dnp
+from diffsim.base.arguments import one_of, real_array, shown
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.simulation import Simulation, Solution
+
+F64 = npt.NDArray[np.float64]
+Operator: TypeAlias = str | Callable[[Solution], Any]
+"""A state with receivers, or a function of the solution of a window."""
+
+
+class Observations:
+    """Observed values, the standard deviations of their independent errors, and the operator that predicts them.
+
+    Args:
+        values: a row for each step from 0 on, shape (steps + 1, ...), or with `when="ends"` a row for the end of each window. NaN where
+            nothing was observed.
+        deviation: > 0, of the errors; a number, or broadcast to `values`.
+        of: a state with receivers, whose traces are observed, or a function of a window's solution in `diffsim.numpy`. It returns a row for
+            each step of the window, its first and its last included, or with `when="ends"` one row.
+        when: "steps", or "ends", for functions of final states.
+
+    Raises:
+        ShapeError: a deviation that does not broadcast to the values.
+        ParameterError: no value that is finite, an infinite one, or a deviation that is not above 0 where there is a value.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # Speeds at a pair of receivers, each second step.
+        speeds = np.full((41, 1), np.nan)
+        speeds[::2] = 0.3
+        seen = ds.assimilate.Observations(speeds, 0.05, lambda solution: solution.traces["x"][:, 1:] - solution.traces["x"][:, :1])
+        assert seen.count == 21
+    """
+
+    def __init__(self, values: npt.ArrayLike, deviation: npt.ArrayLike, of: Operator, when: Literal["steps", "ends"] = "steps") -> None:
+        self.values = np.array(real_array("values", values, np.float64))
+        sigma = real_array("deviation", deviation, np.float64)
+        if not isinstance(of, str) and not callable(of):
+            raise ParameterError(f"of = {shown(of)}, expected a state with receivers or a function of a solution; write it like of='x'")
+        self.of, self.when = of, one_of("when", when, ("steps", "ends"))
+        try:
+            sigma = np.broadcast_to(sigma, self.values.shape)
+        except ValueError:
+            raise ShapeError(
+                f"deviation has shape {np.shape(deviation)}, expected one that broadcasts to {self.values.shape}; give a number, or that"
+            ) from None
+        present = ~np.isnan(self.values)
+        if not present.any() or np.isinf(self.values).any():
+            raise ParameterError(
+                "values: expected finite numbers, and NaN where nothing was observed, got others or only NaN; correct them"
+            )
+        if not (sigma[present] > 0).all() or not np.isfinite(sigma[present]).all():
+            raise ParameterError("deviation: expected numbers > 0 for all values, got another; give the standard deviation of the errors")
+        self.count = int(np.count_nonzero(present))
+        self.weight = np.where(present, 1 / np.where(present, sigma, 1.0) ** 2, 0.0)
+        self.values = np.where(present, self.values, 0.0)
+
+    def check(self, simulation: Simulation, steps: int, windows: int) -> None:
+        """Raise unless they have the rows of this run, and the state receivers."""
+        if isinstance(self.of, str) and (self.of not in simulation.receivers or self.when == "ends"):
+            known = ", ".join(simulation.receivers) or "none"
+            raise ParameterError(
+                f"observations of {self.of!r}, at {self.when}, expected a state with receivers ({known}), at steps; give it "
+                "some, or a function"
+            )
+        rows, unit = (steps + 1, "steps from 0 on") if self.when == "steps" else (windows, "windows")
+        if self.values.ndim == 0 or len(self.values) != rows:
+            raise ShapeError(f"values have shape {self.values.shape}, expected {rows} rows, one for each of the {unit}; fill up with NaN")
+
+    def predicted(self, solutions: Sequence[Solution]) -> Any:
+        """The predictions of the windows, in the shape of the values.
+
+        A window begins after the jump: what was observed at the border of two windows is that of the later one.
+        """
+        rows = [solution.traces[self.of] if isinstance(self.of, str) else self.of(solution) for solution in solutions]
+        out = dnp.stack(rows) if self.when == "ends" else dnp.concatenate([*(row[:-1] for row in rows[:-1]), rows[-1]])
+        if tuple(out.shape) != self.values.shape:
+            raise ShapeError(
+                f"the operator of an observation gives shape {tuple(out.shape)} for the run, expected {self.values.shape}, that of its "
+                "values; return a row for each step of the window, its first and last included, or say when='ends'"
+            )
+        return out

@@ -1,0 +1,153 @@
+"""4D-Var: its gradient, operators and unknowns of all kinds, windows one after another, chaos, and what is refused."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.assimilate import FourDVar, Observations
+from diffsim.assimilate.four_d_var import Lines
+from diffsim.checkpoint.growth import ChaosWarning
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.optimize import CorrelatedPrior, DiffusionPrior
+
+CELLS = 40
+CIRCLE = ds.Grid((CELLS,), spacing=1.0)
+PLACES = [[float(k)] for k in range(CELLS)]
+
+
+@cache
+def lorenz() -> ds.Simulation:
+    return ds.Simulation(ds.solvers.Lorenz96(CIRCLE, dt=0.05), receivers={"x": PLACES}, wrt=["x", "F"], precision="f64")
+
+
+@cache
+def truth(steps: int) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    start = lorenz().run({"x": 8 + rng.standard_normal(CELLS), "F": 8.0}, 400).final["x"]
+    return lorenz().run({"x": start, "F": 8.0}, steps).traces["x"]
+
+
+def independent(deviation: float) -> DiffusionPrior:
+    return DiffusionPrior((CELLS,), deviation)
+
+
+def blurred(solution: Any) -> Any:
+    return (solution.traces["x"][:, ::4] + solution.traces["x"][:, 1::4]) ** 2 / 10
+
+
+def end(solution: Any) -> Any:
+    return solution.final["x"][:5]
+
+
+class Drifting(ds.Equation):
+    """A state that is driven from step to step, and another that remembers it: the runs of its windows are not one batch."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((6,), 1.0), 0.1
+        self.states = {"a": ds.Variable("mirror"), "b": ds.Variable("mirror")}
+        self.parameters, self.series = {"rate": ds.Variable(axes=())}, {"push": ds.Variable()}
+
+    def step(self, a: Any, b: Any, rate: Any, push: Any) -> dict[str, Any]:
+        return {"a": a + self.dt * (push - rate * a * a), "b": b + self.dt * (a - b)}
+
+
+@pytest.mark.parametrize("windows", [1, 3])
+def test_the_gradient_and_the_hessian_are_those_of_the_cost(windows: int) -> None:
+    """A nonlinear operator, final states, a parameter, and a series that is cut into windows; the Hessian where the misfit is 0."""
+    rng = np.random.default_rng(0)
+    drift = ds.Simulation(Drifting(), receivers={"b": [[1.0], [3.5]]}, precision="f64")
+    inputs = {"a": np.ones(6), "b": rng.standard_normal(6), "rate": 0.5, "push": rng.standard_normal(12)}
+    run = drift.run(inputs, 12).traces["b"]
+    ends = np.stack(
+        [
+            drift.run(inputs | {"push": inputs["push"][: 12 // windows * (k + 1)]}, 12 // windows * (k + 1)).final["a"]
+            for k in range(windows)
+        ]
+    )
+    seen = [Observations(run**2, 0.1, lambda s: s.traces["b"] ** 2), Observations(ends, 0.1, lambda s: s.final["a"], when="ends")]
+    before = {"a": CorrelatedPrior((6,), 0.3, 1.0), "rate": DiffusionPrior((1,), 0.2), "push": DiffusionPrior((12,), 0.1, 2.0)}
+    model = {"model_error": {"a": DiffusionPrior((6,), 0.2, 1.0)}} if windows > 1 else {}
+    problem = FourDVar(drift, seen, inputs, before, steps=12, windows=windows, **model)
+    lines = Lines(problem, problem.control())
+    value, _ = lines.objective(np.zeros(problem.control().size))
+    assert value < 1e-20  # the truth is the background
+    z, way = (0.5 * rng.standard_normal(problem.control().size) for _ in range(2))
+    value, gradient = lines.objective(z)
+    slope = (lines.objective(z + 1e-5 * way)[0] - lines.objective(z - 1e-5 * way)[0]) / 2e-5
+    assert abs(slope - gradient @ way) < 1e-7 * abs(slope) and value > 1
+    here = lines.at(np.zeros_like(z))
+    turned = (lines.objective(1e-5 * way)[1] - lines.objective(-1e-5 * way)[1]) / 2e-5
+    assert np.abs(here @ way - turned).max() < 1e-6 * np.abs(turned).max()
+
+
+def test_a_forcing_is_found_with_the_state() -> None:
+    rng, steps = np.random.default_rng(2), 20
+    records = truth(steps)[:, ::2]
+    seen = Observations(
+        np.where(np.arange(steps + 1)[:, None] % 2, np.nan, records + 0.1 * rng.standard_normal(records.shape)),
+        0.1,
+        lambda s: s.traces["x"][:, ::2],
+    )
+    background = {"x": truth(steps)[0] + 0.5 * rng.standard_normal(CELLS), "F": 7.0}
+    analysis = FourDVar(lorenz(), seen, background, {"x": independent(0.5), "F": DiffusionPrior((1,), 1.0)}, steps).minimise(residual=1e-3)
+    deviation = analysis.deviation(lambda unknowns: unknowns["F"])
+    assert abs(analysis.unknowns["F"] - 8.0) < 3 * deviation and deviation < 0.1
+    assert 0.7 < 2 * analysis.search.value / seen.count < 1.3
+    text = str(analysis)
+    assert "F ()" in text and "background" in text and "jumps" not in text
+
+
+@pytest.mark.slow
+def test_windows_follow_chaos_where_one_window_fails() -> None:
+    """20 units of time, 30 times longer than errors take to grow by e, with noise of 1: errors of 0.1 all along the way."""
+    steps, rng = 400, np.random.default_rng(3)
+    records = truth(steps) + rng.standard_normal((steps + 1, CELLS))
+    seen, background = Observations(records, 1.0, of="x"), {"x": truth(steps)[0] + rng.standard_normal(CELLS), "F": 8.0}
+    start = records[:-1:10]
+    for jump in (2.0, 0.5, 0.1):  # windows that are almost independent first
+        several = FourDVar(lorenz(), seen, background, {"x": independent(1.0)}, steps, 40, {"x": independent(jump)})
+        analysis = several.minimise(residual=0.05, products=300, tolerance=1e-4, start={"x": start})
+        start = analysis.unknowns["x"]
+    error = np.sqrt(((start - truth(steps)[:-1:10]) ** 2).mean())
+    assert error < 0.13 and 0.9 < 2 * analysis.search.value / seen.count < 1.1, error
+    one = FourDVar(lorenz(), seen, background, {"x": independent(1.0)}, steps)
+    with pytest.warns(ChaosWarning):
+        alone = one.minimise()
+    failed = np.sqrt(((lorenz().run(alone.inputs, steps).traces["x"] - truth(steps)) ** 2).mean())
+    assert failed > 3.0, failed
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    inputs, before = {"x": np.zeros(CELLS), "F": 8.0}, {"x": independent(1.0)}
+    seen = Observations(np.zeros((21, CELLS)), 1.0, of="x")
+    cases: list[tuple[type[Exception], str, dict[str, Any]]] = [
+        (ParameterError, "3 windows with model_error = None", {"windows": 3}),
+        (ParameterError, "1 windows? with model_error", {"model_error": {"x": independent(0.1)}}),
+        (ParameterError, "steps = 20 in 3 windows", {"windows": 3, "model_error": {"x": independent(0.1)}}),
+        (ParameterError, "without precision", {"windows": 4, "model_error": {"x": CorrelatedPrior((CELLS,), 0.1)}}),
+        (ParameterError, "background without x", {"background": {"F": 8.0}}),
+        (ParameterError, "background_error of y", {"background_error": {"y": independent(1.0)}}),
+        (ShapeError, "is of 39 values, expected 40", {"background_error": {"x": DiffusionPrior((39,), 1.0)}}),
+        (ShapeError, "expected 21 rows", {"observations": Observations(np.zeros((20, CELLS)), 1.0, of="x")}),
+        (ParameterError, "a state with receivers", {"observations": Observations(np.zeros((21, CELLS)), 1.0, of="y")}),
+    ]
+    for error, match, changed in cases:
+        arguments: dict[str, Any] = {"observations": seen, "background": inputs, "background_error": before, "steps": 20} | changed
+        with pytest.raises(error, match=match):
+            FourDVar(lorenz(), **arguments)
+    problem = FourDVar(lorenz(), Observations(np.zeros((21, 3)), 1.0, end), inputs, before, 20)
+    with pytest.raises(ShapeError, match=r"gives shape \(5,\) for the run, expected \(21, 3\)"):
+        problem.minimise()
+    windows = FourDVar(lorenz(), seen, inputs, before, 20, 4, {"x": independent(0.1)})
+    with pytest.raises(ShapeError, match=r"start of x has shape \(3, 40\), expected \(4, 40\)"):
+        windows.minimise(start={"x": np.zeros((3, CELLS))})
+    for wrong in ({"values": np.full(3, np.nan)}, {"values": [1.0, np.inf]}, {"deviation": 0.0}, {"deviation": -1.0}, {"of": 3}):
+        with pytest.raises(ParameterError):
+            Observations(**{"values": [1.0], "deviation": 1.0, "of": "x"} | wrong)
+    with pytest.raises(ShapeError, match="broadcasts"):
+        Observations(np.zeros((3, 2)), np.ones(3), of="x")
