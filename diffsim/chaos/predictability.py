@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from diffsim.ad import jvp
-from diffsim.base.arguments import function, number, whole
+from diffsim.base.arguments import number, whole
 from diffsim.chaos.ensembles import Ensemble
-from diffsim.chaos.sensitivity import Average, Sensitivity, checked
+from diffsim.chaos.sensitivity import Average, Sensitivity, checked, named
 from diffsim.chaos.shadowing import with_all_receivers
 from diffsim.checkpoint import ChaosWarning
 from diffsim.simulation import Batch, Simulation, Solution
@@ -117,7 +117,8 @@ def predictability(
         result.draw().savefig("predictability.png")
     """
     change = number("change", change, "a number above 0", lambda value: value > 0, "give the distance of two runs at the beginning")
-    ensemble, batch, steps = _settled(simulation, inputs, average, steps, members, settle, spread)
+    average = named(average)
+    ensemble, batch, steps = _settled(simulation, inputs, steps, members, settle, spread)
     vectors, dt = ensemble.vectors, simulation.equation.dt
     slopes, states = _slopes(ensemble, batch, average, wrt, steps)
     moved = batch.run(ensemble.inputs(2**0.5 * change * ensemble.directions()), steps).traces
@@ -179,7 +180,8 @@ def ensemble_gradient(
         assert short.error < 0.1 and short.value < 0.6  # the slope of long averages is 1.0
         assert long.error > 100 * short.error
     """
-    ensemble, batch, steps = _settled(simulation, inputs, average, steps, members, settle, spread)
+    average = named(average)
+    ensemble, batch, steps = _settled(simulation, inputs, steps, members, settle, spread)
     slopes, states = _slopes(ensemble, batch, average, wrt, steps)
     each = np.trapezoid(slopes, axis=1) / steps
     values = [np.asarray(average(ensemble.vectors.apart(one)), dtype=float) for one in states]
@@ -188,10 +190,9 @@ def ensemble_gradient(
 
 
 def _settled(
-    simulation: Simulation, inputs: Mapping[str, Any], average: Average, steps: int, members: int, settle: int | None, spread: float
+    simulation: Simulation, inputs: Mapping[str, Any], steps: int, members: int, settle: int | None, spread: float
 ) -> tuple[Ensemble, Batch, int]:
     """An ensemble on the attractor, and the batch of its members."""
-    function("average", average, "lambda now: now['z'][:, 0]", optional=False)
     steps = whole("steps", steps, 1, remedy="give the steps")
     recorded = with_all_receivers(simulation, tuple(simulation.equation.states))
     ensemble = Ensemble(recorded, inputs, members, steps if settle is None else settle, spread)

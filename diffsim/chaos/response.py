@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.base.arguments import function, number, whole
+from diffsim.base.arguments import number, whole
 from diffsim.chaos.ensembles import Ensemble
-from diffsim.chaos.sensitivity import Average, Sensitivity, values_of
+from diffsim.chaos.sensitivity import Average, Sensitivity, named, values_of
 from diffsim.chaos.shadowing import with_all_receivers
 from diffsim.simulation import Batch, Simulation
 
@@ -60,7 +60,7 @@ def linear_response(
         slope = ds.chaos.linear_response(system, start, height, wrt="rho", change=1.5, steps=3000, members=32, settle=1000)
         assert abs(slope.value - 1.0) < 4 * slope.error + 0.02 and 0 < slope.error < 0.1
     """
-    function("average", average, "lambda now: now['z'][:, 0]", optional=False)
+    average = named(average)
     steps = whole("steps", steps, 1, remedy="give the steps")
     change = number("change", change, "a number above 0", lambda value: value > 0, "give half the difference of the parameter")
     recorded = with_all_receivers(simulation)

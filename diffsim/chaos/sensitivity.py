@@ -8,11 +8,27 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from diffsim.base.arguments import function
 from diffsim.errors import ParameterError
 from diffsim.typing import Array
 
 Average: TypeAlias = Callable[[Mapping[str, Any]], Any]
 """(states by name, shape (times, cells)) -> a value for each time, the mean of which is the average."""
+
+
+def named(average: Average) -> Average:
+    """The quantity, which names a state that it reads and the system has not."""
+    function("average", average, "lambda now: now['z'][:, 0]", optional=False)
+
+    def value(states: Mapping[str, Any]) -> Any:
+        try:
+            return average(states)
+        except KeyError as error:
+            if error.args and error.args[0] in states:
+                raise
+            raise ParameterError(f"average reads {error}, expected states, {', '.join(states)}; correct the name") from error
+
+    return value
 
 
 def values_of(average: Average, states: Mapping[str, Any], times: int) -> Array:

@@ -7,10 +7,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from diffsim.base.arguments import function, whole
 from diffsim.base.arguments import names as list_of_names
+from diffsim.base.arguments import whole
 from diffsim.chaos.exponents import lyapunov
-from diffsim.chaos.sensitivity import Average, Sensitivities, Sensitivity
+from diffsim.chaos.sensitivity import Average, Sensitivities, Sensitivity, named
 from diffsim.chaos.shadowed import Shadowed
 from diffsim.chaos.tangents import Vectors
 from diffsim.errors import ParameterError
@@ -95,7 +95,7 @@ def shadowing(
         all_three = ds.chaos.shadowing(system, start, lambda now: now["z"][:, 0], ["sigma", "rho", "beta"], 100, 200, unstable=1)
         assert abs(all_three.values["rho"] - result.value) < 1e-6 and all_three.values["beta"] < 0
     """
-    function("average", average, "lambda now: now['z'][:, 0]", optional=False)
+    average = named(average)
     steps = whole("steps", steps, 4, remedy="give the steps of a segment")
     segments = whole("segments", segments, 4, remedy="give the number of segments")
     settle = steps * segments // 10 if settle is None else whole("settle", settle, 0, remedy="give the steps before the first segment")

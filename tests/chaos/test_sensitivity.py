@@ -155,12 +155,13 @@ def test_errors_of_slopes_are_those_of_runs_from_other_states() -> None:
     [
         ({"wrt": "x"}, "wrt = 'x', expected one of the parameters among inputs that are numbers, sigma, rho, beta"),
         ({"average": 3}, "average = 3"),
+        ({"average": lambda now: now["w"][:, 0]}, "average reads 'w', expected states, x, y, z; correct the name"),
         ({"average": lambda now: now["z"]}, "expected a value for each of"),
         ({"unstable": 3}, "unstable = 3"),
         ({"segments": 2}, "segments = 2"),
         ({"wrt": ["rho", "x"]}, "wrt names 'x', expected parameters among inputs, sigma, rho, beta; take some"),
     ],
-    ids=["wrt", "average", "shape", "unstable", "segments", "names"],
+    ids=["wrt", "average", "state", "shape", "unstable", "segments", "names"],
 )
 def test_errors_say_what_is_expected(change: dict[str, Any], message: str) -> None:
     call: dict[str, Any] = {"average": height, "wrt": "rho", "steps": 10, "segments": 4, "unstable": 1} | change
