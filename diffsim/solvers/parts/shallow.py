@@ -18,6 +18,8 @@ GRAVITY = 9.81
 """m/s²"""
 SMALL = 1e-4
 """Differences of depths (m) and of velocities (m/s) between both sides of a face below which the speeds of waves are smooth."""
+EQUAL = 1e-6
+"""Difference of beds, m, up to which they count as equally high at a face. A flat bed is higher there by half of it."""
 STILL = 1e-6
 """Speed, m/s, below which drag is linear: the derivative of the speed stays finite."""
 
@@ -61,7 +63,7 @@ def crossing(level: Faces, depth: Faces, along: Faces, across: Faces | None) -> 
     are equal: each is at least as fast as those of both sides, and water that starts from rest is at no kink. The
     momentum across comes from the side that the water comes from, as the contact wave has it.
     """
-    bed = maximum(level.below - depth.below, level.above - depth.above)
+    bed = _higher(level.below - depth.below, level.above - depth.above)
     top_l, top_r = maximum(level.below, bed), maximum(level.above, bed)
     h_l, h_r, rise = top_l - bed, top_r - bed, top_r - top_l
     deep, apart = h_l + h_r + _magnitude(rise), _magnitude(along.above - along.below)
@@ -76,6 +78,12 @@ def crossing(level: Faces, depth: Faces, along: Faces, across: Faces | None) -> 
     carried = flow_r + share * (flow_l - flow_r) - spread * (q_r - q_l)
     sideways = None if across is None else water * where(water > 0, across.below, across.above)
     return Crossing(water, carried, sideways, (1 - share) * push, share * push)
+
+
+def _higher(one: Symbol, other: Symbol) -> Symbol:
+    """The larger of both, rounded where they are equal, as they are on a level or plane bed."""
+    apart = one - other
+    return 0.5 * (one + other + sqrt(apart * apart + EQUAL**2))
 
 
 def _magnitude(f: Symbol) -> Symbol:
