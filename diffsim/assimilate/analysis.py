@@ -50,11 +50,16 @@ class Analysis(Summary):
         first = {name: value[0] if name in here.model_error else value for name, value in here.unknowns.items()}
         self.inputs = {**inputs, **first}
 
+    @property
+    def fit(self) -> float:
+        """Twice the cost over the number of observations: about 1 where all errors are as they were said to be."""
+        return 2 * self.search.value / max(sum(each.count for each in self._here.observations), 1)
+
     def deviation(self, quantity: Callable[[dict[str, Any]], Any]) -> float:
         """The standard deviation of a number that is computed of the unknowns, by the Gauss-Newton Hessian at the analysis.
 
         It is exact where the run and the quantity are linear. It takes a system with the Hessian: some tens of runs of the tangent and the
-        adjoint.
+        adjoint with one window, hundreds with several.
 
         Args:
             quantity: unknowns -> a number, in `diffsim.numpy`, such as `lambda unknowns: unknowns["x"][0]`.
@@ -63,7 +68,7 @@ class Analysis(Summary):
             ConvergenceError: the system is not solved.
         """
         function("quantity", quantity, "lambda unknowns: unknowns['x'][0]", optional=False)
-        slope = self._here.control.owed(grad(quantity)(self.unknowns))
+        slope = self._here.control.root_transpose(grad(quantity)(self.unknowns))
         return float(np.sqrt(slope @ self._here.solved(slope)))
 
     def posterior(self, rank: int = 50, seed: int = 0) -> Posterior:
@@ -80,7 +85,7 @@ class Analysis(Summary):
         if self._here.model_error:
             count = len(next(iter(self.jumps.values()))) + 1
             raise ParameterError(f"posterior of {plural(count, 'window')}, expected one; take the deviation of what you want to know")
-        return posterior(Informed(self._here), StackedPriors(self._here.control.priors), rank, seed)
+        return posterior(ObservationHessian(self._here), StackedPriors(self._here.control.priors), rank, seed)
 
     def _summary(self) -> tuple[str, Rows]:
         costs = ", ".join(f"{name} {value:.4g}" for name, value in self.costs.items() if name != "jumps" or self.jumps)
@@ -93,6 +98,7 @@ class Analysis(Summary):
                 "search",
                 f"{plural(last.iteration, 'iteration')}, {plural(last.evaluations, 'gradient')}, {plural(last.products, 'product')}",
             ),
+            ("fit", f"twice the cost is {self.fit:.3g} times the number of observations, expected about 1"),
             ("stopped", self.search.message),
         ]
         return "Analysis", rows
@@ -101,7 +107,7 @@ class Analysis(Summary):
         return f"Analysis(unknowns={', '.join(self.unknowns)}, cost={self.search.value:.6g})"
 
 
-class Informed:
+class ObservationHessian:
     """The information of observations, as an object with products."""
 
     def __init__(self, here: Linearised) -> None:

@@ -39,9 +39,9 @@ class Control:
 
     def unknowns(self, z: Array) -> dict[str, F64]:
         """x_b + L z."""
-        return {name: self.background[name] + value for name, value in self.moved(z).items()}
+        return {name: self.background[name] + value for name, value in self.root(z).items()}
 
-    def moved(self, z: Array) -> dict[str, F64]:
+    def root(self, z: Array) -> dict[str, F64]:
         """L z."""
         out = {name: np.zeros(value.shape) for name, value in self.background.items()}
         for (name, window, prior), part in zip(self._parts, np.split(np.asarray(z), self._ends[:-1]), strict=True):
@@ -49,11 +49,11 @@ class Control:
             place[...] = prior.root(part).reshape(place.shape)
         return out
 
-    def owed(self, bars: Mapping[str, Array]) -> F64:
+    def root_transpose(self, bars: Mapping[str, Array]) -> F64:
         """Lᵀ of a cotangent of the unknowns."""
         places = ((bars[name] if window is None else bars[name][window], prior) for name, window, prior in self._parts)
         return np.concatenate([prior.root_transpose(np.ravel(place)) for place, prior in places])
 
-    def before(self, z: Array) -> F64:
+    def background_part(self, z: Array) -> F64:
         """z without the variables that no background holds."""
         return np.concatenate([np.asarray(z)[: self.known], np.zeros(self.size - self.known)])

@@ -14,6 +14,7 @@ from diffsim.assimilate.linearised import Linearised
 from diffsim.assimilate.observations import Observations
 from diffsim.assimilate.windows import Windows
 from diffsim.base.arguments import instance, mapping, one_of, shown, whole
+from diffsim.base.messages import warn_user
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import GaussNewton, Iteration, Journal, Prior, minimise
@@ -22,6 +23,8 @@ from diffsim.typing import Array
 
 F64 = npt.NDArray[np.float64]
 METHODS = ("gauss-newton", "L-BFGS-B")
+POOR = 10.0
+"""Twice the cost over the number of observations from which on a warning is given."""
 
 
 class FourDVar:
@@ -52,8 +55,8 @@ class FourDVar:
         checkpoint: states that gradients keep, see `Simulation.vjp`.
 
     Raises:
-        ParameterError: an unknown that is no input or not in `wrt`, a prior without what it needs, several windows without a model error
-            or of a step that depends on time.
+        ParameterError: an unknown that is no input or not in `wrt`, a prior without what it needs, several windows without a model error,
+            or of a step that depends on time or whose states are made of other inputs.
         ShapeError: a prior or observations of another size.
 
     Good values: windows in which errors grow by a factor of 2 to 5; deviations that are true, since J at the minimum is then about half
@@ -102,6 +105,9 @@ class FourDVar:
         windows = whole("windows", windows, 1, remedy="give the number of windows")
         background = mapping("background", background, "{'x': x, 'F': 8.0}")
         before = mapping("background_error", background_error, "{'x': prior}")
+        for what, held in (("observations", self.observations), ("background_error", before)):
+            if not held:
+                raise ParameterError(f"{what} is empty, expected one entry at least; give observations, and unknowns with errors")
         model = mapping("model_error", model_error or {}, "{'x': prior}")
         if (windows > 1) != bool(model):
             raise ParameterError(
@@ -157,11 +163,23 @@ class FourDVar:
             DivergenceError: a run from the background, or on the way, is no longer finite.
             ShapeError: a first guess of another shape.
         """
+        names = (*self.model_error,)
+        for name in mapping("start", start or {}, "{'x': states}"):
+            if name not in names:
+                known = ", ".join(names) if names else "no state, since one window begins at the background"
+                raise ParameterError(f"start names {name!r}, expected states with a model error: {known}; leave it out")
         control = self.control(start)
-        lines = Lines(self, control)
-        chosen: Any = GaussNewton(lines.hessian, products, residual) if one_of("method", method, METHODS) == "gauss-newton" else method
-        search = minimise(lines.objective, np.zeros(control.size), chosen, None, iterations, tolerance, journal, callback)
-        return Analysis(lines.at(search.x), search, self.windows.inputs)
+        cost = Cost(self, control)
+        chosen: Any = GaussNewton(cost.hessian, products, residual) if one_of("method", method, METHODS) == "gauss-newton" else method
+        search = minimise(cost.objective, np.zeros(control.size), chosen, None, iterations, tolerance, journal, callback)
+        analysis = Analysis(cost.at(search.x), search, self.windows.inputs)
+        if analysis.fit > POOR:
+            warn_user(
+                f"the analysis explains its observations poorly: twice its cost is {analysis.fit:.3g} times their number, expected 1. "
+                "It is a local minimum, or errors are larger than was said; take windows, another background, or larger errors",
+                UserWarning,
+            )
+        return analysis
 
     def control(self, start: Mapping[str, Any] | None = None) -> Control:
         """The variables of the search, around a first guess; see `minimise`."""
@@ -169,7 +187,7 @@ class FourDVar:
         shapes = {name: self.simulation.input_shape(name, windows.steps) for name in (*self.background_error, *self.model_error)}
         known = {name: np.broadcast_to(np.asarray(inputs[name], np.float64), shape) for name, shape in shapes.items()}
         if self.model_error:
-            guess: Mapping[str, Any] = mapping("start", start, "{'x': states}") if start is not None else windows.freely()
+            guess: Mapping[str, Any] = mapping("start", start, "{'x': states}") if start is not None else windows.unbroken_starts()
             for name in self.model_error:
                 expected = (windows.count, *shapes[name])
                 shape = np.shape(guess[name]) if name in guess else None
@@ -179,7 +197,7 @@ class FourDVar:
         return Control(known, self.background_error, self.model_error)
 
 
-class Lines:
+class Cost:
     """The cost of a problem and its linearisations, the last of which is kept.
 
     Args:

@@ -50,7 +50,7 @@ class Linearised:
         self.jumps = dict(zip(model_error, map(np.asarray, value["jumps"]), strict=True))
         misfits = [np.asarray(one) - each.values for one, each in zip(value["predicted"], observations, strict=True)]
         self._owed = self._weighted({"jumps": list(self.jumps.values()), "predicted": misfits})
-        before = control.before(z)
+        before = control.background_part(z)
         squares = {
             "background": before @ before,
             "observations": sum(np.vdot(m, w) for m, w in zip(misfits, self._owed["predicted"], strict=True)),
@@ -65,11 +65,11 @@ class Linearised:
 
     def gradient(self) -> F64:
         """The derivative of J for z."""
-        return self.control.before(self.z) + self._back(self._owed)
+        return self.control.background_part(self.z) + self._back(self._owed)
 
     def __matmul__(self, v: Array) -> F64:
         """The Gauss-Newton Hessian of J times v."""
-        return self.control.before(v) + self._back(self._weighted(self._along(v)))
+        return self.control.background_part(v) + self._back(self._weighted(self._along(v)))
 
     def informed(self, v: Array) -> F64:
         """The Gauss-Newton Hessian of observations and jumps for the unknowns themselves, one after another, times v."""
@@ -82,7 +82,7 @@ class Linearised:
         """The solution of a system with the Hessian, by conjugate gradients.
 
         Raises:
-            ConvergenceError: there is none after as many products as there are variables.
+            ConvergenceError: there is none after 20 products for each variable, or 100.
         """
         x, residual = np.zeros_like(right_side), right_side.copy()
         direction, square = residual, float(residual @ residual)
@@ -101,10 +101,10 @@ class Linearised:
         )
 
     def _along(self, v: Array) -> Any:
-        return jvp(self._outputs, (self.unknowns,), (self.control.moved(v),))[1]
+        return jvp(self._outputs, (self.unknowns,), (self.control.root(v),))[1]
 
     def _back(self, bars: Any) -> F64:
-        return self.control.owed(self._pullback(bars)[0])
+        return self.control.root_transpose(self._pullback(bars)[0])
 
     def _weighted(self, outputs: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         """Inverse covariances times departures."""

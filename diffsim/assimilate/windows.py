@@ -74,7 +74,7 @@ class Windows:
             jumps = [unknowns[name][1:] - dnp.stack([solution.final[name] for solution in solutions[:-1]]) for name in self.free]
         return {"jumps": jumps, "predicted": [each.predicted(solutions) for each in observations]}
 
-    def freely(self) -> dict[str, Array]:
+    def unbroken_starts(self) -> dict[str, Array]:
         """The free states at the beginning of each window in a run without jumps from the inputs, shape (windows, cells)."""
         inputs, starts = dict(self.inputs), []
         for k in range(self.count):

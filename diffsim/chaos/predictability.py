@@ -43,10 +43,11 @@ class Predictability:
 
     @property
     def horizon(self) -> float:
-        """The last time at which the plain gradient of one run is worth more than its noise, s; the last of `times` if it is to the end,
-        and 0 if it never is."""
-        worth = np.flatnonzero(np.abs(self.gradient[1:]) >= self.noise[1:])
-        return float(self.times[1:][worth[-1]]) if worth.size else 0.0
+        """The end of the longest stretch of time in which the plain gradient of one run is worth more than its noise, s; 0 if there is
+        none."""
+        worth = np.concatenate([[False], np.abs(self.gradient[1:]) >= self.noise[1:], [False]])
+        begins, ends = (np.flatnonzero(np.diff(worth.astype(int)) == sign) for sign in (1, -1))
+        return float(self.times[ends[np.argmax(ends - begins)]]) if begins.size else 0.0
 
     def __str__(self) -> str:
         doublings = np.log2(self.cotangent[-1])
@@ -76,7 +77,7 @@ def predictability(
     average: Average,
     wrt: str,
     steps: int,
-    members: int = 16,
+    members: int = 64,
     settle: int | None = None,
     spread: float = 0.3,
     change: float = 1e-6,
@@ -92,7 +93,7 @@ def predictability(
         average: see `shadowing`.
         wrt: the parameter, a number.
         steps: steps of the longest average.
-        members: number of states.
+        members: number of states; 64 or more, since the horizon is where a mean and a deviation over them are equal.
         settle: steps before, in which the members become independent of each other; None: as many as `steps`.
         spread: standard deviation of the random part of an initial state, relative to that of the state over `settle` steps.
         change: distance of two runs at the beginning, relative to that of states.
@@ -225,7 +226,7 @@ def _cotangent(ensemble: Ensemble, batch: Batch, steps: int) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ChaosWarning)  # the growth is what is asked for
         _, pullback = batch.vjp(ensemble.inputs(), steps, watch=watch)
-        pullback(Solution(final=vectors.apart(ensemble.directions() / ensemble.sizes**2)))
+        pullback(Solution(final=vectors.apart(ensemble.directions() / np.where(ensemble.sizes > 0, ensemble.sizes, 1.0) ** 2)))
     return _middle(sizes / sizes[:, :1])
 
 

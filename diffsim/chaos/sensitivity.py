@@ -27,6 +27,10 @@ def named(average: Average) -> Average:
             if error.args and error.args[0] in states:
                 raise
             raise ParameterError(f"average reads {error}, expected states, {', '.join(states)}; correct the name") from error
+        except AttributeError as error:
+            if error.obj is not states:
+                raise
+            raise ParameterError(f"average asks states for {error.name}, expected them by name; write now['z'][:, 0]") from error
 
     return value
 

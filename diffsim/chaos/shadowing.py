@@ -13,7 +13,7 @@ from diffsim.chaos.exponents import lyapunov
 from diffsim.chaos.sensitivity import Average, Sensitivities, Sensitivity, named
 from diffsim.chaos.shadowed import Shadowed
 from diffsim.chaos.tangents import Vectors
-from diffsim.errors import ParameterError
+from diffsim.errors import ConvergenceError, ParameterError
 from diffsim.simulation import Simulation
 
 
@@ -76,8 +76,9 @@ def shadowing(
         The derivative with its standard error, and the average; for a list, the derivatives and errors by name.
 
     Raises:
-        ParameterError: a number out of range, or states on faces.
-        ConvergenceError: the shadowing direction does not stay small: too few tangents, or a system without such a direction.
+        ParameterError: a number out of range, a system in f32, or states on faces.
+        ConvergenceError: no exponent is above 0, or the shadowing direction does not stay small: too few tangents, or a system without such
+            a direction.
 
     Reference: Ni and Wang (2017), Sensitivity analysis on chaotic dynamical systems by non-intrusive least squares shadowing (NILSS),
         J. Comput. Phys. 347, 56-77, doi:10.1016/j.jcp.2017.06.033.
@@ -96,6 +97,8 @@ def shadowing(
         assert abs(all_three.values["rho"] - result.value) < 1e-6 and all_three.values["beta"] < 0
     """
     average = named(average)
+    if simulation.precision != "f64":
+        raise ParameterError(f"simulation of precision {simulation.precision}, expected f64; build it with precision='f64'")
     steps = whole("steps", steps, 4, remedy="give the steps of a segment")
     segments = whole("segments", segments, 4, remedy="give the number of segments")
     settle = steps * segments // 10 if settle is None else whole("settle", settle, 0, remedy="give the steps before the first segment")
@@ -107,6 +110,8 @@ def shadowing(
     state = vectors.joined(recorded.run(start, settle).final) if settle else vectors.state
     if unstable is None:
         exponents = lyapunov(simulation, {**inputs, **vectors.apart(state)}, steps, max(20, segments // 10))
+        if not exponents.unstable:
+            raise ConvergenceError(f"no exponent is above 0 ({exponents}), expected a chaotic one; take value_and_grad, or give unstable")
         unstable = min(vectors.size - 1, 1 + exponents.unstable)
     unstable = whole("unstable", unstable, 1, vectors.size - 1, "give the number of exponents above 0")
     run = Shadowed(recorded, inputs, average, steps, unstable, wrt if isinstance(wrt, str) else None)

@@ -39,7 +39,7 @@ class Vectors:
 
     def number(self, wrt: str) -> float:
         """The value of the parameter `wrt`, which must be one number."""
-        if wrt not in self.fixed or np.ndim(self.fixed[wrt]):
+        if not isinstance(wrt, str) or wrt not in self.fixed or np.ndim(self.fixed[wrt]):
             numbers = ", ".join(name for name, value in self.fixed.items() if not np.ndim(value))
             raise ParameterError(f"wrt = {wrt!r}, expected one of the parameters among inputs that are numbers, {numbers}; take one")
         return float(self.fixed[wrt])

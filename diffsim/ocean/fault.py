@@ -15,10 +15,17 @@ from diffsim.errors import ParameterError, ShapeError
 
 EARTH_RADIUS = 6.371e6
 """m."""
-VERTICAL = 1e-6
-"""Cosine of the dip below which a fault counts as vertical."""
+STEEP = 5e-3
+"""Cosine of the dip below which formulas for slanted faults lose digits."""
 TINY = 1e-12
 """Length relative to the fault below which a distance from its plane, or from the lines that go on from its edges, counts as 0."""
+LIMITS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "dip": ("angles above 0 and at most 90 degrees", lambda each: (each > 0) & (each <= 90)),
+    "depth": ("depths above 0", lambda each: each > 0),
+    "length": ("lengths above 0", lambda each: each > 0),
+    "width": ("widths above 0", lambda each: each > 0),
+    "poisson": ("ratios from 0 to below 0.5", lambda each: (each >= 0) & (each < 0.5)),
+}
 
 
 @dataclass(frozen=True)
@@ -40,9 +47,8 @@ class Fault:
         width: extent along the dip, m.
         poisson: Poisson's ratio of the half-space.
 
-    Raises:
-        ParameterError: a number that is out of range.
-        ShapeError: attributes for different numbers of faults.
+    `displacement` refuses attributes out of range. On the upper edge of a fault that breaks the surface the displacement has a jump, and at
+    its ends no value.
 
     Reference: Okada (1985), Surface deformation due to shear and tensile faults in a half-space, Bull. Seismol. Soc. Am. 75, 1135-1154,
         doi:10.1785/BSSA0750041135.
@@ -81,6 +87,10 @@ class Fault:
         Args:
             east: positions of the points, m.
             north: likewise, of the same shape.
+
+        Raises:
+            ParameterError: an attribute out of range, or a fault that reaches above the surface.
+            ShapeError: attributes for different numbers of faults, or points of different shapes.
         """
         east, north = real_array("east", east, np.float64), real_array("north", north, np.float64)
         if east.shape != north.shape:
@@ -119,17 +129,10 @@ class Fault:
                 raise ShapeError(f"{first} and {name} are for {many} and {count} faults, expected one number of faults; correct one")
         top = seen["depth"] - 0.5 * seen["width"] * np.sin(np.deg2rad(seen["dip"]))
         if top.min() < -TINY * seen["width"].max():
-            raise ParameterError(f"a fault reaches above the surface, to {-top.min():.4g} m, expected depths below it; raise depth")
+            raise ParameterError(
+                f"a fault reaches above the surface, to {-top.min():.4g} m, expected depths below it; give a larger depth, m"
+            )
         return each
-
-
-LIMITS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "dip": ("angles above 0 and at most 90 degrees", lambda each: (each > 0) & (each <= 90)),
-    "depth": ("depths above 0", lambda each: each > 0),
-    "length": ("lengths above 0", lambda each: each > 0),
-    "width": ("widths above 0", lambda each: each > 0),
-    "poisson": ("ratios from 0 to below 0.5", lambda each: (each >= 0) & (each < 0.5)),
-}
 
 
 @dataclass(frozen=True)
@@ -149,26 +152,46 @@ class _Plane:
         y, d = eta * cos + q * sin, eta * sin - q * cos
         angle = dnp.where(dnp.abs(q) > tiny, dnp.arctan(_over(xi * eta, q * r, tiny * tiny)), 0.0)
         by_eta, by_xi = _over(1.0, r + eta, tiny), _over(q, r * (r + xi), tiny * tiny)
-        i1, i2, i3, i4, i5 = self.integrals(xi, eta, q, r, y, d)
+        i1, i2, i3, i4, i5 = self.integrals(xi, eta, q, r)
         along = strike_slip * (xi * q * by_eta / r + angle + i1 * sin) + dip_slip * (q / r - i3 * sin * cos)
         left = strike_slip * (y * q * by_eta / r + q * cos * by_eta + i2 * sin) + dip_slip * (y * by_xi + cos * angle - i1 * sin * cos)
         up = strike_slip * (d * q * by_eta / r + q * sin * by_eta + i4 * sin) + dip_slip * (d * by_xi + sin * angle - i5 * sin * cos)
         return along, left, up
 
-    def integrals(self, xi: Any, eta: Any, q: Any, r: Any, y: Any, d: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """I1 to I5 of equations 28, and 29 where a fault is vertical."""
-        m, sin, tiny = self.m, self.sin, TINY * self.length
-        vertical = np.asarray(stop_gradient(self.cos)) < VERTICAL
-        cos = dnp.where(vertical, 1.0, self.cos)
-        beyond = r + eta <= tiny  # on the line that goes on from an edge along the dip
-        log = dnp.where(beyond, -dnp.log(dnp.where(beyond, r - eta, 1.0)), dnp.log(dnp.where(beyond, 1.0, r + eta)))
-        rd, x = r + d, dnp.sqrt(xi * xi + q * q)
+    def integrals(self, xi: Any, eta: Any, q: Any, r: Any) -> list[Any]:
+        """I1 to I5 of equations 28 and, where a fault is next to vertical, of a parabola in the cosine of the dip through equations 29 and
+        two values of 28, which lose their digits there."""
+        near = np.asarray(stop_gradient(self.cos)) < STEEP
+        sin, cos = dnp.where(near, (1 - STEEP**2) ** 0.5, self.sin), dnp.where(near, STEEP, self.cos)
+        direct = self.slanted(xi, eta, q, r, sin, cos)
+        if not near.any():
+            return direct
+        c = self.cos / STEEP
+        shares = 0.5 * (c - 1) * (c - 2), c * (2 - c), 0.5 * c * (c - 1)
+        there = (1 - (2 * STEEP) ** 2) ** 0.5
+        rows = zip(self.upright(xi, eta, q, r), direct, self.slanted(xi, eta, q, r, there, 2 * STEEP), strict=True)
+        return [dnp.where(near, sum(share * one for share, one in zip(shares, row, strict=True)), row[1]) for row in rows]
+
+    def slanted(self, xi: Any, eta: Any, q: Any, r: Any, sin: Any, cos: Any) -> list[Any]:
+        """Equations 28."""
+        m, tiny, log = self.m, TINY * self.length, self.logarithm(r, eta)
+        y, rd, x = eta * cos + q * sin, r + eta * sin - q * cos, dnp.sqrt(xi * xi + q * q)
         slant = _over(eta * (x + q * cos) + x * (r + x) * sin, xi * (r + x) * cos, tiny * tiny)
-        i5 = dnp.where(vertical, -m * xi * sin / rd, 2 * m / cos * dnp.arctan(slant))
-        i4 = dnp.where(vertical, -m * q / rd, m / cos * (dnp.log(rd) - sin * log))
-        i3 = dnp.where(vertical, 0.5 * m * (eta / rd + y * q / rd**2 - log), m * (y / (cos * rd) - log) + sin / cos * i4)
-        i1 = dnp.where(vertical, -0.5 * m * xi * q / rd**2, -m * xi / (cos * rd) - sin / cos * i5)
-        return i1, -m * log - i3, i3, i4, i5
+        i5 = 2 * m / cos * dnp.arctan(slant)
+        i4 = m / cos * (dnp.log(rd) - sin * log)
+        i3 = m * (y / (cos * rd) - log) + sin / cos * i4
+        return [-m * xi / (cos * rd) - sin / cos * i5, -m * log - i3, i3, i4, i5]
+
+    def upright(self, xi: Any, eta: Any, q: Any, r: Any) -> list[Any]:
+        """Equations 29."""
+        m, log, rd = self.m, self.logarithm(r, eta), r + eta
+        i3 = 0.5 * m * (eta / rd + q * q / rd**2 - log)
+        return [-0.5 * m * xi * q / rd**2, -m * log - i3, i3, -m * q / rd, -m * xi / rd]
+
+    def logarithm(self, r: Any, eta: Any) -> Any:
+        """ln(R + eta), and -ln(R - eta) on the line that goes on from an edge along the dip."""
+        beyond = r + eta <= TINY * self.length
+        return dnp.where(beyond, -dnp.log(dnp.where(beyond, r - eta, 1.0)), dnp.log(dnp.where(beyond, 1.0, r + eta)))
 
 
 def _over(top: Any, bottom: Any, least: Any) -> Any:

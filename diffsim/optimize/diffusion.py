@@ -85,6 +85,7 @@ class DiffusionPrior:
         for n, word, ell in zip(self.shape, along, steepness, strict=True):
             whole = np.add.outer(whole, ell * _numbers(n, word))
         spectrum = whole**-m
+        self._lost, self._length = float(np.finfo(float).eps * (whole.max() / whole.min()) ** m), float(lengths.max())
         inside = spectrum
         for axis, (n, word) in enumerate(zip(self.shape, along, strict=True)):
             inside = np.moveaxis(np.tensordot(_shares(n, word), inside, (1, axis)), 0, axis)
@@ -103,7 +104,16 @@ class DiffusionPrior:
         return self._filtered(self._scale * np.reshape(v, self.shape), self._root).ravel()
 
     def precision(self, v: Array) -> F64:
-        """The inverse of the covariance times v."""
+        """The inverse of the covariance times v.
+
+        Raises:
+            ParameterError: correlations are so long that it has no digits.
+        """
+        if self._lost > 1e-4:
+            raise ParameterError(
+                f"the inverse of this covariance is known to {self._lost:.1e} in f64, expected 1e-4; take a shorter length than "
+                f"{self._length:.3g} cells, or a smaller smoothness"
+            )
         return (self._filtered(np.reshape(v, self.shape) / self._scale, self._root**-2.0) / self._scale).ravel()
 
     def variance(self) -> F64:

@@ -42,8 +42,8 @@ class GaussNewton:
         hessian: x -> the Hessian there, an object with products `H @ v`, such as SciPy's LinearOperator. It is called only where products
             are needed.
         products: at most this many in an iteration.
-        residual: relative residual at which the conjugate gradients stop, and nowhere before; None: early, as above. 1e-6 and many products
-            suit problems that are nearly linear, and ill-conditioned ones.
+        residual: relative residual at which the conjugate gradients stop, or after `products`, or where the curvature is not positive;
+            None: early, as above. 1e-6 and many products suit problems that are nearly linear, and ill-conditioned ones.
 
     Good for: problems where few well-aimed iterations cost less than many, such as those whose unknowns differ in influence by orders of
     magnitude. A product costs a run of the tangent and a gradient.

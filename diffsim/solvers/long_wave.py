@@ -145,7 +145,10 @@ class LongWave(Equation, kind="long_wave"):
         return {"eta": self.sponge.leapfrog(eta, eta_prev, push, others), "eta_prev": eta}
 
     def initial(self, eta0: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        return {"eta": eta0, "eta_prev": eta0 + 0.5 * self._divergence(eta0, others)}
+        before = eta0 + 0.5 * self._divergence(eta0, others)
+        if self.moving:
+            before = before - others["raised"] * (risen(0.0, others) - risen(-self.dt, others))
+        return {"eta": eta0, "eta_prev": before}
 
     def _divergence(self, eta: Symbol, others: Mapping[str, Symbol]) -> Symbol:
         """dt² ∇·(g H ∇η)."""

@@ -53,7 +53,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
     initial value is not read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
 
     A scalar, such as `scalars=("T",)`, is a state of this name at centres, with a diffusivity `kappa_T` (m²/s, a number). Its values
-    where fluid flows in are inputs, such as `T_low_x` (a value for each cell of the side); through other sides nothing diffuses. With
+    at inlets are inputs, such as `T_low_x` (a value for each cell of the side); through other sides nothing diffuses. At a "velocity" side
+    the value holds where fluid leaves too: give that side `Neumann(0.0)` in the rules of the scalar, or take "outflow". With
     `gravity` it has an expansion `beta_T` (a number, over the unit of the scalar; 0 for one without weight), and the flow the acceleration
     -β T g on its faces (Boussinesq): T is the departure from the temperature at which the fluid rests.
 
@@ -86,7 +87,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
             uniform cells and order 2. A body may reach a side; its force then includes what acts on it there.
         scalars: their names; or their names with rules of their sides, see `diffsim.Variable`, such as {"T": ("mirror", (Dirichlet("hot"),
             Dirichlet(0.0)))}. A name in a rule is an input, with a value for each cell of the side.
-        gravity (m/s²): along each axis of the grid, such as (-9.81, 0.0) where y points upwards; (): scalars do not act on the flow.
+        gravity (m/s²): along each axis of the grid, y before x, such as (-9.81, 0.0) where y points upwards; (): scalars do not
+            act on the flow.
         viscosity: "constant"; "field": `nu` is a field at centres, and friction is ∇·(ν (∇v + ∇vᵀ)), with harmonic means on edges, so that
             layers that meet on faces slide exactly; or "smagorinsky": that with ν + (C_s Δ)² |S|, where Δ is the root of the volume of a
             cell, |S|² = 2 Σ S_ab², and `C_s` an input (a number; good: 0.1 to 0.2). Uniform cells and order 2.
@@ -96,7 +98,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
             three axes, order 4, such cells, scalars or a viscosity that varies; by a run, a viscosity or diffusivity below 0 (of a field,
             or 0).
-        StabilityError: by a run, a time step beyond the stable one for viscosity, diffusivity, or the velocity of an inlet.
+        StabilityError: by a run, a time step beyond the stable one for viscosity, diffusivity, or the velocity of an inlet (not of a
+            series, nor for an eddy viscosity).
         SingularError: by a run, more flows in than out.
 
     Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %;
@@ -180,8 +183,9 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.viscosity = one_of("viscosity", viscosity, ("constant", "field", "smagorinsky"))
         if self.viscosity != "constant":
             self._add_viscosity()
-        self.scalars, self.gravity = tuple(scalars), tuple(number("gravity", g, unit="m/s²") for g in gravity)
         self._check_scalars(scalars)
+        self.scalars = tuple(scalars)
+        self.gravity = self._checked_gravity(gravity)
         for name in self.scalars:
             on_sides += self._add_scalar(name, scalars[name] if isinstance(scalars, Mapping) else self._around.scalar(name))
         self.bodies = one_of("bodies", bodies, ("none", "fixed", "moving"))
@@ -202,14 +206,21 @@ class NavierStokes(Equation, kind="navier_stokes"):
             self.parameters = {**self.parameters, "C_s": Variable(axes=(), unit="1")}
 
     def _check_scalars(self, scalars: object) -> None:
-        """Raise unless scalars have names, and there is a gravity for each axis or none."""
-        if not isinstance(scalars, Mapping):
-            names("scalars", scalars, '("smoke",)')
-        if self.gravity and (len(self.gravity) != self.grid.ndim or not self.scalars):
+        """Raise unless scalars have names that are words."""
+        for name in scalars if isinstance(scalars, Mapping) else names("scalars", scalars, '("smoke",)'):
+            if not isinstance(name, str) or not name.isidentifier():
+                raise ParameterError(f"scalars name {shown(name)}, expected names of letters, digits and _; rename it")
+
+    def _checked_gravity(self, gravity: object) -> tuple[float, ...]:
+        """Gravity, a number for each axis, or none."""
+        given = gravity if isinstance(gravity, (tuple, list)) else (gravity,)
+        out = tuple(number("gravity", g, unit="m/s²") for g in given)
+        if out and (len(out) != self.grid.ndim or not self.scalars):
             raise ParameterError(
-                f"gravity = {self.gravity} and {len(self.scalars)} scalars, expected a number for each of {self.grid.ndim} axes, and a "
+                f"gravity = {shown(gravity)} and {len(self.scalars)} scalars, expected a number for each of {self.grid.ndim} axes, and a "
                 "scalar that it acts on; give those"
             )
+        return out
 
     def _add_scalar(self, name: str, rules: Boundary) -> list[str]:
         """Declare a scalar and its inputs. Returns those of its sides."""
@@ -218,9 +229,9 @@ class NavierStokes(Equation, kind="navier_stokes"):
         if self.gravity:
             own[1][f"beta_{name}"] = Variable(axes=())
         taken = {*self.states, *self.parameters, *self.profiles} & {*own[0], *own[1]}
-        if taken or not name.isidentifier():
+        if taken:
             raise ParameterError(
-                f"scalars name {shown(name)}, expected names other than {', '.join(sorted(taken) or self.states)}; rename it, or its inputs"
+                f"scalars name {shown(name)}, expected names other than {', '.join(sorted(taken))}; rename it, or its inputs"
             )
         self.states, self.parameters = {**self.states, **own[0]}, {**self.parameters, **own[1]}
         return list(on_sides)
@@ -304,8 +315,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
                 limit = self._reach / (most * laplacian_bound(self.grid, self.order))
                 check_step(self.dt, limit, f"{name} = {most:.4g} m²/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")
         for (axis, _), name in self.inflows.items():
-            if name in parameters and not layers:
-                check_flow(self.dt, self._stages, float(np.abs(parameters[name]).max()), float(nu.max()), self.grid.smallest[axis], name)
+            if name in parameters:
+                check_flow(self.dt, self._stages, float(np.abs(parameters[name]).max()), float(nu.min()), self.grid.smallest[axis], name)
 
 
 def _face(axis: int, ndim: int) -> tuple[int, ...]:

@@ -58,7 +58,7 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
 
     Args:
         grid: two axes, spacing in metres.
-        dt: time step, s. Stable while dt |v| / dx <= 1.7 in each direction, dt β <= 2.78 k for the smallest wave number k, and dt (ν S + r)
+        dt: time step, s. Stable while dt |v| / dx <= 1.7 in each direction, dt β kₓ / (kₓ² + k_y²) <= 2.78 for all waves, and dt (ν S + r)
             <= 2.78, where S is 8/dx² and with "biharmonic" its square.
         sides: "periodic", "slip" or "no_slip", for all axes, or an entry each, where a pair is that of the low and the high side.
             ("slip", "periodic") is a channel; its transport is 0.
@@ -125,12 +125,18 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         damping = nu * laplacian_bound(self.grid, 2) ** (1 if self.viscosity == "laplacian" else 2) + drag
         if damping > 0:
             check_step(self.dt, REACH / damping, f"nu = {nu:.4g} {self.parameters['nu'].unit}, drag = {drag:.4g} 1/s")
-        longest = max(
-            n * h if pair[0] == "periodic" else 2 * (n + 1) * h
-            for n, h, pair in zip(self.grid.shape, self.grid.smallest, self.sides, strict=True)
-        )
         if beta:
-            check_step(self.dt, REACH * 2 * math.pi / (abs(beta) * longest), f"Rossby waves of {longest:.4g} m, beta = {beta:.4g} 1/(m s)")
+            check_step(self.dt, REACH / (abs(beta) * self._longest()), f"Rossby waves, beta = {beta:.4g} 1/(m s)")
+
+    def _longest(self) -> float:
+        """The largest kₓ / (kₓ² + k_y²) of waves, m; in a basin, where waves run both ways along x, 1 / (2 |k|)."""
+        (rows, columns), (dy, dx) = self.grid.shape, self.grid.smallest
+        (around_y, _), (around_x, _) = self.sides
+        across = 0.0 if around_y == "periodic" else math.pi / ((rows + 1) * dy)
+        if around_x != "periodic":
+            return 0.5 / math.hypot(across, math.pi / ((columns + 1) * dx))
+        waves = [2 * math.pi * k / (columns * dx) for k in range(1, columns // 2 + 1)]
+        return max(k / (k * k + across * across) for k in waves)
 
 
 def jacobian(a: Symbol, b: Symbol) -> Any:

@@ -80,8 +80,10 @@ class ShallowWater(Equation, kind="shallow_water"):
         ParameterError: an argument out of range, or a grid of three axes or of cells of several sizes; by a run, a drag below 0.
         StabilityError: by a run, a time step beyond the stable one for `fastest`.
 
+    Along directions in `z` that are rough from cell to cell, a level or plane bed is a kink: the gradient is the mean of the two slopes.
+
     Good values: dt (|v| + sqrt(g h)) Σ 1/dx of 0.4; 20 cells across a beach; `negligible` a thousandth of the height of bores, or a tenth
-        of waves that do not break.
+        of waves that do not break; where water runs down slopes, a bed that rises by less than two depths a cell ("euler": half a depth).
 
     Reference: Audusse, Bouchut, Bristeau, Klein and Perthame (2004), SIAM J. Sci. Comput. 25, 2050-2065,
         doi:10.1137/S1064827503431090; Harten, Lax and van Leer (1983), SIAM Rev. 25, 35-61, doi:10.1137/1025002; Toro (2001),
@@ -132,6 +134,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         self.limiter = van_albada(positive("negligible", negligible, "give a difference between neighbours that needs no limiter", "m"))
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + sqrt(g h)", "m/s")
         self.profiles = self._turning(coriolis)
+        if self.profiles and not self.second:
+            raise ParameterError("coriolis with method='euler', expected 'rk2' or 'rk3': inertial circles grow by it; take one of these")
         tides = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "tide"]
         self.tides = {side: "tide" if len(tides) == 1 else f"tide_{self._side(*side)}" for side in tides}
         self.momenta = tuple(f"q{axis}" for axis in self.axes)
@@ -182,13 +186,16 @@ class ShallowWater(Equation, kind="shallow_water"):
             for axis, pair in enumerate(self.sides)
         )
 
-    def _slopes(self, axis: int, of: int | None = None) -> tuple[Any, ...]:
-        """The rules of slopes along an axis, of a level or of the velocity along axis `of`. At a wall those of an even field are odd."""
+    def _slopes(self, axis: int, of: int | None = None, level: bool = False) -> tuple[Any, ...]:
+        """The rules of slopes along an axis, of the bed, of the level of the water, or of the velocity along axis `of`.
+
+        Those of a field that is even at a side are odd there. A level that is given at a side is odd about it.
+        """
 
         def rule(word: str) -> Any:
             if word == "open":
                 return "zero"
-            return "mirror" if word == "wall" and of == axis else OddImage()
+            return "mirror" if (word == "wall" and of == axis) or (word == "tide" and level) else OddImage()
 
         rules, pair = list(self._rules(of)), self.sides[axis]
         rules[axis] = "periodic" if pair[0] == "periodic" else tuple(map(rule, pair))
@@ -256,7 +263,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         """The flux through the faces of an axis, and the change of the level over half a cell."""
         halves: list[Symbol | None] = [None] * (2 + len(v))
         if self.second:
-            tilt = stage(level_half_steps(level, others[f"bank{axis}"], axis, self.limiter), boundary=self._slopes(axis))
+            tilt = stage(level_half_steps(level, others[f"bank{axis}"], axis, self.limiter), boundary=self._slopes(axis, level=True))
             deeper = maximum(minimum(tilt - others[f"slope{axis}"], h), -h)  # no depth at a face is negative
             shears = [stage(half_steps(f, axis, self.limiter), boundary=self._slopes(axis, k)) for k, f in enumerate(v)]
             halves = [tilt, deeper, *shears]
@@ -273,4 +280,4 @@ class ShallowWater(Equation, kind="shallow_water"):
         speed = self.fastest or math.sqrt(GRAVITY * max(-float(parameters["z"].min()), 0.0))
         if speed > 0:
             limit = COURANT / (speed * sum(1 / h for h in self.grid.spacing))
-            check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(self.grid.spacing):.4g} m")
+            check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(self.grid.spacing):.4g} m, {self.grid.ndim} axes")

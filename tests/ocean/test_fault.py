@@ -73,6 +73,21 @@ def test_an_almost_vertical_fault_is_almost_a_vertical_one() -> None:
     assert 0 < np.abs(upright - near).max() < 1e-4 * np.abs(upright).max()
 
 
+@pytest.mark.parametrize("dip", [90.0, 89.9999, 89.99, 89.9, 89.72, 89.5])
+def test_the_derivative_for_the_dip_is_that_of_a_smooth_function(dip: float) -> None:
+    """The reference is a polynomial through the values at dips that are well conditioned."""
+    east, north = points(count=6)
+    seeds = np.random.default_rng(2).standard_normal((3, *east.shape))
+
+    def value(angle: Any) -> Any:
+        fault = ds.ocean.Fault(1e3, 2e3, 15e3, strike=20.0, dip=angle, rake=30.0, slip=1.0, length=40e3, width=20e3)
+        return (seeds * fault.displacement(east, north)).sum()
+
+    fit = np.polynomial.Chebyshev.interpolate(lambda angles: np.array([float(value(angle)) for angle in angles]), 10, domain=[86.0, 89.0])
+    here, slope = ds.value_and_grad(value)(dip)
+    assert np.isclose(slope, fit.deriv()(dip), rtol=1e-4) and np.isclose(here, fit(dip), rtol=1e-6)
+
+
 def test_points_above_edges_and_in_line_with_them_are_finite_and_continuous() -> None:
     """A vertical fault that ends at 1 km: the lines that go on from its edges meet the surface above its ends."""
     fault = ds.ocean.Fault(0.0, 0.0, 6e3, strike=0.0, dip=90.0, rake=0.0, slip=1.0, length=20e3, width=10e3)

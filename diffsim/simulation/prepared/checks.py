@@ -58,7 +58,7 @@ def all_finite(values: Array) -> bool:
 def check_input(name: str, value: Array, shape: tuple[int, ...], per: str) -> None:
     """Raise ShapeError or ParameterError unless an input has its shape, a value `per` something, and is finite."""
     if value.shape != shape:
-        remedy = f"give a value for each {per}" if shape else "give one number"
+        remedy = f"give a value for each {per}" + (", such as [1.0]" if shape == (1,) else "") if shape else "give one number"
         raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; {remedy}")
     if not all_finite(value):
         raise ParameterError(

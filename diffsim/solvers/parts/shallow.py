@@ -134,7 +134,7 @@ def flow_out(flux: Symbol, axis: int) -> Symbol:
     return flux - flux.shifted(axis, -1)
 
 
-def risen(t: Symbol, times: Mapping[str, Symbol]) -> Symbol:
+def risen(t: Symbol | float, times: Mapping[str, Symbol]) -> Symbol:
     """The share of an uplift that has risen at a time: from 0 at `start` to 1 at `start` + `rise`, with a continuous velocity."""
     share = clip((t - times["start"]) / times["rise"], 0.0, 1.0)
     return share * share * (3 - 2 * share)

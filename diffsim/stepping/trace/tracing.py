@@ -149,6 +149,8 @@ def trace_step(
     check_not_periodic(grid, {name: field.rules for name, field in (graph.placed | graph.fixed).items()})
     profiles = {**equation.profiles, **metrics(grid), **graph.profiles}
     stages = tuple(graph.stages)
+    read = {*reads(outputs.values())}.union(*(each.reads() for each in stages))
+    clock = tuple(name for name in clock if name in read)
     return TracedStep(graph, grid, states, dict(coefficients), wanted, profiles, present, series, clock, stages, outputs)
 
 
