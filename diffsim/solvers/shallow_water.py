@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from diffsim.base.arguments import flag, number, one_of, positive, shown
 from diffsim.boundary import Dirichlet, Extrapolate, OddImage
 from diffsim.errors import ParameterError
@@ -14,6 +16,8 @@ from diffsim.expr.limiters import van_albada
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import euler, ssp_rk2, ssp_rk3
+from diffsim.layers import Sponge
+from diffsim.layers.cells import Cells
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.shallow import (
     GRAVITY,
@@ -78,6 +82,10 @@ class ShallowWater(Equation, kind="shallow_water"):
         weather: "none"; "steady", wind and air pressure that are constant in time, shape of the grid; "series", with a field for each step,
             (steps, *shape).
         density (kg/m³): of the water that the wind drives, 1000 in rivers and lakes.
+        sponge (cells): at the sides, one number, or an entry an axis, where a pair is for the low and the high side; 0 for none. There
+            the level decays to 0, with `weather` to -p / (ρ g), and currents to rest, those of tides and rivers too. Good: 15 to 30, half a
+            wavelength or more.
+        sponge_depth (m): depth whose wave speed the sponge is tuned for: that at these sides.
         thin (m): water below this depth hardly moves: its velocity is q h³ / (h⁴ + thin⁴). 1e-3 for rivers and beaches, 1e-2 for tsunamis.
         negligible: differences between neighbours far below it are not limited, of elevation in m, of velocity in m/s. It keeps gradients
             smooth, and overshoots at bores are of its size. Waves without bores are better with more.
@@ -114,6 +122,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         assert abs(depth - 1.2) < 1e-6 and np.isclose(n, 0.0602, atol=1e-4)
     """
 
+    in_cells = ("sponge",)
+
     def __init__(
         self,
         grid: Grid,
@@ -125,6 +135,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         uplift: bool = False,
         weather: Literal["none", "steady", "series"] = "none",
         density: Positive = 1025.0,
+        sponge: Cells = 0,
+        sponge_depth: Positive = 1000.0,
         thin: Positive = 1e-3,
         negligible: Positive = 1e-3,
         fastest: Positive | None = None,
@@ -143,7 +155,10 @@ class ShallowWater(Equation, kind="shallow_water"):
         self.thin = positive("thin", thin, "give a depth below which water hardly moves", "m")
         self.limiter = van_albada(positive("negligible", negligible, "give a difference between neighbours that needs no limiter", "m"))
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + sqrt(g h)", "m/s")
-        self.profiles = self._turning(coriolis)
+        depth = positive("sponge_depth", sponge_depth, "give a depth typical of the sides", "m")
+        layer = Sponge(grid, self.dt, sponge, math.sqrt(GRAVITY * depth)).profiles
+        self.calm = {name.replace("damp", "calm"): Profile(one.axis, np.exp(-one.values)) for name, one in layer.items()}
+        self.profiles = self._turning(coriolis) | self.calm
         tides = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "tide"]
         self.tides = {side: "tide" if len(tides) == 1 else f"tide_{self._side(*side)}" for side in tides}
         self.momenta, self.stresses = (tuple(f"{name}{axis}" for axis in self.axes) for name in ("q", "stress_"))
@@ -241,8 +256,11 @@ class ShallowWater(Equation, kind="shallow_water"):
             level, z, lift = level + head, z + head, lift - head
         if self.changing:
             z, others = stage(z, boundary=self._rules()), {**others, **self._stored(self._bed(z))}
+        if self.calm:
+            keep = math.prod(others[name] for name in self.calm)
+            level, momenta = maximum(keep * level, z), {name: keep * q for name, q in momenta.items()}
         state = {"eta": stage(level, boundary=eta), **momenta}
-        if self.drag != "none":
+        if self.drag != "none" or self.calm:
             state |= {name: stage(q, boundary=others[name]) for name, q in self.slowed(state["eta"], momenta, z, others).items()}
         state = self.method(lambda now: self.rate(now, z, others), state, self.dt)
         momenta = self.slowed(state["eta"], {name: state[name] for name in self.momenta}, z, others)
@@ -274,7 +292,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         if self.weather != "none":
             for name, stress in zip(self.momenta, self.stresses, strict=True):
                 change[name].append(flow(h) * others[stress] / self.density)  # the flow of h is 1 but in thin water
-        if self.profiles:
+        if "f" in self.profiles:
             change["qx"].append(others["f"] * now["qy"])
             change["qy"].append(-others["f"] * now["qx"])
         return {name: add(parts) for name, parts in change.items()}

@@ -219,6 +219,19 @@ def test_waves_leave_through_an_open_side_and_a_tide_fills_a_harbour() -> None:
     np.testing.assert_allclose(full, 0.5, atol=1e-2)
 
 
+def test_a_sponge_takes_the_waves_before_a_wall() -> None:
+    """Less than 0.2 % of 0.1 m comes back. The rate is such that a wave falls to 1e-3 on its way to the wall and back."""
+    grid = ds.Grid((100,), 10.0, 5.0)
+    x, c = grid.coordinates(0), np.sqrt(G * 10.0)
+    sea = ds.Simulation(ShallowWater(grid, 0.4, sponge=((0, 30),), sponge_depth=10.0, negligible=0.1), wrt=[], precision="f64")
+    wave = 0.1 * np.exp(-(((x - 350) / 50) ** 2))
+    final = sea.run({"z": np.full(100, -10.0), "eta": wave, "qx": c * wave}, 250).final["eta"]
+    assert np.abs(final[:60]).max() < 2e-4
+    fast = sea.run({"z": np.full(100, -10.0), "eta": 0 * x, "qx": np.full(100, 1e-3)}, 1).final["qx"]
+    rate = 1.5 * c * np.log(1e3) / 300.0 * ((np.arange(100) - 69).clip(0) / 30) ** 2
+    np.testing.assert_allclose(fast[5:95], 1e-3 * np.exp(-rate[5:95] * 0.4), rtol=2e-3)
+
+
 def test_drag_of_a_uniform_current_is_a_closed_form() -> None:
     q, n = 3.0, 0.05
     inputs = {"z": np.full(5, -2.0), "eta": np.zeros(5), "qx": np.full(5, q), "manning": np.full(5, n)}
@@ -380,7 +393,8 @@ def test_the_gradient_in_two_dimensions(method: Any) -> None:
     rng, shape = np.random.default_rng(6), (11, 14)
     grid = ds.Grid(shape, 1.0, 0.5)
     y, x = grid.coordinates(0)[:, None], grid.coordinates(1)[None]
-    equation = ShallowWater(grid, 0.04, ("wall", ("tide", "open")), method, "manning", 0.1, thin=0.05, negligible=0.05, fastest=6.0)
+    options: Any = {"sponge": (0, (0, 3)), "sponge_depth": 1.0, "thin": 0.05, "negligible": 0.05, "fastest": 6.0}
+    equation = ShallowWater(grid, 0.04, ("wall", ("tide", "open")), method, "manning", 0.1, **options)
     run = ds.Simulation(equation, receivers={"eta": [[5.5, 4.5], [5.5, 9.5]]}, precision="f64")
     inputs = {
         "z": 0.1 * (x - 8) + 0.05 * rng.normal(size=shape),
