@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from diffsim.base.arguments import flag, number, one_of, positive, shown
 from diffsim.boundary import Dirichlet, Extrapolate, OddImage
 from diffsim.errors import ParameterError
@@ -14,6 +16,8 @@ from diffsim.expr.limiters import van_albada
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import euler, ssp_rk2, ssp_rk3
+from diffsim.layers import Sponge
+from diffsim.layers.cells import Cells
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.shallow import (
     GRAVITY,
@@ -61,6 +65,11 @@ class ShallowWater(Equation, kind="shallow_water"):
     `tide`, the elevation there (m, for each step, a value for each cell of the side; of several such sides `tide_low_x` and so on). With
     `uplift` the bed rises by the input `uplift` (m) from the time `start` (s) on for the time `rise` (s), in each cell, with its water.
 
+    With `weather` the inputs are also the stress of the wind on the water, `stress_x` and `stress_y` (Pa), and the air pressure less a
+    constant one, `pressure` (Pa): q_t has the further terms τ / ρ - h ∇p / ρ. The pressure acts as a bed and a level that are higher by
+    p / (ρ g), so a sea that balances it, η = -p / (ρ g), stays at rest. A tide is the elevation without it: the sea beyond the side stands
+    p / (ρ g) lower. Wind does not act on water thinner than `thin`.
+
     Args:
         grid: one or two axes of uniform cells, spacing in metres.
         dt: time step, s. Depths stay positive while dt (|v| + sqrt(g h)) Σ 1/dx <= 1/2.
@@ -70,6 +79,13 @@ class ShallowWater(Equation, kind="shallow_water"):
         drag: at the bed: "none"; "manning", D = g n² / h^(1/3); "quadratic", D is the coefficient.
         coriolis (1/s): f, or a pair: f at y = 0, and its change per metre of y, which is the coordinate along axis 0.
         uplift: whether the bed moves.
+        weather: "none"; "steady", wind and air pressure that are constant in time, shape of the grid; "series", with a field for each step,
+            (steps, *shape).
+        density (kg/m³): of the water that the wind drives, 1000 in rivers and lakes.
+        sponge (cells): at the sides, one number, or an entry an axis, where a pair is for the low and the high side; 0 for none. There
+            the level decays to 0, with `weather` to -p / (ρ g), and currents to rest, those of tides and rivers too. Good: 15 to 30, half a
+            wavelength or more.
+        sponge_depth (m): depth whose wave speed the sponge is tuned for: that at these sides.
         thin (m): water below this depth hardly moves: its velocity is q h³ / (h⁴ + thin⁴). 1e-3 for rivers and beaches, 1e-2 for tsunamis.
         negligible: differences between neighbours far below it are not limited, of elevation in m, of velocity in m/s. It keeps gradients
             smooth, and overshoots at bores are of its size. Waves without bores are better with more.
@@ -108,6 +124,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         assert abs(depth - 1.2) < 1e-6 and np.isclose(n, 0.0602, atol=1e-4)
     """
 
+    in_cells = ("sponge",)
+
     def __init__(
         self,
         grid: Grid,
@@ -117,6 +135,10 @@ class ShallowWater(Equation, kind="shallow_water"):
         drag: Literal["none", "manning", "quadratic"] = "none",
         coriolis: float | tuple[float, float] = 0.0,
         uplift: bool = False,
+        weather: Literal["none", "steady", "series"] = "none",
+        density: Positive = 1025.0,
+        sponge: Cells = 0,
+        sponge_depth: Positive = 1000.0,
         thin: Positive = 1e-3,
         negligible: Positive = 1e-3,
         fastest: Positive | None = None,
@@ -130,15 +152,21 @@ class ShallowWater(Equation, kind="shallow_water"):
         self.second = method != "euler"
         self.drag = one_of("drag", drag, ("none", "manning", "quadratic"))
         self.moving = flag("uplift", uplift)
+        self.weather = one_of("weather", weather, ("none", "steady", "series"))
+        self.density = positive("density", density, "give that of the water", "kg/m³")
         self.thin = positive("thin", thin, "give a depth below which water hardly moves", "m")
         self.limiter = van_albada(positive("negligible", negligible, "give a difference between neighbours that needs no limiter", "m"))
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + sqrt(g h)", "m/s")
-        self.profiles = self._turning(coriolis)
-        if self.profiles and not self.second:
+        depth = positive("sponge_depth", sponge_depth, "give a depth typical of the sides", "m")
+        layer = Sponge(grid, self.dt, sponge, math.sqrt(GRAVITY * depth)).profiles
+        self.calm = {name.replace("damp", "calm"): Profile(one.axis, np.exp(-one.values)) for name, one in layer.items()}
+        self.profiles = self._turning(coriolis) | self.calm
+        if "f" in self.profiles and not self.second:
             raise ParameterError("coriolis with method='euler', expected 'rk2' or 'rk3': inertial circles grow by it; take one of these")
         tides = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "tide"]
         self.tides = {side: "tide" if len(tides) == 1 else f"tide_{self._side(*side)}" for side in tides}
-        self.momenta = tuple(f"q{axis}" for axis in self.axes)
+        self.momenta, self.stresses = (tuple(f"{name}{axis}" for axis in self.axes) for name in ("q", "stress_"))
+        self.changing = self.moving or weather != "none"  # the bed, or the pressure upon it
         level = self._rules()
         self.states = {"eta": Variable(self._rules(tides=True), unit="m")}
         self.states |= {name: Variable(self._rules(axis), unit="m²/s") for axis, name in enumerate(self.momenta)}
@@ -151,8 +179,14 @@ class ShallowWater(Equation, kind="shallow_water"):
             self.parameters = {**self.parameters, **{name: Variable(level, unit=unit) for name, unit in units.items()}}
         across = [tuple(other for other in range(grid.ndim) if other != axis) for axis in range(grid.ndim)]
         self.series = {name: Variable("mirror", unit="m", axes=across[axis]) for (axis, _), name in self.tides.items()}
+        if weather != "none":
+            air = {name: Variable(level, unit="Pa", axes=tuple(range(grid.ndim))) for name in (*self.stresses, "pressure")}
+            if weather == "steady":
+                self.parameters = {**self.parameters, **air}
+            else:
+                self.series |= air
         self.coefficient_boundaries = {name: one.boundary for name, one in self.parameters.items()}
-        if not self.moving:
+        if not self.changing:
             self.coefficient_boundaries |= {f"bank{axis}": level for axis in range(grid.ndim)}
             self.coefficient_boundaries |= {f"slope{axis}": self._slopes(axis) for axis in range(grid.ndim) if self.second}
 
@@ -203,7 +237,7 @@ class ShallowWater(Equation, kind="shallow_water"):
 
     def coefficients(self, z: Symbol, **others: Symbol) -> dict[str, Symbol]:
         handed = {name: one for name, one in others.items() if name in self.parameters}
-        return {"z": z, **handed, **({} if self.moving else self._bed(z))}
+        return {"z": z, **handed, **({} if self.changing else self._bed(z))}
 
     def _bed(self, z: Symbol) -> dict[str, Symbol]:
         """The banks between cells, and the slopes of the bed."""
@@ -211,23 +245,33 @@ class ShallowWater(Equation, kind="shallow_water"):
         bed = {f"bank{axis}": maximum(z, z.shifted(axis, -1)) for axis in axes}
         return bed | {f"slope{axis}": half_steps(z, axis, self.limiter) for axis in axes if self.second}
 
+    def _stored(self, bed: Mapping[str, Symbol]) -> dict[str, Symbol]:
+        """The same within a step, with values beyond the sides."""
+        axes = range(self.grid.ndim)
+        rules = {f"bank{axis}": self._rules() for axis in axes} | {f"slope{axis}": self._slopes(axis) for axis in axes}
+        return {name: stage(value, boundary=rules[name]) for name, value in bed.items()}
+
     def step(self, eta: Symbol, z: Symbol, t: Symbol, **others: Symbol) -> dict[str, Symbol]:
         momenta = {name: others[name] for name in self.momenta}
+        level = maximum(eta, z)
+        lift: Symbol | float = 0.0  # of the level after the step
         if self.moving:  # the bed rests within a step, where it is in the middle of it
             before, middle, after = (z + others["uplift"] * risen(t + share * self.dt, others) for share in (0.0, 0.5, 1.0))
-            level, z = maximum(eta, before) + (middle - before), stage(middle, boundary=self._rules())
-            rules = {f"bank{axis}": self._rules() for axis in range(self.grid.ndim)} | {
-                f"slope{axis}": self._slopes(axis) for axis in range(self.grid.ndim)
-            }
-            others = others | {name: stage(value, boundary=rules[name]) for name, value in self._bed(z).items()}
-        else:
-            level = maximum(eta, z)
+            level, z, lift = maximum(eta, before) + (middle - before), middle, after - middle
+        if self.weather != "none":  # of the air, as a height of water
+            head = others["pressure"] / (self.density * GRAVITY)
+            level, z, lift = level + head, z + head, lift - head
+        if self.changing:
+            z, others = stage(z, boundary=self._rules()), {**others, **self._stored(self._bed(z))}
+        if self.calm:
+            keep = math.prod(others[name] for name in self.calm)
+            level, momenta = maximum(keep * level, z), {name: keep * q for name, q in momenta.items()}
         state = {"eta": stage(level, boundary=eta), **momenta}
-        if self.drag != "none":
+        if self.drag != "none" or self.calm:
             state |= {name: stage(q, boundary=others[name]) for name, q in self.slowed(state["eta"], momenta, z, others).items()}
         state = self.method(lambda now: self.rate(now, z, others), state, self.dt)
         momenta = self.slowed(state["eta"], {name: state[name] for name in self.momenta}, z, others)
-        return {"eta": state["eta"] + (after - middle) if self.moving else state["eta"], **momenta}
+        return {"eta": state["eta"] + lift, **momenta}
 
     def slowed(self, eta: Symbol, momenta: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol]) -> dict[str, Symbol]:
         """Momenta after half a step of drag."""
@@ -252,7 +296,10 @@ class ShallowWater(Equation, kind="shallow_water"):
             change[name].append(-(flow_out(crossed.along, axis) + push) / dx)
             if crossed.across is not None:
                 change[self.momenta[1 - axis]].append(-flow_out(crossed.across, axis) / dx)
-        if self.profiles:
+        if self.weather != "none":
+            for name, stress in zip(self.momenta, self.stresses, strict=True):
+                change[name].append(flow(h) * others[stress] / self.density)  # the flow of h is 1 but in thin water
+        if "f" in self.profiles:
             change["qx"].append(others["f"] * now["qy"])
             change["qy"].append(-others["f"] * now["qx"])
         return {name: add(parts) for name, parts in change.items()}

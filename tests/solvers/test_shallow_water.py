@@ -219,6 +219,19 @@ def test_waves_leave_through_an_open_side_and_a_tide_fills_a_harbour() -> None:
     np.testing.assert_allclose(full, 0.5, atol=1e-2)
 
 
+def test_a_sponge_takes_the_waves_before_a_wall() -> None:
+    """Less than 0.2 % of 0.1 m comes back. The rate is such that a wave falls to 1e-3 on its way to the wall and back."""
+    grid = ds.Grid((100,), 10.0, 5.0)
+    x, c = grid.coordinates(0), np.sqrt(G * 10.0)
+    sea = ds.Simulation(ShallowWater(grid, 0.4, sponge=((0, 30),), sponge_depth=10.0, negligible=0.1), wrt=[], precision="f64")
+    wave = 0.1 * np.exp(-(((x - 350) / 50) ** 2))
+    final = sea.run({"z": np.full(100, -10.0), "eta": wave, "qx": c * wave}, 250).final["eta"]
+    assert np.abs(final[:60]).max() < 2e-4
+    fast = sea.run({"z": np.full(100, -10.0), "eta": 0 * x, "qx": np.full(100, 1e-3)}, 1).final["qx"]
+    rate = 1.5 * c * np.log(1e3) / 300.0 * ((np.arange(100) - 69).clip(0) / 30) ** 2
+    np.testing.assert_allclose(fast[5:95], 1e-3 * np.exp(-rate[5:95] * 0.4), rtol=2e-3)
+
+
 def test_drag_of_a_uniform_current_is_a_closed_form() -> None:
     q, n = 3.0, 0.05
     inputs = {"z": np.full(5, -2.0), "eta": np.zeros(5), "qx": np.full(5, q), "manning": np.full(5, n)}
@@ -254,12 +267,41 @@ def test_water_rises_with_its_bed_and_gravity_waves_leave_from_there() -> None:
     assert (quick - z - hump)[:44].sum() == pytest.approx(44 * 50.0, rel=1e-3)
 
 
-def beach() -> tuple[ds.Simulation, dict[str, np.ndarray]]:
+@pytest.fixture(scope="module")
+def channel() -> ds.Simulation:
+    """A closed channel of 1 km under a wind and an air pressure that stay."""
+    return ds.Simulation(ShallowWater(ds.Grid((40,), 25.0, 12.5), 1.0, weather="steady", fastest=9.0), wrt=[], precision="f64")
+
+
+def test_a_sea_stays_at_rest_under_the_pressure_that_it_balances(channel: ds.Simulation) -> None:
+    """The inverse barometer: the level falls by p / (ρ g), here by up to 0.5 m and with islands and dry land."""
+    rng = np.random.default_rng(7)
+    z, pressure = rng.uniform(-2.0, 0.5, 40), rng.uniform(-3000.0, 5000.0, 40)
+    z[30:] = 4.0
+    level = np.maximum(z, -pressure / (1025.0 * G))
+    final = channel.run({"z": z, "eta": level, "pressure": pressure, "stress_x": np.zeros(40)}, 100).final
+    assert np.abs(final["eta"] - level).max() < ROUND_OFF and np.abs(final["qx"]).max() < ROUND_OFF
+    assert np.ptp(level[z < level]) > 0.5
+
+
+def test_wind_drives_water_to_the_lee_side_of_a_channel(channel: ds.Simulation) -> None:
+    """At first q = τ t / ρ; at rest g h dη/dx = τ / ρ, thus h² = h₀² + 2 τ x / (ρ g), here 1.05 to 3.14 m deep."""
+    x, z, tau, still = channel.equation.grid.coordinates(0), np.full(40, -2.0), 45.0, np.zeros(40)
+    inputs = {"z": z, "eta": still, "pressure": still, "stress_x": np.full(40, tau)}
+    np.testing.assert_allclose(channel.run(inputs, 10).final["qx"][15:25], tau * 10.0 / 1025.0, rtol=1e-8)
+    depth = np.sqrt(1.0 + 2 * tau * x / (1025.0 * G))
+    final = channel.run(inputs | {"eta": depth + z}, 300).final
+    assert np.abs(final["eta"] - z - depth).mean() < 4e-4 and np.abs(final["qx"][3:-3]).max() < 6e-3  # cells at walls are of first order
+    assert np.ptp(depth) > 2.0
+
+
+def beach(weather: Any = "none", method: Any = "rk2", uplift: bool = True) -> tuple[ds.Simulation, dict[str, np.ndarray]]:
     """A wave that floods a beach which rises, with a tidal side, Manning's drag, and a gauge on land that is dry at first."""
     grid = ds.Grid((40,), 1.0, 0.5)
     x = grid.coordinates(0)
     sides = (("tide", "open"),)
-    equation = ShallowWater(grid, 0.1, sides, drag="manning", uplift=True, thin=0.05, negligible=0.05, fastest=5.0)
+    options: Any = {"drag": "manning", "uplift": uplift, "weather": weather, "thin": 0.05, "negligible": 0.05, "fastest": 5.0}
+    equation = ShallowWater(grid, 0.1, sides, method, **options)
     run = ds.Simulation(equation, receivers={"eta": [[10.0], [25.0], [34.5]]}, precision="f64")
     rng = np.random.default_rng(2)
     inputs = {
@@ -272,6 +314,10 @@ def beach() -> tuple[ds.Simulation, dict[str, np.ndarray]]:
         "rise": rng.uniform(2.0, 3.0, 40),
         "tide": 0.1 * np.sin(np.arange(60) / 9),
     }
+    if weather == "series":
+        inputs |= {"stress_x": 20.0 * rng.normal(size=(60, 40)), "pressure": 200.0 * rng.normal(size=(60, 40))}
+    if not uplift:
+        inputs = {name: value for name, value in inputs.items() if name not in ("uplift", "start", "rise")}
     return run, inputs
 
 
@@ -311,13 +357,44 @@ def test_the_gradient_at_a_lake_at_rest_is_that_of_differences() -> None:
         assert (gradient[name] * way).sum() == pytest.approx((high - low) / 2, rel=1e-4), name
 
 
+@pytest.mark.parametrize(("method", "uplift"), [("euler", False), pytest.param("rk2", True, marks=pytest.mark.slow)])
+def test_a_storm_over_a_beach(method: Any, uplift: bool) -> None:
+    """Its gradient for wind and pressure of each step; and a tide is the elevation without the pressure."""
+    run, inputs = beach("series", method, uplift)
+
+    def loss(found: ds.Solution) -> Any:
+        return ((found.traces["eta"] - 0.3) ** 2).sum() + (found.final["qx"] ** 2).sum()
+
+    _, gradient = run.value_and_grad(loss, inputs, 60)
+    for name, share in (("stress_x", 1e-4), ("pressure", 1e-4), ("z", 1e-7), ("tide", 1e-7)):
+        way = np.random.default_rng(8).normal(size=np.shape(inputs[name])) * share
+        low, high = (float(loss(run.run(inputs | {name: inputs[name] + sign * way}, 60))) for sign in (-1, 1))
+        assert (gradient[name] * way).sum() == pytest.approx((high - low) / 2, rel=1e-5), name
+    level = np.maximum(inputs["z"], -1000.0 / (1025.0 * G))
+    calm: dict[str, np.ndarray] = {name: 0 * inputs[name] for name in ("qx", "uplift", "tide", "stress_x") if name in inputs}
+    calm |= {"eta": level, "pressure": np.full((60, 40), 1000.0)}
+    np.testing.assert_allclose(run.run(inputs | calm, 60).final["eta"], level, atol=ROUND_OFF)
+
+
+@pytest.mark.slow
+def test_wind_is_balanced_by_drag_along_its_own_direction() -> None:
+    """h u_t = τ / ρ - C u² in 2 m of water along (0.8, 0.6) has the solution u = sqrt(τ / (ρ C)) tanh(sqrt(τ C / ρ) t / h)."""
+    equation = ShallowWater(ds.Grid((4, 5), 100.0), 1.0, "periodic", drag="quadratic", weather="series", density=1000.0)
+    still = np.zeros((200, 4, 5))
+    inputs = {"z": np.full((4, 5), -2.0), "eta": np.zeros((4, 5)), "drag": np.full((4, 5), 0.01), "pressure": still}
+    final = end(equation, inputs | {"stress_x": still + 8.0, "stress_y": still + 6.0}, 200)
+    for name, share in (("qx", 0.8), ("qy", 0.6)):
+        np.testing.assert_allclose(final[name], share * 2.0 * np.tanh(0.005 * 200), rtol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["euler", "rk2"])
 def test_the_gradient_in_two_dimensions(method: Any) -> None:
     rng, shape = np.random.default_rng(6), (11, 14)
     grid = ds.Grid(shape, 1.0, 0.5)
     y, x = grid.coordinates(0)[:, None], grid.coordinates(1)[None]
-    equation = ShallowWater(grid, 0.04, ("wall", ("tide", "open")), method, "manning", 0.1, thin=0.05, negligible=0.05, fastest=6.0)
+    options: Any = {"sponge": (0, (0, 3)), "sponge_depth": 1.0, "thin": 0.05, "negligible": 0.05, "fastest": 6.0}
+    equation = ShallowWater(grid, 0.04, ("wall", ("tide", "open")), method, "manning", 0.1, **options)
     run = ds.Simulation(equation, receivers={"eta": [[5.5, 4.5], [5.5, 9.5]]}, precision="f64")
     inputs = {
         "z": 0.1 * (x - 8) + 0.05 * rng.normal(size=shape),
