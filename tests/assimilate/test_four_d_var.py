@@ -10,7 +10,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.assimilate import FourDVar, Observations
-from diffsim.assimilate.four_d_var import Lines
+from diffsim.assimilate.four_d_var import Cost
 from diffsim.checkpoint.growth import ChaosWarning
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import CorrelatedPrior, DiffusionPrior
@@ -73,7 +73,7 @@ def test_the_gradient_and_the_hessian_are_those_of_the_cost(windows: int) -> Non
     before = {"a": CorrelatedPrior((6,), 0.3, 1.0), "rate": DiffusionPrior((1,), 0.2), "push": DiffusionPrior((12,), 0.1, 2.0)}
     model = {"model_error": {"a": DiffusionPrior((6,), 0.2, 1.0)}} if windows > 1 else {}
     problem = FourDVar(drift, seen, inputs, before, steps=12, windows=windows, **model)
-    lines = Lines(problem, problem.control())
+    lines = Cost(problem, problem.control())
     value, _ = lines.objective(np.zeros(problem.control().size))
     assert value < 1e-20  # the truth is the background
     z, way = (0.5 * rng.standard_normal(problem.control().size) for _ in range(2))
@@ -116,7 +116,7 @@ def test_windows_follow_chaos_where_one_window_fails() -> None:
     error = np.sqrt(((start - truth(steps)[:-1:10]) ** 2).mean())
     assert error < 0.13 and 0.9 < 2 * analysis.search.value / seen.count < 1.1, error
     one = FourDVar(lorenz(), seen, background, {"x": independent(1.0)}, steps)
-    with pytest.warns(ChaosWarning):
+    with pytest.warns(UserWarning, match="explains its observations poorly"), pytest.warns(ChaosWarning):
         alone = one.minimise()
     failed = np.sqrt(((lorenz().run(alone.inputs, steps).traces["x"] - truth(steps)) ** 2).mean())
     assert failed > 3.0, failed
@@ -134,6 +134,8 @@ def test_what_does_not_fit_is_refused() -> None:
         (ParameterError, "background_error of y", {"background_error": {"y": independent(1.0)}}),
         (ShapeError, "is of 39 values, expected 40", {"background_error": {"x": DiffusionPrior((39,), 1.0)}}),
         (ShapeError, "expected 21 rows", {"observations": Observations(np.zeros((20, CELLS)), 1.0, of="x")}),
+        (ParameterError, "observations is empty", {"observations": []}),
+        (ParameterError, "background_error is empty", {"background_error": {}}),
         (ParameterError, "a state with receivers", {"observations": Observations(np.zeros((21, CELLS)), 1.0, of="y")}),
     ]
     for error, match, changed in cases:
@@ -143,6 +145,8 @@ def test_what_does_not_fit_is_refused() -> None:
     problem = FourDVar(lorenz(), Observations(np.zeros((21, 3)), 1.0, end), inputs, before, 20)
     with pytest.raises(ShapeError, match=r"gives shape \(5,\) for the run, expected \(21, 3\)"):
         problem.minimise()
+    with pytest.raises(ParameterError, match="start names 'x', expected states with a model error: no state"):
+        problem.minimise(start={"x": np.zeros((1, CELLS))})
     windows = FourDVar(lorenz(), seen, inputs, before, 20, 4, {"x": independent(0.1)})
     with pytest.raises(ShapeError, match=r"start of x has shape \(3, 40\), expected \(4, 40\)"):
         windows.minimise(start={"x": np.zeros((3, CELLS))})
@@ -151,3 +155,20 @@ def test_what_does_not_fit_is_refused() -> None:
             Observations(**{"values": [1.0], "deviation": 1.0, "of": "x"} | wrong)
     with pytest.raises(ShapeError, match="broadcasts"):
         Observations(np.zeros((3, 2)), np.ones(3), of="x")
+
+
+def test_windows_of_a_step_that_could_read_the_time_and_does_not() -> None:
+    """Water in a channel, whose bed could move."""
+    grid = ds.Grid((12,), 10.0)
+    sea = ds.solvers.ShallowWater(grid, 0.4, method="euler", fastest=12.0)
+    channel = ds.Simulation(sea, receivers={"eta": [[35.0], [85.0]]}, wrt=["eta", "qx"], precision="f64")
+    background = {"z": np.full(12, -10.0), "eta": np.zeros(12), "qx": np.zeros(12)}
+    truth = channel.run(background | {"eta": 0.1 * np.cos(np.pi * grid.coordinates(0) / 120)}, 8).traces["eta"]
+    errors = {"eta": DiffusionPrior((12,), 0.1, 3.0)}
+    jumps = {"eta": DiffusionPrior((12,), 1e-3), "qx": DiffusionPrior((12,), 1e-3)}
+    analysis = FourDVar(channel, Observations(truth, 1e-3, of="eta"), background, errors, 8, 2, jumps).minimise()
+    assert analysis.fit < 1.0 and analysis.unknowns["eta"][0, 3] > 0.02
+    moving = ds.Simulation(ds.solvers.ShallowWater(grid, 0.4, uplift=True, fastest=12.0), receivers={"eta": [[35.0]]}, wrt=["eta", "qx"])
+    bed = background | {"uplift": np.zeros(12), "start": np.zeros(12), "rise": np.ones(12)}
+    with pytest.raises(ParameterError, match="whose step reads the time"):
+        FourDVar(moving, Observations(truth[:, :1], 1e-3, of="eta"), bed, errors, 8, 2, jumps)

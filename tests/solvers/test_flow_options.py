@@ -279,6 +279,8 @@ def test_waves_grow_in_an_inlet_that_is_beyond_its_limit(method: Any, monkeypatc
         ({"scalars": {"T": "mirror"}}, "scalar T and sides along y = .* expected both periodic there, or none"),
         ({"scalars": {"T": ds.Dirichlet("hot")}, "sides": "slip"}, "hot of scalar T is the value of sides of two axes"),
         ({"gravity": (1.0,), "scalars": ("T",)}, "gravity = .* expected a number for each of 2 axes"),
+        ({"gravity": -9.81, "scalars": ("T",)}, "gravity = -9.81 and 1 scalars, expected a number for each of 2 axes"),
+        ({"scalars": ("S alt",)}, "scalars name 'S alt', expected names of letters"),
         ({"gravity": (1.0, 0.0)}, "0 scalars, expected a number for each of 2 axes, and a scalar"),
         ({"viscosity": "field", "order": 4}, "viscosity = 'field' with order = 4, expected order 2 and uniform cells"),
         ({"viscosity": "les"}, "viscosity = 'les' is unknown; choose one of constant, field, smagorinsky"),

@@ -107,3 +107,13 @@ def test_a_sea_floor_that_rises_lifts_the_water_and_its_gradient_is_that_of_diff
     other = nonlinear.run({**{n: v for n, v in slow.items() if n != "H"}, "z": np.where(H > 0, -H, 10.0), "eta": 0 * x}, 80).final["eta"]
     assert np.abs(sea.run(slow, 80).final["eta"] - other)[:96].max() < 0.01 * hump.max()
     assert ds.certify(sea, lambda found: (found.traces["eta"] ** 2).sum() * 1e4, slow, 80, seed=1).passed
+
+
+@pytest.mark.parametrize("start", [-70.0, -30.0, -1.0, 7.0])
+def test_a_sea_floor_that_began_to_rise_before_the_run_adds_what_is_left(start: float) -> None:
+    """A flat basin between walls rises as one."""
+    grid, rise = ds.Grid((6,), 1000.0), 60.0
+    inputs = {"H": np.full(6, 100.0), "uplift": np.ones(6), "start": np.full(6, start), "rise": np.full(6, rise)}
+    final = ds.Simulation(LongWave(grid, 2.0, uplift=True), precision="f64").run(inputs, 100).final["eta"]
+    share = np.clip(-start / rise, 0, 1)
+    np.testing.assert_allclose(final, 1 - share**2 * (3 - 2 * share), atol=1e-11)

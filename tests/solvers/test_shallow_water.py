@@ -232,6 +232,43 @@ def test_a_sponge_takes_the_waves_before_a_wall() -> None:
     np.testing.assert_allclose(fast[5:95], 1e-3 * np.exp(-rate[5:95] * 0.4), rtol=2e-3)
 
 
+def test_a_tide_drives_a_standing_wave_at_second_order() -> None:
+    """A small wave in a channel with a wall at its end; the momentum at 0.8 of the period."""
+    length, depth, height, period = 1000.0, 10.0, 1e-3, 900.0
+    omega = 2 * np.pi / period
+    k = omega / np.sqrt(9.81 * depth)
+    errors = []
+    for n in (20, 40):
+        dx = length / n
+        dt = 0.2 * dx / np.sqrt(9.81 * depth)
+        grid, steps = ds.Grid((n,), dx, dx / 2), round(0.8 * period / dt)
+        away = k * (length - grid.coordinates(0))
+        series = height * np.cos(omega * dt * (np.arange(steps) + 0.5))
+        sea = ds.Simulation(ShallowWater(grid, dt, (("tide", "wall"),), negligible=1.0), precision="f64")
+        start = {"z": np.full(n, -depth), "eta": height * np.cos(away) / np.cos(k * length)}
+        final = sea.run(start | {"tide": series}, steps).final["qx"]
+        wanted = -9.81 * depth * height * k * np.sin(away) / np.cos(k * length) * np.sin(omega * dt * steps) / omega
+        errors.append(np.sqrt(np.mean((final - wanted) ** 2)) / np.abs(wanted).max())
+    assert errors[0] < 1e-3 and errors[0] / errors[1] > 2.3, errors
+
+
+@pytest.mark.parametrize("slope", [0.0, 1 / 30], ids=["level", "plane"])
+def test_the_gradient_over_a_plane_bed_is_the_mean_of_both_slopes_of_the_loss(slope: float) -> None:
+    grid = ds.Grid((40,), 2.0, 1.0)
+    x = grid.coordinates(0)
+    sea = ds.Simulation(ShallowWater(grid, 0.1, fastest=9.0), receivers={"eta": [[60.0]]}, wrt=["z"], precision="f64")
+    point = {"z": -4 + slope * x, "eta": 0.3 * np.exp(-(((x - 30) / 10) ** 2))}
+
+    def loss(solution: ds.Solution) -> Any:
+        return (solution.traces["eta"] ** 2).sum()
+
+    _, gradient = sea.value_and_grad(loss, point, 60)
+    for seed in range(3):
+        along = np.random.default_rng(seed).standard_normal(40)
+        high, low = (float(loss(sea.run(point | {"z": point["z"] + h * along}, 60))) for h in (1e-5, -1e-5))
+        assert np.isclose(gradient["z"] @ along, (high - low) / 2e-5, atol=1e-4 * np.linalg.norm(gradient["z"]))
+
+
 def test_drag_of_a_uniform_current_is_a_closed_form() -> None:
     q, n = 3.0, 0.05
     inputs = {"z": np.full(5, -2.0), "eta": np.zeros(5), "qx": np.full(5, q), "manning": np.full(5, n)}
@@ -430,6 +467,7 @@ def test_the_bowl_of_thacker(n: int, negligible: float, error: float) -> None:
         ({"thin": 0.0}, "thin = 0.0, expected a positive finite number"),
         ({"coriolis": (1.0, 2.0, 3.0)}, "expected a number, or f and its change per metre"),
         ({"coriolis": 1e-4, "grid": ds.Grid((6,), 1.0)}, "with one axis, expected 0"),
+        ({"coriolis": 1e-4, "method": "euler"}, "expected 'rk2' or 'rk3': inertial circles grow"),
         ({"grid": ds.Grid((6, 6, 6), 1.0)}, "grid with 3 axes, expected 1 or 2"),
     ],
 )
