@@ -166,7 +166,7 @@ def test_windows_of_a_step_that_could_read_the_time_and_does_not() -> None:
     truth = channel.run(background | {"eta": 0.1 * np.cos(np.pi * grid.coordinates(0) / 120)}, 8).traces["eta"]
     errors = {"eta": DiffusionPrior((12,), 0.1, 3.0)}
     jumps = {"eta": DiffusionPrior((12,), 1e-3), "qx": DiffusionPrior((12,), 1e-3)}
-    analysis = FourDVar(channel, Observations(truth, 1e-3, of="eta"), background, errors, 8, 2, jumps).minimise()
+    analysis = FourDVar(channel, Observations(truth, 1e-3, of="eta"), background, errors, 8, 2, jumps).minimise(residual=1e-3, products=300)
     assert analysis.fit < 1.0 and analysis.unknowns["eta"][0, 3] > 0.02
     moving = ds.Simulation(ds.solvers.ShallowWater(grid, 0.4, uplift=True, fastest=12.0), receivers={"eta": [[35.0]]}, wrt=["eta", "qx"])
     bed = background | {"uplift": np.zeros(12), "start": np.zeros(12), "rise": np.ones(12)}

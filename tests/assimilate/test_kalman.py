@@ -11,6 +11,7 @@ import pytest
 import diffsim as ds
 from diffsim.expr import diff_centred, laplacian
 
+pytestmark = pytest.mark.filterwarnings("ignore:the analysis explains its observations poorly")  # they are arbitrary
 Array = np.ndarray
 CELLS, WINDOWS, EACH, ERROR = 10, 4, 5, 0.2
 STEPS = WINDOWS * EACH

@@ -22,11 +22,6 @@ def second(n: int, side: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("sides", [("mirror", "zero"), ("periodic", "mirror"), ("zero", "periodic"), ("periodic", "periodic")])
-def test_the_inverse_of_long_correlations_is_refused() -> None:
-    with pytest.raises(ParameterError, match="is known to .* in f64, expected 1e-4"):
-        DiffusionPrior((20,), 1.0, 1000.0).precision(np.ones(20))
-
-
 def test_its_covariance_is_that_of_the_implicit_steps(sides: Any) -> None:
     shape, sigma, m = (5, 6), np.random.default_rng(0).uniform(0.5, 2.0, (5, 6)), 3
     prior = DiffusionPrior(shape, sigma, (1.5, 0.7), sides, smoothness=m)
@@ -61,3 +56,8 @@ def test_what_does_not_fit_is_refused() -> None:
             DiffusionPrior(**{"shape": (4, 5), "deviation": 1.0} | wrong)
     with pytest.raises(ShapeError):
         DiffusionPrior((4, 5), np.ones(3))
+
+
+def test_the_inverse_of_long_correlations_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"is known to .* in f64, expected 1e-4"):
+        DiffusionPrior((20,), 1.0, 1000.0).precision(np.ones(20))

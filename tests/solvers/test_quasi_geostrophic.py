@@ -216,7 +216,7 @@ def test_wrong_arguments_and_steps_are_refused() -> None:
     wave = 1e-3 * np.sin(2 * np.pi * np.arange(16) / 16) * np.sin(np.pi * np.arange(1, 201) / 201)[:, None]
     numbers = {"wind": np.zeros((200, 16)), "beta": 1.0, "drag": 0.0, "nu": 0.0, "psi": wave}
     final = ds.Simulation(flat, wrt=[], precision="f64").run(numbers, 500).final["psi"]
-    assert 0.5e-3 < np.abs(final).max() < 1.5e-3
+    assert np.abs(final).max() < 1e-3
     for name, value, error in (
         ("nu", -1.0, ParameterError),
         ("nu", 1.0, StabilityError),
