@@ -22,6 +22,8 @@ MOST_STEPS = 2**31 - 2
 """Kernels count steps in 32 bits, and there is one state more than there are steps."""
 HOST_DEVICES = (1, 3, 11)
 """Numbers of DLPack for memory of the host: of its own, and pinned for CUDA or ROCm."""
+ANY_AXES = 64
+"""As many axes as an array of NumPy has."""
 _SHOWN = 60
 
 
@@ -202,7 +204,7 @@ def real_array(name: str, value: object, dtype: npt.DTypeLike | None = None, mea
         return array if dtype is None else array.astype(dtype, copy=False)
 
 
-def shape_of(name: str, value: Any, most: int) -> tuple[int, ...]:
+def shape_of(name: str, value: Any, most: int = ANY_AXES) -> tuple[int, ...]:
     """Numbers of cells, one an axis."""
     if isinstance(value, (str, bytes, Mapping)) or np.ndim(_listed(value)) != 1:
         raise ShapeError(f"{name} = {shown(value)}, expected whole numbers, one an axis, such as (100, 200)")

@@ -195,7 +195,7 @@ def _settled(
 ) -> tuple[Ensemble, Batch, int]:
     """An ensemble on the attractor, and the batch of its members."""
     steps = whole("steps", steps, 1, remedy="give the steps")
-    recorded = with_all_receivers(simulation, tuple(simulation.equation.states))
+    recorded = with_all_receivers(simulation, of_states=True)
     ensemble = Ensemble(recorded, inputs, members, steps if settle is None else settle, spread)
     batch = Batch(recorded, ensemble.members)
     ensemble.settle_down(batch)

@@ -103,7 +103,7 @@ def shadowing(
     segments = whole("segments", segments, 4, remedy="give the number of segments")
     settle = steps * segments // 10 if settle is None else whole("settle", settle, 0, remedy="give the steps before the first segment")
     several = None if isinstance(wrt, str) else list_of_names("wrt", wrt, "['sigma', 'rho']")
-    recorded = with_all_receivers(simulation, several or ())
+    recorded = with_all_receivers(simulation, several or (), of_states=several is not None)
     vectors = Vectors(recorded, inputs)
     vectors.parameters(several or ())
     start = {**vectors.fixed, **vectors.apart(vectors.state)}
@@ -119,8 +119,8 @@ def shadowing(
     return run.along() if several is None else run.back(several)
 
 
-def with_all_receivers(simulation: Simulation, wrt: tuple[str, ...] = ()) -> Simulation:
-    """The simulation with a receiver for each state at each cell, and gradients for its states and parameters `wrt` if there are any."""
+def with_all_receivers(simulation: Simulation, wrt: tuple[str, ...] = (), of_states: bool = False) -> Simulation:
+    """The simulation with a receiver for each state at each cell, and gradients for parameters and, if wanted, its states."""
     equation = simulation.equation
     if any(any(variable.location or ()) for variable in equation.states.values()):
         raise ParameterError(f"{type(equation).__name__} has states on faces, expected states at the centres of cells; write it with those")
@@ -128,5 +128,5 @@ def with_all_receivers(simulation: Simulation, wrt: tuple[str, ...] = ()) -> Sim
     cells = np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], axis=-1)
     receivers = dict.fromkeys(equation.states, cells)
     return Simulation(
-        equation, receivers=receivers, wrt=[*equation.states, *wrt] if wrt else simulation.wrt, precision=simulation.precision
+        equation, receivers=receivers, wrt=[*equation.states, *wrt] if of_states else simulation.wrt, precision=simulation.precision
     )

@@ -12,9 +12,8 @@ import diffsim.numpy as dnp
 from diffsim.ad import stop_gradient
 from diffsim.base.arguments import positive, real_array
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.solvers.parts.sea import EARTH_RADIUS
 
-EARTH_RADIUS = 6.371e6
-"""m."""
 STEEP = 5e-3
 """Cosine of the dip below which formulas for slanted faults lose digits."""
 TINY = 1e-12

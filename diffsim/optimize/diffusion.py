@@ -64,7 +64,7 @@ class DiffusionPrior:
         sides: Side | Sequence[Side] = "mirror",
         smoothness: float = 4,
     ) -> None:
-        self.shape = shape_of("shape", shape, np.iinfo(np.int8).max)
+        self.shape = shape_of("shape", shape)
         ndim = len(self.shape)
         lengths = spread("length", length, (ndim,))
         if not np.all(np.isfinite(lengths) & (lengths >= 0)):

@@ -216,7 +216,7 @@ class Parametrisation(NamedUnknown, kind="cells"):
     smooth: float | Sequence[float] = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", shape_of("shape", self.shape, numpy.iinfo(numpy.int8).max))
+        object.__setattr__(self, "shape", shape_of("shape", self.shape))
         check_dtype(self.dtype)
         if not numpy.all(numpy.isfinite(self._scale) & (self._scale > 0)):
             raise ParameterError("scale: expected finite numbers > 0 in free cells, got another; give the change that theta = 1 stands for")

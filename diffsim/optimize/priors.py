@@ -78,7 +78,7 @@ class CorrelatedPrior:
     def __init__(
         self, shape: Sequence[int], deviation: npt.ArrayLike, length: npt.ArrayLike = 0.0, mask: npt.NDArray[np.bool_] | None = None
     ) -> None:
-        self.shape = shape_of("shape", shape, np.iinfo(np.int8).max)
+        self.shape = shape_of("shape", shape)
         lengths = spread("length", length, (len(self.shape),))
         if not np.all(np.isfinite(lengths) & (lengths >= 0)):
             raise ParameterError(f"length: expected numbers of cells >= 0, got {shown(length)}; 0 makes cells independent")

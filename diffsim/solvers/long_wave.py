@@ -16,13 +16,10 @@ from diffsim.expr.operators import add, diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.layers import Sponge
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.shallow import GRAVITY, risen
+from diffsim.solvers.parts.sea import EARTH_RADIUS, GRAVITY, UPLIFT, check_uplift, risen
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.typing import Array, Natural, Positive
-
-EARTH_RADIUS = 6.371e6
-"""Mean radius, m."""
 
 
 class LongWave(Equation, kind="long_wave"):
@@ -97,8 +94,7 @@ class LongWave(Equation, kind="long_wave"):
         self.parameters = {"H": Variable("mirror", unit="m")}
         self.moving = flag("uplift", uplift)
         if self.moving:
-            units = {"uplift": "m", "start": "s", "rise": "s"}
-            self.parameters = {**self.parameters, **{name: Variable("mirror", unit=unit) for name, unit in units.items()}}
+            self.parameters = {**self.parameters, **{name: Variable("mirror", unit=unit) for name, unit in UPLIFT.items()}}
         self.initials = {"eta0": Variable("mirror", unit="m")}
         self.degree = math.pi / 180 * EARTH_RADIUS if coordinates == "sphere" else 1.0  # metres in a unit of the grid
         self.sponge = Sponge(grid, dt, sponge, math.sqrt(GRAVITY * sponge_depth), self.metres())
@@ -158,7 +154,7 @@ class LongWave(Equation, kind="long_wave"):
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_sign("depth H", parameters["H"], "m", positive=False)
         if self.moving:
-            check_sign("rise", parameters["rise"], "s")
+            check_uplift(parameters)
         deepest = float(parameters["H"].max())
         if deepest:
             bound = sum(4 / h**2 for h in self.metres())

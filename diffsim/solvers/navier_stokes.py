@@ -213,8 +213,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     def _checked_gravity(self, gravity: object) -> tuple[float, ...]:
         """Gravity, a number for each axis, or none."""
-        given = gravity if isinstance(gravity, (tuple, list)) else (gravity,)
-        out = tuple(number("gravity", g, unit="m/s²") for g in given)
+        each = gravity if isinstance(gravity, (tuple, list)) else (gravity,)
+        out = tuple(number("gravity", g, unit="m/s²") for g in each)
         if out and (len(out) != self.grid.ndim or not self.scalars):
             raise ParameterError(
                 f"gravity = {shown(gravity)} and {len(self.scalars)} scalars, expected a number for each of {self.grid.ndim} axes, and a "

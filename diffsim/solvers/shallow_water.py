@@ -19,15 +19,14 @@ from diffsim.integrators import euler, ssp_rk2, ssp_rk3
 from diffsim.layers import Sponge
 from diffsim.layers.cells import Cells
 from diffsim.mesh.grid import Grid
+from diffsim.solvers.parts.sea import GRAVITY, UPLIFT, check_uplift, risen
 from diffsim.solvers.parts.shallow import (
-    GRAVITY,
     Crossing,
     Faces,
     crossing,
     flow_out,
     half_steps,
     level_half_steps,
-    risen,
     slowed,
     velocity,
 )
@@ -175,8 +174,7 @@ class ShallowWater(Equation, kind="shallow_water"):
             name, unit = ("manning", "s/m^(1/3)") if drag == "manning" else ("drag", "")
             self.parameters = {**self.parameters, name: Variable(level, unit=unit)}
         if self.moving:
-            units = {"uplift": "m", "start": "s", "rise": "s"}
-            self.parameters = {**self.parameters, **{name: Variable(level, unit=unit) for name, unit in units.items()}}
+            self.parameters = {**self.parameters, **{name: Variable(level, unit=unit) for name, unit in UPLIFT.items()}}
         across = [tuple(other for other in range(grid.ndim) if other != axis) for axis in range(grid.ndim)]
         self.series = {name: Variable("mirror", unit="m", axes=across[axis]) for (axis, _), name in self.tides.items()}
         if weather != "none":
@@ -323,7 +321,7 @@ class ShallowWater(Equation, kind="shallow_water"):
             if name in parameters:
                 check_sign(name, parameters[name], unit, positive=False)
         if self.moving:
-            check_sign("rise", parameters["rise"], "s")
+            check_uplift(parameters)
         speed = self.fastest or math.sqrt(GRAVITY * max(-float(parameters["z"].min()), 0.0))
         if speed > 0:
             limit = COURANT / (speed * sum(1 / h for h in self.grid.spacing))

@@ -6,16 +6,15 @@ pushes nothing, however rough the bed, and no large pressures cancel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from diffsim.expr.functions import cbrt, clip, maximum, minimum, sqrt, where
+from diffsim.expr.functions import cbrt, maximum, minimum, sqrt, where
 from diffsim.expr.limiters import Limiter
 from diffsim.expr.symbol import Symbol
+from diffsim.solvers.parts.sea import GRAVITY
 
-GRAVITY = 9.81
-"""m/s²"""
 SMALL = 1e-4
 """Differences of depths (m) and of velocities (m/s) between both sides of a face below which the speeds of waves are smooth."""
 EQUAL = 1e-6
@@ -132,9 +131,3 @@ def slowed(q: list[Symbol], h: Symbol, thin: float, dt: float, manning: Any, dra
 def flow_out(flux: Symbol, axis: int) -> Symbol:
     """The difference of a flux through the upper and through the lower face of each cell."""
     return flux - flux.shifted(axis, -1)
-
-
-def risen(t: Symbol | float, times: Mapping[str, Symbol]) -> Symbol:
-    """The share of an uplift that has risen at a time: from 0 at `start` to 1 at `start` + `rise`, with a continuous velocity."""
-    share = clip((t - times["start"]) / times["rise"], 0.0, 1.0)
-    return share * share * (3 - 2 * share)
