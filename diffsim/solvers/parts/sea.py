@@ -1,4 +1,4 @@
-"""What equations of the sea share: constants, and a sea floor that rises."""
+"""Constants of the sea, and a sea floor that rises."""
 
 from __future__ import annotations
 
