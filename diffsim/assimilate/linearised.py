@@ -49,12 +49,12 @@ class Linearised:
         value, self._pullback = vjp(outputs, self.unknowns)
         self.jumps = dict(zip(model_error, map(np.asarray, value["jumps"]), strict=True))
         misfits = [np.asarray(one) - each.values for one, each in zip(value["predicted"], observations, strict=True)]
-        self._owed = self._weighted({"jumps": list(self.jumps.values()), "predicted": misfits})
+        self._departures = self._weighted({"jumps": list(self.jumps.values()), "predicted": misfits})
         before = control.background_part(z)
         squares = {
             "background": before @ before,
-            "observations": sum(np.vdot(m, w) for m, w in zip(misfits, self._owed["predicted"], strict=True)),
-            "jumps": sum(np.vdot(m, w) for m, w in zip(self.jumps.values(), self._owed["jumps"], strict=True)),
+            "observations": sum(np.vdot(m, w) for m, w in zip(misfits, self._departures["predicted"], strict=True)),
+            "jumps": sum(np.vdot(m, w) for m, w in zip(self.jumps.values(), self._departures["jumps"], strict=True)),
         }
         self.costs = {name: 0.5 * float(square) for name, square in squares.items()}
 
@@ -65,7 +65,7 @@ class Linearised:
 
     def gradient(self) -> F64:
         """The derivative of J for z."""
-        return self.control.background_part(self.z) + self._back(self._owed)
+        return self.control.background_part(self.z) + self._back(self._departures)
 
     def __matmul__(self, v: Array) -> F64:
         """The Gauss-Newton Hessian of J times v."""

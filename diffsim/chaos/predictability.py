@@ -157,8 +157,7 @@ def ensemble_gradient(
         wrt: the parameter, a number.
         steps: steps of each average.
         members: number of averages.
-        settle: steps before, in which the members become independent of each other; None: as many as `steps`.
-        spread: standard deviation of the random part of an initial state, relative to that of the state over `settle` steps.
+        settle, spread: see `predictability`.
 
     Returns:
         The mean with its standard error, and the average.

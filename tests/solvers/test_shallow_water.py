@@ -431,7 +431,8 @@ def test_the_gradient_in_two_dimensions(method: Any) -> None:
     grid = ds.Grid(shape, 1.0, 0.5)
     y, x = grid.coordinates(0)[:, None], grid.coordinates(1)[None]
     options: Any = {"sponge": (0, (0, 3)), "sponge_depth": 1.0, "thin": 0.05, "negligible": 0.05, "fastest": 6.0}
-    equation = ShallowWater(grid, 0.04, ("wall", ("tide", "open")), method, "manning", 0.1, **options)
+    turning = 0.0 if method == "euler" else 0.1
+    equation = ShallowWater(grid, 0.04, ("wall", ("tide", "open")), method, "manning", turning, **options)
     run = ds.Simulation(equation, receivers={"eta": [[5.5, 4.5], [5.5, 9.5]]}, precision="f64")
     inputs = {
         "z": 0.1 * (x - 8) + 0.05 * rng.normal(size=shape),
