@@ -35,8 +35,8 @@ class LongWave(Equation, kind="long_wave"):
     edges are walls behind an absorbing sponge. Waves start from rest: η⁻¹ = η⁰ + dt²/2 ∇·(g H ∇η⁰), second order.
 
     Inputs: depth `H` (m, cell centres, 0 on land) and initial surface elevation `eta0` (m). With `uplift` the sea floor rises by `uplift`
-    (m) from the time `start` (s) on for the time `rise` (s), in each cell, with its water. The depth stays H, as the equation is linear. `eta0` is
-    the surface at the time 0: of a rise that began before, what is left follows.
+    (m) from the time `start` (s) on for the time `rise` (s), in each cell, with its water. The depth stays H, as the equation is linear.
+    `eta0` is the surface at the time 0: of a rise that began before, what is left follows.
 
     Args:
         grid: two axes. Plane: spacing in metres. Sphere: axis 0 is latitude and axis 1 longitude, in degrees.
