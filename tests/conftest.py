@@ -17,6 +17,7 @@ from diffsim.stepping.run import pace
 from diffsim.stepping.source import slabs
 from tests import NEXT_TO_NOTHING, WORTH_A_THREAD
 from tests.cases import CASES
+from tests.nightly import NIGHTLY, Kept
 from tests.steps import STEPS
 
 for _ignored in ("SIGINT", "SIGHUP"):  # a shell's background jobs ignore the first and nohup the second, and so would what the tests start
@@ -61,6 +62,16 @@ def group(test: str) -> str:
     return test if test.startswith(ALONE) else max(named, key=len, default=file)
 
 
+def mark_slow(test: str, cases: list[tuple[str, pytest.Item]], kept: Kept, whole: bool) -> None:
+    """Mark the cases of one test that are not kept for the gate. `whole`: whether all of its cases are there."""
+    missing = [] if isinstance(kept, int) or not whole else sorted(set(kept) - {name for name, _ in cases})
+    if cases and missing:
+        raise pytest.UsageError(f"tests/nightly.py keeps cases {missing} of {test}, expected some of {[name for name, _ in cases]}")
+    for number, (name, item) in enumerate(cases):
+        if number % kept if isinstance(kept, int) else name not in kept:
+            item.add_marker(pytest.mark.slow)
+
+
 def _look_through_no_more() -> None:
     """Objects that live on, as tests and kernels do until the end, are looked through no more: each plan collects garbage, and that takes
     half a second where a process has compiled many kernels."""
@@ -72,8 +83,16 @@ def pytest_collection_finish() -> None:
     _look_through_no_more()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first: at the end, short ones fill the processes evenly."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what `nightly` names as slow, and put the longest tests first: at the end, short ones fill the processes evenly."""
+    cases: dict[str, list[tuple[str, pytest.Item]]] = {}
+    for item in items:
+        test, _, case = item.nodeid.removeprefix("tests/").partition("[")
+        cases.setdefault(test, []).append((case.removesuffix("]"), item))
+    whole = not any("[" in argument for argument in config.args)
+    for file, tests in NIGHTLY.items():
+        for test, kept in tests.items():
+            mark_slow(test, cases.get(f"{file}::{test}", []), kept, whole)
     items.sort(key=lambda item: (not item.nodeid.startswith(ALONE), not item.nodeid.startswith(LONG)))
 
 
