@@ -1,4 +1,4 @@
-"""Tests that the gate leaves to the nightly run: of each one named here only some cases stay, or none, where others prove the same in less time.
+"""Tests that the gate leaves to the nightly run: some cases of each stay in it, or none where others prove the same in less time.
 
 The gate has to end within a quarter of an hour on two cores, and most of a test's time is the compilation of its kernels. So it keeps the
 cases of each property that compile least: a rule of derivatives is proved for one step, not for all, and a solver by its closed forms and
