@@ -64,7 +64,8 @@ class Euler(Equation, kind="euler"):
             step is constant, and nothing is checked while it runs.
 
     Raises:
-        ParameterError: an argument out of range, "weno5" with another method, or a grid of cells of several sizes; by a run, a density or pressure that is not above 0.
+        ParameterError: an argument out of range, "weno5" with another method, or a grid of cells of several sizes; by a run, a density or
+            pressure that is not above 0.
         StabilityError: by a run, a time step beyond the stable one for `fastest`.
         DivergenceError: by a run, a density or a pressure that is no longer above 0, as with larger time steps.
 
@@ -72,8 +73,9 @@ class Euler(Equation, kind="euler"):
 
     Reference: Toro (2009), Riemann Solvers and Numerical Methods for Fluid Dynamics, 3rd edition, Springer, chapter 10,
         doi:10.1007/b79761; Batten, Clarke, Lambert and Causon (1997), SIAM J. Sci. Comput. 18, 1553-1570,
-        doi:10.1137/S1064827593260140, for positivity; Borges, Carmona, Costa and Don (2008), doi:10.1016/j.jcp.2007.11.038; Einfeldt, Munz, Roe and Sjögreen (1991), J. Comput. Phys. 92, 273-295,
-        doi:10.1016/0021-9991(91)90211-3, for the speeds.
+        doi:10.1137/S1064827593260140, for positivity; Einfeldt, Munz, Roe and Sjögreen (1991), J. Comput. Phys. 92, 273-295,
+        doi:10.1016/0021-9991(91)90211-3, for the speeds; Borges, Carmona, Costa and Don (2008), J. Comput. Phys. 227, 3191-3211,
+        doi:10.1016/j.jcp.2007.11.038, for "weno5".
 
     Example:
         import numpy as np

@@ -147,7 +147,8 @@ def by_numpy(state: dict[str, Array], dt: float, spacing: tuple[float, ...], eps
                 half[k] = np.clip(half[k], -0.8 * wide[k, :, 1:-1], 0.8 * wide[k, :, 1:-1])
             middle = wide[..., 1:-1]
             upper, lower = (middle + half)[..., :-1], (middle - half)[..., 1:]
-            through = np.array([[flux(upper[:, j, i], lower[:, j, i], 1 + axis) for i in range(upper.shape[-1])] for j in range(upper.shape[1])])
+            rows, faces = upper.shape[1:]
+            through = np.array([[flux(upper[:, j, i], lower[:, j, i], 1 + axis) for i in range(faces)] for j in range(rows)])
             out -= np.moveaxis(np.moveaxis(np.diff(through, axis=1), -1, 0), -1, 1 + axis) / spacing[axis]
         return out
 
