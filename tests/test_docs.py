@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BOOK = [
     ROOT / "docs" / f"validation_{family}.md"
-    for family in ("acoustic", "elastic", "maxwell", "flow", "transport", "ocean", "currents", "heat")
+    for family in ("acoustic", "elastic", "maxwell", "flow", "gas", "transport", "ocean", "currents", "heat")
 ]
 """The validation book: they state what they print, draw their figure and certify gradients, as worked examples do."""
 QUICK = ("certificate", "checkpointing", "data", "inversion", "photonics", "scene", "shallow_water", "user_kernels")

@@ -6,6 +6,7 @@ from diffsim.solvers.burgers import Burgers
 from diffsim.solvers.dg import DGAcoustic, DGAdvection
 from diffsim.solvers.dynamics import KuramotoSivashinsky, Lorenz63, Lorenz96
 from diffsim.solvers.elastic import Elastic
+from diffsim.solvers.euler import Euler
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
 from diffsim.solvers.maxwell import Maxwell
@@ -23,6 +24,7 @@ __all__ = [
     "DGAcoustic",
     "DGAdvection",
     "Elastic",
+    "Euler",
     "Heat",
     "KuramotoSivashinsky",
     "LongWave",

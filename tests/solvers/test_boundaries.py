@@ -17,6 +17,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "Acoustic": {"boundary": named()},
     "Advection": {"sides": ("periodic", "wall", "inflow", "outflow"), "scheme": ("weno5", "muscl")},
     "Burgers": {"boundary": named(), "scheme": ("weno5", "muscl")},
+    "Euler": {"sides": ("periodic", "wall", "open"), "method": ("euler", "rk2", "rk3"), "scheme": ("muscl", "weno5")},
     "ReactionDiffusion": {"boundary": named(), "kinetics": ("fisher", "allen_cahn", "gray_scott", "swift_hohenberg")},
     "Schroedinger": {},
     "Heat": {"boundary": named()},

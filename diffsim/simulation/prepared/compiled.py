@@ -171,7 +171,9 @@ class Compiled:
         coefficients = self.coefficients(fields)
         self.stepper.set_coefficients(coefficients)
         driven = {name: fields[name] for name in (*self.step.forcings, *self.step.series)}
-        self.stepper.start(self.initial({**fields, **coefficients}), driven, steps, undone)
+        states = self.initial({**fields, **coefficients})
+        self.equation.check_states({name: states[name] for name in self.equation.states})
+        self.stepper.start(states, driven, steps, undone)
         return coefficients
 
     def solution(self) -> Solution:

@@ -297,6 +297,9 @@ class Equation(ABC):
     def check(self, parameters: Mapping[str, Array]) -> None:
         """Raise if the parameters are not physical or `dt` is not stable for them."""
 
+    def check_states(self, states: Mapping[str, Array]) -> None:
+        """Raise if the states before the first step are not physical or `dt` is not stable for them."""
+
     def cell_lengths(self) -> tuple[float, ...]:
         """Distance of cells along each axis in the middle of the grid, m. Penalties of a scene use it. The default: the grid's spacing."""
         return self.grid.spacing

@@ -44,8 +44,8 @@ FAMILIES = {"equation": EQUATIONS, "misfit": MISFITS, "penalty": PENALTIES, "par
 BASES: dict[str, type] = {"equation": Heat, "misfit": TraceMisfit, "penalty": Tikhonov, "parametrisation": Parametrisation}
 """A class of diffsim of each family, to derive from: most have a kind themselves."""
 WORDS = {
-    "equation": "acoustic advection burgers dg_acoustic dg_advection elastic heat kuramoto_sivashinsky long_wave lorenz96 maxwell "
-    "navier_stokes quasi_geostrophic reaction_diffusion schroedinger shallow_water visco_acoustic",
+    "equation": "acoustic advection burgers dg_acoustic dg_advection elastic euler heat kuramoto_sivashinsky long_wave lorenz96 "
+    "maxwell navier_stokes quasi_geostrophic reaction_diffusion schroedinger shallow_water visco_acoustic",
     "misfit": "cross_correlation envelope huber l2 log_amplitude wasserstein",
     "penalty": "tikhonov total_variation",
     "parametrisation": "cells density",
