@@ -333,9 +333,9 @@ class _Together(Equation):
         for k in range(1 if alike else self.grid.shape[0]):
             self._one.check({name: value[k] for name, value in parameters.items()})
 
-    def check_states(self, states: Mapping[str, Array]) -> None:
+    def check_start(self, states: Mapping[str, Array]) -> None:
         for k in range(self.grid.shape[0]):
-            self._one.check_states({name: value[k] for name, value in states.items()})
+            self._one.check_start({name: value[k] for name, value in states.items()})
 
 
 def _parts(solution: Solution) -> tuple[Mapping[str, Array], Mapping[str, Array]]:

@@ -184,7 +184,7 @@ class Euler(Equation, kind="euler"):
         at = curved if self.scheme == "weno5" else tilted
         return at(rho, "rho"), [at(one, "v", k) for k, one in enumerate(v)], at(p, "p")
 
-    def check_states(self, states: Mapping[str, Array]) -> None:
+    def check_start(self, states: Mapping[str, Array]) -> None:
         for name, unit in (("rho", "kg/m³"), ("p", "Pa")):
             check_sign(f"initial {name}", states[name], unit, positive=True)
         if self.fastest is None:

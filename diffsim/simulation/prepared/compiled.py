@@ -172,7 +172,7 @@ class Compiled:
         self.stepper.set_coefficients(coefficients)
         driven = {name: fields[name] for name in (*self.step.forcings, *self.step.series)}
         states = self.initial({**fields, **coefficients})
-        self.equation.check_states({name: states[name] for name in self.equation.states})
+        self.equation.check_start({name: states[name] for name in self.equation.states})
         self.stepper.start(states, driven, steps, undone)
         return coefficients
 

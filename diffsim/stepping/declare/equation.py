@@ -297,7 +297,7 @@ class Equation(ABC):
     def check(self, parameters: Mapping[str, Array]) -> None:
         """Raise if the parameters are not physical or `dt` is not stable for them."""
 
-    def check_states(self, states: Mapping[str, Array]) -> None:
+    def check_start(self, states: Mapping[str, Array]) -> None:
         """Raise if the states before the first step are not physical or `dt` is not stable for them."""
 
     def cell_lengths(self) -> tuple[float, ...]:
