@@ -323,7 +323,7 @@ class _Together(Equation):
     def __init__(self, one: Equation, grid: Any) -> None:
         self._one, self.grid, self.dt = one, grid, one.dt
         self.states, self.parameters, self.initials, self.series = one.states, one.parameters, one.initials, one.series
-        self.forcings, self.profiles = one.forcings, one.profiles
+        self.forcings, self.profiles, self.unstable = one.forcings, one.profiles, one.unstable
 
     def step(self, **fields: Any) -> dict[str, Any]:
         raise NotImplementedError("the runs of a batch have the step of one run")
@@ -332,6 +332,11 @@ class _Together(Equation):
         alike = all(value.strides[0] == 0 for value in parameters.values())
         for k in range(1 if alike else self.grid.shape[0]):
             self._one.check({name: value[k] for name, value in parameters.items()})
+
+    def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
+        for k in range(self.grid.shape[0]):
+            own = ({name: value[k] for name, value in fields.items()} for fields in (parameters, final))
+            self._one.check_end(*own)
 
 
 def _parts(solution: Solution) -> tuple[Mapping[str, Array], Mapping[str, Array]]:

@@ -314,7 +314,21 @@ class Reverse:
             for offset in sorted(weights, key=lambda o: (sum(map(abs, o)), o)):
                 terms.append((weights[offset], graph.shift(core, tuple(-o for o in offset))))
         plain, short = unfactored(graph, terms), factored(graph, terms)
-        return short if cost([short]) < SHORTER * cost([plain]) else plain
+        best = short if cost([short]) < SHORTER * cost([plain]) else plain
+        whole = self._whole(contributions)
+        return whole if cost([whole]) <= cost([best]) else best
+
+    def _whole(self, contributions: Mapping[Offset, Node]) -> Node:
+        """The sum of the contributions as they are, so that each is one value that neighbours can read."""
+        graph, total = self.graph, self.graph.const(0)
+        for offset in sorted(contributions, key=lambda o: (sum(map(abs, o)), o)):
+            term = graph.shift(contributions[offset], tuple(-o for o in offset))
+            scale = term.args[0] if term.op == "mul" else None
+            if scale is not None and scale.op == "const" and scale.data < 0 and not is_const(total, 0):
+                total = graph.sub(total, graph.negative(term))
+            else:
+                total = graph.add(total, term)
+        return total
 
     def _products(self, cores: Iterable[Weighted], inline: dict[str, Node]) -> Iterator[Weighted]:
         """The terms, where sums of products at one cell that several offsets read are in `inline`: one for products with equal weights."""
