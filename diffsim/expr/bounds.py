@@ -31,7 +31,7 @@ class LowerBounds:
 
     def _of(self, node: Node) -> float:
         if node.op == "const":
-            return float(node.data)
+            return float(node.data) if math.isfinite(node.data) else UNKNOWN
         bounds = [self._known[each.id] for each in node.args]
         if node.op in _RULES:
             return _RULES[node.op](node, bounds)

@@ -32,6 +32,11 @@ class _Singular:
         return not self._finite(root)
 
 
+def divides(node: Node) -> bool:
+    """True if an expression has an operation that may be infinite or NaN, whatever its arguments are here."""
+    return any(inner.op in SINGULAR for inner in ordered([node]))
+
+
 def singular(node: Node) -> bool:
     """True if an expression may be infinite or NaN although the fields that it reads are finite."""
     return _Singular()(node)

@@ -48,7 +48,7 @@ UNSTABLE = 2.0
 
 
 class ShallowWater(Equation, kind="shallow_water"):
-    """The nonlinear shallow-water equations in one or two dimensions, over land that floods and falls dry.
+    """The nonlinear shallow-water equations in one or two dimensions or on the sphere, over land that floods and falls dry.
 
         h_t + ∇·q = 0,    q_t + ∇·(q qᵀ / h) + g h ∇η + f k × q = -D |q| q / h²,    h = η - z
 
@@ -60,8 +60,8 @@ class ShallowWater(Equation, kind="shallow_water"):
     nothing grows. Second order where the flow is smooth, first order at bores and shores.
 
     Inputs: the bed `z` (m, upwards, at centres), the initial elevation of the surface `eta` (m), and momenta `qx` and `qy` (m²/s), 0 if
-    left out. Axes are (x) or (y, x). Where `eta` is below `z` it is dry there, so `eta = 0` is a sea with its land. In dry cells the state
-    `eta` is `z`. With `drag` the roughness `manning` (s/m^(1/3)) or the coefficient `drag` (dimensionless). A side "tide" has a series
+    left out. Axes are (x), (y, x), or on the sphere latitude and longitude in degrees, x to the east. Where `eta` is below `z` it is dry
+    there, so `eta = 0` is a sea with its land. In dry cells the state `eta` is `z`, from the start. With `drag` the roughness `manning` (s/m^(1/3)) or the coefficient `drag` (dimensionless). A side "tide" has a series
     `tide`, the elevation there (m, for each step, a value for each cell of the side; of several such sides `tide_low_x` and so on). With
     `uplift` the bed rises by the input `uplift` (m) from the time `start` (s) on for the time `rise` (s), in each cell, with its water.
 
@@ -77,7 +77,8 @@ class ShallowWater(Equation, kind="shallow_water"):
             "open", where waves and water leave and nothing comes back; "tide", where the elevation is the input.
         method: "rk2" or "rk3", with slopes, or "euler": first order in space and time.
         drag: at the bed: "none"; "manning", D = g n² / h^(1/3); "quadratic", D is the coefficient.
-        coriolis (1/s): f, or a pair: f at y = 0, and its change per metre of y, which is the coordinate along axis 0.
+        coriolis (1/s): f, or a pair: f at y = 0, and its change per metre of y, which is the coordinate along axis 0; or on the sphere
+            "earth", 2 · 7.292e-5 · sin(latitude).
         uplift: whether the bed moves.
         weather: "none"; "steady", wind and air pressure that are constant in time, shape of the grid; "series", with a field for each step,
             (steps, *shape).
@@ -90,16 +91,21 @@ class ShallowWater(Equation, kind="shallow_water"):
         negligible: differences between neighbours far below it are not limited, of elevation in m, of velocity in m/s. It keeps gradients
             smooth, and overshoots at bores are of its size. Waves without bores are better with more.
         fastest (m/s): the largest |v| + sqrt(g h) of the run, which the time step is checked for. Left out, it is sqrt(g h) of water at
-            rest at the level 0. The time step is constant, and nothing is checked while it runs.
+            rest at the level 0. The time step is constant, and what it is at the end of a run is checked, too.
+        coordinates: "plane", in metres, or "sphere" for latitude and longitude in degrees, in this order, on a sphere of radius 6371 km.
 
     Raises:
         ParameterError: an argument out of range, or a grid of three axes or of cells of several sizes; by a run, a drag below 0.
-        StabilityError: by a run, a time step beyond the stable one for `fastest`.
+        StabilityError: by a run, a time step beyond the stable one for `fastest`, or of twice the stable one for the flow at its end.
+        DivergenceError: by a run that is no longer finite; the message has the speed for which the time step is stable.
 
     Along directions in `z` that are rough from cell to cell, a level or plane bed is a kink: the gradient is the mean of the two slopes.
 
     Good values: dt (|v| + sqrt(g h)) Σ 1/dx of 0.4; 20 cells across a beach; `negligible` a thousandth of the height of bores, or a tenth
         of waves that do not break; where water runs down slopes, a bed that rises by less than two depths a cell ("euler": half a depth).
+
+    On the sphere fluxes through a face count by its length, a level that is the same everywhere pushes nothing, and the circles of latitude
+    turn currents by u tan(latitude) / R, discretely as momentum along a uniform flow needs it.
 
     Reference: Audusse, Bouchut, Bristeau, Klein and Perthame (2004), SIAM J. Sci. Comput. 25, 2050-2065,
         doi:10.1137/S1064827503431090; Harten, Lax and van Leer (1983), SIAM Rev. 25, 35-61, doi:10.1137/1025002; Toro (2001),

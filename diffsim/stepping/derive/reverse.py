@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from diffsim.boundary import Rules, fills, zero_rules
-from diffsim.expr.derive import singular, vjp
+from diffsim.expr.derive import divides, singular, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
@@ -96,6 +96,7 @@ class Reverse:
         self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
         self._subtotals: dict[str, tuple[str, set[tuple[str, Offset]]]] = {}  # name -> the field, and the readers
+        self._whole: set[int] = set()  # contributions that are not split into their terms: a neighbour reads one value in place of some
         self._ranks = self._ranked()
         self._computed = self._where_computed()
 
@@ -200,9 +201,12 @@ class Reverse:
             for offset, node in contributions.items():
                 (whole,) = inlined(graph, [node], self._values)
                 users = [user for user in parts if offset in self._reads[user].get(name, ())]
-                if singular(whole) and not beyond.isdisjoint(users):
-                    # the seeds of other parts do not count: they would have to be computed wherever this contribution is
-                    whole = graph.apply("select", graph.all_zero([parts[user] for user in users]), graph.const(0), whole)
+                if divides(whole) and not beyond.isdisjoint(users):
+                    if singular(whole):
+                        # the seeds of other parts do not count: they would have to be computed wherever this contribution is
+                        whole = graph.apply("select", graph.all_zero([parts[user] for user in users]), graph.const(0), whole)
+                    else:
+                        self._whole.add((whole.args[1] if whole.op == "mul" and whole.args[0].op == "const" else whole).id)
                 mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
                 self._note(name, offset, whole, users)
 
@@ -307,28 +311,14 @@ class Reverse:
         graph = self.graph
         cores: dict[int, tuple[Node, dict[Offset, float]]] = {}
         for offset, node in contributions.items():
-            for core, weight in linear_terms(graph, node).values():
+            for core, weight in linear_terms(graph, node, self._whole).values():
                 cores.setdefault(core.id, (core, {}))[1][offset] = weight
         terms: list[tuple[float, Node]] = []
         for core, weights in self._products(cores.values(), inline) if inline is not None else cores.values():
             for offset in sorted(weights, key=lambda o: (sum(map(abs, o)), o)):
                 terms.append((weights[offset], graph.shift(core, tuple(-o for o in offset))))
         plain, short = unfactored(graph, terms), factored(graph, terms)
-        best = short if cost([short]) < SHORTER * cost([plain]) else plain
-        whole = self._whole(contributions)
-        return whole if cost([whole]) <= cost([best]) else best
-
-    def _whole(self, contributions: Mapping[Offset, Node]) -> Node:
-        """The sum of the contributions as they are, so that each is one value that neighbours can read."""
-        graph, total = self.graph, self.graph.const(0)
-        for offset in sorted(contributions, key=lambda o: (sum(map(abs, o)), o)):
-            term = graph.shift(contributions[offset], tuple(-o for o in offset))
-            scale = term.args[0] if term.op == "mul" else None
-            if scale is not None and scale.op == "const" and scale.data < 0 and not is_const(total, 0):
-                total = graph.sub(total, graph.negative(term))
-            else:
-                total = graph.add(total, term)
-        return total
+        return short if cost([short]) < SHORTER * cost([plain]) else plain
 
     def _products(self, cores: Iterable[Weighted], inline: dict[str, Node]) -> Iterator[Weighted]:
         """The terms, where sums of products at one cell that several offsets read are in `inline`: one for products with equal weights."""
