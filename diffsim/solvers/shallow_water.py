@@ -61,9 +61,10 @@ class ShallowWater(Equation, kind="shallow_water"):
 
     Inputs: the bed `z` (m, upwards, at centres), the initial elevation of the surface `eta` (m), and momenta `qx` and `qy` (m²/s), 0 if
     left out. Axes are (x), (y, x), or on the sphere latitude and longitude in degrees, x to the east. Where `eta` is below `z` it is dry
-    there, so `eta = 0` is a sea with its land. In dry cells the state `eta` is `z`, from the start. With `drag` the roughness `manning` (s/m^(1/3)) or the coefficient `drag` (dimensionless). A side "tide" has a series
-    `tide`, the elevation there (m, for each step, a value for each cell of the side; of several such sides `tide_low_x` and so on). With
-    `uplift` the bed rises by the input `uplift` (m) from the time `start` (s) on for the time `rise` (s), in each cell, with its water.
+    there, so `eta = 0` is a sea with its land. In dry cells the state `eta` is `z`, from the start. With `drag` the roughness `manning`
+    (s/m^(1/3)) or the coefficient `drag` (dimensionless). A side "tide" has a series `tide`, the elevation there (m, for each step, a value
+    for each cell of the side; of several such sides `tide_low_x` and so on). With `uplift` the bed rises by the input `uplift` (m) from the
+    time `start` (s) on for the time `rise` (s), in each cell, with its water.
 
     With `weather` the inputs are also the stress of the wind on the water, `stress_x` and `stress_y` (Pa), and the air pressure less a
     constant one, `pressure` (Pa): q_t has the further terms τ / ρ - h ∇p / ρ. The pressure acts as a bed and a level that are higher by
@@ -174,8 +175,8 @@ class ShallowWater(Equation, kind="shallow_water"):
             raise ParameterError("coriolis with method='euler', expected 'rk2' or 'rk3': inertial circles grow by it; take one of these")
         steepest = sum(1 / h for h in self.metric.smallest())
         self.unstable = (
-            f"dt = {self.dt:.4g} s is stable where |v| + sqrt(g h) is at most {COURANT / (self.dt * steepest):.4g} m/s: find out how fast the "
-            "flow becomes, give that as `fastest`, and lower dt until it passes the check"
+            f"dt = {self.dt:.4g} s is stable where |v| + sqrt(g h) is at most {COURANT / (self.dt * steepest):.4g} m/s: find out how fast "
+            "the flow becomes, give that as `fastest`, and lower dt until it passes the check"
         )
         tides = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "tide"]
         self.tides = {side: "tide" if len(tides) == 1 else f"tide_{self._side(*side)}" for side in tides}
@@ -225,7 +226,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         of latitude, 1/m."""
         if not self.metric.sphere:
             return {}
-        edges, middle = np.radians(np.append(self.grid.coordinates(0) - 0.5 * self.grid.spacing[0], self.grid.coordinates(0, 1)[-1])), np.radians(self.grid.coordinates(0))
+        north = self.grid.coordinates(0, 1)
+        edges = np.radians(np.append(north[0] - self.grid.spacing[0], north))
         length = np.diff(np.sin(edges)) / np.diff(edges)  # the mean of the cosine
         cosine = np.cos(edges).clip(0.0)
         values = {"south": cosine[:-1] / length, "north": cosine[1:] / length, "narrow": 1 / length}
@@ -274,7 +276,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         return {f"slope{axis}": half_steps(z, axis, self.limiter) for axis in range(self.grid.ndim) if self.second}
 
     def initial(self, eta: Symbol, z: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        return {"eta": maximum(eta, z), **{name: others[name] for name in self.momenta}}
+        bed = z + others["uplift"] * risen(0.0, others) if self.moving else z
+        return {"eta": maximum(eta, bed), **{name: others[name] for name in self.momenta}}
 
     def step(self, eta: Symbol, z: Symbol, t: Symbol, **others: Symbol) -> dict[str, Symbol]:
         momenta = {name: others[name] for name in self.momenta}
@@ -381,8 +384,9 @@ class ShallowWater(Equation, kind="shallow_water"):
         if self.dt > UNSTABLE * limit:
             place = np.unravel_index(int(speed.argmax()), speed.shape)
             raise StabilityError(
-                f"|v| + sqrt(g h) is {fastest:.4g} m/s at the end of the run, in cell {tuple(map(int, place))}, for which dt = {self.dt:.4g} s "
-                f"is not stable, expected at most {limit:.4g} s; lower dt, and give `fastest`, the largest of the run, for which it is then checked",
+                f"|v| + sqrt(g h) is {fastest:.4g} m/s at the end of the run, in cell {tuple(map(int, place))}, for which "
+                f"dt = {self.dt:.4g} s is not stable, expected at most {limit:.4g} s; lower dt, and give `fastest`, the largest of the "
+                "run, for which it is then checked",
                 limit,
             )
 

@@ -1,8 +1,8 @@
 """Cost of gradients of `ShallowWater`: `python scripts/bench/shallow_water.py [--quick] [--out FILE.json]`.
 
-A wave runs over an island in 128 x 128 cells, on one thread. The cost of a step is the difference of runs of 120 and of 20 steps, in CPU time,
-so set-up and checks drop out. A gradient for the bed and the first level, all states stored, is compared with a run of the same turn. The
-first gradient is measured in a process that finds no compiled kernels.
+A wave runs over an island in 128 x 128 cells, on one thread. The cost of a step is the difference of runs of 120 and of 20 steps, in CPU
+time, so set-up and checks drop out. A gradient for the bed and the first level, all states stored, is compared with a run of the same
+turn. The first gradient is measured in a process that finds no compiled kernels.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ FIRST = 6.0
 
 def cases(quick: bool) -> list[Case]:
     return [
-        {"method": method, "precision": precision, "turns": 3 if quick else 10} for method in ("euler", "rk2") for precision in ("f32", "f64")
+        {"method": method, "precision": precision, "turns": 3 if quick else 10}
+        for method in ("euler", "rk2")
+        for precision in ("f32", "f64")
     ]
 
 

@@ -554,9 +554,9 @@ def test_a_flow_that_outruns_the_time_step_says_so() -> None:
     """A dam breaks at 7 m/s, and the step was checked for 1 m/s: at first the end of a run shows it, then nothing is finite."""
     dam = ds.Simulation(ShallowWater(ds.Grid((200,), 1.0), 0.11, fastest=1.0), wrt=[], precision="f64")
     inputs = {"z": np.zeros(200), "eta": np.where(np.arange(200) < 100, 5.0, 0.0)}
-    with pytest.raises(StabilityError, match=r"is 10.51 m/s at the end of the run, in cell \(102,\), for which dt = 0.11 s is not stable, expe"):
+    with pytest.raises(StabilityError, match=r"is 10.51 m/s at the end of the run, in cell \(102,\), for which dt = 0.11 s is not stable"):
         dam.run(inputs, 5)
-    with pytest.raises(DivergenceError, match=r"dt = 0.11 s is stable where .* is at most 4.545 m/s: .* give that as `fastest`, and lower dt"):
+    with pytest.raises(DivergenceError, match=r"dt = 0.11 s is stable where .* is at most 4.545 m/s: .* give that as `fastest`"):
         dam.run(inputs, 200)
 
 
@@ -565,3 +565,10 @@ def test_a_gauge_on_dry_land_shows_the_bed_from_the_start() -> None:
     z = np.linspace(-1.0, 1.0, 8)
     value, gradient = sea.value_and_grad(lambda found: found.traces["eta"][0].sum(), {"z": z, "eta": np.zeros(8)}, 3)
     assert value == z[6] and gradient["z"].tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
+
+
+def test_land_that_sank_before_the_start_is_dry_at_first() -> None:
+    sea = ds.Simulation(ShallowWater(ds.Grid((8,), 1.0), 0.05, uplift=True), wrt=[], precision="f64")
+    z = np.linspace(-1.0, 1.0, 8)
+    inputs = {"z": z, "eta": np.full(8, -2.0), "uplift": np.full(8, -0.5), "start": np.full(8, -10.0), "rise": np.ones(8)}
+    np.testing.assert_allclose(sea.run(inputs, 2).final["eta"], z - 0.5, atol=1e-12)

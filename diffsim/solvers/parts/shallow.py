@@ -58,9 +58,9 @@ class Crossing:
 def crossing(level: Faces, floor: Faces, along: Faces, across: Faces | None) -> Crossing:
     """The flux of Harten, Lax and van Leer after hydrostatic reconstruction, with the contact wave for the momentum across (HLLC).
 
-    Levels are cut at the higher of both beds, `floor`. The waves have the larger depth and the larger velocity of both sides, rounded where these
-    are equal: each is at least as fast as those of both sides, and water that starts from rest is at no kink. The
-    momentum across comes from the side that the water comes from, as the contact wave has it.
+    Levels are cut at the higher of both beds, `floor`. The waves have the larger depth and the larger velocity of both sides, rounded where
+    these are equal: each is at least as fast as those of both sides, and water that starts from rest is at no kink. The momentum across
+    comes from the side that the water comes from, as the contact wave has it.
     """
     bed = _higher(floor.below, floor.above)
     top_l, top_r = maximum(level.below, bed), maximum(level.above, bed)
