@@ -79,7 +79,7 @@ class Finite:
         return self._known[root.id]
 
     def _safe(self, node: Node) -> bool:
-        """Whether an operation that may be infinite or NaN is finite for its arguments."""
+        """True if an operation that may be infinite or NaN is finite for its arguments."""
         if node.op in ("sqrt", "cbrt"):
             return self._bounds(node.args[0]) >= 0
         return node.op == "div" and self._bounds(node.args[1]) > SAFE

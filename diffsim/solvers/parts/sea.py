@@ -24,7 +24,7 @@ EARTH_RADIUS = 6.371e6
 UPLIFT = {"uplift": "m", "start": "s", "rise": "s"}
 """The inputs of a sea floor that rises, with their units."""
 ROTATION = 7.292e-5
-"""Of the Earth, rad/s."""
+"""Angular velocity of the Earth, rad/s."""
 Coordinates = Literal["plane", "sphere"]
 
 
