@@ -38,7 +38,7 @@ class Windows:
         self.each, self.free = self.steps // windows, tuple(free)
         equation = simulation.equation
         self._by_step = tuple(name for name in (*equation.series, *equation.forcings) if name in inputs)
-        if windows > 1 and (simulation._step.clock or equation.initials):
+        if windows > 1 and (simulation._step.clock or equation.initials.keys() - equation.states.keys()):
             raise ParameterError(
                 f"{windows} windows of {type(equation).__name__}, whose step reads the time or whose states are made of other inputs, "
                 "expected a step that is the same at all times and initial states as inputs; take one window, or give the time as a series"

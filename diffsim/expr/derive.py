@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from diffsim.elementwise.table import FUNCTIONS
 from diffsim.expr import roots
+from diffsim.expr.bounds import Finite
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered
 
 SINGULAR = {"div", "pow"} | {name for name, each in FUNCTIONS.items() if not each.finite}
@@ -25,17 +26,20 @@ class _Singular:
     """Tests whether expressions may be infinite or NaN although the fields that they read are finite."""
 
     def __init__(self) -> None:
-        self._known: dict[int, bool] = {}
+        self._finite = Finite(SINGULAR)
 
     def __call__(self, root: Node) -> bool:
-        for node in ordered([root], known=self._known):
-            self._known[node.id] = node.op in SINGULAR or any(self._known[a.id] for a in node.args)
-        return self._known[root.id]
+        return not self._finite(root)
+
+
+def divides(node: Node) -> bool:
+    """True if an expression has an operation that may be infinite or NaN, whatever its arguments are here."""
+    return any(inner.op in SINGULAR for inner in ordered([node]))
 
 
 def singular(node: Node) -> bool:
     """True if an expression may be infinite or NaN although the fields that it reads are finite."""
-    return any(inner.op in SINGULAR for inner in ordered([node]))
+    return _Singular()(node)
 
 
 def _condition(graph: Graph, node: Node) -> Node:

@@ -333,15 +333,20 @@ def operations(roots: Iterable[Node]) -> int:
     return sum(1 for node in ordered(roots) if node.args)
 
 
-def linear_terms(graph: Graph, node: Node) -> dict[int, tuple[Node, float]]:
-    """`node` as a sum of constant multiples: core node's id -> (core, coefficient). A constant has the core `1`."""
+def linear_terms(graph: Graph, node: Node, whole: Container[int] = ()) -> dict[int, tuple[Node, float]]:
+    """`node` as a sum of constant multiples: core node's id -> (core, coefficient). A constant has the core `1`.
+
+    Nodes whose ids are in `whole` are not split.
+    """
     weights: dict[int, float] = {node.id: 1.0}
     terms: dict[int, tuple[Node, float]] = {}
     for current in reversed(ordered([node])):
         weight = weights.pop(current.id, 0.0)
         if weight == 0.0:
             continue
-        if current.op in ("add", "sub"):
+        if current.id in whole:
+            terms[current.id] = (current, weight)
+        elif current.op in ("add", "sub"):
             left, right = current.args
             weights[left.id] = weights.get(left.id, 0.0) + weight
             weights[right.id] = weights.get(right.id, 0.0) + (weight if current.op == "add" else -weight)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diffsim.plot.chart import Cells, Chart
+from diffsim.typing import Array
 
 if TYPE_CHECKING:
     from diffsim.scene.disk.outcome import Compared, Outcome, UnknownField
@@ -17,6 +18,11 @@ def chart_of(outcome: Outcome) -> Chart:
     depth = outcome.background.get("H")
     land = None if depth is None or not np.any(depth <= 0) else np.asarray(depth <= 0)
     return Chart.over(outcome.axes, land, outcome.sources, outcome.receivers)
+
+
+def bed_of(outcome: Outcome, state: str) -> Array | None:
+    """The bed under a level of water that floods land and leaves it; None: the state is another, or the bed is unknown."""
+    return outcome.background.get("z") if state == "eta" else None
 
 
 def free_cells(chart: Chart, field: UnknownField) -> Cells:

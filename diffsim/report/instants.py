@@ -12,6 +12,7 @@ from diffsim.plot.chart import Chart, axis_scale
 from diffsim.plot.panels import Panel, draw_panels
 from diffsim.plot.style import ANSWER, START, common, diverging, dress, legend_below, new_figure, words
 from diffsim.plot.units import Scale, time_scale, value_scale
+from diffsim.report.contents import bed_of
 from diffsim.report.picture import Picture
 from diffsim.typing import Array
 
@@ -22,6 +23,8 @@ ROBUST = 0.998
 """Quantile at which the colours of a field of both signs end: near sources it can be far larger."""
 FLAT = 0.6
 """Maps of less height over width stand in rows of two, the start beside the answer."""
+DRY = 0.01
+"""Depth below which a cell counts as dry, m."""
 CURVES = 2.2
 """Height of a panel of curves, inches."""
 
@@ -35,10 +38,15 @@ def snapshots(state: str, seen: Snapshots, outcome: Outcome, chart: Chart) -> Pi
     else:
         plane = _plane_of(chart, seen)
         beside = plane.views[0].ratio < FLAT
-        figure = _maps(state, seen, plane, 2 if beside else len(seen.times), outcome.time_unit)
+        bed = None if seen.plane is not None else bed_of(outcome, state)
+        if bed is not None:
+            plane = Chart.over(plane.axes, np.asarray(bed > 0))
+        figure = _maps(state, seen, plane, 2 if beside else len(seen.times), outcome.time_unit, bed)
         places = ("Left", "right") if beside else ("Above", "below")
         parts.append(f"{places[0]}: as the start predicts it; {places[1]}: as the answer predicts it, all on one colour scale.")
-        if plane.land is not None:
+        if bed is not None:
+            parts.append("Grey is dry, and the line is the coast of the level 0.")
+        elif plane.land is not None:
             parts.append("Grey is land.")
     if seen.plane is not None:
         axis, index = chart.axes[seen.plane[0]], seen.plane[1]
@@ -51,17 +59,22 @@ def snapshots(state: str, seen: Snapshots, outcome: Outcome, chart: Chart) -> Pi
     return Picture(f"snapshots_{state}", f"Snapshots of {words(state)}: start and answer", " ".join(parts), figure)
 
 
-def _maps(state: str, seen: Snapshots, chart: Chart, columns: int, time_unit: str) -> Figure:
-    """A map for each instant of the start, and of the answer."""
+def _maps(state: str, seen: Snapshots, chart: Chart, columns: int, time_unit: str, bed: Array | None = None) -> Figure:
+    """A map for each instant of the start, and of the answer; where a bed is given, of the cells that are wet then."""
     films = [_over_cells(film, seen.block, chart) for film in (seen.start, seen.answer)]
-    shown = [film if chart.land is None else film[:, ~chart.land] for film in films]
+    hidden = chart.land if bed is None else None
+    if bed is not None:
+        films = [np.where(film > bed + DRY, film, np.nan) for film in films]
+        shown = [film[np.isfinite(film)] for film in films]
+    else:
+        shown = [film if hidden is None else film[:, ~hidden] for film in films]
     colours = common(state, *shown)
     if colours.centred:
         colours = diverging(*shown, quantile=ROBUST)
     scale = value_scale(seen.unit, np.array([colours.low, colours.high]))
     rows = [
         [
-            Panel(f"{title}, {when}", values, colours, scale, state, chart.land)
+            Panel(f"{title}, {when}", values, colours, scale, state, hidden)
             for when, values in zip(_times(seen.times, time_unit), film, strict=True)
         ]
         for title, film in zip(("start", "answer"), films, strict=True)

@@ -323,7 +323,7 @@ class _Together(Equation):
     def __init__(self, one: Equation, grid: Any) -> None:
         self._one, self.grid, self.dt = one, grid, one.dt
         self.states, self.parameters, self.initials, self.series = one.states, one.parameters, one.initials, one.series
-        self.forcings, self.profiles = one.forcings, one.profiles
+        self.forcings, self.profiles, self.unstable = one.forcings, one.profiles, one.unstable
 
     def step(self, **fields: Any) -> dict[str, Any]:
         raise NotImplementedError("the runs of a batch have the step of one run")
@@ -333,9 +333,18 @@ class _Together(Equation):
         for k in range(1 if alike else self.grid.shape[0]):
             self._one.check({name: value[k] for name, value in parameters.items()})
 
-    def check_start(self, states: Mapping[str, Array]) -> None:
+    def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
+        for own in self._each(parameters, states):
+            self._one.check_start(*own)
+
+    def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
+        for own in self._each(parameters, final):
+            self._one.check_end(*own)
+
+    def _each(self, *fields: Mapping[str, Array]) -> Iterator[tuple[dict[str, Array], ...]]:
+        """Fields of each run."""
         for k in range(self.grid.shape[0]):
-            self._one.check_start({name: value[k] for name, value in states.items()})
+            yield tuple({name: value[k] for name, value in each.items()} for each in fields)
 
 
 def _parts(solution: Solution) -> tuple[Mapping[str, Array], Mapping[str, Array]]:

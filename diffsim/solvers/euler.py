@@ -10,14 +10,14 @@ import numpy as np
 
 from diffsim.base.arguments import number, one_of, positive, shown
 from diffsim.boundary import Extrapolate, OddImage
-from diffsim.errors import ParameterError
+from diffsim.errors import ParameterError, StabilityError
 from diffsim.expr.functions import maximum, minimum, sqrt, where
 from diffsim.expr.limiters import van_albada, weno5
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import euler, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.shallow import Faces, flow_out, half_steps
+from diffsim.solvers.parts.shallow import Faces, half_steps
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.solvers.parts.staggered import words_of
 from diffsim.stepping.declare.equation import Equation, Variable
@@ -31,6 +31,8 @@ Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 METHODS = {"euler": euler, "rk2": ssp_rk2, "rk3": ssp_rk3}
 COURANT = 0.5
 """The largest dt Σ (|v| + c) / dx for which density and pressure stay positive."""
+UNSTABLE = 2.0
+"""A time step this many times the limit is unstable, and not only without a proof that all stays positive."""
 SHARE = 0.8
 """The largest change over half a cell of a density or a pressure, over its mean."""
 
@@ -61,12 +63,12 @@ class Euler(Equation, kind="euler"):
             is at rest, and overshoots at shocks are of its size. Waves without shocks are better with more.
         scale: typical density (kg/m³), velocity (m/s) and pressure (Pa).
         fastest (m/s): the largest |v| + c of the run, which the time step is checked for; left out, it is that of the initial gas. The time
-            step is constant, and nothing is checked while it runs.
+            step is constant, and is checked again at the end of a run.
 
     Raises:
         ParameterError: an argument out of range, "weno5" with another method, or a grid of cells of several sizes; by a run, a density or
             pressure that is not above 0.
-        StabilityError: by a run, a time step beyond the stable one for `fastest`.
+        StabilityError: by a run, a time step beyond the stable one for `fastest`, or twice that of the gas at its end.
         DivergenceError: by a run, a density or a pressure that is no longer above 0, as with larger time steps.
 
     Good values: dt Σ (|v| + c) / dx of 0.4; `negligible` a thousandth, or a tenth for sound.
@@ -119,6 +121,9 @@ class Euler(Equation, kind="euler"):
             raise ParameterError(f"scale = {shown(scale)}, expected three numbers: a typical density, velocity and pressure; give those")
         sizes = [positive("scale", one, "give a typical density, velocity and pressure") for one in scale]
         self.eps = dict(zip(("rho", "v", "p"), (eps * size for size in sizes), strict=True))
+        self.unstable = (
+            "Density or pressure became negative or the waves too fast: lower dt, and give `fastest`, the largest |v| + c of the run"
+        )
         self.velocities = ("w", "v", "u")[-grid.ndim :]
         self.states = {"rho": Variable(self._rules(), unit="kg/m³")}
         self.states |= {name: Variable(self._rules(axis), unit="m/s") for axis, name in enumerate(self.velocities)}
@@ -162,7 +167,7 @@ class Euler(Equation, kind="euler"):
         for axis, dx in enumerate(self.grid.spacing):
             through = crossing(*self._faces(now["rho"], v, p, axis), axis, self.gamma)
             for name, flux in zip(("rho", *self.velocities, "p"), through, strict=True):
-                change[name].append(-flow_out(flux, axis) / dx)
+                change[name].append(-(flux - flux.shifted(axis, -1)) / dx)
         return {name: add(parts) for name, parts in change.items()}
 
     def _faces(self, rho: Symbol, v: Sequence[Symbol], p: Symbol, axis: int) -> tuple[Faces, list[Faces], Faces]:
@@ -184,16 +189,29 @@ class Euler(Equation, kind="euler"):
         at = curved if self.scheme == "weno5" else tilted
         return at(rho, "rho"), [at(one, "v", k) for k, one in enumerate(v)], at(p, "p")
 
-    def check_start(self, states: Mapping[str, Array]) -> None:
+    def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         for name, unit in (("rho", "kg/m³"), ("p", "Pa")):
             check_sign(f"initial {name}", states[name], unit, positive=True)
-        if self.fastest is None:
-            sound = np.sqrt(self.gamma * states["p"] / states["rho"])
-            speeds = [float((np.abs(states[name]) + sound).max()) for name in self.velocities]
-        else:
-            speeds = [self.fastest] * self.grid.ndim
-        rate = sum(speed / h for speed, h in zip(speeds, self.grid.spacing, strict=True))
-        check_step(self.dt, COURANT / rate, f"waves of {max(speeds):.4g} m/s, dx = {min(self.grid.spacing):.4g} m, {self.grid.ndim} axes")
+        speeds = self._speeds(states) if self.fastest is None else [self.fastest] * self.grid.ndim
+        limit = self._limit(speeds)
+        check_step(self.dt, limit, f"waves of {max(speeds):.4g} m/s, dx = {min(self.grid.spacing):.4g} m, {self.grid.ndim} axes")
+
+    def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
+        limit = self._limit(speeds := self._speeds(final))
+        if self.dt > UNSTABLE * limit:
+            raise StabilityError(
+                f"|v| + c is {max(speeds):.4g} m/s at the end of the run, for which dt = {self.dt:.4g} s is not stable, expected at most "
+                f"{limit:.4g} s; lower dt, and give `fastest`, the largest of the run, for which it is then checked",
+                limit,
+            )
+
+    def _speeds(self, states: Mapping[str, Array]) -> list[float]:
+        """The largest |v| + c along each axis."""
+        sound = np.sqrt(self.gamma * states["p"] / states["rho"])
+        return [float((np.abs(states[name]) + sound).max()) for name in self.velocities]
+
+    def _limit(self, speeds: Sequence[float]) -> float:
+        return COURANT / sum(speed / h for speed, h in zip(speeds, self.grid.spacing, strict=True))
 
 
 def crossing(rho: Faces, v: Sequence[Faces], p: Faces, axis: int, gamma: float) -> list[Symbol]:

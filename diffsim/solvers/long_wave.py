@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.base.arguments import flag, one_of, positive
+from diffsim.base.arguments import flag, positive
 from diffsim.errors import ParameterError
 from diffsim.expr.functions import minimum, where
 from diffsim.expr.operators import add, diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.layers import Sponge
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.sea import EARTH_RADIUS, GRAVITY, UPLIFT, check_uplift, risen
+from diffsim.solvers.parts.sea import GRAVITY, UPLIFT, Coordinates, Metric, check_uplift, risen
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.typing import Array, Natural, Positive
@@ -78,61 +77,47 @@ class LongWave(Equation, kind="long_wave"):
         self,
         grid: Grid,
         dt: float,
-        coordinates: Literal["plane", "sphere"] = "plane",
+        coordinates: Coordinates = "plane",
         sponge: Natural = 0,
         sponge_depth: Positive = 1000.0,
         uplift: bool = False,
     ) -> None:
         dt = check_common(grid, dt, sponge)
-        one_of("coordinates", coordinates, ("plane", "sphere"))
         sponge_depth = positive("sponge_depth", sponge_depth, "give a depth typical of the edges, m", "m")
         if grid.ndim > 2:
             raise ParameterError(f"grid with {grid.ndim} axes, expected 1 or 2: long waves know no vertical axis")
-        if coordinates == "sphere" and grid.ndim != 2:
-            raise ParameterError(f"coordinates = 'sphere' needs a grid of latitude and longitude, got {grid.ndim} axes")
-        self.grid, self.dt, self.coordinates = grid, dt, coordinates
+        self.grid, self.dt, self.metric = grid, dt, Metric(grid, coordinates)
         self.states = {name: Variable("mirror", unit="m") for name in ("eta", "eta_prev")}
         self.parameters = {"H": Variable("mirror", unit="m")}
         self.moving = flag("uplift", uplift)
         if self.moving:
             self.parameters = {**self.parameters, **{name: Variable("mirror", unit=unit) for name, unit in UPLIFT.items()}}
         self.initials = {"eta0": Variable("mirror", unit="m")}
-        self.degree = math.pi / 180 * EARTH_RADIUS if coordinates == "sphere" else 1.0  # metres in a unit of the grid
-        self.sponge = Sponge(grid, dt, sponge, math.sqrt(GRAVITY * sponge_depth), self.metres())
+        self.sponge = Sponge(grid, dt, sponge, math.sqrt(GRAVITY * sponge_depth), self.metric.smallest())
         self.profiles = dict(self.sponge.profiles)
         if coordinates == "sphere":
             self.profiles["sec_lat"] = Profile(0, 1 / np.cos(np.radians(grid.coordinates(0))))
             self.profiles["cos_lat_face"] = Profile(0, np.cos(np.radians(grid.coordinates(0, 1))), 1)
 
-    def metres(self) -> tuple[float, ...]:
-        """Spacing in metres; on the sphere, of longitude, the smallest on the grid."""
-        return self._metres(float(np.abs(self.grid.coordinates(0)).max()))
-
     def cell_lengths(self) -> tuple[float, ...]:
-        return self._metres(float(np.mean(self.grid.coordinates(0))))
-
-    def _metres(self, latitude: float) -> tuple[float, ...]:
-        """Spacing in metres, on the sphere at a latitude in degrees."""
-        if self.coordinates == "plane":
-            return self.grid.spacing
-        return self.grid.spacing[0] * self.degree, float(self.grid.spacing[1] * self.degree * np.cos(np.radians(latitude)))
+        return self.metric.middle()
 
     def silent(self, parameters: Mapping[str, Array]) -> Mapping[str, NDArray[np.bool_]]:
         return {"land": parameters["H"] <= 0}
 
-    def coefficients(self, H: Symbol, **metric: Symbol) -> dict[str, Symbol]:
+    def coefficients(self, H: Symbol, **others: Symbol) -> dict[str, Symbol]:
         out = {}
         for axis in range(self.grid.ndim):
             face = interpolate(H, axis)
             wet = minimum(H, H.shifted(axis, 1)) > 0
             wet = wet.like(wet.node, face.location)  # both cells of the face are under water
-            out[f"B{axis}"] = (GRAVITY * self.dt**2 / self.degree**2) * where(wet, face, 0.0)
-        if self.coordinates == "sphere":
-            out["B0"] = out["B0"] * metric["cos_lat_face"]
-            out["B1"] = out["B1"] * metric["sec_lat"]
+            out[f"B{axis}"] = (GRAVITY * self.dt**2 / self.metric.unit**2) * where(wet, face, 0.0)
+        if self.metric.sphere:
+            out["B0"] = out["B0"] * others["cos_lat_face"]
+            out["B1"] = out["B1"] * others["sec_lat"]
         if self.moving:
-            out |= {"raised": where(H > 0, metric["uplift"], 0.0), "start": metric["start"], "rise": metric["rise"]}
-        return out | self.sponge.coefficients(metric)
+            out |= {"raised": where(H > 0, others["uplift"], 0.0), "start": others["start"], "rise": others["rise"]}
+        return out | self.sponge.coefficients(others)
 
     def step(self, eta: Symbol, eta_prev: Symbol, t: Symbol, **others: Symbol) -> dict[str, Symbol]:
         push = self._divergence(eta, others)
@@ -150,7 +135,7 @@ class LongWave(Equation, kind="long_wave"):
     def _divergence(self, eta: Symbol, others: Mapping[str, Symbol]) -> Symbol:
         """dt² ∇·(g H ∇η)."""
         total = add([diff(others[f"B{axis}"] * diff(eta, axis), axis) for axis in range(self.grid.ndim)])
-        return total * others["sec_lat"] if self.coordinates == "sphere" else total
+        return total * others["sec_lat"] if self.metric.sphere else total
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         check_sign("depth H", parameters["H"], "m", positive=False)
@@ -158,6 +143,6 @@ class LongWave(Equation, kind="long_wave"):
             check_uplift(parameters)
         deepest = float(parameters["H"].max())
         if deepest:
-            bound = sum(4 / h**2 for h in self.metres())
+            bound = sum(4 / h**2 for h in self.metric.smallest())
             limit = 2 / math.sqrt(GRAVITY * deepest * bound)
-            check_step(self.dt, limit, f"H_max = {deepest:.4g} m, dx = {min(self.metres()):.4g} m")
+            check_step(self.dt, limit, f"H_max = {deepest:.4g} m, dx = {min(self.metric.smallest()):.4g} m")

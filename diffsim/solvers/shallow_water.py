@@ -10,7 +10,7 @@ import numpy as np
 
 from diffsim.base.arguments import flag, number, one_of, positive, shown
 from diffsim.boundary import Dirichlet, Extrapolate, OddImage
-from diffsim.errors import ParameterError
+from diffsim.errors import ParameterError, StabilityError
 from diffsim.expr.functions import maximum, minimum
 from diffsim.expr.limiters import van_albada
 from diffsim.expr.operators import add
@@ -19,14 +19,13 @@ from diffsim.integrators import euler, ssp_rk2, ssp_rk3
 from diffsim.layers import Sponge
 from diffsim.layers.cells import Cells
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.sea import GRAVITY, UPLIFT, check_uplift, risen
+from diffsim.solvers.parts.sea import EARTH_RADIUS, GRAVITY, ROTATION, UPLIFT, Coordinates, Metric, check_uplift, risen
 from diffsim.solvers.parts.shallow import (
     Crossing,
     Faces,
     crossing,
-    flow_out,
     half_steps,
-    level_half_steps,
+    rises,
     slowed,
     velocity,
 )
@@ -44,10 +43,12 @@ WORDS = ("periodic", "wall", "open", "tide")
 METHODS = {"euler": euler, "rk2": ssp_rk2, "rk3": ssp_rk3}
 COURANT = 0.5
 """The largest dt Σ (|v| + sqrt(g h)) / dx for which no depth becomes negative."""
+UNSTABLE = 2.0
+"""Times that limit, waves grow."""
 
 
 class ShallowWater(Equation, kind="shallow_water"):
-    """The nonlinear shallow-water equations in one or two dimensions, over land that floods and falls dry.
+    """The nonlinear shallow-water equations in one or two dimensions or on the sphere, over land that floods and falls dry.
 
         h_t + ∇·q = 0,    q_t + ∇·(q qᵀ / h) + g h ∇η + f k × q = -D |q| q / h²,    h = η - z
 
@@ -59,10 +60,11 @@ class ShallowWater(Equation, kind="shallow_water"):
     nothing grows. Second order where the flow is smooth, first order at bores and shores.
 
     Inputs: the bed `z` (m, upwards, at centres), the initial elevation of the surface `eta` (m), and momenta `qx` and `qy` (m²/s), 0 if
-    left out. Axes are (x) or (y, x). Where `eta` is below `z` it is dry there, so `eta = 0` is a sea with its land. In dry cells the state
-    `eta` is `z`. With `drag` the roughness `manning` (s/m^(1/3)) or the coefficient `drag` (dimensionless). A side "tide" has a series
-    `tide`, the elevation there (m, for each step, a value for each cell of the side; of several such sides `tide_low_x` and so on). With
-    `uplift` the bed rises by the input `uplift` (m) from the time `start` (s) on for the time `rise` (s), in each cell, with its water.
+    left out. Axes are (x), (y, x), or on the sphere latitude and longitude in degrees, x to the east. Where `eta` is below `z` it is dry
+    there, so `eta = 0` is a sea with its land. In dry cells the state `eta` is `z`, from the start. With `drag` the roughness `manning`
+    (s/m^(1/3)) or the coefficient `drag` (dimensionless). A side "tide" has a series `tide`, the elevation there (m, for each step, a value
+    for each cell of the side; of several such sides `tide_low_x` and so on). With `uplift` the bed rises by the input `uplift` (m) from the
+    time `start` (s) on for the time `rise` (s), in each cell, with its water.
 
     With `weather` the inputs are also the stress of the wind on the water, `stress_x` and `stress_y` (Pa), and the air pressure less a
     constant one, `pressure` (Pa): q_t has the further terms τ / ρ - h ∇p / ρ. The pressure acts as a bed and a level that are higher by
@@ -76,7 +78,8 @@ class ShallowWater(Equation, kind="shallow_water"):
             "open", where waves and water leave and nothing comes back; "tide", where the elevation is the input.
         method: "rk2" or "rk3", with slopes, or "euler": first order in space and time.
         drag: at the bed: "none"; "manning", D = g n² / h^(1/3); "quadratic", D is the coefficient.
-        coriolis (1/s): f, or a pair: f at y = 0, and its change per metre of y, which is the coordinate along axis 0.
+        coriolis (1/s): f, or a pair: f at y = 0, and its change per metre of y, which is the coordinate along axis 0; or on the sphere
+            "earth", 2 · 7.292e-5 · sin(latitude).
         uplift: whether the bed moves.
         weather: "none"; "steady", wind and air pressure that are constant in time, shape of the grid; "series", with a field for each step,
             (steps, *shape).
@@ -89,16 +92,21 @@ class ShallowWater(Equation, kind="shallow_water"):
         negligible: differences between neighbours far below it are not limited, of elevation in m, of velocity in m/s. It keeps gradients
             smooth, and overshoots at bores are of its size. Waves without bores are better with more.
         fastest (m/s): the largest |v| + sqrt(g h) of the run, which the time step is checked for. Left out, it is sqrt(g h) of water at
-            rest at the level 0. The time step is constant, and nothing is checked while it runs.
+            rest at the level 0. The time step is constant, and what it is at the end of a run is checked, too.
+        coordinates: "plane", in metres, or "sphere" for latitude and longitude in degrees, in this order, on a sphere of radius 6371 km.
 
     Raises:
         ParameterError: an argument out of range, or a grid of three axes or of cells of several sizes; by a run, a drag below 0.
-        StabilityError: by a run, a time step beyond the stable one for `fastest`.
+        StabilityError: by a run, a time step beyond the stable one for `fastest`, or of twice the stable one for the flow at its end.
+        DivergenceError: by a run that is no longer finite; the message has the speed for which the time step is stable.
 
     Along directions in `z` that are rough from cell to cell, a level or plane bed is a kink: the gradient is the mean of the two slopes.
 
     Good values: dt (|v| + sqrt(g h)) Σ 1/dx of 0.4; 20 cells across a beach; `negligible` a thousandth of the height of bores, or a tenth
         of waves that do not break; where water runs down slopes, a bed that rises by less than two depths a cell ("euler": half a depth).
+
+    On the sphere fluxes through a face count by its length, a level that is the same everywhere pushes nothing, and the circles of latitude
+    turn currents by u tan(latitude) / R, discretely as momentum along a uniform flow needs it.
 
     Reference: Audusse, Bouchut, Bristeau, Klein and Perthame (2004), SIAM J. Sci. Comput. 25, 2050-2065,
         doi:10.1137/S1064827503431090; Harten, Lax and van Leer (1983), SIAM Rev. 25, 35-61, doi:10.1137/1025002; Toro (2001),
@@ -132,7 +140,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         sides: Sides = "wall",
         method: Literal["euler", "rk2", "rk3"] = "rk2",
         drag: Literal["none", "manning", "quadratic"] = "none",
-        coriolis: float | tuple[float, float] = 0.0,
+        coriolis: float | tuple[float, float] | Literal["earth"] = 0.0,
         uplift: bool = False,
         weather: Literal["none", "steady", "series"] = "none",
         density: Positive = 1025.0,
@@ -141,12 +149,15 @@ class ShallowWater(Equation, kind="shallow_water"):
         thin: Positive = 1e-3,
         negligible: Positive = 1e-3,
         fastest: Positive | None = None,
+        coordinates: Coordinates = "plane",
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if grid.ndim > 2 or None in grid.uniform_spacing:
             raise ParameterError(f"grid with {grid.ndim} axes, expected 1 or 2 of uniform cells; take such a grid")
         self.axes = "yx"[-grid.ndim :]
-        self.sides = words_of(sides, self.axes, WORDS)
+        self.sides, self.metric = words_of(sides, self.axes, WORDS), Metric(grid, coordinates)
+        if self.metric.sphere and self.sides[0][0] == "periodic":
+            raise ParameterError("sides: 'periodic' from north to south on the sphere, expected it along the longitude alone; take 'wall'")
         self.method = METHODS[one_of("method", method, tuple(METHODS))]
         self.second = method != "euler"
         self.drag = one_of("drag", drag, ("none", "manning", "quadratic"))
@@ -157,11 +168,16 @@ class ShallowWater(Equation, kind="shallow_water"):
         self.limiter = van_albada(positive("negligible", negligible, "give a difference between neighbours that needs no limiter", "m"))
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + sqrt(g h)", "m/s")
         depth = positive("sponge_depth", sponge_depth, "give a depth typical of the sides", "m")
-        layer = Sponge(grid, self.dt, sponge, math.sqrt(GRAVITY * depth)).profiles
+        layer = Sponge(grid, self.dt, sponge, math.sqrt(GRAVITY * depth), self.metric.smallest()).profiles
         self.calm = {name.replace("damp", "calm"): Profile(one.axis, np.exp(-one.values)) for name, one in layer.items()}
-        self.profiles = self._turning(coriolis) | self.calm
+        self.profiles = self._turning(coriolis) | self._widths() | self.calm
         if "f" in self.profiles and not self.second:
             raise ParameterError("coriolis with method='euler', expected 'rk2' or 'rk3': inertial circles grow by it; take one of these")
+        steepest = sum(1 / h for h in self.metric.smallest())
+        self.unstable = (
+            f"dt = {self.dt:.4g} s is stable where |v| + sqrt(g h) is at most {COURANT / (self.dt * steepest):.4g} m/s: find out how fast "
+            "the flow becomes, give that as `fastest`, and lower dt until it passes the check"
+        )
         tides = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "tide"]
         self.tides = {side: "tide" if len(tides) == 1 else f"tide_{self._side(*side)}" for side in tides}
         self.momenta, self.stresses = (tuple(f"{name}{axis}" for axis in self.axes) for name in ("q", "stress_"))
@@ -169,6 +185,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         level = self._rules()
         self.states = {"eta": Variable(self._rules(tides=True), unit="m")}
         self.states |= {name: Variable(self._rules(axis), unit="m²/s") for axis, name in enumerate(self.momenta)}
+        self.initials = dict(self.states)
         self.parameters = {"z": Variable(level, unit="m")}
         if self.drag != "none":
             name, unit = ("manning", "s/m^(1/3)") if drag == "manning" else ("drag", "")
@@ -184,12 +201,16 @@ class ShallowWater(Equation, kind="shallow_water"):
             else:
                 self.series |= air
         self.coefficient_boundaries = {name: one.boundary for name, one in self.parameters.items()}
-        if not self.changing:
-            self.coefficient_boundaries |= {f"bank{axis}": level for axis in range(grid.ndim)}
-            self.coefficient_boundaries |= {f"slope{axis}": self._slopes(axis) for axis in range(grid.ndim) if self.second}
+        if not self.changing and self.second:
+            self.coefficient_boundaries |= {f"slope{axis}": self._slopes(axis) for axis in range(grid.ndim)}
 
-    def _turning(self, coriolis: float | tuple[float, float]) -> dict[str, Profile]:
+    def _turning(self, coriolis: float | tuple[float, float] | Literal["earth"]) -> dict[str, Profile]:
         """The profile of f along y; none without rotation."""
+        y = self.grid.coordinates(0)
+        if coriolis == "earth":
+            if not self.metric.sphere:
+                raise ParameterError("coriolis = 'earth' on a plane, expected f, or f and its change per metre; give those in 1/s")
+            return {"f": Profile(0, 2 * ROTATION * np.sin(np.radians(y)))}
         pair = coriolis if isinstance(coriolis, (tuple, list)) else (coriolis, 0.0)
         if len(pair) != 2:
             raise ParameterError(f"coriolis = {shown(coriolis)}, expected a number, or f and its change per metre; give those")
@@ -198,7 +219,20 @@ class ShallowWater(Equation, kind="shallow_water"):
             return {}
         if self.grid.ndim == 1:
             raise ParameterError(f"coriolis = {shown(coriolis)} with one axis, expected 0: it turns currents across; take two axes")
-        return {"f": Profile(0, f + beta * self.grid.coordinates(0))}
+        return {"f": Profile(0, f + beta * self.metric.unit * y)}
+
+    def _widths(self) -> dict[str, Profile]:
+        """On the sphere: lengths of the faces to the south and north over that of the cell, 1 / cos(latitude), and the curvature of circles
+        of latitude, 1/m."""
+        if not self.metric.sphere:
+            return {}
+        north = self.grid.coordinates(0, 1)
+        edges = np.radians(np.append(north[0] - self.grid.spacing[0], north))
+        length = np.diff(np.sin(edges)) / np.diff(edges)  # the mean of the cosine
+        cosine = np.cos(edges).clip(0.0)
+        values = {"south": cosine[:-1] / length, "north": cosine[1:] / length, "narrow": 1 / length}
+        values["curved"] = (values["south"] - values["north"]) / (np.diff(edges) * EARTH_RADIUS)
+        return {name: Profile(0, one) for name, one in values.items()}
 
     def _side(self, axis: int, high: int) -> str:
         return f"{'high' if high else 'low'}_{self.axes[axis]}"
@@ -235,19 +269,15 @@ class ShallowWater(Equation, kind="shallow_water"):
 
     def coefficients(self, z: Symbol, **others: Symbol) -> dict[str, Symbol]:
         handed = {name: one for name, one in others.items() if name in self.parameters}
-        return {"z": z, **handed, **({} if self.changing else self._bed(z))}
+        return {"z": z, **handed, **({} if self.changing else self._slopes_of(z))}
 
-    def _bed(self, z: Symbol) -> dict[str, Symbol]:
-        """The banks between cells, and the slopes of the bed."""
-        axes = range(self.grid.ndim)
-        bed = {f"bank{axis}": maximum(z, z.shifted(axis, -1)) for axis in axes}
-        return bed | {f"slope{axis}": half_steps(z, axis, self.limiter) for axis in axes if self.second}
+    def _slopes_of(self, z: Symbol) -> dict[str, Symbol]:
+        """Changes of the bed over half a cell, along each axis."""
+        return {f"slope{axis}": half_steps(z, axis, self.limiter) for axis in range(self.grid.ndim) if self.second}
 
-    def _stored(self, bed: Mapping[str, Symbol]) -> dict[str, Symbol]:
-        """The same within a step, with values beyond the sides."""
-        axes = range(self.grid.ndim)
-        rules = {f"bank{axis}": self._rules() for axis in axes} | {f"slope{axis}": self._slopes(axis) for axis in axes}
-        return {name: stage(value, boundary=rules[name]) for name, value in bed.items()}
+    def initial(self, eta: Symbol, z: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        bed = z + others["uplift"] * risen(0.0, others) if self.moving else z
+        return {"eta": maximum(eta, bed), **{name: others[name] for name in self.momenta}}
 
     def step(self, eta: Symbol, z: Symbol, t: Symbol, **others: Symbol) -> dict[str, Symbol]:
         momenta = {name: others[name] for name in self.momenta}
@@ -260,7 +290,8 @@ class ShallowWater(Equation, kind="shallow_water"):
             head = others["pressure"] / (self.density * GRAVITY)
             level, z, lift = level + head, z + head, lift - head
         if self.changing:
-            z, others = stage(z, boundary=self._rules()), {**others, **self._stored(self._bed(z))}
+            z = stage(z, boundary=self._rules())
+            others = {**others, **{name: stage(half, boundary=self._slopes(int(name[-1]))) for name, half in self._slopes_of(z).items()}}
         if self.calm:
             keep = math.prod(others[name] for name in self.calm)
             level, momenta = maximum(keep * level, z), {name: keep * q for name, q in momenta.items()}
@@ -286,35 +317,50 @@ class ShallowWater(Equation, kind="shallow_water"):
         v = [stage(flow(now[name]), boundary=now[name]) for name in self.momenta]
         change: dict[str, list[Symbol]] = {name: [] for name in self.states}
         for axis, name in enumerate(self.momenta):
-            crossed, tilt = self._crossing(h + z, h, v, axis, others)
-            dx = self.grid.spacing[axis]
-            change["eta"].append(-flow_out(crossed.water, axis) / dx)
+            crossed, tilt = self._crossing(now["eta"], z, v, axis, others)
+            change["eta"].append(self._gained(crossed.water, axis, others))
             push = crossed.push_below + crossed.push_above.shifted(axis, -1)
             push = push if tilt is None else push + 2 * GRAVITY * h * tilt
-            change[name].append(-(flow_out(crossed.along, axis) + push) / dx)
+            change[name] += [self._gained(crossed.along, axis, others), -self._across(push, axis, others)]
             if crossed.across is not None:
-                change[self.momenta[1 - axis]].append(-flow_out(crossed.across, axis) / dx)
+                change[self.momenta[1 - axis]].append(self._gained(crossed.across, axis, others))
         if self.weather != "none":
             for name, stress in zip(self.momenta, self.stresses, strict=True):
                 change[name].append(flow(h) * others[stress] / self.density)  # the flow of h is 1 but in thin water
-        if "f" in self.profiles:
-            change["qx"].append(others["f"] * now["qy"])
-            change["qy"].append(-others["f"] * now["qx"])
+        turning = [others["f"]] if "f" in self.profiles else []
+        if self.metric.sphere:
+            turning.append(others["curved"] * v[1])
+        if turning:
+            change["qx"].append(add(turning) * now["qy"])
+            change["qy"].append(-add(turning) * now["qx"])
         return {name: add(parts) for name, parts in change.items()}
 
+    def _across(self, value: Symbol, axis: int, others: Mapping[str, Symbol]) -> Symbol:
+        """A value over the width of cells along an axis."""
+        per_metre = value / (self.grid.spacing[axis] * self.metric.unit)
+        return others["narrow"] * per_metre if self.metric.sphere and axis == 1 else per_metre
+
+    def _gained(self, flux: Symbol, axis: int, others: Mapping[str, Symbol]) -> Symbol:
+        """The flux into each cell through its faces along an axis, over its width."""
+        below = flux.shifted(axis, -1)
+        if self.metric.sphere and axis == 0:
+            below, flux = others["south"] * below, others["north"] * flux
+        return self._across(below - flux, axis, others)
+
     def _crossing(
-        self, level: Symbol, h: Symbol, v: Sequence[Symbol], axis: int, others: Mapping[str, Symbol]
+        self, level: Symbol, z: Symbol, v: Sequence[Symbol], axis: int, others: Mapping[str, Symbol]
     ) -> tuple[Crossing, Symbol | None]:
         """The flux through the faces of an axis, and the change of the level over half a cell."""
         halves: list[Symbol | None] = [None] * (2 + len(v))
         if self.second:
-            tilt = stage(level_half_steps(level, others[f"bank{axis}"], axis, self.limiter), boundary=self._slopes(axis, level=True))
-            deeper = maximum(minimum(tilt - others[f"slope{axis}"], h), -h)  # no depth at a face is negative
-            shears = [stage(half_steps(f, axis, self.limiter), boundary=self._slopes(axis, k)) for k, f in enumerate(v)]
-            halves = [tilt, deeper, *shears]
-        levels, depths, *speeds = (Faces.of(f, half, axis) for f, half in zip((level, h, *v), halves, strict=True))
+            half = 0.5 * self.limiter(*(stage(rise, boundary="zero") for rise in rises(level, z, axis)))
+            h = maximum(level - z, 0.0)
+            deeper = maximum(minimum(half - others[f"slope{axis}"], h), -h)  # no depth at a face is negative
+            tilt, climb = stage(half, boundary=self._slopes(axis, level=True)), stage(half - deeper, boundary=self._slopes(axis))
+            halves = [tilt, climb, *(stage(half_steps(f, axis, self.limiter), boundary=self._slopes(axis, k)) for k, f in enumerate(v))]
+        levels, beds, *speeds = (Faces.of(f, half, axis) for f, half in zip((level, z, *v), halves, strict=True))
         across = speeds[1 - axis] if len(speeds) == 2 else None
-        return crossing(levels, depths, speeds[axis], across), halves[0]
+        return crossing(levels, beds, speeds[axis], across), halves[0]
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         for name, unit in (("manning", "s/m^(1/3)"), ("drag", "")):
@@ -324,5 +370,25 @@ class ShallowWater(Equation, kind="shallow_water"):
             check_uplift(parameters)
         speed = self.fastest or math.sqrt(GRAVITY * max(-float(parameters["z"].min()), 0.0))
         if speed > 0:
-            limit = COURANT / (speed * sum(1 / h for h in self.grid.spacing))
-            check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(self.grid.spacing):.4g} m, {self.grid.ndim} axes")
+            cells = self.metric.smallest()
+            limit = COURANT / (speed * sum(1 / h for h in cells))
+            check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(cells):.4g} m, {self.grid.ndim} axes")
+
+    def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
+        h = np.maximum(final["eta"] - parameters["z"], 0.0)
+        wide = h > 10 * self.thin
+        momenta = [np.abs(final[name]) for name in self.momenta]
+        speed = np.sqrt(GRAVITY * h) + np.divide(np.maximum.reduce(momenta), h, out=np.zeros_like(h), where=wide)
+        fastest, cells = float(speed.max()), self.metric.smallest()
+        limit = COURANT / (fastest * sum(1 / width for width in cells)) if fastest else math.inf
+        if self.dt > UNSTABLE * limit:
+            place = np.unravel_index(int(speed.argmax()), speed.shape)
+            raise StabilityError(
+                f"|v| + sqrt(g h) is {fastest:.4g} m/s at the end of the run, in cell {tuple(map(int, place))}, for which "
+                f"dt = {self.dt:.4g} s is not stable, expected at most {limit:.4g} s; lower dt, and give `fastest`, the largest of the "
+                "run, for which it is then checked",
+                limit,
+            )
+
+    def cell_lengths(self) -> tuple[float, ...]:
+        return self.metric.middle()

@@ -8,7 +8,7 @@ import pytest
 import diffsim as ds
 from diffsim.errors import StabilityError
 from diffsim.solvers import LongWave
-from diffsim.solvers.long_wave import EARTH_RADIUS, GRAVITY
+from diffsim.solvers.parts.sea import EARTH_RADIUS, GRAVITY
 
 
 def test_a_seiche_keeps_its_discrete_frequency() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import j0, j1
 
 import diffsim as ds
-from diffsim.errors import ParameterError, StabilityError
+from diffsim.errors import DivergenceError, ParameterError, ShapeError, StabilityError
 from diffsim.solvers import ShallowWater
 
 G = 9.81
@@ -332,6 +332,90 @@ def test_wind_drives_water_to_the_lee_side_of_a_channel(channel: ds.Simulation) 
     assert np.ptp(depth) > 2.0
 
 
+def test_on_the_sphere_a_lake_rests_and_water_is_kept() -> None:
+    """From pole to pole, where the last faces have no length."""
+    grid = ds.Grid((12, 16), (15.0, 22.5), (-82.5, 11.25))
+    equation = ShallowWater(grid, 15.0, ("wall", "periodic"), coordinates="sphere", coriolis="earth", fastest=250.0)
+    world = ds.Simulation(equation, wrt=[], precision="f64")
+    z = np.random.default_rng(0).uniform(-4000.0, 500.0, grid.shape)
+    rest = world.run({"z": z, "eta": 0 * z}, 40).final
+    assert np.abs(rest["eta"] - np.maximum(z, 0)).max() < ROUND_OFF
+    assert max(np.abs(rest[name]).max() for name in ("qx", "qy")) < ROUND_OFF
+    high = np.where(np.arange(16) < 8, 300.0, 0.0) + 0 * z
+    area = np.diff(np.sin(np.radians(np.linspace(-90, 90, 13))))[:, None]
+    h = world.run({"z": z, "eta": high}, 200).final["eta"] - z
+    assert (h * area).sum() == pytest.approx((np.maximum(high - z, 0) * area).sum(), rel=ROUND_OFF) and h.min() > -ROUND_OFF
+    assert np.abs(h - np.maximum(high - z, 0)).max() > 10.0
+
+
+def steady_zonal_flow(n: int, south: float = 20.0, north: float = 60.0) -> tuple[float, float]:
+    """Mean errors of the level, m, and of the momentum, m²/s, a day after the steady flow of Williamson et al. (1992), test 2."""
+    u, deep, day, size = 2 * np.pi * 6.371e6 / (12 * 86400), 3000.0, 86400.0, (north - south) / n
+    grid = ds.Grid((n, 3), (size, 120.0), (south + size / 2, 60.0))
+    steps = int(np.ceil(day / (0.4 * np.radians(size) * 6.371e6 / (np.sqrt(G * deep) + u))))
+    points, weights = np.polynomial.legendre.leggauss(6)
+    latitude = np.radians(grid.coordinates(0)[:, None] + 0.5 * size * points)
+    weights = weights * np.cos(latitude) / (weights * np.cos(latitude)).sum(axis=1, keepdims=True)  # means over cells
+    h = deep - (6.371e6 * 7.292e-5 * u + 0.5 * u**2) * np.sin(latitude) ** 2 / G
+    level, momentum = ((weights * f).sum(axis=1)[:, None] + np.zeros(grid.shape) for f in (h - deep, h * u * np.cos(latitude)))
+    options: Any = {"coordinates": "sphere", "coriolis": "earth", "negligible": 1.0}
+    equation = ShallowWater(grid, day / steps, ("wall", "periodic"), **options)
+    final = end(equation, {"z": np.full(grid.shape, -deep), "eta": level, "qx": momentum}, steps)
+    area = np.cos(np.radians(grid.coordinates(0)))[:, None] / 3 / np.cos(np.radians(grid.coordinates(0))).sum()
+    return float((area * np.abs(final["eta"] - level)).sum()), float((area * np.abs(final["qx"] - momentum)).sum())
+
+
+def test_a_steady_flow_along_circles_of_latitude_is_of_second_order() -> None:
+    """Geostrophic with the curvature of the circles, on a band between walls; the level falls by 800 m."""
+    (level, momentum), (finer, finer_momentum) = steady_zonal_flow(24), steady_zonal_flow(48)
+    assert level < 1.5 and np.log2(level / finer) > 1.8 and np.log2(momentum / finer_momentum) > 1.8
+
+
+@pytest.mark.slow
+def test_the_equatorial_soliton_of_boyd() -> None:
+    """A Rossby wave on the beta plane, in units where the wave speed and beta are 1: it moves to the west at 0.395 to first order."""
+    n, seconds, size, deep = 64, 40.0, 0.395, 1 / G
+    grid = ds.Grid((n, 3 * n), 16 / n, (8 / n - 8, 8 / n - 24))
+    y, x = grid.coordinates(0)[:, None], grid.coordinates(1)[None]
+    phi = 0.771 * size**2 / np.cosh(size * x) ** 2
+    bell = np.exp(-(y**2) / 2)
+    h, u = 1 + phi * (3 + 6 * y**2) / 4 * bell, phi * (6 * y**2 - 9) / 4 * bell
+    v = -4 * size * y * np.tanh(size * x) * phi * bell
+    steps = int(np.ceil(seconds / (0.175 * 16 / n / 1.25)))
+    equation = ShallowWater(grid, seconds / steps, ("wall", "periodic"), coriolis=(0.0, 1.0), thin=1e-6, fastest=1.2)
+    eta = end(equation, {"z": np.full(grid.shape, -deep), "eta": deep * (h - 1), "qx": deep * h * u, "qy": deep * h * v}, steps)["eta"]
+    np.testing.assert_allclose(eta, eta[::-1], atol=1e-14)
+    j, i = np.unravel_index(eta.argmax(), eta.shape)
+    a, b, c = eta[j, i - 1 : i + 2]
+    speed = -(grid.coordinates(1)[i] + 0.5 * grid.spacing[1] * (a - c) / (a - 2 * b + c)) / seconds
+    assert speed == pytest.approx(0.395, rel=0.02) and b > 0.7 * deep * (h - 1).max()
+
+
+@pytest.mark.slow
+def test_a_solitary_wave_runs_up_a_conical_island() -> None:
+    """The island of Briggs et al. (1995), case B: H = 0.096 d in 0.32 m of water, slopes of 1 : 4, radii of 1.1 m and 3.6 m.
+
+    No measured run-up is compared. In front it is between that of a wall, 2 H, less a step of the bed, and that of a plane beach, d 2.831
+    sqrt(4) (H / d)^(5/4) (Synolakis 1987). The waves around both sides meet behind, and run up higher there than 15° beside it.
+    """
+    d, dx, height = 0.32, 0.1, 0.096 * 0.32
+    grid = ds.Grid((276, 258), dx, (-13.75, 0.05))
+    y, x = grid.coordinates(0)[:, None], grid.coordinates(1)[None]
+    r, angle = np.hypot(x - 12.96, y), np.abs(np.degrees(np.arctan2(y, x - 12.96)))
+    z = np.clip((3.6 - r) / 4, 0, 0.625) - d
+    wave = height / np.cosh(np.sqrt(0.75 * height / d**3) * (x - 6.0)) ** 2 + 0 * y
+    equation = ShallowWater(grid, 0.0068, ("wall", "open"), drag="manning", fastest=3.3)
+    basin = ds.Simulation(equation, wrt=[], precision="f64")
+    state, highest = {"eta": wave, "qx": np.sqrt(G * (d + height)) * wave * (z < 0), "qy": 0 * wave}, 0 * wave
+    for _ in range(100):
+        state = dict(basin.run({"z": z, "manning": np.full(grid.shape, 0.012), **state}, 20).final)
+        highest = np.maximum(highest, np.where((state["eta"] - z > 1e-3) & (z > -d), state["eta"], 0.0))
+        assert np.abs(state["eta"] - state["eta"][::-1]).max() < 1e-10
+    front, side, beside, back = (float(highest[(np.abs(angle - a) < 8) & (r < 3.6)].max()) for a in (180, 90, 15, 0))
+    assert 2 * height - dx / 4 < front < d * 2.831 * 2 * 0.096**1.25
+    assert beside < side < front and back > 1.4 * beside
+
+
 def beach(weather: Any = "none", method: Any = "rk2", uplift: bool = True) -> tuple[ds.Simulation, dict[str, np.ndarray]]:
     """A wave that floods a beach which rises, with a tidal side, Manning's drag, and a gauge on land that is dry at first."""
     grid = ds.Grid((40,), 1.0, 0.5)
@@ -469,6 +553,9 @@ def test_the_bowl_of_thacker(n: int, negligible: float, error: float) -> None:
         ({"coriolis": (1.0, 2.0, 3.0)}, "expected a number, or f and its change per metre"),
         ({"coriolis": 1e-4, "grid": ds.Grid((6,), 1.0)}, "with one axis, expected 0"),
         ({"coriolis": 1e-4, "method": "euler"}, "expected 'rk2' or 'rk3': inertial circles grow"),
+        ({"coriolis": "earth"}, "'earth' on a plane, expected f"),
+        ({"coordinates": "sphere", "grid": ds.Grid((6,), 1.0)}, "needs a grid of latitude and longitude, got 1 axes"),
+        ({"coordinates": "sphere", "sides": "periodic"}, "'periodic' from north to south on the sphere"),
         ({"grid": ds.Grid((6, 6, 6), 1.0)}, "grid with 3 axes, expected 1 or 2"),
     ],
 )
@@ -484,3 +571,29 @@ def test_the_time_step_is_checked() -> None:
         sea.run(inputs, 1)
     with pytest.raises(ParameterError, match="manning has a value of -1"):
         sea.run(inputs | {"z": np.full(12, -1.0), "manning": np.full(12, -1.0)}, 1)
+    with pytest.raises(ShapeError, match=r"manning is one number, expected a value for each cell, .*; give np.full\(\(12,\), 0.03\)"):
+        sea.run(inputs | {"manning": 0.03}, 1)
+
+
+def test_a_flow_that_outruns_the_time_step_says_so() -> None:
+    """A dam breaks at 7 m/s, and the step was checked for 1 m/s: at first the end of a run shows it, then nothing is finite."""
+    dam = ds.Simulation(ShallowWater(ds.Grid((200,), 1.0), 0.11, fastest=1.0), wrt=[], precision="f64")
+    inputs = {"z": np.zeros(200), "eta": np.where(np.arange(200) < 100, 5.0, 0.0)}
+    with pytest.raises(StabilityError, match=r"is 10.51 m/s at the end of the run, in cell \(102,\), for which dt = 0.11 s is not stable"):
+        dam.run(inputs, 5)
+    with pytest.raises(DivergenceError, match=r"dt = 0.11 s is stable where .* is at most 4.545 m/s: .* give that as `fastest`"):
+        dam.run(inputs, 200)
+
+
+def test_a_gauge_on_dry_land_shows_the_bed_from_the_start() -> None:
+    sea = ds.Simulation(ShallowWater(ds.Grid((8,), 1.0), 0.05), receivers={"eta": [[2.0], [6.0]]}, wrt=["z"], precision="f64")
+    z = np.linspace(-1.0, 1.0, 8)
+    value, gradient = sea.value_and_grad(lambda found: found.traces["eta"][0].sum(), {"z": z, "eta": np.zeros(8)}, 3)
+    assert value == z[6] and gradient["z"].tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
+
+
+def test_land_that_sank_before_the_start_is_dry_at_first() -> None:
+    sea = ds.Simulation(ShallowWater(ds.Grid((8,), 1.0), 0.05, uplift=True), wrt=[], precision="f64")
+    z = np.linspace(-1.0, 1.0, 8)
+    inputs = {"z": z, "eta": np.full(8, -2.0), "uplift": np.full(8, -0.5), "start": np.full(8, -10.0), "rise": np.ones(8)}
+    np.testing.assert_allclose(sea.run(inputs, 2).final["eta"], z - 0.5, atol=1e-12)

@@ -57,6 +57,8 @@ def all_finite(values: Array) -> bool:
 
 def check_input(name: str, value: Array, shape: tuple[int, ...], per: str) -> None:
     """Raise ShapeError or ParameterError unless an input has its shape, a value `per` something, and is finite."""
+    if shape and not value.shape:
+        raise ShapeError(f"input {name} is one number, expected a value for each {per}, shape {shape}; give np.full({shape}, {value:.6g})")
     if value.shape != shape:
         remedy = f"give a value for each {per}" + (", such as [1.0]" if shape == (1,) else "") if shape else "give one number"
         raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; {remedy}")
@@ -107,6 +109,10 @@ def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str
     return fields
 
 
-def finite_solution(final: dict[str, Array], traces: dict[str, Array], steps: int) -> Solution:
-    """The solution, unless a state or a trace is no longer finite."""
-    return Solution(*(require_finite(part, steps, lambda: cause_of_run(traces)) for part in (final, traces)))
+def finite_solution(final: dict[str, Array], traces: dict[str, Array], steps: int, hint: str = "") -> Solution:
+    """The solution, unless a state or a trace is no longer finite. `hint` follows the cause."""
+
+    def cause() -> str:
+        return f"{cause_of_run(traces)}. {hint}" if hint else cause_of_run(traces)
+
+    return Solution(*(require_finite(part, steps, cause) for part in (final, traces)))

@@ -171,8 +171,9 @@ class Compiled:
         coefficients = self.coefficients(fields)
         self.stepper.set_coefficients(coefficients)
         driven = {name: fields[name] for name in (*self.step.forcings, *self.step.series)}
+        self._parameters = {name: fields[name] for name in self.equation.parameters}
         states = self.initial({**fields, **coefficients})
-        self.equation.check_start({name: states[name] for name in self.equation.states})
+        self.equation.check_start(self._parameters, {name: states[name] for name in self.equation.states})
         self.stepper.start(states, driven, steps, undone)
         return coefficients
 
@@ -181,8 +182,11 @@ class Compiled:
 
         Raises:
             DivergenceError: a value is no longer finite.
+            StabilityError: the run went where the time step is not stable.
         """
-        return finite_solution(self.stepper.state(), self.stepper.traces(), self.stepper.steps)
+        solution = finite_solution(self.stepper.state(), self.stepper.traces(), self.stepper.steps, self.equation.unstable)
+        self.equation.check_end(self._parameters, solution.final)
+        return solution
 
     def gradient(self, fields: Mapping[str, Array], coefficients: Mapping[str, Array], steps: int) -> dict[str, Array]:
         """Cotangents of the inputs, after the reverse sweep."""

@@ -55,20 +55,20 @@ class Crossing:
     push_above: Symbol
 
 
-def crossing(level: Faces, depth: Faces, along: Faces, across: Faces | None) -> Crossing:
+def crossing(level: Faces, floor: Faces, along: Faces, across: Faces | None) -> Crossing:
     """The flux of Harten, Lax and van Leer after hydrostatic reconstruction, with the contact wave for the momentum across (HLLC).
 
-    Levels are cut at the higher of both beds. The waves have the larger depth and the larger velocity of both sides, rounded where these
-    are equal: each is at least as fast as those of both sides, and water that starts from rest is at no kink. The
-    momentum across comes from the side that the water comes from, as the contact wave has it.
+    Levels are cut at the higher of both beds, `floor`. The waves have the larger depth and the larger velocity of both sides, rounded where
+    these are equal: each is at least as fast as those of both sides, and water that starts from rest is at no kink. The momentum across
+    comes from the side that the water comes from, as the contact wave has it.
     """
-    bed = _higher(level.below - depth.below, level.above - depth.above)
+    bed = _higher(floor.below, floor.above)
     top_l, top_r = maximum(level.below, bed), maximum(level.above, bed)
     h_l, h_r, rise = top_l - bed, top_r - bed, top_r - top_l
     deep, apart = h_l + h_r + _magnitude(rise), _magnitude(along.above - along.below)
     middle, c = 0.5 * (along.below + along.above), sqrt(0.5 * GRAVITY * deep)
     slow, fast = minimum(middle - 0.5 * apart - c, 0.0), maximum(middle + 0.5 * apart + c, 0.0)
-    share = fast / (fast - slow)  # of the side below
+    share = fast / maximum(apart + 2 * c, maximum(fast, -slow))  # of the side below
     spread = -slow * share
     q_l, q_r = h_l * along.below, h_r * along.above
     push = 0.5 * GRAVITY * (h_l + h_r) * rise
@@ -95,17 +95,19 @@ def half_steps(f: Symbol, axis: int, limiter: Limiter) -> Symbol:
     return 0.5 * limiter(jump, jump.shifted(axis, 1))
 
 
-def level_half_steps(level: Symbol, bank: Symbol, axis: int, limiter: Limiter) -> Symbol:
-    """The same for the level of water, with no step where a bank keeps the water of one cell from the other.
+def rises(level: Symbol, z: Symbol, axis: int) -> tuple[Symbol, Symbol]:
+    """The rises of the level of water from the cell below and to the cell above; 0 where the bed of one keeps the water of the other.
 
     Args:
         level: of the water, that of the bed where it is dry.
-        bank: the higher bed of each cell and the one below it.
+        z: the bed.
         axis: the axis.
-        limiter: limiter of the differences to the cell below and the cell above.
     """
-    jump = maximum(level, bank) - maximum(level.shifted(axis, -1), bank)
-    return 0.5 * limiter(jump, jump.shifted(axis, 1))
+
+    def rise(low: int, high: int) -> Symbol:
+        return maximum(level.shifted(axis, high), z.shifted(axis, low)) - maximum(level.shifted(axis, low), z.shifted(axis, high))
+
+    return rise(-1, 0), rise(0, 1)
 
 
 def velocity(h: Symbol, thin: float) -> Callable[[Symbol], Symbol]:
@@ -126,8 +128,3 @@ def slowed(q: list[Symbol], h: Symbol, thin: float, dt: float, manning: Any, dra
     coefficient = drag if drag is not None else GRAVITY * manning * manning / cbrt(sqrt(square))
     keep = 1 / (1 + dt * coefficient * speed / square)
     return [keep * one for one in q]
-
-
-def flow_out(flux: Symbol, axis: int) -> Symbol:
-    """The difference of a flux through the upper and through the lower face of each cell."""
-    return flux - flux.shifted(axis, -1)

@@ -217,13 +217,15 @@ class Equation(ABC):
         series: values given for each time step, such as a control or values at a side, which can be differentiated for. They are numbers
             unless their `Variable` has axes.
         profiles: given functions of one coordinate.
-        initials: the arguments of `initial`, if it is overridden.
+        initials: the arguments of `initial`, if it is overridden. One may have the name of a state, as the user gives it: `initial` must
+            not change a state that it gave itself, which a further run starts from.
         coefficient_boundaries: rules of coefficients whose rule is not "zero".
         stable_dt_power: the stable time step is proportional to this power of the size of a cell: 1 for waves, 2 for diffusion. A scene
             takes the time step of its data from it, which it makes on a finer grid.
         in_cells: arguments of the constructor that count cells, such as the width of a sponge. A scene takes more of them on a finer grid.
         time_unit: unit of `dt`, for texts and figures. In units of your own choice it may be a text such as "lengths / c", or "".
         speed: the parameter that is the speed of the fastest waves; "": there is none. A scene tunes the absorbing layer for it.
+        unstable: what to look at, in a sentence, when a run is no longer finite; "": nothing that only this equation has.
         steady: whether one step gives the solution of a steady problem, see `Steady`.
 
     Example:
@@ -263,6 +265,7 @@ class Equation(ABC):
     in_cells: tuple[str, ...] = ()
     time_unit: str = "s"
     speed: str = ""
+    unstable: str = ""
     steady: bool = False
     groups: Mapping[str, Group] = {}
 
@@ -297,8 +300,11 @@ class Equation(ABC):
     def check(self, parameters: Mapping[str, Array]) -> None:
         """Raise if the parameters are not physical or `dt` is not stable for them."""
 
-    def check_start(self, states: Mapping[str, Array]) -> None:
-        """Raise if the states before the first step are not physical or `dt` is not stable for them."""
+    def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
+        """Raise if the states before the first step are not physical, or `dt` is not stable for them."""
+
+    def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
+        """Raise if a run went where `dt` is not stable. `final` has the states at its end, which are finite."""
 
     def cell_lengths(self) -> tuple[float, ...]:
         """Distance of cells along each axis in the middle of the grid, m. Penalties of a scene use it. The default: the grid's spacing."""

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from diffsim.boundary import Rules, fills, zero_rules
-from diffsim.expr.derive import singular, vjp
+from diffsim.expr.derive import divides, singular, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
@@ -96,6 +96,7 @@ class Reverse:
         self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
         self._subtotals: dict[str, tuple[str, set[tuple[str, Offset]]]] = {}  # name -> the field, and the readers
+        self._whole: set[int] = set()  # contributions that are not split into their terms: a neighbour reads one value in place of some
         self._ranks = self._ranked()
         self._computed = self._where_computed()
 
@@ -200,9 +201,12 @@ class Reverse:
             for offset, node in contributions.items():
                 (whole,) = inlined(graph, [node], self._values)
                 users = [user for user in parts if offset in self._reads[user].get(name, ())]
-                if singular(whole) and not beyond.isdisjoint(users):
-                    # the seeds of other parts do not count: they would have to be computed wherever this contribution is
-                    whole = graph.apply("select", graph.all_zero([parts[user] for user in users]), graph.const(0), whole)
+                if divides(whole) and not beyond.isdisjoint(users):
+                    if singular(whole):
+                        # the seeds of other parts do not count: they would have to be computed wherever this contribution is
+                        whole = graph.apply("select", graph.all_zero([parts[user] for user in users]), graph.const(0), whole)
+                    else:
+                        self._whole.add((whole.args[1] if whole.op == "mul" and whole.args[0].op == "const" else whole).id)
                 mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
                 self._note(name, offset, whole, users)
 
@@ -307,7 +311,7 @@ class Reverse:
         graph = self.graph
         cores: dict[int, tuple[Node, dict[Offset, float]]] = {}
         for offset, node in contributions.items():
-            for core, weight in linear_terms(graph, node).values():
+            for core, weight in linear_terms(graph, node, self._whole).values():
                 cores.setdefault(core.id, (core, {}))[1][offset] = weight
         terms: list[tuple[float, Node]] = []
         for core, weights in self._products(cores.values(), inline) if inline is not None else cores.values():

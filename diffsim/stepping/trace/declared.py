@@ -71,12 +71,12 @@ def _check_region(what: str, variable: Variable, group: str, grid: Grid) -> None
 
 
 def check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:
-    """Raise if a name is used twice, except for a parameter that is directly used as a coefficient."""
+    """Raise if a name is used twice, except for a parameter that is directly used as a coefficient, and for a state before `initial`."""
     handed_on = hands_on(equation)
     groups = {
         "parameters": {name for name in equation.parameters if not (handed_on or name in coefficients)},
         "states": set(equation.states),
-        "initial fields": set(equation.initials),
+        "initial fields": set(equation.initials) - set(equation.states),
         "coefficients": set(coefficients),
         "profiles": set(equation.profiles),
         "forcings": set(equation.forcings),

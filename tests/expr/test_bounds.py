@@ -1,0 +1,64 @@
+"""Lower bounds of expressions, and quotients that are finite because of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diffsim.expr.bounds import UNKNOWN, LowerBounds
+from diffsim.expr.derive import divides, singular
+from diffsim.expr.evaluate import evaluate
+from diffsim.expr.graph import Graph, Node
+
+
+def _random(graph: Graph, rng: np.random.Generator) -> list[Node]:
+    """Expressions of three fields, each made of earlier ones."""
+    nodes = [graph.read(name, (0,)) for name in "abc"] + [graph.const(float(c)) for c in rng.uniform(-1, 2, 3)]
+    for _ in range(60):
+        one, other, third = (nodes[i] for i in rng.integers(0, len(nodes), 3))
+        op = str(rng.choice(["add", "sub", "mul", "max", "min", "abs", "sqrt", "square", "select", "div", "exp"]))
+        if op == "square":
+            nodes.append(graph.mul(one, one))
+        elif op == "select":
+            nodes.append(graph.apply("select", graph.apply("lt", one, other), other, third))
+        elif op == "sqrt":
+            nodes.append(graph.apply("sqrt", graph.add(graph.mul(one, one), graph.const(0.5))))
+        elif op in ("abs", "exp"):
+            nodes.append(graph.apply(op, one))
+        elif op == "sub":  # of the larger of two numbers and one of them
+            nodes.append(graph.sub(graph.apply("max", one, other), other))
+        else:
+            nodes.append(graph.apply(op, one, other))
+    return nodes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_value_is_below_its_bound(seed: int) -> None:
+    rng, graph = np.random.default_rng(seed), Graph()
+    nodes, bounds = _random(graph, rng), LowerBounds()
+    fields = dict(zip("abc", rng.normal(size=(3, 200)) * 3, strict=True))
+    with np.errstate(all="ignore"):
+        values = evaluate(nodes, fields, (200,), (0,))
+    known = [bounds(node) for node in nodes]
+    assert sum(bound > UNKNOWN for bound in known) > 20
+    for bound, value in zip(known, values, strict=True):
+        assert not (np.asarray(value) < bound - 1e-12 * max(abs(bound), 1)).any()
+
+
+def test_a_quotient_is_finite_where_its_divisor_is_positive() -> None:
+    graph = Graph()
+    x, y = graph.read("x", (0,)), graph.read("y", (0,))
+    square, top = graph.mul(x, x), graph.apply("max", x, y)
+    positive = [
+        graph.add(square, graph.const(1e-8)),
+        graph.apply("sqrt", graph.add(square, graph.const(1e-8))),
+        graph.apply("max", graph.const(0.1), y),
+        graph.add(graph.sub(top, y), graph.const(1.0)),
+        graph.apply("cbrt", graph.apply("sqrt", graph.add(square, graph.const(1.0)))),
+    ]
+    for divisor in positive:
+        quotient = graph.div(y, divisor)
+        assert divides(quotient) and not singular(quotient)
+    for divisor in (x, square, graph.add(square, graph.const(1e-20)), graph.sub(top, y), graph.sub(square, graph.const(1.0))):
+        assert singular(graph.div(y, divisor))
+    assert singular(graph.apply("sqrt", y)) and not singular(graph.apply("sqrt", square))
