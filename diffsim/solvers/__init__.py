@@ -4,7 +4,7 @@ from diffsim.solvers.acoustic import Acoustic
 from diffsim.solvers.advection import Advection
 from diffsim.solvers.burgers import Burgers
 from diffsim.solvers.dg import DGAcoustic, DGAdvection
-from diffsim.solvers.dynamics import KuramotoSivashinsky, Lorenz63, Lorenz96
+from diffsim.solvers.dynamics import Kolmogorov, KuramotoSivashinsky, Lorenz63, Lorenz96, Lorenz96TwoScale
 from diffsim.solvers.elastic import Elastic
 from diffsim.solvers.heat import Heat
 from diffsim.solvers.long_wave import LongWave
@@ -24,10 +24,12 @@ __all__ = [
     "DGAdvection",
     "Elastic",
     "Heat",
+    "Kolmogorov",
     "KuramotoSivashinsky",
     "LongWave",
     "Lorenz63",
     "Lorenz96",
+    "Lorenz96TwoScale",
     "Maxwell",
     "NavierStokes",
     "QuasiGeostrophic",
