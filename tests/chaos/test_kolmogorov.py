@@ -104,6 +104,29 @@ def test_the_laminar_flow_is_unstable_to_long_waves_from_the_root_of_two_on() ->
 
 
 @pytest.mark.slow
+def test_chaotic_flow_dissipates_as_that_of_the_spectral_program_and_bursts() -> None:
+    """Four waves at Re 40 in a square: the mean of ω² over 800 units of time, and its greatest values."""
+    cells, averages = 48, []
+    seen: list[float] = []
+
+    def watch(done: int, states: Any) -> None:
+        seen.append(float(np.mean(np.asarray(states["omega"]) ** 2)))
+
+    system = flow(cells, 0.05, 4)
+    begin = system.run({"omega": start(cells), "Re": 40.0}, 4000).final["omega"]
+    system.run({"omega": begin, "Re": 40.0}, 16_000, every=10, watch=watch)
+    averages.append(np.mean(seen))
+    assert max(seen) > 1.6 * averages[0] and averages[0] / 40 < 0.2 * 40 / 32  # bursts; a small part of the laminar dissipation
+    omega, other = spectral(start(cells), 40.0, 4, 0.05, 4000), []
+    for _ in range(1600):
+        omega = spectral(omega, 40.0, 4, 0.05, 10)
+        other.append(np.mean(omega**2))
+    assert abs(averages[0] / np.mean(other) - 1) < 0.15, (averages[0], np.mean(other))
+    exponents = ds.chaos.lyapunov(system, {"omega": begin, "Re": 40.0}, steps=20, laps=200, count=1)
+    assert 0.05 < exponents.values[0] < 0.3
+
+
+@pytest.mark.slow
 def test_its_gradient_is_exact() -> None:
     system = flow(8, 0.05, 2)
     report = ds.certify(system, lambda solution: (solution.final["omega"] ** 4).sum(), {"omega": start(8), "Re": 10.0}, 6)
