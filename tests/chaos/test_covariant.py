@@ -84,8 +84,8 @@ def test_the_map_of_henon_has_tangencies_and_that_of_lozi_has_none() -> None:
 @pytest.mark.slow
 def test_lorenz96_has_the_velocity_of_the_flow_behind_13_vectors_that_grow() -> None:
     system = ds.Simulation(ds.solvers.Lorenz96(ds.Grid((40,), spacing=1.0), dt=0.02), precision="f64")
-    x = 8.0 + np.random.default_rng(0).standard_normal(40)
-    result = ds.chaos.covariant_vectors(system, {"x": x, "F": 8.0}, steps=10, laps=1500, settle=1500)
+    begin = 8.0 + np.random.default_rng(0).standard_normal(40)
+    result = ds.chaos.covariant_vectors(system, {"x": begin, "F": 8.0}, steps=10, laps=1500, settle=1500)
     x = result.states["x"].T
     velocity = (np.roll(x, -1, 0) - np.roll(x, 2, 0)) * np.roll(x, 1, 0) - x + 8.0
     sines = sine(velocity, result.vectors["x"][:, 13].T)

@@ -83,7 +83,8 @@ class Objective:
         self.peak = 0
         band = Band({} if stage is None else filters_of(problem.scene, stage, problem.setup), observed)
         data = {f"{of} {state}": band.observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
-        self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search], data)
+        jumps = jumps_of(problem.scene, stage)
+        self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search, repr(jumps)], data)
         terms: dict[str, tuple[tuple[Where, ...], list[Misfit] | list[Transmission]]] = {}
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
@@ -96,7 +97,7 @@ class Objective:
             label, part = label_of(design), transmissions(watched, design)
             places = tuple(("traces", state) for state in part.states)
             terms[f"{label} [{number}]" if label in terms else label] = places, [part] * len(problem.setup.shots)
-        self.misfits = Misfits(terms, jumps_of(problem.scene, stage))
+        self.misfits = Misfits(terms, jumps)
 
     def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:
         evaluation = self.evaluate(theta, None, shots)

@@ -59,9 +59,9 @@ class Kolmogorov(Equation, kind="kolmogorov"):
         # A small wave on the laminar flow dies out at Re 2, for two waves of the force in a square.
         n, Re = 32, 2.0
         grid = ds.Grid((n, n), spacing=2 * np.pi / n)
-        flow = ds.Simulation(ds.solvers.Kolmogorov(grid, dt=0.05, waves=2), precision="f64")
+        flow = ds.Simulation(ds.solvers.Kolmogorov(grid, dt=0.02, waves=2), precision="f64")
         laminar = -Re / 2 * np.cos(2 * grid.coordinates(0))[:, None]
-        final = flow.run({"omega": laminar + 0.1 * np.cos(grid.coordinates(1)), "Re": Re}, steps=400).final["omega"]
+        final = flow.run({"omega": laminar + 0.1 * np.cos(grid.coordinates(1)), "Re": Re}, steps=800).final["omega"]
         assert np.allclose(final, laminar, atol=0.03)  # but for the error of the differences
     """
 
