@@ -12,6 +12,9 @@ from diffsim.errors import DivergenceError, ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.typing import Array
 
+PARTS = ("final", "traces")
+"""Those of a solution."""
+
 
 class Vectors:
     """The states of a simulation as one vector, of the cells in which they exist.
@@ -82,6 +85,28 @@ class Vectors:
         return whole.reshape(shape)
 
 
+class Runs:
+    """Several runs of a system, in one where `Batch` can, else one after another.
+
+    Args:
+        simulation: the system.
+        count: number of runs.
+    """
+
+    def __init__(self, simulation: Simulation, count: int) -> None:
+        self._one, self.count = simulation, count
+        self._batch = Batch(simulation, count) if Batch.obstacle(simulation) is None else None
+
+    def run(self, fixed: Mapping[str, Any], each: Mapping[str, Array], steps: int) -> Solution:
+        """The solution, with an axis for the runs before the others, where `each` has an entry for each run."""
+        if self._batch is not None:
+            return self._batch.run({**fixed, **each}, steps)
+        runs = [self._one.run({**fixed, **{name: value[k] for name, value in each.items()}}, steps) for k in range(self.count)]
+        return Solution(
+            *({name: np.stack([getattr(run, part)[name] for run in runs]) for name in getattr(runs[0], part)} for part in PARTS)
+        )
+
+
 class Tangents:
     """Runs of a system together with several of its tangents.
 
@@ -127,7 +152,5 @@ class Tangents:
             primal, along = self._batch.jvp(inputs, moved, steps)
             return Solution(*({name: each[0] for name, each in part.items()} for part in (primal.final, primal.traces))), along
         runs = [self._one.jvp(inputs, {name: each[k] for name, each in moved.items()}, steps) for k in range(self.count)]
-        stacked = (
-            {n: np.stack([getattr(each, part)[n] for _, each in runs]) for n in getattr(runs[0][0], part)} for part in ("final", "traces")
-        )
+        stacked = ({n: np.stack([getattr(each, part)[n] for _, each in runs]) for n in getattr(runs[0][0], part)} for part in PARTS)
         return runs[0][0], Solution(*stacked)
