@@ -9,30 +9,22 @@ from typing import Any
 import numpy as np
 
 from diffsim.base.arguments import whole
-from diffsim.chaos.tangents import Tangents, Vectors
-from diffsim.errors import DivergenceError
+from diffsim.chaos.laps import Laps
 from diffsim.simulation import Simulation
 from diffsim.typing import Array
 
-RESOLVED = 1e3
-"""How many times larger than rounding the tangent that grows least must be after a lap."""
-
 
 @dataclass(frozen=True, repr=False)
-class Exponents:
-    """Lyapunov exponents.
+class Spectrum:
+    """Lyapunov exponents with their errors.
 
     Attributes:
         values: the exponents, largest first but for their errors, 1/s.
         errors: their standard errors, from parts of the run.
-        state: the states after the run, by name.
-        vectors: directions that grow by the exponents, orthogonal, by state, shape (exponents, *shape of the state).
     """
 
     values: Array
     errors: Array
-    state: dict[str, Array]
-    vectors: dict[str, Array]
 
     @property
     def unstable(self) -> int:
@@ -54,6 +46,21 @@ class Exponents:
     def __repr__(self) -> str:
         pairs = ", ".join(f"{value:.4g} ± {error:.2g}" for value, error in zip(self.values, self.errors, strict=True))
         return f"{pairs} ({self.unstable} above 0, dimension {self.dimension:.3g})"
+
+
+@dataclass(frozen=True, repr=False)
+class Exponents(Spectrum):
+    """Lyapunov exponents, with directions of growth at the end of the run.
+
+    Attributes:
+        values: the exponents, largest first but for their errors, 1/s.
+        errors: their standard errors, from parts of the run.
+        state: the states after the run, by name.
+        vectors: directions that grow by the exponents, orthogonal, by state, shape (exponents, *shape of the state).
+    """
+
+    state: dict[str, Array]
+    vectors: dict[str, Array]
 
 
 def lyapunov(
@@ -93,26 +100,13 @@ def lyapunov(
         assert abs(result.values[0] - 0.906) < 0.1 and result.unstable == 1
         assert np.isclose(result.values.sum(), -(10.0 + 1.0 + 8 / 3), atol=1e-4)  # the divergence of the flow
     """
-    vectors = Vectors(simulation, inputs)
-    steps, laps = whole("steps", steps, 1, remedy="give the steps of a lap"), whole("laps", laps, 2, remedy="give the laps")
-    count = vectors.size if count is None else whole("count", count, 1, vectors.size, "give the number of exponents")
+    run, laps = Laps(simulation, inputs, steps, count), whole("laps", laps, 2, remedy="give the laps")
     settle = laps // 10 if settle is None else whole("settle", settle, 0, remedy="give the laps before those that count")
-    tangents = Tangents(simulation, inputs, count)
-    state, basis = vectors.state, np.linalg.qr(np.random.default_rng(0).standard_normal((count, vectors.size)).T)[0]
-    growth = np.empty((laps, count))
-    for lap in range(-settle, laps):
-        state, moved, _, _ = tangents.advance(state, basis, steps)
-        basis, triangle = np.linalg.qr(moved)
-        sizes = np.abs(np.diag(triangle))
-        if lap >= 0 and sizes.min() < RESOLVED * np.finfo(basis.dtype).eps * sizes.max():
-            raise DivergenceError(
-                f"in {steps} steps one tangent grows by {sizes.max():.2g} and another by {sizes.min():.2g}, expected a lap after which the "
-                f"smaller is more than rounding of the larger; take fewer steps a lap, or a smaller count"
-            )
-        if lap >= 0:
-            growth[lap] = np.log(sizes)
-    rates = growth / (steps * simulation.equation.dt)
-    return Exponents(rates.mean(axis=0), standard_error(rates), vectors.apart(state), vectors.apart(np.ascontiguousarray(basis.T)))
+    for _ in range(settle):
+        run.go(counts=False)
+    rates = np.stack([np.log(np.abs(np.diag(run.go()))) for _ in range(laps)]) / run.time
+    ends = run.vectors.apart(np.ascontiguousarray(run.basis.T))
+    return Exponents(rates.mean(axis=0), standard_error(rates), run.vectors.apart(run.state), ends)
 
 
 def standard_error(values: Array) -> Array:

@@ -11,7 +11,8 @@ from diffsim.base.arguments import number, whole
 from diffsim.chaos.ensembles import Ensemble
 from diffsim.chaos.sensitivity import Average, Sensitivity, named, values_of
 from diffsim.chaos.shadowing import with_all_receivers
-from diffsim.simulation import Batch, Simulation
+from diffsim.chaos.tangents import Runs
+from diffsim.simulation import Simulation
 
 CHUNK = 500
 """Steps whose states are kept at a time."""
@@ -49,7 +50,7 @@ def linear_response(
         The slope with its standard error, and the average between the two sets.
 
     Raises:
-        ParameterError: a number out of range, a system whose runs cannot be computed together (see `Batch`), or states on faces.
+        ParameterError: a number out of range, or states on faces.
 
     Example:
         import diffsim as ds
@@ -66,15 +67,15 @@ def linear_response(
     recorded = with_all_receivers(simulation)
     ensemble = Ensemble(recorded, inputs, members, max(1, steps // 10) if settle is None else settle, spread)
     vectors, members = ensemble.vectors, ensemble.members
-    runs = Batch(recorded, 2 * members)
+    runs = Runs(recorded, 2 * members)
     states = np.concatenate([ensemble.states] * 2)  # the same random numbers in both sets
     here = vectors.number(wrt)
-    fixed = {**vectors.fixed, wrt: np.repeat([here - change, here + change], members)}
-    states = vectors.joined(runs.run({**fixed, **vectors.apart(states)}, ensemble.settle).final, 1)
+    changed = {wrt: np.repeat([here - change, here + change], members)}
+    states = vectors.joined(runs.run(vectors.fixed, {**changed, **vectors.apart(states)}, ensemble.settle).final, 1)
     sums, done = np.zeros(2 * members), 0
     while done < steps:
         some = min(CHUNK, steps - done)
-        solution = runs.run({**fixed, **vectors.apart(states)}, some)
+        solution = runs.run(vectors.fixed, {**changed, **vectors.apart(states)}, some)
         states = vectors.joined(solution.final, 1)
         for k in range(2 * members):
             sums[k] += values_of(average, {name: each[k, 1:] for name, each in solution.traces.items()}, some).sum()

@@ -36,7 +36,7 @@ class Shadowed:
         self.simulation, self.average, self.steps, self.unstable = simulation, average, steps, unstable
         self.dt = simulation.equation.dt
         self.inputs, self.followed = inputs, 0 if wrt is None else 1
-        self.tangents = Tangents(simulation, inputs, unstable + self.followed, wrt)
+        self.tangents = Tangents(simulation, inputs, unstable + self.followed, wrt, recorded=True)
         self.vectors = self.tangents.vectors
         self.parts, self.starts = list[Segment](), list[tuple[Array, Array]]()
 
@@ -82,7 +82,7 @@ class Shadowed:
         mean = self.mean
         right = np.stack([part.changed(mean) for part in self.parts])
         of_forced, of_carried = least(self.parts, right, np.zeros_like(right[1:]))
-        one, weight = Tangents(self.simulation, self.inputs, 1), weights(self.steps + 1, self.dt)
+        one, weight = Tangents(self.simulation, self.inputs, 1, recorded=True), weights(self.steps + 1, self.dt)
         sizes, shares = list[float](), list[dict[str, Array]]()
         bar: Array = np.zeros(self.vectors.size)
         for k in reversed(range(len(self.parts))):

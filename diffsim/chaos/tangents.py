@@ -12,9 +12,12 @@ from diffsim.errors import DivergenceError, ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.typing import Array
 
+PARTS = ("final", "traces")
+"""Those of a solution."""
+
 
 class Vectors:
-    """The states of a simulation as one vector.
+    """The states of a simulation as one vector, of the cells in which they exist.
 
     Args:
         simulation: the simulation.
@@ -30,6 +33,8 @@ class Vectors:
         mapping("inputs", inputs, "{'x': x, 'rho': 28.0}")
         self.names = tuple(simulation.equation.states)
         self.shapes = {name: simulation.input_shape(name, 1) for name in self.names}
+        regions = {name: variable.region for name, variable in simulation.equation.states.items()}
+        self._cells = {name: slice(None) if region is None else np.flatnonzero(region) for name, region in regions.items()}
         missing = [name for name in self.names if name not in inputs]
         if missing:
             raise ParameterError(f"inputs without the initial {missing[0]}, expected all states {', '.join(self.names)}; give it")
@@ -52,18 +57,54 @@ class Vectors:
 
     @property
     def size(self) -> int:
-        return sum(int(np.prod(shape)) for shape in self.shapes.values())
+        return sum(self._sizes())
+
+    def _sizes(self) -> list[int]:
+        """How many values each state has."""
+        cells = {name: int(np.prod(shape)) for name, shape in self.shapes.items()}
+        return [cells[name] if isinstance(chosen, slice) else len(chosen) for name, chosen in self._cells.items()]
 
     def joined(self, states: Mapping[str, Any], leading: int = 0) -> Array:
         """States by name as vectors, behind `leading` axes."""
         arrays = [np.asarray(states[name]) for name in self.names]
-        return np.concatenate([each.reshape(*each.shape[:leading], -1) for each in arrays], axis=-1, dtype=self.dtype)
+        flat = {name: each.reshape(*each.shape[:leading], -1) for name, each in zip(self.names, arrays, strict=True)}
+        return np.concatenate([flat[name][..., cells] for name, cells in self._cells.items()], axis=-1, dtype=self.dtype)
 
     def apart(self, vectors: Array) -> dict[str, Array]:
         """Vectors, along the last axis, as states by name."""
-        ends = np.cumsum([int(np.prod(self.shapes[name])) for name in self.names])[:-1]
-        parts = np.split(vectors, ends, axis=-1)
-        return {name: part.reshape(*vectors.shape[:-1], *self.shapes[name]) for name, part in zip(self.names, parts, strict=True)}
+        parts = np.split(vectors, np.cumsum(self._sizes())[:-1], axis=-1)
+        return {name: self._placed(name, part) for name, part in zip(self.names, parts, strict=True)}
+
+    def _placed(self, name: str, part: Array) -> Array:
+        """A state from its values in the cells in which it exists."""
+        shape, cells = (*part.shape[:-1], *self.shapes[name]), self._cells[name]
+        if isinstance(cells, slice):
+            return part.reshape(shape)
+        whole: Array = np.zeros((*part.shape[:-1], int(np.prod(self.shapes[name]))), part.dtype)
+        whole[..., cells] = part
+        return whole.reshape(shape)
+
+
+class Runs:
+    """Several runs of a system, in one where `Batch` can, else one after another.
+
+    Args:
+        simulation: the system.
+        count: number of runs.
+    """
+
+    def __init__(self, simulation: Simulation, count: int) -> None:
+        self._one, self.count = simulation, count
+        self._batch = Batch(simulation, count) if Batch.obstacle(simulation) is None else None
+
+    def run(self, fixed: Mapping[str, Any], each: Mapping[str, Array], steps: int) -> Solution:
+        """The solution, with an axis for the runs before the others, where `each` has an entry for each run."""
+        if self._batch is not None:
+            return self._batch.run({**fixed, **each}, steps)
+        runs = [self._one.run({**fixed, **{name: value[k] for name, value in each.items()}}, steps) for k in range(self.count)]
+        return Solution(
+            *({name: np.stack([getattr(run, part)[name] for run in runs]) for name in getattr(runs[0], part)} for part in PARTS)
+        )
 
 
 class Tangents:
@@ -74,10 +115,14 @@ class Tangents:
         inputs: initial states, and parameters.
         count: number of tangents.
         wrt: a parameter along which the last tangent moves too, by 1; None: none.
+        recorded: whether there is a receiver for each state at each cell, whose traces are wanted.
     """
 
-    def __init__(self, simulation: Simulation, inputs: Mapping[str, Any], count: int, wrt: str | None = None) -> None:
+    def __init__(
+        self, simulation: Simulation, inputs: Mapping[str, Any], count: int, wrt: str | None = None, recorded: bool = False
+    ) -> None:
         self.vectors, self.count, self._one = Vectors(simulation, inputs), count, simulation
+        self._recording = recorded
         self._batch = Batch(simulation, count) if Batch.obstacle(simulation) is None else None
         self._forced: dict[str, Array] = {}
         if wrt is not None:
@@ -85,8 +130,8 @@ class Tangents:
             self._forced[wrt] = np.array([0.0] * (count - 1) + [1.0])
 
     def advance(self, state: Array, tangents: Array, steps: int) -> tuple[Array, Array, Array, Array]:
-        """Run some steps: the state and the tangents after them, shapes (size,) and (size, count), and both at receivers, shapes
-        (steps + 1, receivers) and (count, steps + 1, receivers)."""
+        """Run some steps: the state and the tangents after them, shapes (size,) and (size, count), and, if recorded, both at all times,
+        shapes (steps + 1, size) and (count, steps + 1, size)."""
         inputs = {**self.vectors.fixed, **self.vectors.apart(state)}
         moved = {**self._forced, **self.vectors.apart(np.ascontiguousarray(tangents.T))}
         try:
@@ -97,7 +142,9 @@ class Tangents:
                 f"tangents overflow within {steps} steps, expected laps or segments in which they stay finite; take fewer steps for each"
             ) from None
         final, ends = self.vectors.joined(primal.final), self.vectors.joined(along.final, 1)
-        return final, ends.T, self._recorded(primal.traces), self._recorded(along.traces)
+        if not self._recording:
+            return final, ends.T, np.empty(0), np.empty(0)
+        return final, ends.T, self.vectors.joined(primal.traces, 1), self.vectors.joined(along.traces, 2)
 
     def _moved(self, inputs: Mapping[str, Any], moved: Mapping[str, Array], steps: int) -> tuple[Solution, Solution]:
         """The solution, and those of the tangents with an axis for these before the others."""
@@ -105,10 +152,5 @@ class Tangents:
             primal, along = self._batch.jvp(inputs, moved, steps)
             return Solution(*({name: each[0] for name, each in part.items()} for part in (primal.final, primal.traces))), along
         runs = [self._one.jvp(inputs, {name: each[k] for name, each in moved.items()}, steps) for k in range(self.count)]
-        stacked = (
-            {n: np.stack([getattr(each, part)[n] for _, each in runs]) for n in getattr(runs[0][0], part)} for part in ("final", "traces")
-        )
+        stacked = ({n: np.stack([getattr(each, part)[n] for _, each in runs]) for n in getattr(runs[0][0], part)} for part in PARTS)
         return runs[0][0], Solution(*stacked)
-
-    def _recorded(self, traces: Mapping[str, Any]) -> Array:
-        return np.concatenate([traces[name] for name in self.vectors.names if name in traces], axis=-1) if traces else np.empty(0)

@@ -80,6 +80,8 @@ def poor_data(problem: Problem) -> Iterator[str]:
     if truth.noise > 1:
         yield f"truth.noise: the noise is {truth.noise:g} times the signal, which it hides; lower it to 0.1, say"
     for name, model in truth.fields.items():
+        if problem.setup.by_window(name):  # the truth has one state at the beginning
+            continue
         place = problem.setup.place(name, f"truth.fields.{name}")
         for kind, build in BUILDERS.items():
             parts = getattr(model, kind)

@@ -47,6 +47,7 @@ from diffsim.scene.setup.sizes import shots_of
 from diffsim.scene.shots.cluster import Processes, opened
 from diffsim.scene.shots.mutes import shares
 from diffsim.scene.shots.truth import Observed, observe, true_fields
+from diffsim.scene.shots.windows import joined
 from diffsim.scene.snapshots import snapshots_of
 from diffsim.scene.words.domains import NUMBER, everywhere
 from diffsim.scene.words.rules import TIME
@@ -111,10 +112,10 @@ def _run(
 ) -> Outcome:
     """Run the scene in a folder that this process has locked."""
     scene, seconds = problem.scene, {}
-    truth = true_fields(scene, problem.setup)
     if not scene.maximise:
         watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
     observed = observe(scene, problem.setup, problem.workers)
+    truth = {**true_fields(scene, problem.setup), **observed.starts}
     if scene.uncertainty is not None:
         check_uncertainty(problem, observed)
     seconds["data"] = time.perf_counter() - began
@@ -175,7 +176,7 @@ def _outcome(
             truth=truth.get(name),
             mask=problem.free[name],
             unit=setup.unit(name),
-            axes=() if everywhere(setup.equation, name) else _axes(setup.place(name, "").grid, scene, setup.equation.time_unit),
+            axes=() if setup.everywhere(name) else _axes(setup.place(name, "").grid, scene, setup.equation.time_unit),
             deviation=None if uncertainty is None else uncertainty.deviation[name],
             prior_deviation=None if uncertainty is None else uncertainty.prior[name],
         )
@@ -205,7 +206,7 @@ def _outcome(
         receivers={} if setup.watched else dict(setup.receivers),
         lines=lines,
         measured=measured,
-        times=setup.times(),
+        times=setup.equation.dt * np.arange(setup.steps * setup.windows + 1),
         time_unit=setup.equation.time_unit,
         traces={state: pair for (kind, state), pair in compared.items() if kind == "traces"},
         finals={state: pair for (kind, state), pair in compared.items() if kind == "final"},
@@ -237,7 +238,10 @@ def _compared(where: tuple[str, str], problem: Problem, observed: Observed, ends
     records = observed.recorded(*where)
     own = {} if records is None else {"times": records.times, "deviation": records.deviation}
     share = shares(problem.scene, where, observed, setup)
-    return Compared(observed.of(*where), first, last, observed.noise[where], setup.unit(where[1]), share=share, **own)
+    data = observed.of(*where)
+    if where[0] == "traces" and setup.windows > 1:
+        data, first, last = (joined(each) for each in (data, first, last))
+    return Compared(data, first, last, observed.noise[where], setup.unit(where[1]), share=share, **own)
 
 
 def _axes(grid: Grid, scene: Description, time_unit: str) -> tuple[Axis, ...]:

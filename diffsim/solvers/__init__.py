@@ -4,7 +4,7 @@ from diffsim.solvers.acoustic import Acoustic
 from diffsim.solvers.advection import Advection
 from diffsim.solvers.burgers import Burgers
 from diffsim.solvers.dg import DGAcoustic, DGAdvection
-from diffsim.solvers.dynamics import KuramotoSivashinsky, Lorenz63, Lorenz96
+from diffsim.solvers.dynamics import Kolmogorov, KuramotoSivashinsky, Lorenz63, Lorenz96, Lorenz96TwoScale
 from diffsim.solvers.elastic import Elastic
 from diffsim.solvers.euler import Euler
 from diffsim.solvers.heat import Heat
@@ -26,10 +26,12 @@ __all__ = [
     "Elastic",
     "Euler",
     "Heat",
+    "Kolmogorov",
     "KuramotoSivashinsky",
     "LongWave",
     "Lorenz63",
     "Lorenz96",
+    "Lorenz96TwoScale",
     "Maxwell",
     "NavierStokes",
     "QuasiGeostrophic",

@@ -60,6 +60,7 @@ def test_lorenz96_has_13_above_0() -> None:
     exponents = ds.chaos.lyapunov(system, {"x": x, "F": 8.0}, steps=20, laps=4000)
     assert 1.67 < exponents.values[0] < 1.69 and (exponents.values > 0.02).sum() == 13
     assert abs(exponents.values.sum() + 40) < 0.02
+    assert abs(exponents.dimension - 27.1) < 0.15  # Lorenz and Emanuel (1998)
 
 
 @pytest.mark.parametrize(

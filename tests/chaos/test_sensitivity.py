@@ -157,6 +157,15 @@ def test_a_system_at_rest_is_refused() -> None:
         ds.chaos.shadowing(lorenz63(), {**CONVECTION, "rho": 10.0}, height, "rho", steps=100, segments=50, unstable=1)
 
 
+def test_a_slope_of_runs_one_after_another_is_that_of_runs_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over few steps, before rounding grows."""
+    options: dict[str, Any] = {"change": 1.0, "steps": 30, "members": 3, "settle": 20}
+    together = ds.chaos.linear_response(lorenz63(), CONVECTION, height, "rho", **options)
+    monkeypatch.setattr(ds.Batch, "obstacle", staticmethod(lambda simulation: "a solver"))
+    alone = ds.chaos.linear_response(lorenz63(), CONVECTION, height, "rho", **options)
+    assert np.isclose(alone.value, together.value, rtol=1e-9) and np.isclose(alone.error, together.error, rtol=1e-7)
+
+
 @pytest.mark.slow
 def test_errors_of_slopes_are_those_of_runs_from_other_states() -> None:
     runs = []

@@ -68,6 +68,79 @@ def test_lorenz96_is_that_of_a_program_in_numpy() -> None:
     assert np.abs(final - x).max() < 1e-11
 
 
+def two_scales(K: int, J: int, dt: float, **options: Any) -> tuple[ds.Simulation, dict[str, Any]]:
+    rng, x = np.random.default_rng(0), np.zeros(K * J)
+    x[::J] = 8.0 + rng.standard_normal(K)
+    equation = ds.solvers.Lorenz96TwoScale(ds.Grid((K * J,), 1.0), dt, fast=J)
+    start = {"x": x, "y": 0.1 * rng.standard_normal(K * J), "F": 10.0, "h": 0.9, "b": 8.0, "c": 10.0}
+    return ds.Simulation(equation, precision="f64", **options), start
+
+
+def test_lorenz96_of_two_scales_is_that_of_scipy_and_has_exact_gradients() -> None:
+    from scipy.integrate import solve_ivp
+
+    K, J, (F, h, b, c) = 4, 3, (10.0, 0.9, 8.0, 10.0)
+
+    def rate(_: float, state: np.ndarray) -> np.ndarray:
+        X, Y = state[:K], state[K:].reshape(K, J)
+        out_x, out_y = np.empty(K), np.empty((K, J))
+        for k in range(K):
+            out_x[k] = (X[(k + 1) % K] - X[k - 2]) * X[k - 1] - X[k] + F - h * c / b * Y[k].sum()
+            for j in range(J):
+                before, after, second = (Y.flat[(k * J + j + offset) % (K * J)] for offset in (-1, 1, 2))
+                out_y[k, j] = c * b * (before - second) * after - c * Y[k, j] + h * c / b * X[k]
+        return np.concatenate([out_x, out_y.ravel()])
+
+    errors = []
+    for steps in (50, 100):
+        system, start = two_scales(K, J, 0.2 / steps)
+        final = system.run(start, steps).final
+        end = solve_ivp(rate, (0.0, 0.2), np.r_[start["x"][::J], start["y"]], "DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
+        errors.append(np.abs(np.r_[final["x"][::J], final["y"]] - end).max())
+        assert not final["x"].reshape(K, J)[:, 1:].any()
+    assert errors[1] < 2e-4 and np.log2(errors[0] / errors[1]) == pytest.approx(4.0, abs=0.4), errors
+    report = ds.certify(system, lambda solution: (solution.final["x"] ** 2).sum() + (solution.final["y"] ** 3).sum(), start, 20)
+    assert report.passed, str(report)
+    exponents = ds.chaos.lyapunov(system, start, steps=8, laps=60)  # 16 of them, though x has 12 places
+    assert exponents.values.shape == (16,) and abs(exponents.values.sum() + K + c * K * J) < 1e-2
+
+
+def test_lorenz96_without_coupling_is_that_of_one_scale() -> None:
+    system, start = two_scales(5, 3, 0.01)
+    one = ds.Simulation(ds.solvers.Lorenz96(ds.Grid((5,), 1.0), 0.01), precision="f64")
+    alone = one.run({"x": start["x"][::3], "F": 10.0}, 50).final["x"]
+    assert np.abs(system.run({**start, "h": 0.0}, 50).final["x"][::3] - alone).max() < 1e-12
+
+
+@pytest.mark.slow
+def test_lorenz96_of_two_scales_gains_as_much_energy_as_it_loses() -> None:
+    """The coupling and both products of neighbours keep Σ X² + Σ Y², so F <ΣX> = <ΣX²> + c <ΣY²>; with the numbers of Lorenz."""
+    K, J = 36, 10
+    places = {"x": [[float(J * k)] for k in range(K)], "y": [[float(k)] for k in range(K * J)]}
+    system, start = two_scales(K, J, 0.005, receivers=places)
+    start |= {"h": 1.0, "b": 10.0}
+    start |= system.run(start, 4000).final
+    traces = system.run(start, 20_000).traces
+    gain = 10.0 * traces["x"].sum(axis=1).mean()
+    loss = (traces["x"] ** 2).sum(axis=1).mean() + 10.0 * (traces["y"] ** 2).sum(axis=1).mean()
+    assert abs(gain / loss - 1) < 2e-3, (gain, loss)  # measured 2.6e-4
+    assert 2.4 < traces["x"].mean() < 2.7 and 0.2 < traces["y"].std() < 0.27
+
+
+@pytest.mark.slow
+def test_lorenz96_of_two_scales_by_shadowing_and_by_the_slope_of_averages() -> None:
+    """A state with a region: its places without values are no unknowns of the least squares."""
+    system, start = two_scales(4, 3, 0.005)
+
+    def energy(now: Any) -> Any:
+        return (now["x"] ** 2).sum(axis=1)
+
+    shadow = ds.chaos.shadowing(system, start, energy, "F", steps=40, segments=400, unstable=4)
+    slope = ds.chaos.linear_response(system, start, energy, "F", change=0.5, steps=8000, members=32)
+    assert abs(shadow.value - slope.value) < 3 * (shadow.error + slope.error), (str(shadow), str(slope))
+    assert slope.error < 0.5 and shadow.error < 2.0
+
+
 def test_kuramoto_sivashinsky_keeps_its_mean_and_grows_one_tangent_after_another() -> None:
     """Its step has a solver, so tangents cannot run side by side; the mean of a perturbation neither grows nor decays."""
     flame = ds.Simulation(ds.solvers.KuramotoSivashinsky(line(16), dt=0.1, order=2), precision="f64")
@@ -84,24 +157,20 @@ def test_kuramoto_sivashinsky_keeps_its_mean_and_grows_one_tangent_after_another
     assert np.abs(exponents.values - wanted).max() < 2e-3
 
 
-@pytest.mark.slow
-def test_kuramoto_sivashinsky_has_the_exponent_of_the_literature() -> None:
-    """0.043 to 0.048 on a line of 22, by spectral programs."""
-    flame = ds.Simulation(ds.solvers.KuramotoSivashinsky(line(64), dt=0.1), precision="f64")
-    x = 2 * np.pi * np.arange(64) / 64
-    exponents = ds.chaos.lyapunov(flame, {"u": np.cos(x) + 0.1 * np.cos(2 * x + 1), "nu": 1.0}, 20, 1500, count=1, settle=100)
-    assert abs(exponents.values[0] - 0.046) < 3 * exponents.errors[0] and exponents.errors[0] < 0.005
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         (lambda: ds.solvers.Lorenz96(ds.Grid((3,), 1.0), 0.1), "grid of 3 cells, expected one axis of at least 4"),
         (lambda: ds.solvers.Lorenz96(ds.Grid((4, 4), 1.0), 0.1), "grid of 4 x 4 cells, expected one axis"),
+        (
+            lambda: ds.solvers.Lorenz96TwoScale(ds.Grid((41,), 1.0), 0.01),
+            "grid of 41 cells with fast = 10, expected a multiple of it; take 40",
+        ),
+        (lambda: ds.solvers.Lorenz96TwoScale(ds.Grid((40,), 1.0), 0.01, fast=2), "fast = 2"),
         (lambda: ds.solvers.KuramotoSivashinsky(ds.Grid((16, 16), 1.0), 0.1), "expected one axis of at least 13"),
         (lambda: ds.solvers.KuramotoSivashinsky(line(16), 0.1, order=8), "order"),  # type: ignore[arg-type]
     ],
-    ids=["few", "plane", "flame", "order"],
+    ids=["few", "plane", "multiple", "fast", "flame", "order"],
 )
 def test_grids_are_checked(wrong: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):

@@ -116,11 +116,13 @@ class Time(Model):
             start, the upper bound or the truth, whichever is largest; half of it for diffusion.
         steps: how many.
         duration (s): instead: how long, rounded up to whole steps.
+        windows: number of [windows](#windows), each of these steps, one after another. More than one is for chaotic systems.
     """
 
     dt: Positive | None = None
     steps: Count | None = None
     duration: Positive | None = None
+    windows: Count = 1
 
     @model_validator(mode="after")
     def _one_length(self) -> Time:
@@ -297,6 +299,7 @@ class UnknownModel(TypedModel):
             the compared states, smoothed over 2 cells, at least 0.01 of its largest; none: all count the same.
         depth: the gradient is multiplied by this power of the depth, counted along the first axis from its first side. 1 is usual where all
             sources and receivers are at the surface.
+        jumps (1/field²): weight of half the sum of the squares of the jumps between [windows](#windows), of a state.
     """
 
     of_class = Parametrisation
@@ -313,6 +316,7 @@ class UnknownModel(TypedModel):
     regions: FieldModel | None = None
     precondition: Literal["energy"] | None = None
     depth: NotNegative = 0.0
+    jumps: Positive | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> UnknownModel:

@@ -57,6 +57,8 @@ class Stage(Model):
         highpass (Hz): corner frequency below which they are damped.
         smooth (cells): by the name of an unknown: `smooth` of its variables in this stage; else that of the unknown.
         steepness: by the name of an unknown that is [a density](#density): `steepness` in this stage; else that of the unknown.
+        jumps (1/field²): by the name of an unknown with jumps between [windows](#windows): their weight in this stage; else that of the
+            unknown.
         method: none: that of `optimise`.
         iterations: at most; none: those of `optimise`.
         tolerance: none: that of `optimise`.
@@ -66,6 +68,7 @@ class Stage(Model):
     highpass: Positive | None = None
     smooth: dict[Name, CellWidths] = Field(default_factory=dict)
     steepness: dict[Name, Positive] = Field(default_factory=dict)
+    jumps: dict[Name, Positive] = Field(default_factory=dict)
     method: MethodName | None = None
     iterations: Count | None = None
     tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] | None = None

@@ -28,6 +28,7 @@ from diffsim.scene.setup.resolved import resolved
 from diffsim.scene.setup.setup import Setup, build_inputs, build_setup, check_inputs, require_input
 from diffsim.scene.setup.sizes import require_memory
 from diffsim.scene.shots.forward import Forward
+from diffsim.scene.shots.together import most_together
 from diffsim.scene.shots.workers import HERE, Workers
 from diffsim.scene.words.explain import prefix_error
 from diffsim.scene.words.model import Mask
@@ -128,6 +129,7 @@ def assemble(
     scene = whole.scene
     require_memory(scene, precision)
     setup = build_setup(whole, precision, wrt=tuple(scene.unknowns), data=data)
+    check_windows(scene, setup)
     for name in scene.unknowns:
         if scene.truth is not None and name not in scene.truth.fields:
             raise SceneError(f"truth.fields.{name}: expected the hidden truth of this unknown, found none; add [truth.fields.{name}]")
@@ -172,7 +174,42 @@ def assemble(
     unknowns = Stacked(parts)
     check_stages(scene, setup, unknowns, start)
     policy = policy_of(scene.checkpoint, folder, workers)
-    return Problem(scene, Forward(setup, known), start, free, unknowns, penalties, policy, decided(policy, setup, workers), workers)
+    together = most_together(setup, policy, setup.windows) if setup.windows > 1 and workers is HERE else 1
+    return Problem(
+        scene, Forward(setup, known, together), start, free, unknowns, penalties, policy, decided(policy, setup, workers), workers
+    )
+
+
+def check_windows(scene: Description, setup: Setup) -> None:
+    """Refuse windows of what is no sequence of states alone."""
+    equation, windows = setup.equation, scene.time.windows
+    for name, model in scene.unknowns.items():
+        if model.jumps is not None and not setup.by_window(name):
+            raise SceneError(f"unknowns.{name}.jumps: expected a state and time.windows above 1, found {windows} and {name}; leave it out")
+    if windows == 1:
+        return
+    for key, present in {
+        "sources": scene.sources,
+        "data": scene.data,
+        "monitors": scene.monitors,
+        "uncertainty": scene.uncertainty,
+        "grid.around": scene.grid.around,
+    }.items():
+        if present:
+            raise SceneError(
+                f"{key}: expected none with time.windows = {windows}, whose records come from [truth], found some; leave it out"
+            )
+    if equation.series or equation.initials or setup.simulation._step.clock:
+        raise SceneError(
+            f"time.windows: expected an equation whose step is the same at all times, found {scene.equation.title}, which reads the time "
+            "or series, or makes its states of other inputs; take one window"
+        )
+    for name in equation.states:
+        if name not in scene.unknowns or scene.unknowns[name].jumps is None:
+            raise SceneError(
+                f"unknowns.{name}.jumps: expected a weight of the jumps of each state, since each of {windows} windows begins with states "
+                "of its own, found none; add it"
+            )
 
 
 def masking(setup: Setup, name: str, known: Mapping[str, Array], start: Mapping[str, Array]) -> dict[str, Array]:

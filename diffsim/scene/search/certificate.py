@@ -27,7 +27,6 @@ from diffsim.scene.search.assemble import Problem, assemble
 from diffsim.scene.search.objective import Objective
 from diffsim.scene.setup.resolved import resolved
 from diffsim.scene.shots.truth import observe
-from diffsim.scene.words.domains import everywhere
 from diffsim.scene.words.model import Model
 from diffsim.typing import Array, IntArray
 
@@ -126,9 +125,11 @@ class _Checked:
         forward, arrives = [], False
         for number, inputs in enumerate(setup.prepared(self.problem.inputs(self.fields))):
             solution, moved = self.simulation.jvp(inputs, setup.of_shot({name: v}, number), setup.steps)
-            bars = self.objective.misfits.seed(solution, number)[1]
-            forward.append(products(moved, bars))
-            arrives = arrives or reached(moved, bars)
+            seed = self.objective.misfits.seed(solution, self.fields, number)
+            forward.append(products(moved, seed.bars))
+            arrives = arrives or reached(moved, seed.bars)
+            if name in seed.fields:
+                forward.append((seed.fields[name] * v).ravel())
         penalty = self.objective.penalty(self.fields)[1].get(name)
         if penalty is not None:
             forward.append((penalty * v).ravel())
@@ -160,7 +161,7 @@ class _Checked:
             outermost = cells[to_edge == to_edge.min()]
             cell = outermost[np.argmax(np.abs(self.by_cell[name][tuple(outermost.T)]))]
             out[f"{name} near the edge"] = name, self._unit(name, cell)
-            if len(points) and everywhere(setup.equation, name):
+            if len(points) and setup.everywhere(name):
                 position = (points[len(points) // 2] - np.array(grid.origin)) / np.array(grid.spacing)
                 nearest = cells[np.argmin(np.sum((cells - position) ** 2, axis=1))]
                 out[f"{name} at a source or receiver"] = name, self._unit(name, nearest)

@@ -16,6 +16,7 @@ from diffsim.checkpoint import Checkpoint, OnProgress, Policy
 from diffsim.losses import Misfit
 from diffsim.scene.disk.folder import identify
 from diffsim.scene.disk.shot_progress import ShotProgress
+from diffsim.scene.schema.schema import Description
 from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.search.curvature import Curvature
@@ -27,6 +28,7 @@ from diffsim.scene.shots.shot_misfits import misfits_of
 from diffsim.scene.shots.shot_runs import gradients, losses
 from diffsim.scene.shots.shots import ShotFile, ShotSums, digest_of
 from diffsim.scene.shots.truth import Observed
+from diffsim.scene.shots.windows import Jumps
 from diffsim.scene.words.explain import prefix_error
 from diffsim.typing import Array, IntArray
 
@@ -52,6 +54,12 @@ class Evaluation:
         return sum(self.parts.values())
 
 
+def jumps_of(scene: Description, stage: Stage | None) -> Jumps:
+    """The jumps between windows, with the weights of a stage."""
+    weights = {name: model.jumps for name, model in scene.unknowns.items() if model.jumps is not None}
+    return Jumps(weights | dict(() if stage is None else stage.jumps))
+
+
 class Objective:
     """theta -> loss and its gradient.
 
@@ -75,7 +83,8 @@ class Objective:
         self.peak = 0
         band = Band({} if stage is None else filters_of(problem.scene, stage, problem.setup), observed)
         data = {f"{of} {state}": band.observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
-        self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search], data)
+        jumps = jumps_of(problem.scene, stage)
+        self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search, repr(jumps)], data)
         terms: dict[str, tuple[tuple[Where, ...], list[Misfit] | list[Transmission]]] = {}
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
@@ -88,7 +97,7 @@ class Objective:
             label, part = label_of(design), transmissions(watched, design)
             places = tuple(("traces", state) for state in part.states)
             terms[f"{label} [{number}]" if label in terms else label] = places, [part] * len(problem.setup.shots)
-        self.misfits = Misfits(terms)
+        self.misfits = Misfits(terms, jumps)
 
     def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:
         evaluation = self.evaluate(theta, None, shots)
@@ -155,7 +164,7 @@ class Objective:
     def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint, shots: Sequence[int]) -> ShotSums:
         problem, count, began = self.problem, len(self.problem.setup.shots), time.perf_counter()
         shapes = {name: values.shape for name, values in fields.items()}
-        sums = ShotSums(self.misfits.terms, self.misfits.places, shapes)
+        sums = ShotSums(self.misfits.labels, self.misfits.places, shapes)
         policy = Policy.of(checkpoint)
         file = ShotFile(policy, f"{self._key} {list(shots)}", fields) if policy.resume and len(shots) > 1 else None
         if file is not None:

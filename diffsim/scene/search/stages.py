@@ -15,7 +15,6 @@ from diffsim.scene.schema.schema import Description
 from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.setup.setup import Setup
 from diffsim.scene.shots.band import filters_of
-from diffsim.scene.words.domains import everywhere
 from diffsim.scene.words.explain import prefix_error
 from diffsim.scene.words.suggest import nearest
 from diffsim.typing import Array
@@ -27,9 +26,11 @@ EDGE = 1e-6
 def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Mapping[str, Array]) -> None:
     """Refuse stages that could not run."""
     for name, model in scene.unknowns.items():
-        if (model.precondition or model.depth) and not everywhere(setup.equation, name):
+        if (model.precondition or model.depth) and not setup.everywhere(name):
             key = "precondition" if model.precondition else "depth"
-            raise SceneError(f"unknowns.{name}.{key}: expected an unknown over the cells of the grid, found one of a side; leave it out")
+            raise SceneError(
+                f"unknowns.{name}.{key}: expected an unknown over the cells of the grid, found one of a side or of windows; leave it out"
+            )
     shots, batch = len(setup.shots), scene.optimise.batch
     if batch is not None and all(stage.method != "adam" for stage in scene.stages()):
         raise SceneError('optimise.batch: expected method = "adam", which takes batches, found none; leave batch out')
@@ -47,6 +48,12 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
                 raise SceneError(f"{key}.smooth.{name}: expected one of {known}, found {name!r}; {nearest(name, scene.unknowns)}")
             if not isinstance(unknowns.parts[name], Parametrisation):
                 raise SceneError(f"{key}.smooth.{name}: expected an unknown with a value a cell, found regions; leave it out")
+        for name in stage.jumps:
+            if name not in scene.unknowns or scene.unknowns[name].jumps is None:
+                known = ", ".join(name for name, model in scene.unknowns.items() if model.jumps is not None) or "none"
+                raise SceneError(
+                    f"{key}.jumps.{name}: expected an unknown with jumps ({known}), found {name!r}; give unknowns.{name}.jumps"
+                )
         for name in stage.steepness:
             if name not in scene.unknowns:
                 known = ", ".join(scene.unknowns)

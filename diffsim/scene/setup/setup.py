@@ -21,7 +21,7 @@ from diffsim.scene.setup.recorded import Recorded, Shots, read_data
 from diffsim.scene.setup.resolved import Resolved
 from diffsim.scene.setup.sizes import fine_steps, shots_of
 from diffsim.scene.setup.wavelets import wavelet_values
-from diffsim.scene.words.domains import domain, everywhere, lengths, of_source
+from diffsim.scene.words.domains import domain, everywhere, lengths, of_source, of_windows
 from diffsim.scene.words.explain import prefix_error
 from diffsim.scene.words.model import Mask
 from diffsim.scene.words.suggest import nearest
@@ -74,6 +74,7 @@ class Setup:
         ways: forcings and states -> how their values between cells are taken, where not linearly.
         watched: the monitors, whose points are receivers; None: there are none.
         guided: forcings that send a mode.
+        windows: number of windows. With more than one, the shots are windows, and an unknown state has a value for each.
     """
 
     resolved: Resolved
@@ -86,6 +87,7 @@ class Setup:
     ways: Mapping[str, Way] = field(default_factory=dict)
     watched: Watched | None = None
     guided: frozenset[str] = frozenset()
+    windows: int = 1
 
     @property
     def base(self) -> Grid:
@@ -117,7 +119,7 @@ class Setup:
             key: its key in the scene.
         """
         beyond = AHEAD if name in (*self.equation.series, *self.equation.forcings) else BEYOND
-        inner = self.inner if everywhere(self.equation, name) else None
+        inner = self.inner if self.everywhere(name) else None
         return Place(
             self._domain(self.equation, self.steps, name),
             self._domain(self.resolved.equation, self.resolved.steps, name),
@@ -130,12 +132,24 @@ class Setup:
     def _domain(self, equation: Equation, steps: int, name: str) -> Grid:
         if name in equation.forcings:
             return of_source(equation.dt, steps, self.strengths.get(name, 1), name in self.strengths)
+        if self.by_window(name):
+            return of_windows(equation.grid, self.windows, steps * equation.dt)
         return domain(equation, name, steps)
+
+    def by_window(self, name: str) -> bool:
+        """True if an input has a value for each window: a state where there are several."""
+        return self.windows > 1 and name in self.equation.states
+
+    def everywhere(self, name: str) -> bool:
+        """True if an input has one value in each cell of the grid."""
+        return everywhere(self.equation, name) and not self.by_window(name)
 
     def lengths(self, name: str) -> tuple[float, ...]:
         """Distance of neighbouring values of an input along each axis of its domain: in metres, along time in seconds."""
         if name in self.equation.forcings:
             return self.place(name, "").grid.spacing
+        if self.by_window(name):
+            return self.steps * self.equation.dt, *self.equation.cell_lengths()
         return lengths(self.equation, name, self.equation.cell_lengths())
 
     def unit(self, name: str) -> str:
@@ -153,7 +167,7 @@ class Setup:
         """True at the values of an input over the scene's own grid that are not of cells around it."""
         grid = self.place(name, "").base
         inside = np.ones(grid.shape, bool)
-        if self.inner is not None and everywhere(self.equation, name):
+        if self.inner is not None and self.everywhere(name):
             for axis, x in enumerate(np.meshgrid(*(grid.coordinates(axis) for axis in range(grid.ndim)), indexing="ij", sparse=True)):
                 (first, last), h = self.inner.coordinates(axis)[[0, -1]], self.inner.spacing[axis]
                 inside &= (x > first - 0.5 * h) & (x < last + 0.5 * h)
@@ -166,7 +180,8 @@ class Setup:
     def of_shot(self, values: Mapping[str, Array], number: int) -> dict[str, Array]:
         """Inputs of the simulation for a shot: fields in their shapes, and amplitudes of its sources. It is linear in the values."""
         shot, forcings = self.shots[number], self.equation.forcings
-        of_one = self.shaped({name: each for name, each in values.items() if name not in forcings})
+        here = {name: each[number] if self.by_window(name) else each for name, each in values.items() if name not in forcings}
+        of_one = self.shaped(here)
         for name in values.keys() & set(forcings):
             if name in self.strengths:
                 of_one[name] = shot.amplitudes[name] * values[name][shot.points[name]]
@@ -183,13 +198,16 @@ class Setup:
                 sums[name][shot.points[name]] = (shot.amplitudes[name] * gradient[name]).sum(axis=0)
             else:
                 sums[name] = gradient[name].sum(axis=1)
+        for name in filter(self.by_window, gradient):
+            sums[name] = np.zeros((self.windows, *self.grid.shape))
+            sums[name][number] = gradient[name].reshape(self.grid.shape)
         return sums
 
     def prepared(self, inputs: Mapping[str, Array], shots: Iterable[int] | None = None) -> Iterator[dict[str, Array]]:
         """For each shot, or each of these: move the sources there, and yield all inputs of the simulation."""
         for number in range(len(self.shots)) if shots is None else shots:
             shot = self.shots[number]
-            if len(self.shots) > 1:
+            if len(self.shots) > 1 and shot.sources:
                 self.simulation.move(sources=self.placed(shot.sources))
             yield {**shot.amplitudes, **self.of_shot(inputs, number)}
 
@@ -243,6 +261,8 @@ def build_setup(
     receivers |= {name: recorded.positions for name, recorded in data.items()}
     receivers |= {} if watched is None else watched.monitors.receivers
     shots = _shots(scene.sources, positions, wavelets, {name: source.amplitudes[name] for name, source in guided.items()})
+    windows = scene.time.windows if truth is None else 1  # the truth runs through all of them
+    shots = shots * windows
     ways = _ways(scene)
     for kind, places in (("sources", positions), ("receivers", receivers)):
         for name, points in places.items():
@@ -257,7 +277,7 @@ def build_setup(
         sources, heard = (_placed(places, ways) for places in (shots[0].sources, receivers))
         simulation = Simulation(equation, sources=sources, receivers=heard, wrt=wrt, precision=precision)
     strengths = _strengths(scene, positions)
-    return Setup(resolved, simulation, steps, shots, receivers, data, strengths, ways, watched, frozenset(guided))
+    return Setup(resolved, simulation, steps, shots, receivers, data, strengths, ways, watched, frozenset(guided), windows)
 
 
 def _guided(scene: Description, equation: Equation, base: Grid, wavelets: Mapping[str, Array]) -> tuple[dict[str, Source], Watched | None]:

@@ -106,7 +106,9 @@ def fine_steps(scene: Description, truth: Truth) -> int:
 
 
 def shots_of(scene: Description) -> int:
-    """Number of runs for one value of the loss."""
+    """Number of runs for one value of the loss: windows, or points that fire in turn."""
+    if scene.time.windows > 1:
+        return scene.time.windows
     return next((points_of({name: model})[name] for name, model in scene.sources.items() if model.fire == "in turn"), 1)
 
 

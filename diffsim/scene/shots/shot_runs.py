@@ -60,10 +60,11 @@ def gradients(
     for group in forward.groups(shots):
         tell = None if progress is None else progress.within(place, len(group.shots))
         solutions, pullback = group.vjp(forward.inputs(fields), checkpoint, tell)
-        seeds = [misfits.seed(solution, shot) for solution, shot in zip(solutions, group.shots, strict=True)]
-        bars = pullback([bar for _, bar in seeds])
-        for shot, solution, (values, _), bar in zip(group.shots, solutions, seeds, bars, strict=True):
-            yield ShotGradient(values, misfits.compared(solution), setup.gathered(bar, shot), 0 if resident is None else resident.peak)
+        seeds = [misfits.seed(solution, fields, shot) for solution, shot in zip(solutions, group.shots, strict=True)]
+        bars = pullback([seed.bars for seed in seeds])
+        for shot, solution, seed, bar in zip(group.shots, solutions, seeds, bars, strict=True):
+            by_cell = seed.added(setup.gathered(bar, shot))
+            yield ShotGradient(seed.values, misfits.compared(solution), by_cell, 0 if resident is None else resident.peak)
         place += len(group.shots)
 
 
@@ -71,7 +72,7 @@ def losses(forward: Forward, misfits: Misfits, fields: Mapping[str, Array], shot
     """Each misfit of each shot, without a reverse sweep."""
     for group in forward.groups(shots):
         for shot, solution in zip(group.shots, group.run(forward.inputs(fields)), strict=True):
-            yield {label: float(value) for label, value in misfits.of(misfits.compared(solution), shot).items()}
+            yield misfits.losses(solution, fields, shot)
 
 
 def products(
@@ -83,12 +84,13 @@ def products(
     shots: Sequence[int],
 ) -> Iterator[dict[str, Array]]:
     """Jᵀ W J times a change of the fields, of each shot; see `diffsim.scene.search.curvature`."""
-    setup = forward.setup
-    for number, inputs in forward.prepared(fields, shots):
-        solution, change = setup.simulation.jvp(inputs, setup.of_shot(moved, number), setup.steps)
-        bars = misfits.bend(solution, change, number)
-        _, pullback = setup.simulation.vjp(inputs, setup.steps, checkpoint)
-        yield setup.gathered(pullback(bars), number)
+    for group in forward.groups(shots):
+        solutions, changes = group.jvp(forward.inputs(fields), moved)
+        each = zip(solutions, changes, group.shots, strict=True)
+        seeds = [misfits.bend(solution, change, moved, shot) for solution, change, shot in each]
+        _, pullback = group.vjp(forward.inputs(fields), checkpoint, None)
+        for shot, seed, bar in zip(group.shots, seeds, pullback([seed.bars for seed in seeds]), strict=True):
+            yield seed.added(forward.setup.gathered(bar, shot))
 
 
 def energies(

@@ -38,6 +38,9 @@ class Group(Protocol):
     def run(self, inputs: Mapping[str, Array]) -> list[Solution]:
         """The solution of each shot."""
 
+    def jvp(self, inputs: Mapping[str, Array], moved: Mapping[str, Array]) -> tuple[list[Solution], list[Solution]]:
+        """The solution of each shot, and its change where the fields change."""
+
     def vjp(self, inputs: Mapping[str, Array], checkpoint: Checkpoint, tell: OnProgress | None) -> tuple[list[Solution], Pullbacks]:
         """The solution of each shot, and the pullback of all."""
 
@@ -96,6 +99,11 @@ class Alone:
     def run(self, inputs: Mapping[str, Array]) -> list[Solution]:
         return [self._setup.simulation.run(self._inputs(inputs), self._setup.steps)]
 
+    def jvp(self, inputs: Mapping[str, Array], moved: Mapping[str, Array]) -> tuple[list[Solution], list[Solution]]:
+        setup = self._setup
+        solution, change = setup.simulation.jvp(self._inputs(inputs), setup.of_shot(moved, self.shots[0]), setup.steps)
+        return [solution], [change]
+
     def vjp(self, inputs: Mapping[str, Array], checkpoint: Checkpoint, tell: OnProgress | None) -> tuple[list[Solution], Pullbacks]:
         solution, pullback = self._setup.simulation.vjp(self._inputs(inputs), self._setup.steps, checkpoint, on_progress=tell)
         return [solution], lambda bars: [pullback(bars[0])]
@@ -109,14 +117,14 @@ class Several:
 
     def _inputs(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Move the sources there, and return the inputs of the batch: an input with a gradient has one for each shot."""
-        setup, runs = self._setup, self._batch.runs
-        numbers = [*self.shots, *[self.shots[-1]] * (runs - len(self.shots))]
+        setup, runs, numbers = self._setup, self._batch.runs, self._numbers()
         shots = [setup.shots[number] for number in numbers]
-        self._batch.move(sources=setup.placed({name: np.stack([shot.sources[name] for shot in shots]) for name in shots[0].sources}))
+        if shots[0].sources:
+            self._batch.move(sources=setup.placed({name: np.stack([shot.sources[name] for shot in shots]) for name in shots[0].sources}))
         each = [{**shot.amplitudes, **setup.of_shot(inputs, number)} for shot, number in zip(shots, numbers, strict=True)]
         joined = {}
         for name, values in each[0].items():
-            if name in setup.equation.forcings:
+            if name in setup.equation.forcings or setup.by_window(name):
                 joined[name] = np.stack([mine[name] for mine in each])
             else:
                 joined[name] = np.broadcast_to(values, (runs, *values.shape)) if name in setup.simulation.wrt else values
@@ -124,6 +132,17 @@ class Several:
 
     def run(self, inputs: Mapping[str, Array]) -> list[Solution]:
         return self._apart(self._batch.run(self._inputs(inputs), self._setup.steps))
+
+    def jvp(self, inputs: Mapping[str, Array], moved: Mapping[str, Array]) -> tuple[list[Solution], list[Solution]]:
+        setup, numbers = self._setup, self._numbers()
+        each = [setup.of_shot(moved, number) for number in numbers]
+        dots = {name: np.stack([mine[name] for mine in each]) for name in moved}
+        solution, change = self._batch.jvp(self._inputs(inputs), dots, setup.steps)
+        return self._apart(solution), self._apart(change)
+
+    def _numbers(self) -> list[int]:
+        """The shots of the runs of the batch; the last one fills up."""
+        return [*self.shots, *[self.shots[-1]] * (self._batch.runs - len(self.shots))]
 
     def vjp(self, inputs: Mapping[str, Array], checkpoint: Checkpoint, tell: OnProgress | None) -> tuple[list[Solution], Pullbacks]:
         solution, pullback = self._batch.vjp(self._inputs(inputs), self._setup.steps, checkpoint, on_progress=tell)

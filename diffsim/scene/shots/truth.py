@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from diffsim.scene.setup.raster import overlaps
 from diffsim.scene.setup.recorded import Recorded
 from diffsim.scene.setup.setup import Setup, Where, build_inputs, build_setup, check_inputs, require_input
 from diffsim.scene.shots.forward import Forward
+from diffsim.scene.shots.misfits import part_of
 from diffsim.scene.shots.shot_runs import predictions
 from diffsim.scene.shots.workers import HERE, Workers
 from diffsim.typing import Array
@@ -35,6 +36,7 @@ class Observed:
         noise: ("traces" or "final", state) -> root mean square of the standard deviations; 0: not known.
         records: state -> its records, from the start to the end of the run.
         sampling: state -> the resampling of a run's traces to the times of its records.
+        starts: state -> its truth at the beginning of each window, where there are several.
     """
 
     traces: Mapping[str, Array]
@@ -42,6 +44,7 @@ class Observed:
     noise: Mapping[Where, float]
     records: Mapping[str, Recorded] = field(default_factory=dict)
     sampling: Mapping[str, Sampling] = field(default_factory=dict)
+    starts: Mapping[str, Array] = field(default_factory=dict)
 
     def of(self, kind: str, state: str) -> Array:
         """The data of a misfit."""
@@ -62,10 +65,11 @@ class Observed:
 
 
 def true_fields(scene: Description, setup: Setup) -> dict[str, Array]:
-    """The truth of each unknown, over its domain on the scene's own grid; empty without a truth."""
+    """The truth of each unknown that has no windows, over its domain on the scene's own grid; empty without a truth."""
     if scene.truth is None:
         return {}
-    return {name: build_field(scene.truth.fields[name], setup.place(name, f"truth.fields.{name}")) for name in scene.unknowns}
+    names = [name for name in scene.unknowns if not setup.by_window(name)]
+    return {name: build_field(scene.truth.fields[name], setup.place(name, f"truth.fields.{name}")) for name in names}
 
 
 def observe(scene: Description, setup: Setup, workers: Workers = HERE) -> Observed:
@@ -96,7 +100,11 @@ def _made(
     """Data of the truth."""
     fine, inputs = prepared(scene, setup)
     wanted = sorted({(m.of, m.state) for m in scene.misfit})
-    shots = list(workers.run(predictions, (Forward(fine, inputs),), (wanted, {}), range(len(fine.shots))))
+    starts: dict[str, Array] = {}
+    if setup.windows == 1:
+        shots = list(workers.run(predictions, (Forward(fine, inputs),), (wanted, {}), range(len(fine.shots))))
+    else:
+        shots, starts = _followed(fine, inputs, wanted, setup)
 
     rng = np.random.default_rng(scene.seed)
     traces: dict[str, Array] = {}
@@ -117,7 +125,24 @@ def _made(
             deviation = deviation if record.deviation is None else record.deviation
         noise[kind, state] = deviation if isinstance(deviation, float) else _noise(deviation, data)
         (traces if kind == "traces" else finals)[state] = data + deviation * rng.standard_normal(clean.shape)
-    return Observed(traces, finals, noise, records, sampling)
+        if kind == "traces" and setup.windows > 1:
+            traces[state][:-1, -1] = np.nan  # the next window begins with this sample
+    return Observed(traces, finals, noise, records, sampling, starts)
+
+
+def _followed(
+    fine: Setup, inputs: Mapping[str, Array], wanted: Collection[Where], setup: Setup
+) -> tuple[list[dict[Where, Array]], dict[str, Array]]:
+    """One run of the truth through all windows: these quantities of each, and the states that it begins with, on the scene's grid."""
+    now, shots, starts = dict(inputs), [], []
+    for _ in range(setup.windows):
+        solution = next(fine.predict(now))
+        shots.append(part_of(solution, wanted))
+        starts.append(
+            {name: averaged(np.asarray(now[name], float).reshape(fine.grid.shape), fine.grid, setup.grid) for name in solution.final}
+        )
+        now |= solution.final
+    return shots, {name: np.stack([each[name] for each in starts]) for name in starts[0]}
 
 
 def _noise(deviation: Array | None, data: Array) -> float:

@@ -34,6 +34,17 @@ def of_source(dt: float, steps: int, points: int, amplitudes: bool) -> Grid:
     return Grid((points,), 1.0, 0.0, (NUMBER,)) if amplitudes else Grid((steps,), dt, 0.0, (TIME,))
 
 
+def of_windows(grid: Grid, windows: int, length: float) -> Grid:
+    """The grid of a state at the beginning of each window, with time as its first axis.
+
+    Args:
+        grid: that of the equation.
+        windows: their number.
+        length: of a window, s.
+    """
+    return Grid((windows, *grid.shape), (length, *grid.spacing), (0.0, *grid.origin), (TIME, *grid.axes), grid.unit)
+
+
 def everywhere(equation: Equation, name: str) -> bool:
     """True if an input has a value in each cell of the grid."""
     if name in equation.series or name in equation.forcings:

@@ -98,9 +98,9 @@ PROBLEMS = [
     ({"grid__axes": ["z"]}, "grid: expected axes with 2 entries", "add or drop some"),
     (
         {"equation__type": "waves"},
-        "equation.type: expected one of acoustic, advection, burgers, dg_acoustic, dg_advection, elastic, euler, heat, "
-        "kuramoto_sivashinsky, long_wave, lorenz96, maxwell, navier_stokes, quasi_geostrophic, reaction_diffusion, schroedinger, "
-        "shallow_water, visco_acoustic, or a class such as mypackage.module:Class, ",
+        "equation.type: expected one of acoustic, advection, burgers, dg_acoustic, dg_advection, elastic, euler, heat, kolmogorov, "
+        "kuramoto_sivashinsky, long_wave, lorenz96, lorenz96_two_scale, maxwell, navier_stokes, quasi_geostrophic, reaction_diffusion, "
+        "schroedinger, shallow_water, visco_acoustic, or a class such as mypackage.module:Class, ",
         "found 'waves'; choose one of these",
     ),
     ({"equation__type": None}, "equation.type: expected a value, found none", "add the type"),

@@ -210,7 +210,7 @@ def test_equations_have_the_names_and_units_of_the_page() -> None:
     assert names == sorted(names) and set(names) <= set(EQUATIONS.packaged) and len(names) >= 8, "the page has the main ones"
     for name, parameters, initials, forcings, states in lines[1:]:
         word = name.strip("`")
-        shape = (16,) if word in ("kuramoto_sivashinsky", "lorenz96") else (8, 8)
+        shape = (40,) if word in ("kuramoto_sivashinsky", "lorenz96", "lorenz96_two_scale") else (12, 12)
         equation = model_of(word, EQUATIONS.packaged[word])(type=word).build(Grid(shape, 10.0), 1e-6)
         variables = {**equation.states, **equation.initials, **equation.parameters}
         listed = [f"`{key}` {variables[key].unit}" for key in field_inputs(equation)]

@@ -71,5 +71,5 @@ def test_only_quantities_with_data_get_cotangents() -> None:
     objective, theta = objective_of(ACOUSTIC)
     setup = objective.problem.setup
     inputs = next(setup.prepared(objective.problem.inputs(objective.problem.unknowns.split(theta))))
-    seed = objective.misfits.seed(setup.simulation.run(inputs, setup.steps), 0)[1]
+    seed = objective.misfits.seed(setup.simulation.run(inputs, setup.steps), {}, 0).bars
     assert (set(seed.final), set(seed.traces)) == (set(), {"p"})

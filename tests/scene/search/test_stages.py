@@ -118,7 +118,7 @@ def test_a_stage_starts_from_the_answer_of_the_one_before(whole: tuple[Path, Out
     objective = Objective(problem, observe(problem.scene, problem.setup), stage=Stage(**STAGES[1]))
     value = sum(objective.penalty({"c": first})[0].values())
     for shot, solution in enumerate(problem.setup.predict(problem.inputs({"c": first}))):
-        value += sum(objective.misfits.seed(solution, shot)[0].values())
+        value += sum(objective.misfits.seed(solution, {}, shot).values.values())
     start = next(row for row in whole[1].history if row.stage == 2)
     assert start.loss == pytest.approx(value, rel=1e-9)
     assert not np.array_equal(first, whole[1].unknowns["c"].answer)

@@ -117,7 +117,7 @@ def test_mutes_reach_value_and_gradient(name: str) -> None:
     for shot, solution in enumerate(problem.setup.predict(problem.inputs(problem.start))):
         residual = expected[shot] * (solution.traces["p"] - data[shot])
         value += 0.5 * np.sum(residual**2)
-        bars = objective.misfits.seed(solution, shot)[1].traces["p"]
+        bars = objective.misfits.seed(solution, {}, shot).bars.traces["p"]
         np.testing.assert_allclose(bars, expected[shot] * residual, rtol=1e-12, atol=1e-15 * np.abs(bars).max())
         assert not bars[expected[shot] == 0].any()
     assert objective.value(problem.theta) == pytest.approx(value, rel=1e-12)
@@ -150,7 +150,7 @@ def test_offsets_are_those_from_the_nearest_source() -> None:
     table = {"offset": [80.0, 100.0]}
     objective = with_misfit(table, sources__f__fire="together").objective("f64")
     (solution,) = objective.problem.setup.predict(objective.problem.inputs(objective.problem.start))
-    bars = objective.misfits.seed(solution, 0)[1].traces["p"]
+    bars = objective.misfits.seed(solution, {}, 0).bars.traces["p"]
     expected = factors(objective, table)[0]
     assert not bars[expected == 0].any() and bars[expected == 1].all() and 0 < expected.sum() < expected.size
 
@@ -162,10 +162,10 @@ def test_a_muted_sample_has_no_gradient_in_any_type(kind: str) -> None:
     expected = factors(objective, table)
     size = np.std(objective.observed.traces["p"])
     traces = {"p": size * np.random.default_rng(3).standard_normal(expected[0].shape)}
-    bars = objective.misfits.seed(Solution(traces=traces), 0)[1].traces["p"]
+    bars = objective.misfits.seed(Solution(traces=traces), {}, 0).bars.traces["p"]
     assert not bars[expected[0] == 0].any() and bars[expected[0] == 1].all()
     traces["p"][expected[0] == 0] = np.nan
-    np.testing.assert_array_equal(objective.misfits.seed(Solution(traces=traces), 0)[1].traces["p"], bars)
+    np.testing.assert_array_equal(objective.misfits.seed(Solution(traces=traces), {}, 0).bars.traces["p"], bars)
 
 
 def test_a_shot_without_samples_that_count_adds_nothing() -> None:

@@ -44,8 +44,8 @@ FAMILIES = {"equation": EQUATIONS, "misfit": MISFITS, "penalty": PENALTIES, "par
 BASES: dict[str, type] = {"equation": Heat, "misfit": TraceMisfit, "penalty": Tikhonov, "parametrisation": Parametrisation}
 """A class of diffsim of each family, to derive from: most have a kind themselves."""
 WORDS = {
-    "equation": "acoustic advection burgers dg_acoustic dg_advection elastic euler heat kuramoto_sivashinsky long_wave lorenz96 "
-    "maxwell navier_stokes quasi_geostrophic reaction_diffusion schroedinger shallow_water visco_acoustic",
+    "equation": "acoustic advection burgers dg_acoustic dg_advection elastic euler heat kolmogorov kuramoto_sivashinsky long_wave "
+    "lorenz96 lorenz96_two_scale maxwell navier_stokes quasi_geostrophic reaction_diffusion schroedinger shallow_water visco_acoustic",
     "misfit": "cross_correlation envelope huber l2 log_amplitude wasserstein",
     "penalty": "tikhonov total_variation",
     "parametrisation": "cells density",
@@ -158,8 +158,9 @@ def filled(model: Any, **given: Any) -> Any:
 @pytest.mark.parametrize("word", EQUATIONS.packaged)
 def test_a_scene_builds_each_packaged_equation(word: str) -> None:
     kind = EQUATIONS.packaged[word]
-    grid = ds.Grid((16,), 10.0) if word in ("kuramoto_sivashinsky", "lorenz96") else GRID
-    assert type(filled(equations.model_of(word, kind), type=word).build(grid, 1e-6)) is kind
+    grid = ds.Grid((40,), 10.0) if word in ("kuramoto_sivashinsky", "lorenz96", "lorenz96_two_scale") else GRID
+    options = {"waves": 2} if word == "kolmogorov" else {}
+    assert type(filled(equations.model_of(word, kind), type=word, **options).build(grid, 1e-6)) is kind
 
 
 @pytest.mark.parametrize("word", MISFITS.packaged)
