@@ -38,6 +38,8 @@ ROOT = Path("/")
 REGISTERS = (16, 32, 64)
 REGISTER_VARIABLE = "DIFFSIM_REGISTER_BYTES"
 """Environment variable that sets the width of registers, for tests of all widths on one machine."""
+LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+"""Environment variables in which launchers of MPI state the number of processes: of MPICH and Intel MPI, Open MPI, and MVAPICH."""
 USUAL_CACHE = 16 << 20
 """Bytes of the last cache of a usual CPU."""
 CACHED = 0
@@ -410,3 +412,8 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def launched_ranks() -> int | None:
+    """The number of processes that a launcher of MPI started with this one; None: there was no launcher."""
+    return next((int(os.environ[name]) for name in LAUNCHERS if os.environ.get(name, "").isdigit()), None)

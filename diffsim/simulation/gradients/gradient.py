@@ -28,6 +28,8 @@ from diffsim.typing import Array
 def run_reversibly(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:
     """Run forward in the existing storage, and prepare the reverse sweep; see `Simulation.vjp`."""
     with compiled.placed(call.points):
+        compiled.domain.require("a sweep that is resumed, Policy(resume=)", call.options.policy.resume == 0)
+        compiled.domain.require('schedule = "reversible"', not call.options.policy.runs_backwards)
         schedule = _schedule(compiled, call)
         back: Back
         if call.options.policy.resume > 0:
@@ -47,7 +49,8 @@ def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
     if kept and key in compiled.schedules:
         return compiled.schedules[key]
     sizes = sizes_for(compiled, policy, steps, call.fields)
-    schedule = choose(policy, steps, sizes, online=online).schedule
+    plan = compiled.domain.agreed(lambda: choose(policy, steps, sizes, online=online))
+    schedule = compiled.domain.least(plan.schedule, plan.chosen.peak)
     if kept and sizes.enough(steps) <= SMALL:
         compiled.schedules[key] = schedule
     return schedule

@@ -197,7 +197,7 @@ class Reversal:
     def _call_watch(self, step: int) -> None:
         options = self._call.options
         if options.watch is not None and step % options.every == 0:
-            options.watch(step, self._compiled.stepper.cotangents.states())
+            options.watch(step, self._compiled.stepper.adjoint_states())
 
     def _save(self, save: Callable[[Action], bool], action: Action) -> None:
         if self._sweep.exact and save(action):  # a resumed run must start from an exact state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -199,6 +199,23 @@ class Launcher:
             extend(layout.extended(full), layout.halo, rules)
             if sparse is not None:
                 stored[...] = sparse.gathered(full)
+
+        self.memory.fill(self.field(name), level, write)
+
+    def put_regions(self, name: str, regions: Sequence[tuple[tuple[slice, ...], Array]], rules: Rules, level: int | None = None) -> None:
+        """Write some regions of the cells of a field, or of a level of a ring, and its halo by the rules."""
+        if name in self.sparse or not isinstance(self.field(name), np.ndarray):
+            cells = self.cells(name, level)  # a copy
+            for where, values in regions:
+                cells[where] = values
+            self.put_field(name, cells, rules, level)
+            return
+        layout = self.layout
+
+        def write(stored: Array) -> None:
+            for where, values in regions:
+                layout.cells(stored)[where] = values
+            extend(layout.extended(stored), layout.halo, rules)
 
         self.memory.fill(self.field(name), level, write)
 

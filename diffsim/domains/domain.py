@@ -1,0 +1,374 @@
+"""The part of one rank in a simulation over many processes, and that of a simulation in one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from diffsim.base.arguments import flag, shown, whole
+from diffsim.domains.boxes import Cuts, Piece, Slices
+from diffsim.domains.cut import Cut
+from diffsim.domains.points import BoxPoints, overhang, points_in
+from diffsim.domains.ranks import Ranks
+from diffsim.domains.reach import Reach, reach_of_maps
+from diffsim.domains.refusals import joined_axes, require_local
+from diffsim.domains.stepper import DomainStepper
+from diffsim.errors import DiffsimError, ParameterError, ShapeError
+from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
+from diffsim.stepping.declare.points import PointTable
+from diffsim.stepping.derive.programs import Programs
+from diffsim.stepping.run.stepper import Stepper
+from diffsim.stepping.trace.fields import Placed
+from diffsim.stepping.trace.trace import TracedMap, TracedStep
+from diffsim.typing import Array, IntArray
+
+Result = TypeVar("Result")
+Best = TypeVar("Best")
+UNCUT = 2**30
+"""The width of ghost cells that are right along an axis that is not cut."""
+WIDEST_POINTS = 7
+"""How far the cells of a point with sinc interpolation lie from its first one."""
+
+
+@dataclass(frozen=True)
+class Domains:
+    """How a simulation is divided among the processes of MPI: in place of a tuple of numbers for `domains` of `Simulation`.
+
+    Args:
+        parts: number of boxes along each axis of the grid.
+        steps: steps between two exchanges of ghost cells. More need more ghost cells, which are computed twice, and fewer exchanges.
+        gathered: whether solutions and gradients are those of the whole grid, on all ranks, so that a program is the same as in one
+            process. Else each rank has those of its own cells, `Simulation.box`.
+
+    Raises:
+        ParameterError: a number below 1, or more than three axes.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # mpiexec -n 2 python program.py divides the rod; without mpiexec the program runs in one process, with the same bits
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1), domains=ds.Domains((2,), steps=8), wrt=["kappa"])
+        inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
+        value, gradient = rod.value_and_grad(lambda solution: (solution.final["T"] ** 2).sum(), inputs, steps=60)
+        assert value > 0 and gradient["kappa"].shape == (40,)
+    """
+
+    parts: tuple[int, ...]
+    steps: int = 4
+    gathered: bool = True
+
+    def __post_init__(self) -> None:
+        parts = (self.parts,) if isinstance(self.parts, int) else self.parts
+        if not isinstance(parts, Sequence) or isinstance(parts, str) or not 1 <= len(parts) <= MAX_DIMENSIONS:
+            raise ParameterError(f"domains = {shown(self.parts)}, expected a number of boxes along each axis; write them like (2, 2)")
+        checked = tuple(whole(f"domains along axis {axis}", count, 1) for axis, count in enumerate(parts))
+        object.__setattr__(self, "parts", checked)
+        object.__setattr__(self, "steps", whole("steps between exchanges", self.steps, 1))
+        object.__setattr__(self, "gathered", flag("gathered", self.gathered))
+
+    @classmethod
+    def of(cls, domains: Any) -> Domains:
+        """Domains as a user gives them."""
+        return domains if isinstance(domains, Domains) else cls(domains)
+
+    @property
+    def count(self) -> int:
+        """Number of boxes."""
+        return math.prod(self.parts)
+
+
+class Domain(Protocol):
+    """What a simulation asks of its part of the grid."""
+
+    def step(self, step: TracedStep) -> TracedStep:
+        """The step here."""
+
+    def map(self, traced: TracedMap) -> TracedMap:
+        """A map here."""
+
+    def stepper(
+        self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
+    ) -> Stepper:
+        """The stepper of a step that was cut, with all points."""
+
+    def cut(self, values: Array) -> Array:
+        """The cells here of an array over the whole grid."""
+
+    def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
+        """Cotangents of inputs as the user gets them, from those at the cells here, for fields that vary along some axes."""
+
+    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
+        """The result of a call, or the error of the first rank that has one. `same` gives what must be equal on all ranks."""
+
+    def least(self, value: Best, cost: int) -> Best:
+        """The value of the rank with the lowest cost."""
+
+    def require(self, what: str, fine: bool) -> None:
+        """Raise ParameterError if something is asked for that domains do not have."""
+
+
+class Whole:
+    """A grid in one process."""
+
+    def step(self, step: TracedStep) -> TracedStep:
+        return step
+
+    def map(self, traced: TracedMap) -> TracedMap:
+        return traced
+
+    def stepper(
+        self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
+    ) -> Stepper:
+        return Stepper(step, points, receivers, dtype, differentiable)
+
+    def cut(self, values: Array) -> Array:
+        return values
+
+    def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
+        return {name: fields[name].summed(bars) for name, bars in cells.items()}
+
+    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
+        return call()
+
+    def least(self, value: Best, cost: int) -> Best:
+        return value
+
+    def require(self, what: str, fine: bool) -> None:
+        pass
+
+
+class InBox:
+    """The part of one rank of several.
+
+    Args:
+        domains: the division.
+        ranks: the processes.
+        grid: the whole grid.
+        step: the step on it.
+        maps: what is computed once before the first step, in order.
+        points: all sources and receivers.
+        receivers: states that are sampled.
+        dtype: type of all fields.
+        same: what must be equal on all ranks.
+
+    Attributes:
+        box: the cells of this rank.
+        exchanges: number of exchanges so far.
+        exchange_seconds: time that they took.
+
+    Raises:
+        ParameterError: another number of ranks than boxes, ranks that differ, or an equation that domains do not have.
+        ShapeError: a box that is too thin.
+    """
+
+    def __init__(
+        self,
+        domains: Domains,
+        ranks: Ranks,
+        grid: Grid,
+        step: TracedStep,
+        maps: Iterable[TracedMap],
+        points: Mapping[str, PointTable],
+        receivers: Sequence[str],
+        dtype: np.dtype,
+        same: object,
+    ) -> None:
+        self._ranks, self._gathered, maps = ranks, domains.gathered, tuple(maps)
+        programs = Programs(step, receivers, dtype, differentiable=True)
+        require_local(step, maps, programs)
+        from diffsim.domains.reach import reach_of
+
+        reach, of_maps = reach_of(programs).most, reach_of_maps(maps)
+        joined = joined_axes(step, programs, domains.parts)
+        least = tuple(int(r) for r in np.maximum(reach, 1))
+        bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, joined, least)
+        self._points = self._widest_points(bare, points)
+        stretched = np.array([h is None for h in grid.uniform_spacing], int)
+        self._margin = np.maximum(2 * of_maps, of_maps + self._points) + stretched
+        ghosts = tuple(int(g) for g in domains.steps * reach + self._margin)
+        self.cuts = Cuts(grid.shape, domains.parts, ghosts, joined, least)
+        self.box = self.cuts.box(ranks.rank)
+        for axis, (around, n) in enumerate(zip(joined, grid.shape, strict=True)):
+            if around and domains.parts[axis] > 1 and self.box.shape[axis] > n:
+                raise ShapeError(
+                    f"domains = {domains.parts} give boxes of {self.box.shape[axis]} cells, ghost cells included, along axis {axis}, "
+                    f"expected at most {n}, since its ends are joined; cut another axis, or take fewer steps between exchanges"
+                )
+        self.inner, self._cut = self.box.inner, Cut(self.box, grid)
+        self._incoming = self.cuts.pieces(ranks.rank)
+        self._outgoing = {rank: [p for p in self.cuts.pieces(rank) if p.owner == ranks.rank] for rank in range(ranks.size)}
+        self.exchanges, self.exchange_seconds = 0, 0.0
+        self.agreed(lambda: None, lambda result: same)
+
+    def _widest_points(self, cuts: Cuts, points: Mapping[str, PointTable]) -> IntArray:
+        """How far points reach into ghost cells: those of now, and plain ones that come later."""
+        far = [overhang(cuts, table) for table in points.values()]
+        most = np.maximum.reduce([np.ones(len(cuts.grid), int), *far])
+        return np.where(most > 1, WIDEST_POINTS, most)
+
+    # parts of a traced equation
+
+    def step(self, step: TracedStep) -> TracedStep:
+        return self._cut.step(step)
+
+    def map(self, traced: TracedMap) -> TracedMap:
+        return self._cut.map(traced)
+
+    def stepper(
+        self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
+    ) -> Stepper:
+        return DomainStepper(self, step, points, receivers, dtype, differentiable)
+
+    def widths(self, reach: Reach) -> IntArray:
+        cut = np.array(self.cuts.parts) > 1
+        widths = np.where(cut, np.array(self.cuts.ghosts) - self._margin, UNCUT)
+        if (widths < reach.most).any():
+            axis = int(np.flatnonzero(widths < reach.most)[0])
+            raise ShapeError(
+                f"a step with its derivatives reads {reach.most[axis]} cells away along axis {axis}, expected at most {widths[axis]}, "
+                "the ghost cells of the simulation; take more steps between exchanges, Domains(parts, steps)"
+            )
+        return widths
+
+    def points(self, name: str, table: PointTable) -> BoxPoints:
+        return points_in(self.box, self.cuts, table, tuple(int(p) for p in self._points), name)
+
+    # arrays
+
+    def cut(self, values: Array) -> Array:
+        return self.box.cut(values)
+
+    def of_whole(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        if self._gathered:
+            return {name: self.box.cut(value) for name, value in values.items()}
+        arrays = {}
+        for name, value in values.items():
+            arrays[name] = np.zeros(self.box.shape, value.dtype)
+            arrays[name][self.inner] = value
+        for cells, regions in zip(arrays.values(), self.ghosts([*arrays.values()]), strict=True):
+            for where, taken in regions:
+                cells[where] = taken
+        return arrays
+
+    def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: self._assembled(values) if self._gathered else values.copy() for name, values in owned.items()}
+
+    def _assembled(self, owned: Array) -> Array:
+        out = np.empty(self.cuts.grid, owned.dtype)
+        for rank in range(self._ranks.size):
+            box = self.cuts.box(rank)
+            shape = tuple(end - begin for begin, end in box.own)
+            block = np.ascontiguousarray(owned) if rank == self._ranks.rank else np.empty(shape, owned.dtype)
+            out[box.owned] = self._ranks.shared(block, rank)
+        return out
+
+    def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
+        own = {name: bars[self.inner] for name, bars in cells.items()}
+        out = {}
+        for name, bars in own.items():
+            if fields[name].axes is not None:  # a sum over cells, in the order of one process
+                out[name] = fields[name].summed(self._assembled(bars))
+            else:
+                out |= self.whole({name: bars})
+        return out
+
+    def columns(self, points: BoxPoints, values: Array) -> Array:
+        out = np.zeros((len(values), points.total), values.dtype)
+        for numbers, columns in self._ranks.gathered((points.owned_numbers, points.owned(values))):
+            out[:, numbers] = columns
+        return out
+
+    def ghosts(self, cells: Sequence[Array]) -> list[list[tuple[Slices, Array]]]:
+        began = time.perf_counter()
+        dtype = cells[0].dtype
+        outgoing = {to: _packed(cells, [p.there for p in pieces]) for to, pieces in self._outgoing.items() if pieces}
+        by_owner: dict[int, list[Piece]] = {}
+        for piece in self._incoming:
+            by_owner.setdefault(piece.owner, []).append(piece)
+        sizes = {owner: len(cells) * sum(_size(p.here) for p in pieces) for owner, pieces in by_owner.items()}
+        received = self._ranks.exchanged(outgoing, sizes, dtype)
+        out: list[list[tuple[Slices, Array]]] = [[] for _ in cells]
+        for owner, pieces in by_owner.items():
+            at = 0
+            for regions in out:
+                for piece in pieces:
+                    shape, size = tuple(along.stop - along.start for along in piece.here), _size(piece.here)
+                    regions.append((piece.here, received[owner][at : at + size].reshape(shape)))
+                    at += size
+        self.exchanges += 1
+        self.exchange_seconds += time.perf_counter() - began
+        return out
+
+    # agreement
+
+    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
+        error: DiffsimError | None = None
+        result: Any = None
+        try:
+            result = call()
+            key = None if same is None else same(result)
+        except DiffsimError as raised:
+            error, key = raised, None
+        every = self._ranks.gathered((error, key))
+        for rank, (raised, _) in enumerate(every):
+            if raised is not None:
+                raise (error if error is not None and rank == self._ranks.rank else raised)
+        for rank, (_, other) in enumerate(every):
+            if other != every[0][1]:
+                raise ParameterError(
+                    f"rank {rank} of {self._ranks.size} has other inputs, settings or versions than rank 0, expected the same on all; "
+                    "give each rank the same program and files"
+                )
+        return result
+
+    def least(self, value: Best, cost: int) -> Best:
+        every = self._ranks.gathered((cost, value))
+        return min(every, key=lambda each: each[0])[1]
+
+    def require(self, what: str, fine: bool) -> None:
+        if not fine:
+            raise ParameterError(f"{what} for a grid in domains, expected none; leave it out, or run in one process")
+
+
+def _packed(cells: Sequence[Array], regions: Sequence[Slices]) -> Array:
+    return np.concatenate([values[where].ravel() for values in cells for where in regions])
+
+
+def _size(where: Slices) -> int:
+    return math.prod(along.stop - along.start for along in where)
+
+
+def domain_of(
+    domains: Any,
+    grid: Grid,
+    step: TracedStep,
+    maps: Iterable[TracedMap],
+    points: Mapping[str, PointTable],
+    receivers: Sequence[str],
+    dtype: np.dtype,
+    same: object,
+) -> Domain:
+    """The part of this process: the whole grid unless a launcher of MPI started several."""
+    wanted = Domains.of(domains)
+    if len(wanted.parts) != grid.ndim:
+        raise ParameterError(f"domains = {wanted.parts}, expected {grid.ndim} numbers (one an axis); give those")
+    from diffsim.domains.mpi import ranks
+
+    processes = ranks()
+    if processes.size == 1 and not processes.launched:
+        return Whole()
+    if processes.size != wanted.count:
+        raise ParameterError(
+            f"domains = {wanted.parts} are {wanted.count} boxes, expected as many ranks, got {processes.size}; start the program with "
+            f"mpiexec -n {wanted.count}"
+        )
+    if wanted.count == 1:
+        return Whole()
+    return InBox(wanted, processes, grid, step, maps, points, receivers, dtype, same)
