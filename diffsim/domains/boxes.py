@@ -7,12 +7,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.errors import ShapeError
-from diffsim.typing import Array, IntArray
+from diffsim.typing import IntArray
 
+Number = TypeVar("Number", bound=np.generic)
 Slices = tuple[slice, ...]
 """The cells of a part of a box, along each axis."""
 Segment = tuple[int, slice, slice]
@@ -36,9 +39,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Box:
-    """The cells of a rank: those that it owns, and `ghosts` around them towards other ranks.
-
-    Positions may lie outside the grid along an axis whose ends are joined; they count modulo its cells.
+    """The cells of a rank: those that it owns, and ghost cells around them towards other ranks.
 
     Attributes:
         rank: number of the rank.
@@ -74,44 +75,20 @@ class Box:
         """Ghost cells over all cells of the box."""
         return 1 - math.prod(end - begin for begin, end in self.own) / math.prod(self.shape)
 
-    def cells(self, axis: int) -> IntArray:
-        """The cells of the whole grid along an axis that the box has, in its order."""
-        return np.arange(*self.wide[axis]) % self.grid[axis]
-
     def real(self, axis: int) -> tuple[bool, bool]:
         """Whether the box ends at the low and at the high side of the grid."""
         low, high = self.wide[axis]
         return low == 0, high == self.grid[axis]
 
-    def cut(self, values: Array, axes: Sequence[int] | None = None, first: int = 0) -> Array:
-        """An array over the whole grid, or over some of its axes, in this box: a view unless the box goes round a joined axis.
-
-        Args:
-            values: the array.
-            axes: the axes of the grid that it has; None: all.
-            first: number of other axes before these.
-        """
-        for number, axis in enumerate(range(len(self.grid)) if axes is None else axes, first):
-            low, high = self.wide[axis]
-            if low >= 0 and high <= self.grid[axis]:
-                values = values[(slice(None),) * number + (slice(low, high),)]
-            else:
-                values = np.take(values, self.cells(axis), axis=number)
-        return values
+    def cut(self, values: npt.NDArray[Number], axes: Sequence[int] | None = None) -> npt.NDArray[Number]:
+        """A view of the cells of the box in an array over the whole grid, or over some of its axes."""
+        return values[tuple(slice(*self.wide[axis]) for axis in (range(len(self.grid)) if axes is None else axes))]
 
     def find(self, cells: IntArray) -> tuple[IntArray, IntArray]:
-        """The numbers of those of some cells, shape (cells, axes), that the box has, and their positions in it.
-
-        A cell that the box has twice, because it goes round, is found in each place.
-        """
-        numbers, places = np.arange(len(cells)), np.zeros((len(cells), 0), int)
-        for axis, n in enumerate(self.grid):
-            low, high = self.wide[axis]
-            turns = [(numbers, places, cells[numbers, axis] + turn * n) for turn in range(low // n, -(-high // n))]
-            kept = [(c[ok], np.column_stack([p[ok], at[ok] - low])) for c, p, at in turns for ok in [(low <= at) & (at < high)]]
-            numbers, places = np.concatenate([c for c, _ in kept]), np.concatenate([p for _, p in kept])
-        order = np.argsort(numbers, kind="stable")
-        return numbers[order], places[order]
+        """The numbers of those of some cells, shape (cells, axes), that the box has, and their positions in it."""
+        low, high = np.array(self.wide).T
+        numbers = np.flatnonzero(((low <= cells) & (cells < high)).all(axis=1))
+        return numbers, cells[numbers] - low
 
 
 @dataclass(frozen=True)
@@ -122,7 +99,6 @@ class Cuts:
         grid: cells of the grid along each axis.
         parts: boxes along each axis.
         ghosts: ghost cells towards a neighbour along each axis.
-        joined: whether the two ends of an axis are joined.
         least: the fewest cells that a box owns along an axis that is cut.
 
     Raises:
@@ -132,7 +108,6 @@ class Cuts:
     grid: tuple[int, ...]
     parts: tuple[int, ...]
     ghosts: tuple[int, ...]
-    joined: tuple[bool, ...]
     least: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -160,12 +135,7 @@ class Cuts:
         for axis, (part, n, ghosts) in enumerate(zip(place, self.grid, self.ghosts, strict=True)):
             begin, end = self.bounds(axis)[part : part + 2]
             own.append((begin, end))
-            if self.parts[axis] == 1:
-                wide.append((begin, end))
-            elif self.joined[axis]:
-                wide.append((begin - ghosts, end + ghosts))
-            else:
-                wide.append((max(begin - ghosts, 0), min(end + ghosts, n)))
+            wide.append((begin, end) if self.parts[axis] == 1 else (max(begin - ghosts, 0), min(end + ghosts, n)))
         return Box(rank, place, tuple(own), tuple(wide), self.grid)
 
     def pieces(self, rank: int) -> list[Piece]:
@@ -181,23 +151,16 @@ class Cuts:
 
     def _segments(self, box: Box, axis: int) -> list[Segment]:
         """The cells of a box along an axis, by their owners."""
-        bounds, n, (low, high) = self.bounds(axis), self.grid[axis], box.wide[axis]
+        bounds, (low, high) = self.bounds(axis), box.wide[axis]
         out: list[Segment] = []
-        at = low
-        while at < high:
-            cell = at % n
-            part = int(np.searchsorted(bounds, cell, "right")) - 1
-            until = min(at + bounds[part + 1] - cell, high)
-            if self.parts[axis] > 1 and self.joined[axis]:
-                first = self.ghosts[axis]
-            else:
-                first = bounds[part] - max(bounds[part] - self.ghosts[axis], 0) if self.parts[axis] > 1 else 0
-            begin = first + cell - bounds[part]
-            out.append((part, slice(at - low, until - low), slice(begin, begin + until - at)))
-            at = until
+        for part, (begin, end) in enumerate(itertools.pairwise(bounds)):
+            first, last = max(begin, low), min(end, high)
+            if first < last:
+                start = max(begin - self.ghosts[axis], 0)  # the first cell of the owner's box
+                out.append((part, slice(first - low, last - low), slice(first - start, last - start)))
         return out
 
     def owners(self, cells: IntArray) -> IntArray:
         """The rank that owns each of some cells, shape (cells, axes)."""
         places = [np.searchsorted(self.bounds(axis), cells[:, axis], "right") - 1 for axis in range(len(self.grid))]
-        return np.ravel_multi_index(places, self.parts)  # type: ignore[return-value]
+        return np.ravel_multi_index(places, self.parts)

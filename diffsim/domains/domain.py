@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -11,13 +10,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from diffsim.base.arguments import flag, shown, whole
+from diffsim.base.system import local_ranks
 from diffsim.domains.boxes import Cuts, Piece, Slices
 from diffsim.domains.cut import Cut
 from diffsim.domains.points import BoxPoints, overhang, points_in
 from diffsim.domains.ranks import Ranks
-from diffsim.domains.reach import Reach, reach_of_maps
-from diffsim.domains.refusals import joined_axes, require_local
+from diffsim.domains.reach import Reach, reach_of, reach_of_maps
+from diffsim.domains.refusals import require_local, require_open
 from diffsim.domains.stepper import DomainStepper
+from diffsim.engine import clock
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
 from diffsim.stepping.declare.points import PointTable
@@ -85,7 +86,23 @@ class Domains:
 
 
 class Domain(Protocol):
-    """What a simulation asks of its part of the grid."""
+    """What a simulation asks of its part of the grid.
+
+    Attributes:
+        alone: whether there is one process.
+        local: processes on this machine.
+        owned: the cells of the whole grid that this process owns.
+        spent: exchanges of ghost cells so far, and their seconds.
+        ghost_share: ghost cells over all cells here.
+    """
+
+    alone: bool
+    local: int
+    owned: Slices
+    ghost_share: float
+
+    @property
+    def spent(self) -> tuple[int, float]: ...
 
     def step(self, step: TracedStep) -> TracedStep:
         """The step here."""
@@ -116,6 +133,11 @@ class Domain(Protocol):
 
 class Whole:
     """A grid in one process."""
+
+    alone, local, ghost_share, spent = True, 1, 0.0, (0, 0.0)
+
+    def __init__(self, grid: Grid) -> None:
+        self.owned: Slices = tuple(slice(0, n) for n in grid.shape)
 
     def step(self, step: TracedStep) -> TracedStep:
         return step
@@ -160,8 +182,6 @@ class InBox:
 
     Attributes:
         box: the cells of this rank.
-        exchanges: number of exchanges so far.
-        exchange_seconds: time that they took.
 
     Raises:
         ParameterError: another number of ranks than boxes, ranks that differ, or an equation that domains do not have.
@@ -183,28 +203,21 @@ class InBox:
         self._ranks, self._gathered, maps = ranks, domains.gathered, tuple(maps)
         programs = Programs(step, receivers, dtype, differentiable=True)
         require_local(step, maps, programs)
-        from diffsim.domains.reach import reach_of
-
         reach, of_maps = reach_of(programs).most, reach_of_maps(maps)
-        joined = joined_axes(step, programs, domains.parts)
+        require_open(step, domains.parts)
         least = tuple(int(r) for r in np.maximum(reach, 1))
-        bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, joined, least)
+        bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, least)
         self._points = self._widest_points(bare, points)
         stretched = np.array([h is None for h in grid.uniform_spacing], int)
         self._margin = np.maximum(2 * of_maps, of_maps + self._points) + stretched
         ghosts = tuple(int(g) for g in domains.steps * reach + self._margin)
-        self.cuts = Cuts(grid.shape, domains.parts, ghosts, joined, least)
+        self.cuts = Cuts(grid.shape, domains.parts, ghosts, least)
         self.box = self.cuts.box(ranks.rank)
-        for axis, (around, n) in enumerate(zip(joined, grid.shape, strict=True)):
-            if around and domains.parts[axis] > 1 and self.box.shape[axis] > n:
-                raise ShapeError(
-                    f"domains = {domains.parts} give boxes of {self.box.shape[axis]} cells, ghost cells included, along axis {axis}, "
-                    f"expected at most {n}, since its ends are joined; cut another axis, or take fewer steps between exchanges"
-                )
         self.inner, self._cut = self.box.inner, Cut(self.box, grid)
         self._incoming = self.cuts.pieces(ranks.rank)
         self._outgoing = {rank: [p for p in self.cuts.pieces(rank) if p.owner == ranks.rank] for rank in range(ranks.size)}
-        self.exchanges, self.exchange_seconds = 0, 0.0
+        self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
+        self._exchanges, self._seconds = 0, 0.0
         self.agreed(lambda: None, lambda result: same)
 
     def _widest_points(self, cuts: Cuts, points: Mapping[str, PointTable]) -> IntArray:
@@ -212,6 +225,10 @@ class InBox:
         far = [overhang(cuts, table) for table in points.values()]
         most = np.maximum.reduce([np.ones(len(cuts.grid), int), *far])
         return np.where(most > 1, WIDEST_POINTS, most)
+
+    @property
+    def spent(self) -> tuple[int, float]:
+        return self._exchanges, self._seconds
 
     # parts of a traced equation
 
@@ -286,7 +303,7 @@ class InBox:
         return out
 
     def ghosts(self, cells: Sequence[Array]) -> list[list[tuple[Slices, Array]]]:
-        began = time.perf_counter()
+        began = clock()
         dtype = cells[0].dtype
         outgoing = {to: _packed(cells, [p.there for p in pieces]) for to, pieces in self._outgoing.items() if pieces}
         by_owner: dict[int, list[Piece]] = {}
@@ -302,8 +319,8 @@ class InBox:
                     shape, size = tuple(along.stop - along.start for along in piece.here), _size(piece.here)
                     regions.append((piece.here, received[owner][at : at + size].reshape(shape)))
                     at += size
-        self.exchanges += 1
-        self.exchange_seconds += time.perf_counter() - began
+        self._exchanges += 1
+        self._seconds += clock() - began
         return out
 
     # agreement
@@ -317,9 +334,9 @@ class InBox:
         except DiffsimError as raised:
             error, key = raised, None
         every = self._ranks.gathered((error, key))
-        for rank, (raised, _) in enumerate(every):
-            if raised is not None:
-                raise (error if error is not None and rank == self._ranks.rank else raised)
+        for rank, (first, _) in enumerate(every):
+            if first is not None:
+                raise (error if error is not None and rank == self._ranks.rank else first)
         for rank, (_, other) in enumerate(every):
             if other != every[0][1]:
                 raise ParameterError(
@@ -363,12 +380,12 @@ def domain_of(
 
     processes = ranks()
     if processes.size == 1 and not processes.launched:
-        return Whole()
+        return Whole(grid)
     if processes.size != wanted.count:
         raise ParameterError(
             f"domains = {wanted.parts} are {wanted.count} boxes, expected as many ranks, got {processes.size}; start the program with "
             f"mpiexec -n {wanted.count}"
         )
     if wanted.count == 1:
-        return Whole()
+        return Whole(grid)
     return InBox(wanted, processes, grid, step, maps, points, receivers, dtype, same)

@@ -85,14 +85,10 @@ def overhang(cuts: Cuts, table: PointTable) -> IntArray:
     point_of = np.repeat(np.arange(table.count), np.diff(table.starts))
     first = table.cells[table.starts[:-1]][point_of] if table.count else table.cells
     out = np.zeros(len(cuts.grid), int)
-    for axis, n in enumerate(cuts.grid):
+    for axis in range(len(cuts.grid)):
         if cuts.parts[axis] == 1 or not len(first):
             continue
-        bounds = np.array(cuts.bounds(axis))
+        bounds, at = np.array(cuts.bounds(axis)), table.cells[:, axis]
         part = np.searchsorted(bounds, first[:, axis], "right") - 1
-        away = table.cells[:, axis] - first[:, axis]
-        if cuts.joined[axis]:
-            away = (away + n // 2) % n - n // 2
-        at = first[:, axis] + away
         out[axis] = max(0, int((bounds[part] - at).max()), int((at - bounds[part + 1] + 1).max()))
     return out

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from diffsim.boundary import Periodic
 from diffsim.engine import backend
 from diffsim.errors import ParameterError
-from diffsim.expr.graph import Offset, reads
 from diffsim.stepping.derive.programs import Programs
-from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.stages import StoredExpression
 from diffsim.stepping.trace.trace import TracedMap, TracedStep
 
@@ -35,29 +30,16 @@ def require_local(step: TracedStep, maps: Iterable[TracedMap], programs: Program
             raise ParameterError(f"domains of a step whose program {program.name} has a sum over all cells or a loop; {remedy}")
 
 
-def joined_axes(step: TracedStep, programs: Programs, parts: Sequence[int]) -> tuple[bool, ...]:
-    """Whether the ends of each axis are joined. Those of an axis that is cut must be so for all fields that are read beyond them."""
-    fields: dict[str, Placed] = {**step.states, **step.coefficients, **step.series}
-    fields |= {field.name: field for stage in step.stages for field in stage.outputs}
-    offsets: dict[str, set[Offset]] = {}
-    for node in step.expressions().values():
-        for name, each in reads([node]).items():
-            offsets.setdefault(name, set()).update(each)
-    out = []
+def require_open(step: TracedStep, parts: Sequence[int]) -> None:
+    """Raise ParameterError if an axis is cut whose ends a boundary rule joins.
+
+    One process adds the cotangents from beyond such ends to those of the cells inside, after all others. A box that went round would add
+    them in the order of its other cells, so some of its bits would differ.
+    """
+    fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
     for axis, count in enumerate(parts):
-        joined = any(field.rules[axis][0].rule.joins for field in fields.values())
-        out.append(joined)
-        if not joined or count == 1:
-            continue
-        for name, each in offsets.items():
-            if not any(offset[axis] for offset in each):
-                continue
-            if name in fields and isinstance(fields[name].rules[axis][0].rule, Periodic):
-                continue
-            if name in step.profiles and (step.profiles[name].axis != axis or np.ptp(step.profiles[name].values) == 0):
-                continue
+        if count > 1 and any(field.rules[axis][0].rule.joins for field in fields):
             raise ParameterError(
-                f"domains along axis {axis}, whose ends are joined, expected periodic fields alone to be read beyond them, got {name}; cut "
-                "another axis"
+                f"domains = {tuple(parts)} cut axis {axis}, whose ends are joined (periodic), expected 1 there; cut another axis, or run "
+                "it in one process"
             )
-    return tuple(out)

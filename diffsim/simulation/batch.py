@@ -95,6 +95,7 @@ class Batch(Rebuilt, Summary):
         receivers: Mapping[str, Places] | None = None,
     ) -> None:
         one = instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one for a single run")._compiled
+        one.domain.require("a Batch", False)
         self.runs = whole("runs", runs, 1, MOST, "give the number of runs")
         refused = self.obstacle(simulation)
         if refused is not None:

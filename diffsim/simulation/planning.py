@@ -74,6 +74,7 @@ def plan_for(
 ) -> Plan:
     """`plan`, for a policy."""
     compiled = simulation._compiled
+    compiled.domain.require("a plan with measured times", False)
     with compiled.turn:
         fields = None if inputs is None or not policy.runs_backwards else compiled.checked(inputs, steps)  # decide which cells are damped
         sizes = sizes_for(compiled, policy, steps, fields)

@@ -148,6 +148,7 @@ class Simulation(Rebuilt, Summary):
         return self._reduced(_loaded, self._pickled)
 
     def _pickled(self) -> tuple[Any, ...]:
+        self._compiled.domain.require("a copy or a pickle of the simulation", False)
         base = len(self.receivers) >> self.order, len(self.wrt) >> self.order
         differentiable = self._stepper.adjoint is not None
         primal = self.equation, self.precision, self._compiled.points, self.receivers[: base[0]], self.wrt[: base[1]]
@@ -184,6 +185,11 @@ class Simulation(Rebuilt, Summary):
     def last_sweep(self) -> SweepReport | None:
         """Time and steps of the last gradient, and the errors of its states."""
         return self._compiled.last_sweep
+
+    @property
+    def box(self) -> tuple[slice, ...]:
+        """The cells of the grid that this process owns: all, unless `domains` divide it."""
+        return self._compiled.domain.owned
 
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
         """The shape of an input, by name, of a run of `steps` steps.

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from diffsim.checkpoint import AnySchedule, choose
-from diffsim.checkpoint.planning.memory import SMALL
+from diffsim.checkpoint.planning.memory import SMALL, auto_memory
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.errors import ReplayError
 from diffsim.simulation.gradients.reversal import Back, Call, Reversal
@@ -45,12 +45,15 @@ def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
     policy, steps, online = call.options.policy, call.steps, call.options.online
     kinds = policy.schedule, policy.slots, policy.memory, policy.disk, policy.host, policy.compression is not None
     key = kinds, steps, online, tuple(table.count for table in call.points.values())
-    kept = isinstance(policy.schedule, str) and not policy.runs_backwards  # else it is given, or depends on the inputs
+    domain = compiled.domain
+    kept = isinstance(policy.schedule, str) and not policy.runs_backwards and domain.alone  # else it depends on more
     if kept and key in compiled.schedules:
         return compiled.schedules[key]
     sizes = sizes_for(compiled, policy, steps, call.fields)
-    plan = compiled.domain.agreed(lambda: choose(policy, steps, sizes, online=online))
-    schedule = compiled.domain.least(plan.schedule, plan.chosen.peak)
+    if domain.local > 1 and policy.memory is None and policy.slots is None and isinstance(policy.schedule, str):
+        policy = replace(policy, memory=max(auto_memory(sizes.enough(steps)) // domain.local, SMALL))
+    plan = domain.agreed(lambda: choose(policy, steps, sizes, online=online))
+    schedule = domain.least(plan.schedule, plan.chosen.peak)
     if kept and sizes.enough(steps) <= SMALL:
         compiled.schedules[key] = schedule
     return schedule

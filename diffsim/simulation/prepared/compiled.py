@@ -77,7 +77,7 @@ class Compiled:
         domain: Domain | None = None,
     ) -> None:
         self.equation, self.traced, self.grid = equation, traced, equation.grid
-        self.domain: Domain = Whole() if domain is None else domain
+        self.domain: Domain = Whole(equation.grid) if domain is None else domain
         self.points, self.receivers, self.wrt, self.turn = dict(points), receivers, wrt, turn
         self.precision, self.dtype = precision, np.dtype(PRECISIONS[precision])
         self.step = traced.step
@@ -92,7 +92,7 @@ class Compiled:
         self.last_sweep: SweepReport | None = None
         self.step_seconds: dict[str, float] = {}
         self.schedules: dict[object, AnySchedule] = {}
-        self.grows = False
+        self.grows = not self.domain.alone  # a sweep that one rank alone repeats would wait for the others forever
         self._waiting: weakref.ref[Waiting] | None = None
 
     @property

@@ -27,7 +27,7 @@ ON_DEVICE = 2
 def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None = None) -> Sizes:
     """Bytes that a gradient allocates. Strips of damped cells count only with inputs (`fields`), because they may depend on parameters."""
     stepper, item = compiled.stepper, compiled.dtype.itemsize
-    cells = round_up(math.prod(compiled.grid.shape) * item, ALIGNMENT)
+    cells = round_up(math.prod(compiled.stepper.step.grid.shape) * item, ALIGNMENT)
     points = compiled.points
     step = compiled.step
     forced = steps * sum(math.prod(compiled.input_shape(name, 1)) for name in (*step.forcings, *step.series))

@@ -1,0 +1,35 @@
+"""`mpiexec -n N python -m tests.domains.compare FOLDER NAME ...`: compare cases in domains with the results of one process in a folder."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+from mpi4py import MPI
+
+import diffsim as ds
+from tests.domains.generator import NIGHTLY, QUICK
+
+
+def differences(one: dict[str, np.ndarray], many: dict[str, np.ndarray]) -> list[str]:
+    """The results that differ in a bit."""
+    if one.keys() != many.keys():
+        return sorted(one.keys() ^ many.keys())
+    return [name for name, values in one.items() if not np.array_equal(values, many[name])]
+
+
+def main(folder: str, *names: str) -> None:
+    ds.init(threads=1)
+    for case in (case for case in [*QUICK, *NIGHTLY] if case.name in names):
+        one = pickle.loads((Path(folder) / f"{case.name}.pickle").read_bytes())
+        for parts in case.cuts:
+            found = MPI.COMM_WORLD.gather(differences(one, case.results(parts)))
+            if found is not None:
+                sys.stdout.write(f"{case.name} {parts}: {sorted(set().union(*found)) or 'same bits'}\n")
+                sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
