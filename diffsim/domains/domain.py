@@ -17,11 +17,12 @@ from diffsim.domains.points import BoxPoints, overhang, points_in
 from diffsim.domains.ranks import Ranks
 from diffsim.domains.reach import Reach, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
-from diffsim.domains.stepper import DomainStepper
+from diffsim.domains.stepper import DomainStepper, Reader
 from diffsim.engine import clock
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
 from diffsim.stepping.declare.points import PointTable
+from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.run.stepper import Stepper
 from diffsim.stepping.trace.fields import Placed
@@ -32,6 +33,10 @@ Result = TypeVar("Result")
 Best = TypeVar("Best")
 UNCUT = 2**30
 """The width of ghost cells that are right along an axis that is not cut."""
+MOST_STEPS = 8
+"""The most steps between exchanges that are chosen."""
+CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 1.0
+"""Costs of an exchange, in cells that a step computes in the same time: docs/scaling.md has the measurements."""
 WIDEST_POINTS = 7
 """How far the cells of a point with sinc interpolation lie from its first one."""
 
@@ -43,6 +48,7 @@ class Domains:
     Args:
         parts: number of boxes along each axis of the grid.
         steps: steps between two exchanges of ghost cells. More need more ghost cells, which are computed twice, and fewer exchanges.
+            None: the number for which a model of both costs gives the least time.
         gathered: whether solutions and gradients are those of the whole grid, on all ranks, so that a program is the same as in one
             process. Else each rank has those of its own cells, `Simulation.box`.
 
@@ -62,7 +68,7 @@ class Domains:
     """
 
     parts: tuple[int, ...]
-    steps: int = 4
+    steps: int | None = None
     gathered: bool = True
 
     def __post_init__(self) -> None:
@@ -71,7 +77,8 @@ class Domains:
             raise ParameterError(f"domains = {shown(self.parts)}, expected a number of boxes along each axis; write them like (2, 2)")
         checked = tuple(whole(f"domains along axis {axis}", count, 1) for axis, count in enumerate(parts))
         object.__setattr__(self, "parts", checked)
-        object.__setattr__(self, "steps", whole("steps between exchanges", self.steps, 1))
+        if self.steps is not None:
+            object.__setattr__(self, "steps", whole("steps between exchanges", self.steps, 1))
         object.__setattr__(self, "gathered", flag("gathered", self.gathered))
 
     @classmethod
@@ -210,8 +217,9 @@ class InBox:
         self._points = self._widest_points(bare, points)
         stretched = np.array([h is None for h in grid.uniform_spacing], int)
         self._margin = np.maximum(2 * of_maps, of_maps + self._points) + stretched
-        ghosts = tuple(int(g) for g in domains.steps * reach + self._margin)
-        self.cuts = Cuts(grid.shape, domains.parts, ghosts, least)
+        choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
+        divisions = [Cuts(grid.shape, domains.parts, tuple(int(g) for g in k * reach + self._margin), least) for k in choices]
+        self.cuts = min(zip(choices, divisions, strict=True), key=lambda each: step_cost(each[1], each[0], programs))[1]
         self.box = self.cuts.box(ranks.rank)
         self.inner, self._cut = self.box.inner, Cut(self.box, grid)
         self._incoming = self.cuts.pieces(ranks.rank)
@@ -269,7 +277,10 @@ class InBox:
         for name, value in values.items():
             arrays[name] = np.zeros(self.box.shape, value.dtype)
             arrays[name][self.inner] = value
-        for cells, regions in zip(arrays.values(), self.ghosts([*arrays.values()]), strict=True):
+        if not arrays:
+            return arrays
+        readers = [cells.__getitem__ for cells in arrays.values()]
+        for cells, regions in zip(arrays.values(), self.ghosts(readers, next(iter(arrays.values())).dtype), strict=True):
             for where, taken in regions:
                 cells[where] = taken
         return arrays
@@ -302,16 +313,15 @@ class InBox:
             out[:, numbers] = columns
         return out
 
-    def ghosts(self, cells: Sequence[Array]) -> list[list[tuple[Slices, Array]]]:
+    def ghosts(self, fields: Sequence[Reader], dtype: np.dtype) -> list[list[tuple[Slices, Array]]]:
         began = clock()
-        dtype = cells[0].dtype
-        outgoing = {to: _packed(cells, [p.there for p in pieces]) for to, pieces in self._outgoing.items() if pieces}
+        outgoing = {to: _packed(fields, [p.there for p in pieces]) for to, pieces in self._outgoing.items() if pieces}
         by_owner: dict[int, list[Piece]] = {}
         for piece in self._incoming:
             by_owner.setdefault(piece.owner, []).append(piece)
-        sizes = {owner: len(cells) * sum(_size(p.here) for p in pieces) for owner, pieces in by_owner.items()}
+        sizes = {owner: len(fields) * sum(_size(p.here) for p in pieces) for owner, pieces in by_owner.items()}
         received = self._ranks.exchanged(outgoing, sizes, dtype)
-        out: list[list[tuple[Slices, Array]]] = [[] for _ in cells]
+        out: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
         for owner, pieces in by_owner.items():
             at = 0
             for regions in out:
@@ -354,8 +364,21 @@ class InBox:
             raise ParameterError(f"{what} for a grid in domains, expected none; leave it out, or run in one process")
 
 
-def _packed(cells: Sequence[Array], regions: Sequence[Slices]) -> Array:
-    return np.concatenate([values[where].ravel() for values in cells for where in regions])
+def step_cost(cuts: Cuts, steps: int, programs: Programs) -> float:
+    """Approximate time of a step of the largest box, in cells, with its share of an exchange after `steps` steps.
+
+    An exchange costs as much as computing `CELLS_OF_EXCHANGE` cells, and each of its values as much as `CELLS_OF_VALUE`.
+    """
+    boxes = [cuts.box(rank) for rank in range(cuts.count)]
+    values = sum(ring_depths(programs.step).values())
+    largest = max(boxes, key=lambda box: math.prod(box.shape))
+    cells = math.prod(largest.shape)
+    ghosts = cells - math.prod(end - begin for begin, end in largest.own)
+    return cells + (CELLS_OF_EXCHANGE + CELLS_OF_VALUE * values * ghosts) / steps
+
+
+def _packed(fields: Sequence[Reader], regions: Sequence[Slices]) -> Array:
+    return np.concatenate([read(where).ravel() for read in fields for where in regions])
 
 
 def _size(where: Slices) -> int:

@@ -18,7 +18,8 @@ each of them cuts its work into launches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +38,8 @@ from diffsim.stepping.run.stepper import Before, Stepper
 from diffsim.stepping.trace.trace import TracedStep
 from diffsim.typing import Array, IntArray
 
+Reader = Callable[[Slices], Array]
+"""The cells of a part of the box -> the values of a field there."""
 Levels = Mapping[str, Sequence[int]]
 """Array -> levels."""
 
@@ -49,8 +52,8 @@ class Neighbours(Protocol):
     def widths(self, reach: Reach) -> IntArray:
         """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
 
-    def ghosts(self, cells: Sequence[Array]) -> list[list[tuple[Slices, Array]]]:
-        """The ghost cells of some arrays over the box, from their owners: regions of each array, and their values."""
+    def ghosts(self, fields: Sequence[Reader], dtype: np.dtype) -> list[list[tuple[Slices, Array]]]:
+        """The ghost cells of some fields over the box, from their owners: regions of each field, and their values."""
 
     def points(self, name: str, table: PointTable) -> BoxPoints:
         """The points of the box."""
@@ -111,7 +114,7 @@ class DomainStepper(Stepper):
 
     def state(self) -> dict[str, Array]:
         inner = self._neighbours.inner
-        owned = {name: self.launcher.cells(self.delays[name][0], self._level(name))[inner] for name in self.delays}
+        owned = {name: self.launcher.region(self.delays[name][0], inner, self._level(name)) for name in self.delays}
         return self._neighbours.whole(owned)
 
     def traces(self) -> dict[str, Array]:
@@ -126,7 +129,7 @@ class DomainStepper(Stepper):
     def input_cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         states, coefficients, driven = super().input_cotangents()
         fields = [*states.values(), *coefficients.values()]
-        for cells, regions in zip(fields, self._neighbours.ghosts(fields), strict=True):
+        for cells, regions in zip(fields, self._neighbours.ghosts([values.__getitem__ for values in fields], self.dtype), strict=True):
             for where, values in regions:
                 cells[where] = values
         columns = {name: self._neighbours.columns(self._points[source_points(name)], driven[name]) for name in self.step.forcings}
@@ -148,7 +151,7 @@ class DomainStepper(Stepper):
     def state_arrays(self) -> list[Array]:
         """The owned cells of the working state: ghost cells that are not right differ from run to run."""
         inner = self._neighbours.inner
-        return [self.launcher.cells(name, level)[inner] for name, ring in self.storage.rings.items() for level in ring.working]
+        return [self.launcher.region(name, inner, level) for name, ring in self.storage.rings.items() for level in ring.working]
 
     def set_state(self, arrays: Sequence[Array]) -> None:
         values = iter(arrays)
@@ -163,7 +166,7 @@ class DomainStepper(Stepper):
 
     def cotangent_size(self) -> float:
         inner, bars = self._neighbours.inner, self.storage.bars
-        return largest(self.launcher.cells(name, ring.working[ring.depth - 1])[inner] for name, ring in bars.items())
+        return largest(self.launcher.region(name, inner, ring.working[ring.depth - 1]) for name, ring in bars.items())
 
     # steps between exchanges
 
@@ -222,9 +225,13 @@ class DomainStepper(Stepper):
 
     def _take(self, levels: Levels, rules: Mapping[str, object]) -> None:
         places = [(name, level) for name, each in levels.items() for level in each]
-        regions = self._neighbours.ghosts([self.launcher.cells(name, level) for name, level in places])
+        readers = [functools.partial(self._region, name, level) for name, level in places]
+        regions = self._neighbours.ghosts(readers, self.dtype)
         for (name, level), taken in zip(places, regions, strict=True):
             self.launcher.put_regions(name, taken, rules[name], level)  # type: ignore[arg-type]
+
+    def _region(self, name: str, level: int, where: Slices) -> Array:
+        return self.launcher.region(name, where, level)
 
 
 def _covers(right: IntArray, reach: IntArray) -> bool:

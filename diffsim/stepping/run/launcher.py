@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.boundary import Rules, extend
+from diffsim.boundary import Rules, extend, fills
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
@@ -202,22 +202,34 @@ class Launcher:
 
         self.memory.fill(self.field(name), level, write)
 
+    def region(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
+        """The cells of a part of a field, or of a level of a ring: a view on the host, a copy from a GPU or of a sparse field."""
+        array = self.field(name)
+        if name not in self.sparse or not isinstance(array, np.ndarray):
+            return self.cells(name, level)[where]
+        numbers, places = self.sparse[name].places(where)
+        values = np.zeros([along.stop - along.start for along in where], self.layout.dtype)
+        values.reshape(-1)[numbers] = self.memory.read(array, level).reshape(-1)[places]
+        return values
+
     def put_regions(self, name: str, regions: Sequence[tuple[tuple[slice, ...], Array]], rules: Rules, level: int | None = None) -> None:
-        """Write some regions of the cells of a field, or of a level of a ring, and its halo by the rules."""
-        if name in self.sparse or not isinstance(self.field(name), np.ndarray):
+        """Write some parts of the cells of a field, or of a level of a ring, and its halo by the rules."""
+        array, layout = self.field(name), self.layout
+        if not isinstance(array, np.ndarray) or (name in self.sparse and any(map(fills, rules))):
             cells = self.cells(name, level)  # a copy
             for where, values in regions:
                 cells[where] = values
             self.put_field(name, cells, rules, level)
-            return
-        layout = self.layout
-
-        def write(stored: Array) -> None:
+        elif name in self.sparse:
+            stored = self.memory.read(array, level).reshape(-1)
+            for where, values in regions:
+                numbers, places = self.sparse[name].places(where)
+                stored[places] = values.reshape(-1)[numbers]
+        else:
+            stored = self.memory.read(array, level)
             for where, values in regions:
                 layout.cells(stored)[where] = values
             extend(layout.extended(stored), layout.halo, rules)
-
-        self.memory.fill(self.field(name), level, write)
 
     def cells(self, name: str, level: int | None = None) -> Array:
         """The cells of a field, without its halo: a view on the host, a copy from a GPU or of a sparse field."""

@@ -1,0 +1,81 @@
+"""Costs of domains: `python scripts/bench/domains.py`, and the same under `mpiexec -n 2` with `--cuts 1x1x2`.
+
+Times of a step forward and of one of a gradient, of an exchange, and the share of ghost cells, for the equation and the grid that are
+named. A process prints one line; in domains rank 0 does. Compare lines of one machine that were measured when it was quiet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+import time
+
+import numpy as np
+
+import diffsim as ds
+from diffsim.domains import Domains
+
+
+def equation(name: str, shape: tuple[int, ...]) -> tuple[ds.Equation, dict[str, float], str]:
+    """An equation, its homogeneous medium, and the state that is recorded."""
+    grid, half = ds.Grid(shape, 10.0), len(shape) * ((10, 10),)
+    if name == "acoustic":
+        layer = {"layer": half, "layer_speed": 2000.0, "layer_frequency": 15.0}
+        return ds.solvers.Acoustic(grid, 1e-3, 8, **layer), {"c": 2000.0}, "p"
+    if name == "elastic":
+        layer = {"layer": half, "layer_speed": 2500.0, "layer_frequency": 15.0}
+        return ds.solvers.Elastic(grid, 1e-3, 4, **layer), {"vp": 2500.0, "vs": 1400.0, "rho": 2200.0}, "vx"
+    return ds.solvers.Heat(grid, 1.0), {"kappa": 1.0}, "T"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--equation", choices=("acoustic", "elastic", "heat"), default="acoustic")
+    parser.add_argument("--shape", default="160x160x320")
+    parser.add_argument("--cuts", default="")
+    parser.add_argument("--between", type=int, default=0, help="steps between exchanges; 0: as chosen")
+    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--gradient", action="store_true", help="time gradients by 4 slots too")
+    given = parser.parse_args()
+    shape = tuple(map(int, given.shape.split("x")))
+    cuts = tuple(map(int, given.cuts.split("x"))) if given.cuts else (1,) * len(shape)
+    ds.init(threads=given.threads, precision="f32")
+    step, medium, seen = equation(given.equation, shape)
+    middle = [[0.5 * (step.grid.coordinates(axis)[0] + step.grid.coordinates(axis)[-1]) for axis in range(len(shape))]]
+    domains = None if math.prod(cuts) == 1 else Domains(cuts, given.between or None, gathered=False)
+    run = ds.Simulation(step, receivers={seen: middle}, wrt=list(medium)[:1], domains=domains)
+    inputs = {name: np.full(shape, value, np.float32) for name, value in medium.items()}
+
+    compiled = run._compiled
+    fields = compiled.checked(inputs, given.steps)
+    compiled.start(fields, given.steps)
+    compiled.stepper.advance(0, given.steps)  # compiles
+    forward = []
+    before = compiled.domain.spent
+    for _ in range(given.turns):
+        compiled.start(fields, given.steps)
+        began = time.perf_counter()
+        compiled.stepper.advance(0, given.steps)
+        forward.append((time.perf_counter() - began) / given.steps)
+    count, seconds = (after - now for after, now in zip(compiled.domain.spent, before, strict=True))
+    line = [f"{given.equation} {given.shape} in {'x'.join(map(str, cuts))}, {given.threads} threads"]
+    line.append(f"forward {1e3 * statistics.median(forward):.2f} ms a step")
+    if count:
+        line.append(f"{count} exchanges of {1e3 * seconds / count:.2f} ms, ghost cells {compiled.domain.ghost_share:.1%}")
+    if given.gradient:
+        whole = []
+        for _ in range(1 + given.turns):
+            began = time.perf_counter()
+            run.value_and_grad(lambda found: (found.traces[seen] ** 2).sum(), inputs, given.steps, checkpoint=4)
+            whole.append((time.perf_counter() - began) / given.steps)
+        line.append(f"gradient by 4 slots {1e3 * statistics.median(whole[1:]):.1f} ms a step")
+    if getattr(getattr(compiled.domain, "box", None), "rank", 0) == 0:
+        sys.stdout.write("; ".join(line) + "\n")
+
+
+if __name__ == "__main__":
+    main()
