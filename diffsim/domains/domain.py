@@ -17,7 +17,7 @@ from diffsim.domains.points import BoxPoints, overhang, points_in
 from diffsim.domains.ranks import Ranks
 from diffsim.domains.reach import Reach, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
-from diffsim.domains.stepper import DomainStepper, Reader
+from diffsim.domains.stepper import DomainStepper, Field, Plain
 from diffsim.engine import clock
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
@@ -35,7 +35,7 @@ UNCUT = 2**30
 """The width of ghost cells that are right along an axis that is not cut."""
 MOST_STEPS = 8
 """The most steps between exchanges that are chosen."""
-CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 1.0
+CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.5
 """Costs of an exchange, in cells that a step computes in the same time: docs/scaling.md has the measurements."""
 WIDEST_POINTS = 7
 """How far the cells of a point with sinc interpolation lie from its first one."""
@@ -277,12 +277,8 @@ class InBox:
         for name, value in values.items():
             arrays[name] = np.zeros(self.box.shape, value.dtype)
             arrays[name][self.inner] = value
-        if not arrays:
-            return arrays
-        readers = [cells.__getitem__ for cells in arrays.values()]
-        for cells, regions in zip(arrays.values(), self.ghosts(readers, next(iter(arrays.values())).dtype), strict=True):
-            for where, taken in regions:
-                cells[where] = taken
+        if arrays:
+            self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)
         return arrays
 
     def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
@@ -313,25 +309,25 @@ class InBox:
             out[:, numbers] = columns
         return out
 
-    def ghosts(self, fields: Sequence[Reader], dtype: np.dtype) -> list[list[tuple[Slices, Array]]]:
+    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
         began = clock()
-        outgoing = {to: _packed(fields, [p.there for p in pieces]) for to, pieces in self._outgoing.items() if pieces}
+        outgoing = {
+            to: np.concatenate([f.packed(p.there) for f in fields for p in pieces]) for to, pieces in self._outgoing.items() if pieces
+        }
         by_owner: dict[int, list[Piece]] = {}
         for piece in self._incoming:
             by_owner.setdefault(piece.owner, []).append(piece)
-        sizes = {owner: len(fields) * sum(_size(p.here) for p in pieces) for owner, pieces in by_owner.items()}
-        received = self._ranks.exchanged(outgoing, sizes, dtype)
-        out: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
+        sizes = {owner: [field.size(piece.here) for field in fields for piece in pieces] for owner, pieces in by_owner.items()}
+        received = self._ranks.exchanged(outgoing, {owner: sum(each) for owner, each in sizes.items()}, dtype)
+        parts: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
         for owner, pieces in by_owner.items():
-            at = 0
-            for regions in out:
-                for piece in pieces:
-                    shape, size = tuple(along.stop - along.start for along in piece.here), _size(piece.here)
-                    regions.append((piece.here, received[owner][at : at + size].reshape(shape)))
-                    at += size
+            values = iter(np.split(received[owner], np.cumsum(sizes[owner])[:-1]))
+            for taken in parts:
+                taken += [(piece.here, next(values)) for piece in pieces]
+        for field, taken in zip(fields, parts, strict=True):
+            field.unpack(taken)
         self._exchanges += 1
         self._seconds += clock() - began
-        return out
 
     # agreement
 
@@ -375,14 +371,6 @@ def step_cost(cuts: Cuts, steps: int, programs: Programs) -> float:
     cells = math.prod(largest.shape)
     ghosts = cells - math.prod(end - begin for begin, end in largest.own)
     return cells + (CELLS_OF_EXCHANGE + CELLS_OF_VALUE * values * ghosts) / steps
-
-
-def _packed(fields: Sequence[Reader], regions: Sequence[Slices]) -> Array:
-    return np.concatenate([read(where).ravel() for read in fields for where in regions])
-
-
-def _size(where: Slices) -> int:
-    return math.prod(along.stop - along.start for along in where)
 
 
 def domain_of(

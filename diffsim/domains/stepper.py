@@ -18,13 +18,14 @@ each of them cuts its work into launches.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from diffsim.boundary import zero_rules
+from diffsim.boundary import Rules, zero_rules
 from diffsim.checkpoint.growth import largest
 from diffsim.domains.boxes import Slices
 from diffsim.domains.points import BoxPoints
@@ -33,15 +34,62 @@ from diffsim.errors import ScheduleError
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.derive.forward import receiver_points, source_points
 from diffsim.stepping.ir.program import Program
-from diffsim.stepping.run.launcher import Tables
+from diffsim.stepping.run.launcher import Launcher, Tables
 from diffsim.stepping.run.stepper import Before, Stepper
 from diffsim.stepping.trace.trace import TracedStep
 from diffsim.typing import Array, IntArray
 
-Reader = Callable[[Slices], Array]
-"""The cells of a part of the box -> the values of a field there."""
 Levels = Mapping[str, Sequence[int]]
 """Array -> levels."""
+
+
+class Field(Protocol):
+    """A field over the box, some cells of which are sent to other ranks."""
+
+    def packed(self, where: Slices) -> Array:
+        """The values of a part, in one dimension."""
+
+    def size(self, where: Slices) -> int:
+        """The number of these."""
+
+    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
+        """Write some parts."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A level of a field that a launcher stores."""
+
+    launcher: Launcher
+    name: str
+    level: int
+    rules: Rules
+
+    def packed(self, where: Slices) -> Array:
+        return self.launcher.packed(self.name, where, self.level)
+
+    def size(self, where: Slices) -> int:
+        return self.launcher.packed_size(self.name, where)
+
+    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
+        self.launcher.unpack(self.name, parts, self.rules, self.level)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """An array over the box."""
+
+    cells: Array
+
+    def packed(self, where: Slices) -> Array:
+        return self.cells[where].reshape(-1)
+
+    def size(self, where: Slices) -> int:
+        return math.prod(along.stop - along.start for along in where)
+
+    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
+        for where, values in parts:
+            self.cells[where] = values.reshape(self.cells[where].shape)
 
 
 class Neighbours(Protocol):
@@ -52,8 +100,8 @@ class Neighbours(Protocol):
     def widths(self, reach: Reach) -> IntArray:
         """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
 
-    def ghosts(self, fields: Sequence[Reader], dtype: np.dtype) -> list[list[tuple[Slices, Array]]]:
-        """The ghost cells of some fields over the box, from their owners: regions of each field, and their values."""
+    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
+        """Take the ghost cells of some fields from their owners."""
 
     def points(self, name: str, table: PointTable) -> BoxPoints:
         """The points of the box."""
@@ -114,7 +162,7 @@ class DomainStepper(Stepper):
 
     def state(self) -> dict[str, Array]:
         inner = self._neighbours.inner
-        owned = {name: self.launcher.region(self.delays[name][0], inner, self._level(name)) for name in self.delays}
+        owned = {name: self.launcher.cells(self.delays[name][0], self._level(name))[inner] for name in self.delays}
         return self._neighbours.whole(owned)
 
     def traces(self) -> dict[str, Array]:
@@ -128,10 +176,7 @@ class DomainStepper(Stepper):
 
     def input_cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         states, coefficients, driven = super().input_cotangents()
-        fields = [*states.values(), *coefficients.values()]
-        for cells, regions in zip(fields, self._neighbours.ghosts([values.__getitem__ for values in fields], self.dtype), strict=True):
-            for where, values in regions:
-                cells[where] = values
+        self._neighbours.exchange([Plain(cells) for cells in (*states.values(), *coefficients.values())], self.dtype)
         columns = {name: self._neighbours.columns(self._points[source_points(name)], driven[name]) for name in self.step.forcings}
         return states, coefficients, {**driven, **columns}
 
@@ -151,13 +196,15 @@ class DomainStepper(Stepper):
     def state_arrays(self) -> list[Array]:
         """The owned cells of the working state: ghost cells that are not right differ from run to run."""
         inner = self._neighbours.inner
-        return [self.launcher.region(name, inner, level) for name, ring in self.storage.rings.items() for level in ring.working]
+        return [self.launcher.cells(name, level)[inner] for name, ring in self.storage.rings.items() for level in ring.working]
 
     def set_state(self, arrays: Sequence[Array]) -> None:
         values = iter(arrays)
         for name, ring in self.storage.rings.items():
             for level in ring.renew():
-                self.launcher.put_regions(name, [(self._neighbours.inner, next(values))], self.step.states[name].rules, level)
+                cells = self.launcher.cells(name, level).copy()
+                cells[self._neighbours.inner] = next(values)
+                self.launcher.put_field(name, cells, self.step.states[name].rules, level)
         self._right = np.zeros_like(self._widest)
 
     def outputs(self) -> list[Array]:
@@ -166,7 +213,7 @@ class DomainStepper(Stepper):
 
     def cotangent_size(self) -> float:
         inner, bars = self._neighbours.inner, self.storage.bars
-        return largest(self.launcher.region(name, inner, ring.working[ring.depth - 1]) for name, ring in bars.items())
+        return largest(self.launcher.cells(name, ring.working[ring.depth - 1])[inner] for name, ring in bars.items())
 
     # steps between exchanges
 
@@ -223,15 +270,9 @@ class DomainStepper(Stepper):
         self._take(levels, dict.fromkeys(levels, zero_rules(self.step.grid.ndim)))
         self._bars_right = self._widest
 
-    def _take(self, levels: Levels, rules: Mapping[str, object]) -> None:
-        places = [(name, level) for name, each in levels.items() for level in each]
-        readers = [functools.partial(self._region, name, level) for name, level in places]
-        regions = self._neighbours.ghosts(readers, self.dtype)
-        for (name, level), taken in zip(places, regions, strict=True):
-            self.launcher.put_regions(name, taken, rules[name], level)  # type: ignore[arg-type]
-
-    def _region(self, name: str, level: int, where: Slices) -> Array:
-        return self.launcher.region(name, where, level)
+    def _take(self, levels: Levels, rules: Mapping[str, Rules]) -> None:
+        fields = [Stored(self.launcher, name, level, rules[name]) for name, each in levels.items() for level in each]
+        self._neighbours.exchange(fields, self.dtype)
 
 
 def _covers(right: IntArray, reach: IntArray) -> bool:

@@ -2,6 +2,7 @@
 
 Times of a step forward and of one of a gradient, of an exchange, and the share of ghost cells, for the equation and the grid that are
 named. A process prints one line; in domains rank 0 does. Compare lines of one machine that were measured when it was quiet.
+`--alone` runs rank 0 of the cuts without any other: its times are those of computing and copying, without waiting; its results are wrong.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import math
 import statistics
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 import diffsim as ds
-from diffsim.domains import Domains
+from diffsim.domains import Domains, mpi
+from diffsim.domains.ranks import Alone
 
 
 def equation(name: str, shape: tuple[int, ...]) -> tuple[ds.Equation, dict[str, float], str]:
@@ -30,6 +34,21 @@ def equation(name: str, shape: tuple[int, ...]) -> tuple[ds.Equation, dict[str, 
     return ds.solvers.Heat(grid, 1.0), {"kappa": 1.0}, "T"
 
 
+class Unheard(Alone):
+    """Rank 0 of several, the others of which are not there."""
+
+    launched = True
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def gathered(self, value: Any) -> list[Any]:
+        return [value] * self.size
+
+    def exchanged(self, outgoing: Mapping[int, np.ndarray], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, np.ndarray]:
+        return {sender: np.zeros(count, dtype) for sender, count in incoming.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--equation", choices=("acoustic", "elastic", "heat"), default="acoustic")
@@ -40,12 +59,16 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--gradient", action="store_true", help="time gradients by 4 slots too")
+    parser.add_argument("--alone", action="store_true", help="one rank without others, whose ghost cells are 0")
     given = parser.parse_args()
+    now = time.process_time if given.threads == 1 and (given.alone or not given.cuts) else time.perf_counter  # busy cores count less
     shape = tuple(map(int, given.shape.split("x")))
     cuts = tuple(map(int, given.cuts.split("x"))) if given.cuts else (1,) * len(shape)
     ds.init(threads=given.threads, precision="f32")
     step, medium, seen = equation(given.equation, shape)
     middle = [[0.5 * (step.grid.coordinates(axis)[0] + step.grid.coordinates(axis)[-1]) for axis in range(len(shape))]]
+    if given.alone:
+        mpi._known[:] = [Unheard(math.prod(cuts))]
     domains = None if math.prod(cuts) == 1 else Domains(cuts, given.between or None, gathered=False)
     run = ds.Simulation(step, receivers={seen: middle}, wrt=list(medium)[:1], domains=domains)
     inputs = {name: np.full(shape, value, np.float32) for name, value in medium.items()}
@@ -58,10 +81,10 @@ def main() -> None:
     before = compiled.domain.spent
     for _ in range(given.turns):
         compiled.start(fields, given.steps)
-        began = time.perf_counter()
+        began = now()
         compiled.stepper.advance(0, given.steps)
-        forward.append((time.perf_counter() - began) / given.steps)
-    count, seconds = (after - now for after, now in zip(compiled.domain.spent, before, strict=True))
+        forward.append((now() - began) / given.steps)
+    count, seconds = (after - earlier for after, earlier in zip(compiled.domain.spent, before, strict=True))
     line = [f"{given.equation} {given.shape} in {'x'.join(map(str, cuts))}, {given.threads} threads"]
     line.append(f"forward {1e3 * statistics.median(forward):.2f} ms a step")
     if count:
@@ -69,9 +92,9 @@ def main() -> None:
     if given.gradient:
         whole = []
         for _ in range(1 + given.turns):
-            began = time.perf_counter()
+            began = now()
             run.value_and_grad(lambda found: (found.traces[seen] ** 2).sum(), inputs, given.steps, checkpoint=4)
-            whole.append((time.perf_counter() - began) / given.steps)
+            whole.append((now() - began) / given.steps)
         line.append(f"gradient by 4 slots {1e3 * statistics.median(whole[1:]):.1f} ms a step")
     if getattr(getattr(compiled.domain, "box", None), "rank", 0) == 0:
         sys.stdout.write("; ".join(line) + "\n")

@@ -96,15 +96,16 @@ class Sparse:
         return chunks.reshape(-1)[: math.prod(self.layout.storage)].reshape(self.layout.storage)
 
     def places(self, where: tuple[slice, ...]) -> tuple[IntArray, IntArray]:
-        """Those cells of a part of the grid that are stored, as numbers in C order, and the places of their values in the storage."""
+        """The cells of a part of the grid in which the field exists, as numbers in C order, and the places of their values in the storage."""
         key = tuple((along.start, along.stop) for along in where)
         if key not in self._places:
             layout = self.layout
             values: Any = np.arange(math.prod(layout.storage)).reshape(layout.storage)
             cells, size = layout.cells(values)[where].ravel(), self.chunk * layout.lanes
             chunks = self.table[cells // size]
-            stored = np.flatnonzero(chunks)
-            self._places[key] = stored, chunks[stored] * size + cells[stored] % size
+            places = chunks * size + cells % size
+            exists = np.flatnonzero(np.where(chunks > 0, self.inside.reshape(-1)[places], 0))
+            self._places[key] = exists, places[exists]
         return self._places[key]
 
     def addresses(self, tiles: IntArray) -> IntArray:

@@ -212,23 +212,39 @@ class Launcher:
         values.reshape(-1)[numbers] = self.memory.read(array, level).reshape(-1)[places]
         return values
 
-    def put_regions(self, name: str, regions: Sequence[tuple[tuple[slice, ...], Array]], rules: Rules, level: int | None = None) -> None:
-        """Write some parts of the cells of a field, or of a level of a ring, and its halo by the rules."""
-        array, layout = self.field(name), self.layout
-        if not isinstance(array, np.ndarray) or (name in self.sparse and any(map(fills, rules))):
+    def packed(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
+        """The values of a part of the cells, in C order; of a sparse field those of the cells in which it exists."""
+        array = self.field(name)
+        if name not in self.sparse or not isinstance(array, np.ndarray):
+            values = self.cells(name, level)[where].reshape(-1)
+            return values[self.sparse[name].places(where)[0]] if name in self.sparse else values
+        packed: Array = self.memory.read(array, level).reshape(-1)[self.sparse[name].places(where)[1]]
+        return packed
+
+    def packed_size(self, name: str, where: tuple[slice, ...]) -> int:
+        """The number of values that `packed` gives."""
+        return len(self.sparse[name].places(where)[0]) if name in self.sparse else math.prod(along.stop - along.start for along in where)
+
+    def unpack(self, name: str, parts: Sequence[tuple[tuple[slice, ...], Array]], rules: Rules, level: int | None = None) -> None:
+        """Write some parts of the cells, as `packed` gives them, and the halo by the rules."""
+        array, layout, sparse = self.field(name), self.layout, self.sparse.get(name)
+        if not isinstance(array, np.ndarray) or (sparse is not None and any(map(fills, rules))):
             cells = self.cells(name, level)  # a copy
-            for where, values in regions:
-                cells[where] = values
+            for where, values in parts:
+                part = cells[where]
+                flat = part.reshape(-1)  # a copy unless the part is contiguous
+                flat[slice(None) if sparse is None else sparse.places(where)[0]] = values
+                cells[where] = flat.reshape(part.shape)
             self.put_field(name, cells, rules, level)
-        elif name in self.sparse:
+        elif sparse is not None:
             stored = self.memory.read(array, level).reshape(-1)
-            for where, values in regions:
-                numbers, places = self.sparse[name].places(where)
-                stored[places] = values.reshape(-1)[numbers]
+            for where, values in parts:
+                stored[sparse.places(where)[1]] = values
         else:
             stored = self.memory.read(array, level)
-            for where, values in regions:
-                layout.cells(stored)[where] = values
+            for where, values in parts:
+                part = layout.cells(stored)[where]
+                part[...] = values.reshape(part.shape)
             extend(layout.extended(stored), layout.halo, rules)
 
     def cells(self, name: str, level: int | None = None) -> Array:
