@@ -96,7 +96,7 @@ class Sparse:
         return chunks.reshape(-1)[: math.prod(self.layout.storage)].reshape(self.layout.storage)
 
     def places(self, where: tuple[slice, ...]) -> tuple[IntArray, IntArray]:
-        """The cells of a part of the grid in which the field exists, as numbers in C order, and the places of their values in the storage."""
+        """The cells of a part of the grid in which the field exists, as numbers in C order, and the places of their values."""
         key = tuple((along.start, along.stop) for along in where)
         if key not in self._places:
             layout = self.layout
