@@ -35,7 +35,7 @@ UNCUT = 2**30
 """The width of ghost cells that are right along an axis that is not cut."""
 MOST_STEPS = 8
 """The most steps between exchanges that are chosen."""
-CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.5
+CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.7
 """Costs of an exchange, in cells that a step computes in the same time: docs/scaling.md has the measurements."""
 WIDEST_POINTS = 7
 """How far the cells of a point with sinc interpolation lie from its first one."""
@@ -366,7 +366,8 @@ def step_cost(cuts: Cuts, steps: int, programs: Programs) -> float:
     An exchange costs as much as computing `CELLS_OF_EXCHANGE` cells, and each of its values as much as `CELLS_OF_VALUE`.
     """
     boxes = [cuts.box(rank) for rank in range(cuts.count)]
-    values = sum(ring_depths(programs.step).values())
+    states = programs.step.states
+    values = sum(depth for name, depth in ring_depths(programs.step).items() if states[name].region is None)
     largest = max(boxes, key=lambda box: math.prod(box.shape))
     cells = math.prod(largest.shape)
     ghosts = cells - math.prod(end - begin for begin, end in largest.own)

@@ -245,7 +245,8 @@ class Launcher:
             for where, values in parts:
                 part = layout.cells(stored)[where]
                 part[...] = values.reshape(part.shape)
-            extend(layout.extended(stored), layout.halo, rules)
+            if any(map(fills, rules)):  # else there is 0 beyond all sides, as before
+                extend(layout.extended(stored), layout.halo, rules)
 
     def cells(self, name: str, level: int | None = None) -> Array:
         """The cells of a field, without its halo: a view on the host, a copy from a GPU or of a sparse field."""
