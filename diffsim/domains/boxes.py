@@ -76,7 +76,7 @@ class Box:
         return 1 - math.prod(end - begin for begin, end in self.own) / math.prod(self.shape)
 
     def real(self, axis: int) -> tuple[bool, bool]:
-        """Whether the box ends at the low and at the high side of the grid."""
+        """True for the low and for the high side of the grid where the box ends there."""
         low, high = self.wide[axis]
         return low == 0, high == self.grid[axis]
 

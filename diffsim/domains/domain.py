@@ -93,7 +93,7 @@ class Domains:
 
 
 class Domain(Protocol):
-    """What a simulation asks of its part of the grid.
+    """The part of the grid that this process has, as a simulation uses it.
 
     Attributes:
         alone: whether there is one process.
@@ -210,7 +210,7 @@ class InBox:
         self._ranks, self._gathered, maps = ranks, domains.gathered, tuple(maps)
         programs = Programs(step, receivers, dtype, differentiable=True)
         require_local(step, maps, programs)
-        reach, of_maps = reach_of(programs).most, reach_of_maps(maps)
+        reach, of_maps = reach_of(programs).most, reach_of_maps(maps, grid.shape)
         require_open(step, domains.parts)
         least = tuple(int(r) for r in np.maximum(reach, 1))
         bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, least)
@@ -229,7 +229,7 @@ class InBox:
         self.agreed(lambda: None, lambda result: same)
 
     def _widest_points(self, cuts: Cuts, points: Mapping[str, PointTable]) -> IntArray:
-        """How far points reach into ghost cells: those of now, and plain ones that come later."""
+        """The distance that points reach into ghost cells: those of now, and plain ones that come later."""
         far = [overhang(cuts, table) for table in points.values()]
         most = np.maximum.reduce([np.ones(len(cuts.grid), int), *far])
         return np.where(most > 1, WIDEST_POINTS, most)

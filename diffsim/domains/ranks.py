@@ -1,4 +1,4 @@
-"""What domains need of the processes that hold them, by MPI or alone."""
+"""The interface of the processes that hold the domains, and that of one process alone."""
 
 from __future__ import annotations
 

@@ -12,11 +12,12 @@ from diffsim.expr.graph import Node, reads
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.ir.program import Nest, Place, PointGather, Program
+from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.trace import TracedMap, TracedStep
 from diffsim.typing import IntArray
 
 Far = Mapping[str, IntArray]
-"""What a value depends on -> how far away along each axis."""
+"""A kind of values on which another one depends -> how far away they are along each axis."""
 PRIMAL, BARS = "primal", "cotangents"
 
 
@@ -56,8 +57,8 @@ def reach_of(programs: Programs) -> Reach:
             forward = np.maximum(forward, walk.farthest(everything, PRIMAL))
             assert residuals is not None
             kept = {place: far for place, far in everything.items() if place.array in residuals.names}
-        found = walk.through(backward, kept)
-        primal, bars = np.maximum(primal, walk.farthest(found, PRIMAL)), np.maximum(bars, walk.farthest(found, BARS))
+        known = walk.through(backward, kept)
+        primal, bars = np.maximum(primal, walk.farthest(known, PRIMAL)), np.maximum(bars, walk.farthest(known, BARS))
     return Reach(forward, primal, bars)
 
 
@@ -69,33 +70,32 @@ class _Walk:
         states = [*step.delays()]
         self._kinds = dict.fromkeys(states, PRIMAL) | dict.fromkeys(map(bar, states), BARS)
         fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
-        # A value beyond a side of the grid may be made of several cells there. The farthest of them is `depth` - 1 from the side.
-        self._deep = np.array([max((depth(f.rules[a], n, 16) for f in fields), default=1) - 1 for a, n in enumerate(step.grid.shape)])
+        self._deep = _deep(fields, step.grid.shape)
 
-    def farthest(self, found: Mapping[Place, Far], kind: str) -> IntArray:
+    def farthest(self, known: Mapping[Place, Far], kind: str) -> IntArray:
         out = self._none
-        for far in found.values():
+        for far in known.values():
             out = np.maximum(out, far.get(kind, self._none))
         return out
 
     def through(self, program: Program, before: Mapping[Place, Far]) -> dict[Place, Far]:
         """Storage -> how far its value depends on what the step starts with."""
-        found: dict[Place, Far] = dict(before)
+        known: dict[Place, Far] = dict(before)
         for number, operation in enumerate(program.operations):
             now: dict[Place, Far] = {}
             if isinstance(operation, Nest):
                 for assign in operation.assigns:
-                    _merge(now, assign.target, self._of(program, assign.node, found))
+                    _merge(now, assign.target, self._of(program, assign.node, known))
                 for scatter in operation.scatters:
-                    _merge(now, scatter.target, self._of(program, scatter.factor, found))
+                    _merge(now, scatter.target, self._of(program, scatter.factor, known))
             elif isinstance(operation, PointGather):
-                _merge(now, Place(f"sum at points {number}"), self._of(program, operation.node, found))
+                _merge(now, Place(f"sum at points {number}"), self._of(program, operation.node, known))
             for place, far in now.items():
-                _merge(found, place, far)
-        return found
+                _merge(known, place, far)
+        return known
 
-    def _of(self, program: Program, node: Node, found: Mapping[Place, Far]) -> Far:
-        """What an expression depends on."""
+    def _of(self, program: Program, node: Node, known: Mapping[Place, Far]) -> Far:
+        """The dependences of an expression."""
         out: dict[str, IntArray] = {}
         for name, offsets in program.reads([node]).items():
             place = program.places.get(name)
@@ -103,7 +103,7 @@ class _Walk:
                 continue
             away = np.max(np.abs(np.array(sorted(offsets))), axis=0)
             away = np.where(away > 0, np.maximum(away, self._deep), 0)
-            start: Far = found[place] if place in found else {self._kinds[place.array]: self._none} if place.array in self._kinds else {}
+            start: Far = known[place] if place in known else {self._kinds[place.array]: self._none} if place.array in self._kinds else {}
             for kind, far in start.items():
                 out[kind] = np.maximum(out.get(kind, self._none), far + away)
         return out
@@ -111,18 +111,23 @@ class _Walk:
 
 def _merge(into: dict[Place, Far], place: Place, far: Far) -> None:
     """Add what a value depends on. One that is added to depends on what it was before too."""
-    known = dict(into.get(place, {}))
+    total = dict(into.get(place, {}))
     for kind, away in far.items():
-        known[kind] = np.maximum(known[kind], away) if kind in known else away
-    into[place] = known
+        total[kind] = np.maximum(total[kind], away) if kind in total else away
+    into[place] = total
 
 
-def reach_of_maps(maps: Iterable[TracedMap]) -> IntArray:
-    """How far maps read that are evaluated one after the other."""
-    total: IntArray = np.zeros(0, int)
+def _deep(fields: Iterable[Placed], shape: tuple[int, ...]) -> IntArray:
+    """How far from a side of the grid the cells are of which a value beyond it is made, where it is made of several."""
+    placed = list(fields)
+    return np.array([max((depth(field.rules[axis], n, 16) for field in placed), default=1) - 1 for axis, n in enumerate(shape)])
+
+
+def reach_of_maps(maps: Iterable[TracedMap], shape: tuple[int, ...]) -> IntArray:
+    """How far maps read that are evaluated one after the other, on a grid of this shape."""
+    total = np.zeros(len(shape), int)
     for each in maps:
-        offsets = [offset for found in reads(each.outputs.values()).values() for offset in found]
-        ndim = max((len(offset) for offset in offsets), default=0)
-        far = np.max(np.abs(np.array(offsets or [(0,) * ndim])), axis=0)
-        total = far if not total.size else total + far if far.size else total
+        offsets = [offset for offsets in reads(each.outputs.values()).values() for offset in offsets]
+        far = np.max(np.abs(np.array([(0,) * len(shape), *offsets])), axis=0)
+        total = total + np.where(far > 0, np.maximum(far, _deep([*each.inputs.values(), *each.placed.values()], shape)), 0)
     return total

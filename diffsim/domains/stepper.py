@@ -93,7 +93,7 @@ class Plain:
 
 
 class Neighbours(Protocol):
-    """What a stepper needs of its box and of other ranks."""
+    """The box of a stepper and the other ranks."""
 
     inner: Slices
 

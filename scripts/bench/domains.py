@@ -60,41 +60,41 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--gradient", action="store_true", help="time gradients by 4 slots too")
     parser.add_argument("--alone", action="store_true", help="one rank without others, whose ghost cells are 0")
-    given = parser.parse_args()
-    now = time.process_time if given.threads == 1 and (given.alone or not given.cuts) else time.perf_counter  # busy cores count less
-    shape = tuple(map(int, given.shape.split("x")))
-    cuts = tuple(map(int, given.cuts.split("x"))) if given.cuts else (1,) * len(shape)
-    ds.init(threads=given.threads, precision="f32")
-    step, medium, seen = equation(given.equation, shape)
+    options = parser.parse_args()
+    now = time.process_time if options.threads == 1 and (options.alone or not options.cuts) else time.perf_counter  # busy cores count less
+    shape = tuple(map(int, options.shape.split("x")))
+    cuts = tuple(map(int, options.cuts.split("x"))) if options.cuts else (1,) * len(shape)
+    ds.init(threads=options.threads, precision="f32")
+    step, medium, seen = equation(options.equation, shape)
     middle = [[0.5 * (step.grid.coordinates(axis)[0] + step.grid.coordinates(axis)[-1]) for axis in range(len(shape))]]
-    if given.alone:
+    if options.alone:
         mpi._known[:] = [Unheard(math.prod(cuts))]
-    domains = None if math.prod(cuts) == 1 else Domains(cuts, given.between or None, gathered=False)
+    domains = None if math.prod(cuts) == 1 else Domains(cuts, options.between or None, gathered=False)
     run = ds.Simulation(step, receivers={seen: middle}, wrt=list(medium)[:1], domains=domains)
     inputs = {name: np.full(shape, value, np.float32) for name, value in medium.items()}
 
     compiled = run._compiled
-    fields = compiled.checked(inputs, given.steps)
-    compiled.start(fields, given.steps)
-    compiled.stepper.advance(0, given.steps)  # compiles
+    fields = compiled.checked(inputs, options.steps)
+    compiled.start(fields, options.steps)
+    compiled.stepper.advance(0, options.steps)  # compiles
     forward = []
     before = compiled.domain.spent
-    for _ in range(given.turns):
-        compiled.start(fields, given.steps)
+    for _ in range(options.turns):
+        compiled.start(fields, options.steps)
         began = now()
-        compiled.stepper.advance(0, given.steps)
-        forward.append((now() - began) / given.steps)
+        compiled.stepper.advance(0, options.steps)
+        forward.append((now() - began) / options.steps)
     count, seconds = (after - earlier for after, earlier in zip(compiled.domain.spent, before, strict=True))
-    line = [f"{given.equation} {given.shape} in {'x'.join(map(str, cuts))}, {given.threads} threads"]
+    line = [f"{options.equation} {options.shape} in {'x'.join(map(str, cuts))}, {options.threads} threads"]
     line.append(f"forward {1e3 * statistics.median(forward):.2f} ms a step")
     if count:
         line.append(f"{count} exchanges of {1e3 * seconds / count:.2f} ms, ghost cells {compiled.domain.ghost_share:.1%}")
-    if given.gradient:
+    if options.gradient:
         whole = []
-        for _ in range(1 + given.turns):
+        for _ in range(1 + options.turns):
             began = now()
-            run.value_and_grad(lambda found: (found.traces[seen] ** 2).sum(), inputs, given.steps, checkpoint=4)
-            whole.append((now() - began) / given.steps)
+            run.value_and_grad(lambda solution: (solution.traces[seen] ** 2).sum(), inputs, options.steps, checkpoint=4)
+            whole.append((now() - began) / options.steps)
         line.append(f"gradient by 4 slots {1e3 * statistics.median(whole[1:]):.1f} ms a step")
     if getattr(getattr(compiled.domain, "box", None), "rank", 0) == 0:
         sys.stdout.write("; ".join(line) + "\n")

@@ -70,13 +70,13 @@ class DomainCase:
         )
 
     def inputs(self, simulation: ds.Simulation) -> dict[str, np.ndarray]:
-        rng, made = np.random.default_rng(zlib.crc32(self.name.encode())), dict(self.fields)
+        rng, arrays = np.random.default_rng(zlib.crc32(self.name.encode())), dict(self.fields)
         scale = {name: (middle, spread) for name, middle, spread in self.scale}
         inputs = {}
         for name in simulation.inputs:
             middle, spread = scale.get(name, (0.0, 1.0))
             shape = simulation.input_shape(name, self.steps)
-            values = made[name](simulation.grid) if name in made else middle + spread * rng.uniform(-1, 1, shape)
+            values = arrays[name](simulation.grid) if name in arrays else middle + spread * rng.uniform(-1, 1, shape)
             inputs[name] = values.astype(simulation.dtype)
         return inputs
 

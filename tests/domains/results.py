@@ -1,4 +1,4 @@
-"""What a simulation gives, as arrays by name: the same program computes it in one process and in many."""
+"""The results of a simulation as arrays by name: the same program computes them in one process and in many."""
 
 from __future__ import annotations
 

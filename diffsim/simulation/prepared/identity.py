@@ -1,4 +1,4 @@
-"""What identifies a simulation: everything that can change a bit of its results, except its inputs."""
+"""The identity of a simulation: everything that can change a bit of its results, except its inputs."""
 
 from __future__ import annotations
 
