@@ -86,6 +86,14 @@ def _found() -> Ranks:
     return MpiRanks(world)
 
 
+def end_all_ranks(error: BaseException) -> bool:
+    """End all ranks with the message of an error, if there are several. Return whether there are."""
+    several = any(known.size > 1 for known in _known)
+    if several:
+        sys.excepthook(type(error), error, error.__traceback__)
+    return several
+
+
 def _end_together(world: Any) -> None:
     """Let an error that leaves the program on one rank end all ranks, with the message of that rank."""
 

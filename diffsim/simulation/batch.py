@@ -108,7 +108,7 @@ class Batch(Rebuilt, Summary):
     @staticmethod
     def obstacle(simulation: Simulation) -> str | None:
         """The reason why runs of a simulation cannot be computed together; None: they can."""
-        return why_not_batched(simulation._step)
+        return why_not_batched(simulation._step) if simulation._compiled.domain.alone else "a grid in domains"
 
     def _take(self, simulation: Simulation, points: Mapping[str, list[PointTable]]) -> None:
         one = simulation._compiled

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from diffsim.checkpoint import AnySchedule, choose
-from diffsim.checkpoint.planning.memory import SMALL, auto_memory
+from diffsim.checkpoint.planning.memory import SMALL
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.errors import ReplayError
 from diffsim.simulation.gradients.reversal import Back, Call, Reversal
@@ -20,7 +20,7 @@ from diffsim.simulation.gradients.suspended import run_resumably
 from diffsim.simulation.prepared.checks import checked_cotangents
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.inputs import value_meaning
-from diffsim.simulation.prepared.sizes import sizes_for
+from diffsim.simulation.prepared.sizes import shared, sizes_for
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
@@ -50,8 +50,7 @@ def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
     if kept and key in compiled.schedules:
         return compiled.schedules[key]
     sizes = sizes_for(compiled, policy, steps, call.fields)
-    if domain.local > 1 and policy.memory is None and policy.slots is None and isinstance(policy.schedule, str):
-        policy = replace(policy, memory=max(auto_memory(sizes.enough(steps)) // domain.local, SMALL))
+    policy = shared(compiled, policy, sizes, steps)
     plan = domain.agreed(lambda: choose(policy, steps, sizes, online=online))
     schedule = domain.least(plan.schedule, plan.chosen.peak)
     if kept and sizes.enough(steps) <= SMALL:

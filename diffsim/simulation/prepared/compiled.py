@@ -144,8 +144,11 @@ class Compiled:
     def checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
         """All inputs as arrays of this precision, at the cells of this process; zero for initial fields and tangents that are left out."""
         whole = self.domain.agreed(lambda: self._checked(inputs, steps), lambda fields: (steps, [*fields], fingerprint([*fields.values()])))
-        driven = (*self.step.forcings, *self.step.series)
-        return {name: value if name in driven else self.domain.cut(value) for name, value in whole.items()}
+        return {name: self.at_cells(name, value) for name, value in whole.items()}
+
+    def at_cells(self, name: str, value: Array) -> Array:
+        """An input at the cells of this process. Amplitudes and series are returned unchanged."""
+        return value if name in self.step.forcings or name in self.step.series else self.domain.cut(value)
 
     def _checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
         """All inputs as arrays of this precision, over the whole grid."""
