@@ -107,6 +107,8 @@ def plan(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.domains is not None:
+        ranks()  # from here on an error ends all of them
     scene = _with_memory(_loaded(options), options.memory)
     init(options.arch, options.precision, options.threads, engine=options.engine)
     folder = path_of("--out", options.out or Path("runs") / scene.name)

@@ -150,8 +150,6 @@ def test_calls_that_domains_do_not_have_are_refused() -> None:
     rod = ds.Simulation(ds.solvers.Heat(ds.Grid((24,), 0.5), 0.1), domains=(2,))
     with pytest.raises(ParameterError, match="a Batch for a grid in domains"):
         ds.Batch(rod, 2)
-    with pytest.raises(ParameterError, match="a plan with measured times"):
-        ds.plan(rod, steps=10)
     assert rod.box == (slice(0, 12),)
 
 
