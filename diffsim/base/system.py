@@ -38,6 +38,10 @@ ROOT = Path("/")
 REGISTERS = (16, 32, 64)
 REGISTER_VARIABLE = "DIFFSIM_REGISTER_BYTES"
 """Environment variable that sets the width of registers, for tests of all widths on one machine."""
+LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+"""Environment variables in which launchers of MPI state the number of processes: of MPICH and Intel MPI, Open MPI, and MVAPICH."""
+LOCAL_LAUNCHERS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
+"""Those in which they state the number of processes on this machine."""
 USUAL_CACHE = 16 << 20
 """Bytes of the last cache of a usual CPU."""
 CACHED = 0
@@ -59,6 +63,13 @@ def usable_cores() -> int:
     cores = len(core_numbers()) or os.cpu_count() or 1
     quota = _cgroup_quota(ROOT)
     return max(1, min(cores, int(quota)) if quota else cores)
+
+
+def cores_of_rank() -> int:
+    """Usable cores; if a launcher of MPI started several processes on this machine and left all cores to each, this one's share."""
+    cores = usable_cores()
+    bound = len(core_numbers()) < (os.cpu_count() or 1)
+    return cores if bound else max(1, cores // local_ranks())
 
 
 def core_numbers() -> list[int]:
@@ -410,3 +421,17 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def launched_ranks() -> int | None:
+    """The number of processes that a launcher of MPI started with this one; None: there was no launcher."""
+    return _stated(LAUNCHERS)
+
+
+def local_ranks() -> int:
+    """The number of processes on this machine that a launcher of MPI started; 1 if there was no launcher, or if it does not say."""
+    return _stated(LOCAL_LAUNCHERS) or 1
+
+
+def _stated(names: Sequence[str]) -> int | None:
+    return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdigit()), None)

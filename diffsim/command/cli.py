@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from diffsim.base.arguments import path_of, plural
+from diffsim.base.arguments import path_of, plural, shown
 from diffsim.base.messages import cut, message_shown, path_shown
 from diffsim.base.start import ENDINGS, exit_code, how
 from diffsim.base.system import REGISTER_VARIABLE, register_forced
@@ -30,6 +30,7 @@ from diffsim.certificate.line import judged
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.command.tune import WORK, best_width, fastest, measured
+from diffsim.domains.mpi import end_all_ranks, ranks
 from diffsim.engine import ENGINES, Tuned, chosen, init, keep, kept_in, name_of, usual_register_bytes
 from diffsim.errors import BackendError, DiffsimError, SceneError
 from diffsim.scene import Scene, scene_files
@@ -67,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it again at its end
         return exit_code(signal.SIGPIPE)
     except (DiffsimError, OSError, MemoryError) as error:
+        if end_all_ranks(error):
+            return BAD_INPUT
         if interrupt.asked is not None:  # a closed terminal cannot be written to
             return _ended(interrupt.asked)
         text = str(error) or "expected more memory than there is, got none; make the grid, the steps or the shots fewer"
@@ -104,11 +107,20 @@ def plan(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.domains is not None:
+        ranks()  # from here on an error ends all of them
     scene = _with_memory(_loaded(options), options.memory)
     init(options.arch, options.precision, options.threads, engine=options.engine)
     folder = path_of("--out", options.out or Path("runs") / scene.name)
+    domains = None if options.domains is None else _domains(options.domains)
+    if domains is not None and (processes := ranks()).rank:  # rank 0 writes and shows what all find
+        scene.run(None, options.resume, options.certify, workers=options.workers, domains=domains)
+        processes.gathered(None)
+        return OK
     with Display() as display:
-        outcome = scene.run(folder, options.resume, options.certify, watcher=display, workers=options.workers)
+        outcome = scene.run(folder, options.resume, options.certify, watcher=display, workers=options.workers, domains=domains)
+    if domains is not None:
+        processes.gathered(None)
     from diffsim.report import write_report  # late: Matplotlib takes a third of a second to import
 
     try:
@@ -126,6 +138,14 @@ def run(options: argparse.Namespace) -> int:
     console.print(f"it stopped: {outcome.stopped}", soft_wrap=True)
     console.print(f"results in {folder}", soft_wrap=True)
     return CODES[outcome.judged]
+
+
+def _domains(text: str) -> tuple[int, ...]:
+    """Boxes along each axis, from a text such as "2x2"."""
+    parts = text.split("x")
+    if not all(part.isdigit() and int(part) for part in parts):
+        raise SceneError(f"--domains: expected a number of boxes for each axis of the grid, such as 2x2, got {shown(text)}")
+    return tuple(map(int, parts))
 
 
 def show(options: argparse.Namespace) -> int:
@@ -307,6 +327,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N or ADDRESS",
         help="run the shots in N processes of this machine, or in those of a dask scheduler, such as tcp://host:8786",
     )
+    running.add_argument("--domains", metavar="2x2", help="boxes along each axis of the grid, one for each process of mpiexec -n 4")
     running.add_argument("--certify", action="store_true", help="measure the gradient's certificate too")
     showing = command("show", show, "Open the report of a finished run.")
     showing.add_argument("run", metavar="RUN", help="folder of the run, or its name below runs/")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from diffsim.base.arguments import whole
 from diffsim.base.system import (
     core_numbers,
+    cores_of_rank,
     give_back_memory,
     own_threads,
     pin_thread,
@@ -124,7 +125,7 @@ def init(
     Args:
         arch: "cpu", "cuda", "vulkan", or "auto": the environment's DIFFSIM_ARCH, else "cpu".
         precision: default precision of simulations, "f32" or "f64"; None: DIFFSIM_PRECISION, else "f32".
-        threads: CPU threads; None: as many as the process may use (affinity and cgroup quota).
+        threads: CPU threads; None: as many as the process may use (affinity and cgroup quota), and under a launcher of MPI its share.
         anew: free all kernels also if the settings do not change.
         engine: "taichi", "quadrants", or "auto": the environment's DIFFSIM_ENGINE, else "taichi". Kernels of your own need the engine
             whose language they are written in.
@@ -157,7 +158,7 @@ def init(
         raise BackendError("precision = 'f64' is not available on arch 'vulkan' (Vulkan shaders have no f64 here); use f32 or the cpu")
     cores = usable_cores()
     if threads is None:
-        threads = cores
+        threads = cores_of_rank()
     threads = whole("threads", threads, 1, cores, "choose as many as the cores that this process may use, or fewer", BackendError)
     if not isinstance(anew, bool):
         raise BackendError(f"anew = {anew!r}, expected True or False")

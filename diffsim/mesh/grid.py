@@ -224,6 +224,22 @@ class Grid(Summary):
         object.__setattr__(grid, "unit", self.unit)
         return grid
 
+    def part(self, box: Sequence[tuple[int, int]]) -> Grid:
+        """The cells from the first to before the last of each axis, as a grid. Beyond its ends a uniform axis goes on."""
+        grid = Grid((1,), 1.0)  # its attributes are replaced
+        origin = []
+        for axis, (begin, _) in enumerate(box):
+            h = self.uniform_spacing[axis]
+            origin.append(float(self.coordinates(axis)[begin]) if h is None else self.origin[axis] + h * begin)
+        object.__setattr__(grid, "shape", tuple(end - begin for begin, end in box))
+        object.__setattr__(grid, "uniform_spacing", self.uniform_spacing)
+        object.__setattr__(grid, "origin", tuple(origin))
+        object.__setattr__(grid, "axes", self.axes)
+        faces = [None if along is None else along[begin : end + 1] for along, (begin, end) in zip(self.faces, box, strict=True)]
+        object.__setattr__(grid, "faces", tuple(faces))
+        object.__setattr__(grid, "unit", self.unit)
+        return grid
+
     def _place(self, axis: int, location: int) -> tuple[int, int]:
         axis = whole("axis", axis, -self.ndim, self.ndim - 1, error=ShapeError)
         return axis, whole("location", location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)

@@ -15,6 +15,7 @@ from diffsim.base.system import peak_memory, register_forced, usable_cores
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.engine import lanes, settings, tuned
+from diffsim.errors import SceneError
 from diffsim.mesh.grid import AXES, Axis, Grid
 from diffsim.scene.disk.folder import (
     LAST,
@@ -65,6 +66,7 @@ def run_scene(
     precision: str | None = None,
     watcher: Watcher | None = None,
     workers: Processes = None,
+    domains: tuple[int, ...] | None = None,
 ) -> Outcome:
     """Find the unknowns of a scene.
 
@@ -79,6 +81,8 @@ def run_scene(
         workers: processes that run the shots: a number of processes on this machine, which share its cores and end with the run, the
             address of a scheduler of dask, such as "tcp://host:8786", or a `distributed.Client`; None: this process, one shot after
             another. The answer is the same bit for bit.
+        domains: boxes along each axis of the grid, one for each process of MPI, see `Simulation`. Rank 0 alone gets `out`. A run in domains
+            is not resumed.
 
     Raises:
         SceneError: the scene or the folder is invalid. Nothing is written.
@@ -88,12 +92,14 @@ def run_scene(
         KeyboardInterrupt: the best answer so far is in `last.npz` and the journal.
     """
     began = time.perf_counter()
+    if domains is not None and (resume or workers is not None):
+        raise SceneError("--domains with --resume or --workers, expected it alone; leave these out")
     watcher = watcher or Silent()
     precision = precision or settings().precision
     watcher.phase(f"{scene.name}: assembling")
     with ExitStack() as stack:
         crew = stack.enter_context(opened(workers, shots_of(scene)))
-        problem = assemble(scene, precision, out, workers=crew)
+        problem = assemble(scene, precision, None if domains else out, workers=crew, domains=domains)
         for line in notes_of(problem):
             watcher.note(f"note: {line}")
         identity = identify(problem.scene, precision)

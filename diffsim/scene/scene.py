@@ -93,9 +93,11 @@ class Scene(Description):
         precision: str | None = None,
         watcher: Watcher | None = None,
         workers: Processes = None,
+        domains: tuple[int, ...] | None = None,
     ) -> Outcome:
         """Find the unknowns; see `diffsim.scene.run.run_scene`."""
-        return run_scene(self, None if out is None else path_of("out", out), resume, certificate, precision, watcher, workers)
+        folder = None if out is None else path_of("out", out)
+        return run_scene(self, folder, resume, certificate, precision, watcher, workers, domains)
 
     def plan(self, precision: str | None = None) -> Plan:
         """Plan a gradient of one shot: its predicted cost, and how its states are stored; see `diffsim.plan`."""

@@ -95,6 +95,7 @@ class Batch(Rebuilt, Summary):
         receivers: Mapping[str, Places] | None = None,
     ) -> None:
         one = instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one for a single run")._compiled
+        one.domain.require("a Batch", False)
         self.runs = whole("runs", runs, 1, MOST, "give the number of runs")
         refused = self.obstacle(simulation)
         if refused is not None:
@@ -107,7 +108,7 @@ class Batch(Rebuilt, Summary):
     @staticmethod
     def obstacle(simulation: Simulation) -> str | None:
         """The reason why runs of a simulation cannot be computed together; None: they can."""
-        return why_not_batched(simulation._step)
+        return why_not_batched(simulation._step) if simulation._compiled.domain.alone else "a grid in domains"
 
     def _take(self, simulation: Simulation, points: Mapping[str, list[PointTable]]) -> None:
         one = simulation._compiled

@@ -271,4 +271,5 @@ def export(simulation: Simulation, names: Iterable[str], steps: int, checkpoint:
             "run, over whose inputs vmap runs as a batch, or let the batch differentiate by its value_and_grad or vjp"
         )
     instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
+    simulation._compiled.domain.require("a run in other packages", False)
     return ExportedRun.of(simulation._compiled, tuple(names), check_steps(steps), RunOptions(Policy.of(checkpoint)))

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from diffsim.base.arguments import instance, mapping, number
 from diffsim.checkpoint import Plan, Policy, choose
-from diffsim.simulation.gradients.measure import measure
+from diffsim.simulation.gradients.measure import measure, measure_together
 from diffsim.simulation.prepared.checks import check_steps
-from diffsim.simulation.prepared.sizes import sizes_for
+from diffsim.simulation.prepared.sizes import shared, sizes_for
 from diffsim.simulation.simulation import Simulation
 
 
@@ -74,9 +74,13 @@ def plan_for(
 ) -> Plan:
     """`plan`, for a policy."""
     compiled = simulation._compiled
+    compiled.domain.require('schedule = "reversible"', not policy.runs_backwards)
     with compiled.turn:
         fields = None if inputs is None or not policy.runs_backwards else compiled.checked(inputs, steps)  # decide which cells are damped
         sizes = sizes_for(compiled, policy, steps, fields)
+        if not compiled.domain.alone:
+            costs = measure_together(compiled, steps, inputs)
+            return compiled.domain.agreed(lambda: choose(shared(compiled, policy, sizes, steps), steps, sizes, costs))
         first = choose(policy, steps, sizes)  # refuses impossible requests before anything is compiled
         room = None if first.budget is None else first.budget - sizes.fixed
         return choose(policy, steps, sizes, measure(compiled, policy, steps, inputs, seconds, room))

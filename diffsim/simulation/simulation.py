@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
@@ -15,6 +16,7 @@ from diffsim.base.quantities import Meaning
 from diffsim.base.summary import Rows, Summary
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes, choose
 from diffsim.checkpoint.schedule import require_schedule
+from diffsim.domains import Domains, domain_of
 from diffsim.engine import PRECISIONS, Rebuilt, settings
 from diffsim.simulation.export.dataset import dataset
 from diffsim.simulation.export.described import described
@@ -25,6 +27,7 @@ from diffsim.simulation.gradients.taped import run_taped
 from diffsim.simulation.prepared.checks import check_names, check_steps, places
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import Watch, run_forward
+from diffsim.simulation.prepared.identity import identity
 from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.simulation.prepared.locks import Turn
 from diffsim.simulation.prepared.options import RunOptions, Until, WatchAdjoint
@@ -60,6 +63,8 @@ class Simulation(Rebuilt, Summary):
         wrt: inputs to differentiate for; None: all. Leaving out parameters makes the adjoint cheaper, and a
             linear equation whose parameters are all left out needs no stored states at all.
         precision: "f32" or "f64"; None: the default of `diffsim.init`.
+        domains: boxes along each axis, such as (2, 2), or `Domains`: under `mpiexec -n 4` each of four processes has one, and the results
+            have the bits of one process. Without a launcher of MPI, one process has the whole grid.
 
     Attributes:
         last_sweep: time and steps of the last gradient, and the errors of its states.
@@ -92,6 +97,7 @@ class Simulation(Rebuilt, Summary):
         receivers: Mapping[str, Places] | None = None,
         wrt: Collection[str] | None = None,
         precision: str | None = None,
+        domains: Sequence[int] | Domains | None = None,
     ) -> None:
         precision = settings().precision if precision is None else one_of("precision", precision, PRECISIONS)
         check_declared(equation)
@@ -101,7 +107,13 @@ class Simulation(Rebuilt, Summary):
         wrt = None if wrt is None else names("wrt", wrt, "['c']")
         traced, wanted = trace(equation, sources, wrt)
         points = point_tables(traced.step, sources, receivers)
-        self._take(Compiled(equation, traced, points, tuple(receivers), wanted, precision, Turn()))
+        domain = None
+        if domains is not None:
+            dtype = np.dtype(PRECISIONS[precision])
+            same = identity(equation, traced, dtype, wanted, receivers, points, [domains]).hexdigest()
+            maps = traced.coefficients, traced.initial
+            domain = domain_of(domains, equation.grid, traced.step, maps, points, tuple(receivers), dtype, same)
+        self._take(Compiled(equation, traced, points, tuple(receivers), wanted, precision, Turn(), domain=domain))
 
     def _take(self, compiled: Compiled) -> None:
         self._compiled, self._stepper, self._step, self._turn = compiled, compiled.stepper, compiled.step, compiled.turn
@@ -136,6 +148,7 @@ class Simulation(Rebuilt, Summary):
         return self._reduced(_loaded, self._pickled)
 
     def _pickled(self) -> tuple[Any, ...]:
+        self._compiled.domain.require("a copy or a pickle of the simulation", False)
         base = len(self.receivers) >> self.order, len(self.wrt) >> self.order
         differentiable = self._stepper.adjoint is not None
         primal = self.equation, self.precision, self._compiled.points, self.receivers[: base[0]], self.wrt[: base[1]]
@@ -172,6 +185,11 @@ class Simulation(Rebuilt, Summary):
     def last_sweep(self) -> SweepReport | None:
         """Time and steps of the last gradient, and the errors of its states."""
         return self._compiled.last_sweep
+
+    @property
+    def box(self) -> tuple[slice, ...]:
+        """The cells of the grid that this process owns: all, unless `domains` divide it."""
+        return self._compiled.domain.owned
 
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
         """The shape of an input, by name, of a run of `steps` steps.

@@ -109,6 +109,7 @@ def assemble(
     folder: Path | None = None,
     data: Mapping[str, Recorded] | None = None,
     workers: Workers = HERE,
+    domains: tuple[int, ...] | None = None,
 ) -> Problem:
     """Build everything that a scene describes except its data.
 
@@ -118,6 +119,7 @@ def assemble(
         folder: folder for states on disk; None: the system's folder for temporary files.
         data: state -> records, read before; None: they are read here.
         workers: where its shots will run.
+        domains: boxes along each axis, see `Simulation`.
 
     Raises:
         SceneError: an entry of the scene is invalid. The message names the key.
@@ -128,7 +130,7 @@ def assemble(
     whole = resolved(scene)
     scene = whole.scene
     require_memory(scene, precision)
-    setup = build_setup(whole, precision, wrt=tuple(scene.unknowns), data=data)
+    setup = build_setup(whole, precision, wrt=tuple(scene.unknowns), data=data, domains=domains)
     check_windows(scene, setup)
     for name in scene.unknowns:
         if scene.truth is not None and name not in scene.truth.fields:

@@ -222,7 +222,12 @@ class Setup:
 
 
 def build_setup(
-    resolved: Resolved, precision: str, wrt: Collection[str], truth: Truth | None = None, data: Mapping[str, Recorded] | None = None
+    resolved: Resolved,
+    precision: str,
+    wrt: Collection[str],
+    truth: Truth | None = None,
+    data: Mapping[str, Recorded] | None = None,
+    domains: tuple[int, ...] | None = None,
 ) -> Setup:
     """The scene on its own grid, or on the grid and with the time steps of the data that its truth makes.
 
@@ -232,6 +237,7 @@ def build_setup(
         wrt: inputs to differentiate for.
         truth: the truth of the scene, to make data; None: the scene's own grid.
         data: state -> records, read before; None: they are read here.
+        domains: boxes along each axis, see `Simulation`.
     """
     scene, base, equation = resolved.scene, resolved.grid, resolved.equation
     dt, steps = scene.time.step, resolved.steps
@@ -275,7 +281,7 @@ def build_setup(
         require_input(f"unknowns.{name}", name, scene, equation)
     with prefix_error("equation"):
         sources, heard = (_placed(places, ways) for places in (shots[0].sources, receivers))
-        simulation = Simulation(equation, sources=sources, receivers=heard, wrt=wrt, precision=precision)
+        simulation = Simulation(equation, sources=sources, receivers=heard, wrt=wrt, precision=precision, domains=domains)
     strengths = _strengths(scene, positions)
     return Setup(resolved, simulation, steps, shots, receivers, data, strengths, ways, watched, frozenset(guided), windows)
 

@@ -31,6 +31,8 @@ FRESH = 8
 """States that are written to new places of a file, as in a run. Writing to a new place may take longer than overwriting."""
 MOST_SLOTS = 8
 """Slots of the short sweep that measures the cost in addition to the steps."""
+FEW_TOGETHER = 16
+"""Steps of a measurement in domains."""
 MOST_RECORDED = 64
 """Steps that a measurement records at once."""
 
@@ -68,6 +70,36 @@ def measure(
         stepper.storage.release()
 
 
+def measure_together(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike] | None) -> Costs:
+    """Seconds of each part of a gradient of a grid in domains, by the same few steps on all ranks: those of rank 0."""
+    compiled.give_up_waiting()
+    stepper, count = compiled.stepper, min(steps, FEW_TOGETHER)
+    if stepper.adjoint is None:
+        raise PlanError("expected a simulation with an adjoint, got one without; plan a gradient of the simulation itself")
+    try:
+        stepper.storage.release()
+        stepper.storage.plan(2, count)
+        once = _started(compiled, count, inputs, False)
+        stepper.save(0, 0)
+        times: dict[str, float] = {}
+        for _ in range(2):  # the first time compiles
+            for name, held in (("advance", 0), ("record", count), ("single", 1)):
+                stepper.load(0, 0)
+                if name == "advance":
+                    times[name] = _timed(partial(stepper.advance, 0, count)) / count
+                elif name == "record":
+                    times[name] = _timed(partial(stepper.record, 0, held)) / held
+                    times["reverse recorded"] = _timed(partial(stepper.reverse, 0, held)) / held
+                else:
+                    times[name] = _timed(partial(stepper.reverse, 0, 1))
+        stepper.load(0, 0)
+        stepper.free(0)
+    finally:
+        stepper.storage.release()
+    costs = Costs(times["advance"], times["record"], times["single"], times["reverse recorded"], None, 0.0, once=once)
+    return compiled.domain.least(costs, 0)
+
+
 def _room(stepper: Stepper, steps: int, room: int | None) -> tuple[int, int]:
     """The number of slots, and of recorded steps, that a measurement may use."""
     state, step = stepper.storage.state_bytes(), stepper.storage.recorded_bytes()
@@ -82,7 +114,7 @@ def _started(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike]
     """Put the simulation at its first step, and seed its reverse sweep with zeros. Return the seconds of start and end of a gradient."""
     stepper = compiled.stepper
     if inputs is None:
-        fields = made_up(compiled, steps)
+        fields = {name: compiled.at_cells(name, value) for name, value in made_up(compiled, steps).items()}
     else:
         driven = (*compiled.step.forcings, *compiled.step.series)
         cut = {name: _cut(compiled, name, value, steps) if name in driven else value for name, value in inputs.items()}
@@ -95,7 +127,7 @@ def _started(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike]
             compiled.solution()
         stepper.seed({}, {})
         with np.errstate(all="ignore"):
-            bars, coefficient_bars, _ = stepper.cotangents.inputs()
+            bars, coefficient_bars, _ = stepper.input_cotangents()
             compiled.initial.vjp({**fields, **coefficients}, bars)
             compiled.coefficients.vjp(fields, coefficient_bars)
         seconds.append(clock() - began)

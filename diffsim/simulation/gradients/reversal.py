@@ -112,6 +112,7 @@ class Reversal:
     def __init__(self, compiled: Compiled, call: Call, schedule: AnySchedule, key: str = "", stores: Sequence[Store] | None = None) -> None:
         self._schedule, self._sampled = schedule, compiled.grows or call.options.watched
         options, policy, stepper = call.options, call.options.policy, compiled.stepper
+        self._exchanged = compiled.domain.spent
         compiled.reserve(schedule, policy)
         self._coefficients = compiled.start(call.fields, call.steps, undone=schedule.runs_backwards)
         self._compiled, self._call = compiled, call
@@ -197,7 +198,7 @@ class Reversal:
     def _call_watch(self, step: int) -> None:
         options = self._call.options
         if options.watch is not None and step % options.every == 0:
-            options.watch(step, self._compiled.stepper.cotangents.states())
+            options.watch(step, self._compiled.stepper.adjoint_states())
 
     def _save(self, save: Callable[[Action], bool], action: Action) -> None:
         if self._sweep.exact and save(action):  # a resumed run must start from an exact state
@@ -205,7 +206,7 @@ class Reversal:
 
     def _report(self) -> SweepReport:
         sweep, compression = self._sweep, self._call.options.policy.compression
-        done = dict(sweep.clock.done)
+        done, (exchanges, seconds) = dict(sweep.clock.done), self._compiled.domain.spent
         return SweepReport(
             sweep.seconds,
             done,
@@ -213,4 +214,7 @@ class Reversal:
             compression.error if isinstance(compression, Lossy) else None,
             sweep.drift if done["undo"] else None,
             self._growth.found(),
+            exchanges - self._exchanged[0],
+            seconds - self._exchanged[1],
+            self._compiled.domain.ghost_share,
         )

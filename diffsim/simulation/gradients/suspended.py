@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -15,26 +12,15 @@ from diffsim.checkpoint import AnySchedule, Binomial, Lossy, OnlineSchedule, Sto
 from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.checkpoint.schedules.continued import Continued
 from diffsim.checkpoint.stores import open_stores, stored_states
-from diffsim.engine import lanes, settings
 from diffsim.errors import StorageError
-from diffsim.expr.graph import ordered
 from diffsim.simulation.gradients.reversal import Back, Call, Reversal
 from diffsim.simulation.prepared.compiled import Compiled
+from diffsim.simulation.prepared.identity import identity
 from diffsim.simulation.prepared.sizes import sizes_for
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
-DECISIVE = ("diffsim", "numpy", "scipy")
-"""Packages that, besides the engine, can change bits of a gradient."""
 _DIGITS = 12  # characters of a key in the names of files
-
-
-@functools.cache
-def _versions(engine: str) -> tuple[str, ...]:
-    """The engine, and the versions of the decisive packages. Reading them takes milliseconds, as long as a small gradient."""
-    from importlib.metadata import version
-
-    return engine, *map(version, (engine, *DECISIVE))
 
 
 def run_key(compiled: Compiled, call: Call, schedule: AnySchedule) -> str:
@@ -42,28 +28,16 @@ def run_key(compiled: Compiled, call: Call, schedule: AnySchedule) -> str:
 
     The way of storing states counts only if it rounds them.
     """
-    kind, grid, compression = type(compiled.equation), compiled.grid, call.options.policy.compression
-    step, before, start = compiled.traced.step, compiled.traced.coefficients, compiled.traced.initial
-    parts: list[Any] = [*_versions(settings().engine), kind.__module__, kind.__qualname__, call.steps, compiled.dtype]
-    parts += [compiled.wrt, compiled.receivers, grid.shape, grid.uniform_spacing, step.states, step.coefficients, sorted(step.active)]
-    parts += [step.forcings, step.series, step.clock, step.graph.dt, before.placed, start.placed]
-    parts += [[stage.identity() for stage in step.stages]]
-    parts += [settings().arch, lanes(compiled.dtype), schedule if schedule.runs_backwards else None]
-    parts += [compression.relative_error if isinstance(compression, Lossy) else None]
-    stages = [node for stage in step.stages for node in stage.roots()]
-    expressions = [list(step.outputs.values()), stages, list(before.outputs.values()), list(start.outputs.values())]
-    profiles = {**before.profiles, **start.profiles, **step.profiles}
-    arrays = {
-        **call.fields,
-        **{f"profile {name}, {each.axis}, {each.location}": np.asarray(each.values) for name, each in profiles.items()},
-    }
-    digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
-    for roots in expressions:  # the ids also say which node is which output
-        digest.update("\n".join(map(repr, [*ordered(roots), *(root.id for root in roots)])).encode())
-    for name, values in arrays.items():
+    compression = call.options.policy.compression
+    others = [
+        call.steps,
+        schedule if schedule.runs_backwards else None,
+        compression.relative_error if isinstance(compression, Lossy) else None,
+    ]
+    parts = compiled.equation, compiled.traced, compiled.dtype, compiled.wrt, compiled.receivers, compiled.points
+    digest = identity(*parts, others)
+    for name, values in call.fields.items():
         digest.update(f"{name} {values.dtype} {values.shape}".encode() + values.tobytes())
-    for name, table in compiled.points.items():
-        digest.update(name.encode() + table.starts.tobytes() + table.cells.tobytes() + table.weights.tobytes())
     return digest.hexdigest()
 
 

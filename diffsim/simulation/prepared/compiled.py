@@ -13,6 +13,8 @@ import numpy.typing as npt
 from diffsim.base.arguments import mapping, real_array
 from diffsim.base.quantities import ANYTHING, is_bare
 from diffsim.checkpoint import AnySchedule, Policy
+from diffsim.checkpoint.storage.fingerprint import fingerprint
+from diffsim.domains import Domain, Whole
 from diffsim.engine import PRECISIONS
 from diffsim.errors import ParameterError
 from diffsim.simulation.prepared.blown_up import CAUSE_OF_GRADIENT
@@ -28,7 +30,6 @@ from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.derive.forward import source_points
 from diffsim.stepping.derive.once import Once
 from diffsim.stepping.ir.names import dot
-from diffsim.stepping.run.stepper import Stepper
 from diffsim.typing import Array
 
 
@@ -51,6 +52,7 @@ class Compiled:
         precision: "f32" or "f64".
         turn: the lock that threads take in turns. A tangent shares that of its primal, because both use the same tables.
         differentiable: whether a reverse sweep will run.
+        domain: the part of the grid that this process has.
 
     Attributes:
         runs: number of times that the contents of the storage were replaced.
@@ -72,14 +74,17 @@ class Compiled:
         precision: str,
         turn: Turn,
         differentiable: bool = True,
+        domain: Domain | None = None,
     ) -> None:
         self.equation, self.traced, self.grid = equation, traced, equation.grid
+        self.domain: Domain = Whole(equation.grid) if domain is None else domain
         self.points, self.receivers, self.wrt, self.turn = dict(points), receivers, wrt, turn
         self.precision, self.dtype = precision, np.dtype(PRECISIONS[precision])
-        self.coefficients = Once(traced.coefficients, self.grid, {}, self.dtype)
-        self.initial = Once(traced.initial, self.grid, traced.coefficients.placed, self.dtype)
         self.step = traced.step
-        self.stepper = Stepper(traced.step, self.points, receivers, self.dtype, differentiable)
+        step, before, start = self.domain.step(traced.step), self.domain.map(traced.coefficients), self.domain.map(traced.initial)
+        self.coefficients = Once(before, step.grid, {}, self.dtype)
+        self.initial = Once(start, step.grid, before.placed, self.dtype)
+        self.stepper = self.domain.stepper(step, self.points, receivers, self.dtype, differentiable)
         self.stepper.launcher.outside = turn.outside
         self.runs = 0
         self.tangent: Compiled | None = None
@@ -87,7 +92,7 @@ class Compiled:
         self.last_sweep: SweepReport | None = None
         self.step_seconds: dict[str, float] = {}
         self.schedules: dict[object, AnySchedule] = {}
-        self.grows = False
+        self.grows = not self.domain.alone  # a sweep that one rank alone repeats would wait for the others forever
         self._waiting: weakref.ref[Waiting] | None = None
 
     @property
@@ -110,14 +115,15 @@ class Compiled:
             receivers = (*self.receivers, *(dot(s, traced.order) for s in self.receivers))
             wrt = (*self.wrt, *(dot(name, traced.order) for name in self.wrt))
             points = with_tangents(self.points, self.step.forcings, self.receivers, traced.order)
-            self.tangent = Compiled(self.equation, traced, points, receivers, wrt, self.precision, self.turn, differentiable)
+            parts = self.equation, traced, points, receivers, wrt, self.precision, self.turn, differentiable
+            self.tangent = Compiled(*parts, domain=self.domain)
         return self.tangent
 
     def move(self, points: Mapping[str, PointTable]) -> None:
         """Put sources and receivers elsewhere."""
         self.give_up_waiting()  # a pullback would read the new places
         self.points |= points
-        self.stepper.launcher.move(points)
+        self.stepper.move(points)
         if self.tangent is not None:
             self.tangent.move(with_tangents(self.points, self.step.forcings, self.receivers, self.tangent.traced.order))
 
@@ -136,7 +142,16 @@ class Compiled:
                     self.move(now)
 
     def checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
-        """All inputs as arrays of this precision; zero for initial fields and tangents that are left out."""
+        """All inputs as arrays of this precision, at the cells of this process; zero for initial fields and tangents that are left out."""
+        whole = self.domain.agreed(lambda: self._checked(inputs, steps), lambda fields: (steps, [*fields], fingerprint([*fields.values()])))
+        return {name: self.at_cells(name, value) for name, value in whole.items()}
+
+    def at_cells(self, name: str, value: Array) -> Array:
+        """An input at the cells of this process. Amplitudes and series are returned unchanged."""
+        return value if name in self.step.forcings or name in self.step.series else self.domain.cut(value)
+
+    def _checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
+        """All inputs as arrays of this precision, over the whole grid."""
         check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
         equation = self.equation
         primal = {*equation.parameters, *equation.initials, *equation.states, *equation.forcings, *equation.series}
@@ -173,7 +188,7 @@ class Compiled:
         driven = {name: fields[name] for name in (*self.step.forcings, *self.step.series)}
         self._parameters = {name: fields[name] for name in self.equation.parameters}
         states = self.initial({**fields, **coefficients})
-        self.equation.check_start(self._parameters, {name: states[name] for name in self.equation.states})
+        self.domain.agreed(lambda: self.equation.check_start(self._parameters, {name: states[name] for name in self.equation.states}))
         self.stepper.start(states, driven, steps, undone)
         return coefficients
 
@@ -184,13 +199,18 @@ class Compiled:
             DivergenceError: a value is no longer finite.
             StabilityError: the run went where the time step is not stable.
         """
-        solution = finite_solution(self.stepper.state(), self.stepper.traces(), self.stepper.steps, self.equation.unstable)
-        self.equation.check_end(self._parameters, solution.final)
-        return solution
+        state, traces = self.stepper.state(), self.stepper.traces()
+
+        def judged() -> Solution:
+            solution = finite_solution(state, traces, self.stepper.steps, self.equation.unstable)
+            self.equation.check_end(*self.domain.side_by_side(self._parameters, solution.final))
+            return solution
+
+        return self.domain.agreed(judged)
 
     def gradient(self, fields: Mapping[str, Array], coefficients: Mapping[str, Array], steps: int) -> dict[str, Array]:
         """Cotangents of the inputs, after the reverse sweep."""
-        states, coefficient_bars, driven = self.stepper.cotangents.inputs()
+        states, coefficient_bars, driven = self.stepper.input_cotangents()
         initial = self.initial.vjp({**fields, **coefficients}, states)
         for name in coefficients:
             through_start = initial.pop(name, None)
@@ -199,8 +219,10 @@ class Compiled:
         for name, bars in driven.items():  # a run that ended early did not see the rest
             driven[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), *(((0, 0),) * (bars.ndim - 1))))
         cotangents = {**self.coefficients.vjp(fields, coefficient_bars), **initial}
-        gradient = {**{name: self.traced.field(name).summed(bars) for name, bars in cotangents.items()}, **driven}
-        return require_finite({name: gradient[name] for name in self.wrt}, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for ")
+        placed = {name: self.traced.field(name) for name in cotangents}
+        gradient = {**self.domain.cotangents(cotangents, placed), **driven}
+        wanted = {name: gradient[name] for name in self.wrt}
+        return self.domain.agreed(lambda: require_finite(wanted, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for "))
 
     def wait(self, run: Waiting) -> None:
         """The storage holds a run whose reverse sweep may still come."""

@@ -20,6 +20,9 @@ class SweepReport:
         drift: relative error of the gradient from states computed backwards, as a second run with other rounding errors shows it; None: no
             step was undone.
         growth: how the cotangent grew, if exponentially.
+        exchanges: exchanges of ghost cells between domains.
+        exchange_seconds: their time, with the wait for other ranks.
+        ghost_share: ghost cells over all cells of this process, computed in addition to its own.
     """
 
     seconds: float
@@ -28,3 +31,6 @@ class SweepReport:
     compression_error: float | None = None
     drift: float | None = None
     growth: Growth | None = None
+    exchanges: int = 0
+    exchange_seconds: float = 0.0
+    ghost_share: float = 0.0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from diffsim.checkpoint import Policy, Sizes
+from diffsim.checkpoint.planning.memory import SMALL, auto_memory
 from diffsim.checkpoint.storage.store import ALIGNMENT, round_up
 from diffsim.engine import backend
 from diffsim.errors import PlanError
@@ -27,7 +29,7 @@ ON_DEVICE = 2
 def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None = None) -> Sizes:
     """Bytes that a gradient allocates. Strips of damped cells count only with inputs (`fields`), because they may depend on parameters."""
     stepper, item = compiled.stepper, compiled.dtype.itemsize
-    cells = round_up(math.prod(compiled.grid.shape) * item, ALIGNMENT)
+    cells = round_up(math.prod(compiled.stepper.step.grid.shape) * item, ALIGNMENT)
     points = compiled.points
     step = compiled.step
     forced = steps * sum(math.prod(compiled.input_shape(name, 1)) for name in (*step.forcings, *step.series))
@@ -64,6 +66,14 @@ def sizes_for(compiled: Compiled, policy: Policy, steps: int, fields: Mapping[st
             "choose another schedule"
         )
     return sizes_of(compiled, steps, made_up(compiled, steps) if fields is None else fields)
+
+
+def shared(compiled: Compiled, policy: Policy, sizes: Sizes, steps: int) -> Policy:
+    """The policy where processes with domains of one grid share the memory of a machine."""
+    local = compiled.domain.local
+    if local == 1 or policy.memory is not None or policy.slots is not None or not isinstance(policy.schedule, str):
+        return policy
+    return replace(policy, memory=max(auto_memory(sizes.enough(steps)) // local, SMALL))
 
 
 def _strip_bytes(compiled: Compiled, steps: int, fields: Mapping[str, Array]) -> int:

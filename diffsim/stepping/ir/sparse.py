@@ -7,6 +7,7 @@ other. Tiles that are not stored are read from chunk number 0, which holds zeros
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,7 @@ class Sparse:
             )
         stored = self._chunks(exists).any(axis=1)
         self.table: IntArray = np.where(stored, np.cumsum(stored), 0).astype(np.int32)
+        self._places: dict[tuple[tuple[int, int], ...], tuple[IntArray, IntArray]] = {}
         self.inside = self.gathered(exists.astype(layout.dtype))
 
     def _around(self, cells: Array, rules: Rules) -> Array:
@@ -92,6 +94,19 @@ class Sparse:
         """Unpack a field to storage at all cells."""
         chunks = stored.reshape(self.count, -1)[self.table]
         return chunks.reshape(-1)[: math.prod(self.layout.storage)].reshape(self.layout.storage)
+
+    def places(self, where: tuple[slice, ...]) -> tuple[IntArray, IntArray]:
+        """The cells of a part of the grid in which the field exists, as numbers in C order, and the places of their values."""
+        key = tuple((along.start, along.stop) for along in where)
+        if key not in self._places:
+            layout = self.layout
+            values: Any = np.arange(math.prod(layout.storage)).reshape(layout.storage)
+            cells, size = layout.cells(values)[where].ravel(), self.chunk * layout.lanes
+            chunks = self.table[cells // size]
+            places = chunks * size + cells % size
+            exists = np.flatnonzero(np.where(chunks > 0, self.inside.reshape(-1)[places], 0))
+            self._places[key] = exists, places[exists]
+        return self._places[key]
 
     def addresses(self, tiles: IntArray) -> IntArray:
         """The addresses of tiles, by their numbers in a field that is stored at all cells. Tiles in the chunk of zeros are not stored."""

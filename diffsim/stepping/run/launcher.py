@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.boundary import Rules, extend
+from diffsim.boundary import Rules, extend, fills
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
 from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
@@ -201,6 +201,52 @@ class Launcher:
                 stored[...] = sparse.gathered(full)
 
         self.memory.fill(self.field(name), level, write)
+
+    def region(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
+        """The cells of a part of a field, or of a level of a ring: a view on the host, a copy from a GPU or of a sparse field."""
+        array = self.field(name)
+        if name not in self.sparse or not isinstance(array, np.ndarray):
+            return self.cells(name, level)[where]
+        numbers, places = self.sparse[name].places(where)
+        values = np.zeros([along.stop - along.start for along in where], self.layout.dtype)
+        values.reshape(-1)[numbers] = self.memory.read(array, level).reshape(-1)[places]
+        return values
+
+    def packed(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
+        """The values of a part of the cells, in C order; of a sparse field those of the cells in which it exists."""
+        array = self.field(name)
+        if name not in self.sparse or not isinstance(array, np.ndarray):
+            values = self.cells(name, level)[where].reshape(-1)
+            return values[self.sparse[name].places(where)[0]] if name in self.sparse else values
+        packed: Array = self.memory.read(array, level).reshape(-1)[self.sparse[name].places(where)[1]]
+        return packed
+
+    def packed_size(self, name: str, where: tuple[slice, ...]) -> int:
+        """The number of values that `packed` gives."""
+        return len(self.sparse[name].places(where)[0]) if name in self.sparse else math.prod(along.stop - along.start for along in where)
+
+    def unpack(self, name: str, parts: Sequence[tuple[tuple[slice, ...], Array]], rules: Rules, level: int | None = None) -> None:
+        """Write some parts of the cells, as `packed` gives them, and the halo by the rules."""
+        array, layout, sparse = self.field(name), self.layout, self.sparse.get(name)
+        if not isinstance(array, np.ndarray) or (sparse is not None and any(map(fills, rules))):
+            cells = self.cells(name, level)  # a copy
+            for where, values in parts:
+                part = cells[where]
+                flat = part.reshape(-1)  # a copy unless the part is contiguous
+                flat[slice(None) if sparse is None else sparse.places(where)[0]] = values
+                cells[where] = flat.reshape(part.shape)
+            self.put_field(name, cells, rules, level)
+        elif sparse is not None:
+            stored = self.memory.read(array, level).reshape(-1)
+            for where, values in parts:
+                stored[sparse.places(where)[1]] = values
+        else:
+            stored = self.memory.read(array, level)
+            for where, values in parts:
+                part = layout.cells(stored)[where]
+                part[...] = values.reshape(part.shape)
+            if any(map(fills, rules)):  # else there is 0 beyond all sides, as before
+                extend(layout.extended(stored), layout.halo, rules)
 
     def cells(self, name: str, level: int | None = None) -> Array:
         """The cells of a field, without its halo: a view on the host, a copy from a GPU or of a sparse field."""

@@ -7,7 +7,8 @@ no data (`diffsim.stepping.ir.levels`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,12 +23,14 @@ from diffsim.stepping.ir.levels import ResidualLevels
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.backwards import Backwards
 from diffsim.stepping.run.cotangents import Cotangents
-from diffsim.stepping.run.launcher import Launcher
+from diffsim.stepping.run.launcher import Launcher, Tables
 from diffsim.stepping.run.rounding import Rounding
 from diffsim.stepping.run.storage import Storage
 from diffsim.stepping.trace.trace import TracedStep, profile_array
 from diffsim.typing import Array, IntArray
 
+Before: TypeAlias = Callable[[int], Mapping[str, Sequence[int]]]
+"""Steps done -> the levels of the state before the next step, oldest first."""
 ERRORS = "errors of rounding"
 """Key of the estimated errors in `cotangent_arrays`."""
 
@@ -73,6 +76,10 @@ class Stepper:
             values = profile_array(profile, self.step.grid, layout.halo, self.dtype)
             self._profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(ndim)])
             self.launcher.put_slim(name, values)
+
+    def move(self, points: Mapping[str, PointTable]) -> None:
+        """Put sources and receivers elsewhere."""
+        self.launcher.move(points)
 
     def set_coefficients(self, values: Mapping[str, Array]) -> None:
         """Set the coefficients over the cells. Boundary rules fill their halos."""
@@ -172,12 +179,28 @@ class Stepper:
         program = self.forward if self._undoing is None else self._undoing.forward
 
         def sweep() -> None:
-            self.launcher.sweep(program, start, stop - start, lambda done, count: self._advanced(count))
+            self._sweep(program, start, stop - start, lambda done, count: self._advanced(count), self._working)
 
         if self._rounding is not None and self._rounding.forked:  # first, so that the working state's traces overwrite its traces
             with self._rounding.second(self.storage.rings):
                 sweep()
         sweep()
+
+    def _sweep(self, program: Program, start: int, steps: int, tables: Tables, before: Before, kept: bool = False) -> None:
+        """Run a forward program.
+
+        Args:
+            program: the program.
+            start: number of the first step.
+            steps: number of steps.
+            tables: see `Launcher.sweep`.
+            before: steps done -> the levels of the state then, oldest first.
+            kept: whether the adjoints of these steps will read what they keep.
+        """
+        self.launcher.sweep(program, start, steps, tables)
+
+    def _working(self, done: int) -> dict[str, list[int]]:
+        return {name: ring.working for name, ring in self.storage.rings.items()}
 
     def _advanced(self, count: int) -> dict[str, IntArray]:
         return {name: ring.advance(count) for name, ring in self.storage.rings.items()}
@@ -197,7 +220,7 @@ class Stepper:
         def residual_levels(done: int, count: int) -> dict[str, IntArray]:
             return self._advanced(count) | dict.fromkeys(names, levels[done : done + count])
 
-        self.launcher.sweep(self.with_residuals.forward, start, stop - start, residual_levels)
+        self._sweep(self.with_residuals.forward, start, stop - start, residual_levels, self._working, kept=True)
         self._held.append((range(start, stop), True))
 
     def keep(self, start: int, stop: int) -> None:
@@ -213,7 +236,10 @@ class Stepper:
             def state_levels(done: int, count: int) -> dict[str, IntArray]:
                 return {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
 
-            self.launcher.sweep(self.forward, start, stop - start, state_levels)
+            def before(done: int) -> Mapping[str, Sequence[int]]:
+                return {name: table[done : done + self.depths[name]].tolist() for name, table in tables.items()}
+
+            self._sweep(self.forward, start, stop - start, state_levels, before, kept=True)
         else:
             self.advance(start, stop)
         self._held.append((range(start, stop), False))
@@ -355,6 +381,14 @@ class Stepper:
         if self._rounding is not None and ERRORS in arrays:
             self._rounding.errors[...] = arrays[ERRORS]
         self.cotangents.put_back({name: values for name, values in arrays.items() if name != ERRORS})
+
+    def input_cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+        """After the sweep: cotangents of the initial state, of the active coefficients, and of amplitudes and series."""
+        return self.cotangents.inputs()
+
+    def adjoint_states(self) -> dict[str, Array]:
+        """In the sweep: cotangents of the states at the present step, over the cells."""
+        return self.cotangents.states()
 
     def outputs(self) -> list[Array]:
         """The stored traces of the receivers."""

@@ -1,0 +1,414 @@
+"""The part of one rank in a simulation over many processes, and that of a simulation in one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from diffsim.base.arguments import flag, shown, whole
+from diffsim.base.system import local_ranks
+from diffsim.domains.boxes import Cuts, Piece, Slices
+from diffsim.domains.cut import Cut
+from diffsim.domains.points import BoxPoints, overhang, points_in
+from diffsim.domains.ranks import Ranks
+from diffsim.domains.reach import Reach, reach_of, reach_of_maps
+from diffsim.domains.refusals import require_local, require_open
+from diffsim.domains.stepper import DomainStepper, Field, Plain
+from diffsim.engine import clock
+from diffsim.errors import DiffsimError, ParameterError, ShapeError
+from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
+from diffsim.stepping.declare.points import PointTable
+from diffsim.stepping.derive.forward import ring_depths
+from diffsim.stepping.derive.programs import Programs
+from diffsim.stepping.run.stepper import Stepper
+from diffsim.stepping.trace.fields import Placed
+from diffsim.stepping.trace.trace import TracedMap, TracedStep
+from diffsim.typing import Array, IntArray
+
+Result = TypeVar("Result")
+Best = TypeVar("Best")
+UNCUT = 2**30
+"""The width of ghost cells that are right along an axis that is not cut."""
+MOST_STEPS = 8
+"""The most steps between exchanges that are chosen."""
+CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.7
+"""Costs of an exchange, in cells that a step computes in the same time: docs/scaling.md has the measurements."""
+WIDEST_POINTS = 7
+"""How far the cells of a point with sinc interpolation lie from its first one."""
+
+
+@dataclass(frozen=True)
+class Domains:
+    """How a simulation is divided among the processes of MPI: in place of a tuple of numbers for `domains` of `Simulation`.
+
+    Args:
+        parts: number of boxes along each axis of the grid.
+        steps: steps between two exchanges of ghost cells. More need more ghost cells, which are computed twice, and fewer exchanges.
+            None: the number for which a model of both costs gives the least time.
+        gathered: whether solutions and gradients are those of the whole grid, on all ranks, so that a program is the same as in one
+            process. Else each rank has those of its own cells, `Simulation.box`.
+
+    Raises:
+        ParameterError: a number below 1, or more than three axes.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        # mpiexec -n 2 python program.py divides the rod; without mpiexec the program runs in one process, with the same bits
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1), domains=ds.Domains((2,), steps=8), wrt=["kappa"])
+        inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
+        value, gradient = rod.value_and_grad(lambda solution: (solution.final["T"] ** 2).sum(), inputs, steps=60)
+        assert value > 0 and gradient["kappa"].shape == (40,)
+    """
+
+    parts: tuple[int, ...]
+    steps: int | None = None
+    gathered: bool = True
+
+    def __post_init__(self) -> None:
+        parts = (self.parts,) if isinstance(self.parts, int) else self.parts
+        if not isinstance(parts, Sequence) or isinstance(parts, str) or not 1 <= len(parts) <= MAX_DIMENSIONS:
+            raise ParameterError(f"domains = {shown(self.parts)}, expected a number of boxes along each axis; write them like (2, 2)")
+        checked = tuple(whole(f"domains along axis {axis}", count, 1) for axis, count in enumerate(parts))
+        object.__setattr__(self, "parts", checked)
+        if self.steps is not None:
+            object.__setattr__(self, "steps", whole("steps between exchanges", self.steps, 1))
+        object.__setattr__(self, "gathered", flag("gathered", self.gathered))
+
+    @classmethod
+    def of(cls, domains: Any) -> Domains:
+        """Domains as a user gives them."""
+        return domains if isinstance(domains, Domains) else cls(domains)
+
+    @property
+    def count(self) -> int:
+        """Number of boxes."""
+        return math.prod(self.parts)
+
+
+class Domain(Protocol):
+    """The part of the grid that this process has, as a simulation uses it.
+
+    Attributes:
+        alone: whether there is one process.
+        local: processes on this machine.
+        owned: the cells of the whole grid that this process owns.
+        spent: exchanges of ghost cells so far, and their seconds.
+        ghost_share: ghost cells over all cells here.
+    """
+
+    alone: bool
+    local: int
+    owned: Slices
+    ghost_share: float
+
+    @property
+    def spent(self) -> tuple[int, float]: ...
+
+    def step(self, step: TracedStep) -> TracedStep:
+        """The step here."""
+
+    def map(self, traced: TracedMap) -> TracedMap:
+        """A map here."""
+
+    def stepper(
+        self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
+    ) -> Stepper:
+        """The stepper of a step that was cut, with all points."""
+
+    def cut(self, values: Array) -> Array:
+        """The cells here of an array over the whole grid."""
+
+    def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+        """Inputs at the cells here and final states as the user gets them, both at the same cells."""
+
+    def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
+        """Cotangents of inputs as the user gets them, from those at the cells here, for fields that vary along some axes."""
+
+    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
+        """The result of a call, or the error of the first rank that has one. `same` gives what must be equal on all ranks."""
+
+    def least(self, value: Best, cost: int) -> Best:
+        """The value of the rank with the lowest cost."""
+
+    def require(self, what: str, fine: bool) -> None:
+        """Raise ParameterError if something is asked for that domains do not have."""
+
+
+class Whole:
+    """A grid in one process."""
+
+    alone, local, ghost_share, spent = True, 1, 0.0, (0, 0.0)
+
+    def __init__(self, grid: Grid) -> None:
+        self.owned: Slices = tuple(slice(0, n) for n in grid.shape)
+
+    def step(self, step: TracedStep) -> TracedStep:
+        return step
+
+    def map(self, traced: TracedMap) -> TracedMap:
+        return traced
+
+    def stepper(
+        self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
+    ) -> Stepper:
+        return Stepper(step, points, receivers, dtype, differentiable)
+
+    def cut(self, values: Array) -> Array:
+        return values
+
+    def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+        return fields, final
+
+    def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
+        return {name: fields[name].summed(bars) for name, bars in cells.items()}
+
+    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
+        return call()
+
+    def least(self, value: Best, cost: int) -> Best:
+        return value
+
+    def require(self, what: str, fine: bool) -> None:
+        pass
+
+
+class InBox:
+    """The part of one rank of several.
+
+    Args:
+        domains: the division.
+        ranks: the processes.
+        grid: the whole grid.
+        step: the step on it.
+        maps: what is computed once before the first step, in order.
+        points: all sources and receivers.
+        receivers: states that are sampled.
+        dtype: type of all fields.
+        same: what must be equal on all ranks.
+
+    Attributes:
+        box: the cells of this rank.
+
+    Raises:
+        ParameterError: another number of ranks than boxes, ranks that differ, or an equation that domains do not have.
+        ShapeError: a box that is too thin.
+    """
+
+    def __init__(
+        self,
+        domains: Domains,
+        ranks: Ranks,
+        grid: Grid,
+        step: TracedStep,
+        maps: Iterable[TracedMap],
+        points: Mapping[str, PointTable],
+        receivers: Sequence[str],
+        dtype: np.dtype,
+        same: object,
+    ) -> None:
+        self._ranks, self._gathered, maps = ranks, domains.gathered, tuple(maps)
+        programs = Programs(step, receivers, dtype, differentiable=True)
+        require_local(step, maps, programs)
+        reach, of_maps = reach_of(programs).most, reach_of_maps(maps, grid.shape)
+        require_open(step, domains.parts)
+        least = tuple(int(r) for r in np.maximum(reach, 1))
+        bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, least)
+        self._points = self._widest_points(bare, points)
+        stretched = np.array([h is None for h in grid.uniform_spacing], int)
+        self._margin = np.maximum(2 * of_maps, of_maps + self._points) + stretched
+        choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
+        divisions = [Cuts(grid.shape, domains.parts, tuple(int(g) for g in k * reach + self._margin), least) for k in choices]
+        self.cuts = min(zip(choices, divisions, strict=True), key=lambda each: step_cost(each[1], each[0], programs))[1]
+        self.box = self.cuts.box(ranks.rank)
+        self.inner, self._cut = self.box.inner, Cut(self.box, grid)
+        self._incoming = self.cuts.pieces(ranks.rank)
+        self._outgoing = {rank: [p for p in self.cuts.pieces(rank) if p.owner == ranks.rank] for rank in range(ranks.size)}
+        self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
+        self._exchanges, self._seconds = 0, 0.0
+        self.agreed(lambda: None, lambda result: same)
+
+    def _widest_points(self, cuts: Cuts, points: Mapping[str, PointTable]) -> IntArray:
+        """The distance that points reach into ghost cells: those of now, and plain ones that come later."""
+        far = [overhang(cuts, table) for table in points.values()]
+        most = np.maximum.reduce([np.ones(len(cuts.grid), int), *far])
+        return np.where(most > 1, WIDEST_POINTS, most)
+
+    @property
+    def spent(self) -> tuple[int, float]:
+        return self._exchanges, self._seconds
+
+    # parts of a traced equation
+
+    def step(self, step: TracedStep) -> TracedStep:
+        return self._cut.step(step)
+
+    def map(self, traced: TracedMap) -> TracedMap:
+        return self._cut.map(traced)
+
+    def stepper(
+        self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
+    ) -> Stepper:
+        return DomainStepper(self, step, points, receivers, dtype, differentiable)
+
+    def widths(self, reach: Reach) -> IntArray:
+        cut = np.array(self.cuts.parts) > 1
+        widths = np.where(cut, np.array(self.cuts.ghosts) - self._margin, UNCUT)
+        if (widths < reach.most).any():
+            axis = int(np.flatnonzero(widths < reach.most)[0])
+            raise ShapeError(
+                f"a step with its derivatives reads {reach.most[axis]} cells away along axis {axis}, expected at most {widths[axis]}, "
+                "the ghost cells of the simulation; take more steps between exchanges, Domains(parts, steps)"
+            )
+        return widths
+
+    def points(self, name: str, table: PointTable) -> BoxPoints:
+        return points_in(self.box, self.cuts, table, tuple(int(p) for p in self._points), name)
+
+    # arrays
+
+    def cut(self, values: Array) -> Array:
+        return self.box.cut(values)
+
+    def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+        if self._gathered:
+            return fields, {name: self.cut(values) for name, values in final.items()}
+        return {name: values[self.inner] for name, values in fields.items()}, final
+
+    def of_whole(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        if self._gathered:
+            return {name: self.box.cut(value) for name, value in values.items()}
+        arrays = {}
+        for name, value in values.items():
+            arrays[name] = np.zeros(self.box.shape, value.dtype)
+            arrays[name][self.inner] = value
+        if arrays:
+            self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)
+        return arrays
+
+    def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: self._assembled(values) if self._gathered else values.copy() for name, values in owned.items()}
+
+    def _assembled(self, owned: Array) -> Array:
+        out = np.empty(self.cuts.grid, owned.dtype)
+        for rank in range(self._ranks.size):
+            box = self.cuts.box(rank)
+            shape = tuple(end - begin for begin, end in box.own)
+            block = np.ascontiguousarray(owned) if rank == self._ranks.rank else np.empty(shape, owned.dtype)
+            out[box.owned] = self._ranks.shared(block, rank)
+        return out
+
+    def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
+        own = {name: bars[self.inner] for name, bars in cells.items()}
+        out = {}
+        for name, bars in own.items():
+            if fields[name].axes is not None:  # a sum over cells, in the order of one process
+                out[name] = fields[name].summed(self._assembled(bars))
+            else:
+                out |= self.whole({name: bars})
+        return out
+
+    def columns(self, points: BoxPoints, values: Array) -> Array:
+        out = np.zeros((len(values), points.total), values.dtype)
+        for numbers, columns in self._ranks.gathered((points.owned_numbers, points.owned(values))):
+            out[:, numbers] = columns
+        return out
+
+    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
+        began = clock()
+        outgoing = {
+            to: np.concatenate([f.packed(p.there) for f in fields for p in pieces]) for to, pieces in self._outgoing.items() if pieces
+        }
+        by_owner: dict[int, list[Piece]] = {}
+        for piece in self._incoming:
+            by_owner.setdefault(piece.owner, []).append(piece)
+        sizes = {owner: [field.size(piece.here) for field in fields for piece in pieces] for owner, pieces in by_owner.items()}
+        received = self._ranks.exchanged(outgoing, {owner: sum(each) for owner, each in sizes.items()}, dtype)
+        parts: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
+        for owner, pieces in by_owner.items():
+            values = iter(np.split(received[owner], np.cumsum(sizes[owner])[:-1]))
+            for taken in parts:
+                taken += [(piece.here, next(values)) for piece in pieces]
+        for field, taken in zip(fields, parts, strict=True):
+            field.unpack(taken)
+        self._exchanges += 1
+        self._seconds += clock() - began
+
+    # agreement
+
+    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
+        error: DiffsimError | None = None
+        result: Any = None
+        try:
+            result = call()
+            key = None if same is None else same(result)
+        except DiffsimError as raised:
+            error, key = raised, None
+        every = self._ranks.gathered((error, key))
+        for rank, (first, _) in enumerate(every):
+            if first is not None:
+                raise (error if error is not None and rank == self._ranks.rank else first)
+        for rank, (_, other) in enumerate(every):
+            if other != every[0][1]:
+                raise ParameterError(
+                    f"rank {rank} of {self._ranks.size} has other inputs, settings or versions than rank 0, expected the same on all; "
+                    "give each rank the same program and files"
+                )
+        return result
+
+    def least(self, value: Best, cost: int) -> Best:
+        every = self._ranks.gathered((cost, value))
+        return min(every, key=lambda each: each[0])[1]
+
+    def require(self, what: str, fine: bool) -> None:
+        if not fine:
+            raise ParameterError(f"{what} for a grid in domains, expected none; leave it out, or run in one process")
+
+
+def step_cost(cuts: Cuts, steps: int, programs: Programs) -> float:
+    """Approximate time of a step of the largest box, in cells, with its share of an exchange after `steps` steps.
+
+    An exchange costs as much as computing `CELLS_OF_EXCHANGE` cells, and each of its values as much as `CELLS_OF_VALUE`.
+    """
+    boxes = [cuts.box(rank) for rank in range(cuts.count)]
+    states = programs.step.states
+    values = sum(depth for name, depth in ring_depths(programs.step).items() if states[name].region is None)
+    largest = max(boxes, key=lambda box: math.prod(box.shape))
+    cells = math.prod(largest.shape)
+    ghosts = cells - math.prod(end - begin for begin, end in largest.own)
+    return cells + (CELLS_OF_EXCHANGE + CELLS_OF_VALUE * values * ghosts) / steps
+
+
+def domain_of(
+    domains: Any,
+    grid: Grid,
+    step: TracedStep,
+    maps: Iterable[TracedMap],
+    points: Mapping[str, PointTable],
+    receivers: Sequence[str],
+    dtype: np.dtype,
+    same: object,
+) -> Domain:
+    """The part of this process: the whole grid unless a launcher of MPI started several."""
+    wanted = Domains.of(domains)
+    if len(wanted.parts) != grid.ndim:
+        raise ParameterError(f"domains = {wanted.parts}, expected {grid.ndim} numbers (one an axis); give those")
+    from diffsim.domains.mpi import ranks
+
+    processes = ranks()
+    if processes.size == 1 and not processes.launched:
+        return Whole(grid)
+    if processes.size != wanted.count:
+        raise ParameterError(
+            f"domains = {wanted.parts} are {wanted.count} boxes, expected as many ranks, got {processes.size}; start the program with "
+            f"mpiexec -n {wanted.count}"
+        )
+    if wanted.count == 1:
+        return Whole(grid)
+    return InBox(wanted, processes, grid, step, maps, points, receivers, dtype, same)

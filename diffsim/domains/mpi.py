@@ -1,0 +1,110 @@
+"""Processes by MPI. `mpi4py` is imported here alone, when domains are asked for."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from diffsim.base.packages import needed_by
+from diffsim.base.system import launched_ranks
+from diffsim.domains.ranks import Alone, Ranks
+from diffsim.errors import DiffsimError, ParameterError
+from diffsim.typing import Array
+
+Value = TypeVar("Value")
+WRONG_USE = 2
+"""Exit status after an error of diffsim."""
+PATIENCE = 1.0
+"""Seconds that other ranks leave rank 0 to report an error that all have."""
+
+
+class MpiRanks:
+    """All processes that a launcher of MPI has started.
+
+    An error that leaves the program on one rank ends all of them.
+    """
+
+    launched = True
+
+    def __init__(self, communicator: Any) -> None:
+        self._communicator = communicator
+        self.rank, self.size = communicator.rank, communicator.size
+
+    def gathered(self, value: Value) -> list[Value]:
+        every: list[Value] = self._communicator.allgather(value)
+        return every
+
+    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, Array]:
+        buffers = {sender: np.empty(count, dtype) for sender, count in incoming.items() if sender != self.rank}
+        requests = [self._communicator.Irecv(buffer, sender) for sender, buffer in buffers.items()]
+        requests += [self._communicator.Isend(values, to) for to, values in outgoing.items() if to != self.rank]
+        for request in requests:
+            request.Wait()
+        return buffers | {self.rank: outgoing[self.rank]} if self.rank in outgoing else buffers
+
+    def shared(self, values: Array, root: int) -> Array:
+        self._communicator.Bcast(values, root)
+        return values
+
+
+_known: list[Ranks] = []
+
+
+def ranks() -> Ranks:
+    """The processes of this program: one, unless a launcher of MPI started it.
+
+    Raises:
+        MissingPackageError: a launcher started it, and mpi4py is not installed.
+        ParameterError: mpi4py is built for another MPI than the launcher's.
+    """
+    if not _known:
+        _known.append(_found())
+    return _known[0]
+
+
+def _found() -> Ranks:
+    launched = launched_ranks()
+    if launched is None and "mpi4py.MPI" not in sys.modules:
+        return Alone()
+    with needed_by("a simulation over many processes"):
+        from mpi4py import MPI
+    world = MPI.COMM_WORLD
+    if launched is not None and launched > 1 and world.size == 1:
+        raise ParameterError(
+            f"expected mpi4py for the MPI whose launcher started {launched} processes, got one for {MPI.get_vendor()[0]}, which sees one "
+            "process; start with the mpiexec of that MPI, or install mpi4py for the other"
+        )
+    if world.size == 1:
+        return Alone(launched=launched is not None)
+    _end_together(world)
+    return MpiRanks(world)
+
+
+def end_all_ranks(error: BaseException) -> bool:
+    """End all ranks with the message of an error, if there are several. Return whether there are."""
+    several = any(known.size > 1 for known in _known)
+    if several:
+        sys.excepthook(type(error), error, error.__traceback__)
+    return several
+
+
+def _end_together(world: Any) -> None:
+    """Let an error that leaves the program on one rank end all ranks, with the message of that rank."""
+
+    def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if world.rank:
+            time.sleep(PATIENCE)  # most errors are those of all ranks, and rank 0 then ends the others
+        if isinstance(error, DiffsimError):
+            sys.stderr.write(f"diffsim: rank {world.rank} of {world.size}: {kind.__name__}: {error}\n")
+        else:
+            traceback.print_exception(kind, error, trace)
+        sys.stderr.flush()
+        world.Abort(WRONG_USE if isinstance(error, DiffsimError) else 1)
+
+    sys.excepthook = report

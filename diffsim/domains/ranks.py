@@ -1,0 +1,59 @@
+"""The interface of the processes that hold the domains, and that of one process alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from diffsim.typing import Array
+
+Value = TypeVar("Value")
+
+
+class Ranks(Protocol):
+    """The processes of one simulation, each with its number.
+
+    Attributes:
+        rank: the number of this process.
+        size: the number of processes.
+        launched: whether a launcher started them.
+    """
+
+    rank: int
+    size: int
+    launched: bool
+
+    def gathered(self, value: Value) -> list[Value]:
+        """The values of all processes, in the order of their numbers."""
+
+    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, Array]:
+        """Send a flat array to each of some processes, and receive those of others.
+
+        Args:
+            outgoing: receiver -> values.
+            incoming: sender -> number of values.
+            dtype: their type.
+        """
+
+    def shared(self, values: Array, root: int) -> Array:
+        """The contiguous array of the process `root`, in all processes. Others give one of its shape, which is filled."""
+
+
+class Alone:
+    """One process."""
+
+    rank, size = 0, 1
+
+    def __init__(self, launched: bool = False) -> None:
+        self.launched = launched
+
+    def gathered(self, value: Value) -> list[Value]:
+        return [value]
+
+    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, Array]:
+        return dict(outgoing)
+
+    def shared(self, values: Array, root: int) -> Array:
+        return values

@@ -1,0 +1,45 @@
+"""Equations that cannot be divided into domains, refused by name before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from diffsim.engine import backend
+from diffsim.errors import ParameterError
+from diffsim.stepping.derive.programs import Programs
+from diffsim.stepping.trace.stages import StoredExpression
+from diffsim.stepping.trace.trace import TracedMap, TracedStep
+
+
+def require_local(step: TracedStep, maps: Iterable[TracedMap], programs: Programs) -> None:
+    """Raise ParameterError if a step reads all cells, or has parts that domains do not have."""
+    remedy = "run it in one process"
+    if not backend().on_host:
+        raise ParameterError(f"domains on a GPU, expected a CPU; {remedy}, or call ds.init(arch='cpu')")
+    others = [stage for stage in step.stages if not isinstance(stage, StoredExpression)]
+    if others:
+        raise ParameterError(f"domains of a step with a stage of the kind {type(others[0]).__name__}, which reads all cells; {remedy}")
+    numbers = [name for name, placed in step.states.items() if placed.axes is not None]
+    if numbers:
+        raise ParameterError(f"domains of an equation with a state that is a number, {numbers[0]}; {remedy}")
+    active = sorted(step.active & step.series.keys())
+    if active:
+        raise ParameterError(f"domains and a gradient for the series {active[0]}, expected none; leave it out of wrt, or {remedy}")
+    for program in programs:
+        if any(program.totals) or any(program.calls) or any(program.loops):
+            raise ParameterError(f"domains of a step whose program {program.name} has a sum over all cells or a loop; {remedy}")
+
+
+def require_open(step: TracedStep, parts: Sequence[int]) -> None:
+    """Raise ParameterError if an axis is cut whose ends a boundary rule joins.
+
+    One process adds the cotangents from beyond such ends to those of the cells inside, after all others. A box that went round would add
+    them in the order of its other cells, so some of its bits would differ.
+    """
+    fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
+    for axis, count in enumerate(parts):
+        if count > 1 and any(field.rules[axis][0].rule.joins for field in fields):
+            raise ParameterError(
+                f"domains = {tuple(parts)} cut axis {axis}, whose ends are joined (periodic), expected 1 there; cut another axis, or run "
+                "it in one process"
+            )

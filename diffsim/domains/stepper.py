@@ -1,0 +1,280 @@
+"""A stepper in the box of one rank. It takes ghost cells from their owners when those that it has are no longer right.
+
+Each array has a *width*: how many ghost cells, counted from the owned ones, are right along each axis. An exchange makes all of them right
+again. A step makes them right less far, by as much as it reads. So with w ghost cells and a step that reads r away, w // r steps run
+between two exchanges. This holds step by step for whatever a schedule does, so the owned cells are right after each step by induction:
+
+- forward: the state after a step has the width of the state before, less `Reach.forward`.
+- adjoint: the cotangent of step n reads later cotangents `Reach.bars` away and the state of step n `Reach.primal` away. So its width is the
+  smaller one of what these leave. In a piece of k steps that starts with w, the state before its last step has the width w - (k - 1) r,
+  and the adjoint of the first of these steps comes k steps after the last exchange of cotangents, behind one that left w - k r:
+  the cotangents have the width w - (2 k - 1) r at the start of the piece. With w = (2 k - 1) r one exchange of states and one of
+  cotangents serve k steps; with fewer ghost cells cotangents are exchanged more often.
+- sums for coefficients and amplitudes add the owned cells' terms step by step in the order of one process, and are not exchanged.
+
+All ranks have the same widths, for these follow from the schedule and the step alone. So all of them exchange at the same steps, however
+each of them cuts its work into launches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from diffsim.boundary import Rules, zero_rules
+from diffsim.checkpoint.growth import largest
+from diffsim.domains.boxes import Slices
+from diffsim.domains.points import BoxPoints
+from diffsim.domains.reach import Reach, reach_of
+from diffsim.errors import ScheduleError
+from diffsim.stepping.declare.points import PointTable
+from diffsim.stepping.derive.forward import receiver_points, source_points
+from diffsim.stepping.ir.program import Program
+from diffsim.stepping.run.launcher import Launcher, Tables
+from diffsim.stepping.run.stepper import Before, Stepper
+from diffsim.stepping.trace.trace import TracedStep
+from diffsim.typing import Array, IntArray
+
+Levels = Mapping[str, Sequence[int]]
+"""Array -> levels."""
+
+
+class Field(Protocol):
+    """A field over the box, some cells of which are sent to other ranks."""
+
+    def packed(self, where: Slices) -> Array:
+        """The values of a part, in one dimension."""
+
+    def size(self, where: Slices) -> int:
+        """The number of these."""
+
+    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
+        """Write some parts."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A level of a field that a launcher stores."""
+
+    launcher: Launcher
+    name: str
+    level: int
+    rules: Rules
+
+    def packed(self, where: Slices) -> Array:
+        return self.launcher.packed(self.name, where, self.level)
+
+    def size(self, where: Slices) -> int:
+        return self.launcher.packed_size(self.name, where)
+
+    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
+        self.launcher.unpack(self.name, parts, self.rules, self.level)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """An array over the box."""
+
+    cells: Array
+
+    def packed(self, where: Slices) -> Array:
+        return self.cells[where].reshape(-1)
+
+    def size(self, where: Slices) -> int:
+        return math.prod(along.stop - along.start for along in where)
+
+    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
+        for where, values in parts:
+            self.cells[where] = values.reshape(self.cells[where].shape)
+
+
+class Neighbours(Protocol):
+    """The box of a stepper and the other ranks."""
+
+    inner: Slices
+
+    def widths(self, reach: Reach) -> IntArray:
+        """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
+
+    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
+        """Take the ghost cells of some fields from their owners."""
+
+    def points(self, name: str, table: PointTable) -> BoxPoints:
+        """The points of the box."""
+
+    def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
+        """Results of owned cells as the user gets them."""
+
+    def of_whole(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Values as the user gives them, over the box."""
+
+    def columns(self, points: BoxPoints, values: Array) -> Array:
+        """The columns of all points, from those of the points of the box."""
+
+
+class DomainStepper(Stepper):
+    """A stepper in a box.
+
+    Args:
+        neighbours: the box and the other ranks.
+        step: the traced step in the box.
+        points: all points.
+        receivers: see `Stepper`.
+        dtype: see `Stepper`.
+        differentiable: see `Stepper`.
+    """
+
+    def __init__(
+        self,
+        neighbours: Neighbours,
+        step: TracedStep,
+        points: Mapping[str, PointTable],
+        receivers: Sequence[str],
+        dtype: np.dtype,
+        differentiable: bool,
+    ) -> None:
+        self._neighbours = neighbours
+        self._points = {name: neighbours.points(name, table) for name, table in points.items()}
+        super().__init__(step, {name: each.table for name, each in self._points.items()}, receivers, dtype, differentiable)
+        self._reach = reach_of(self.programs)
+        self._widest = neighbours.widths(self._reach)
+        self._right = self._bars_right = self._widest
+        self._right_in_slot: dict[int, IntArray] = {}
+        self._right_before: dict[int, IntArray] = {}  # step that is held -> width of the state before it
+
+    def move(self, points: Mapping[str, PointTable]) -> None:
+        self._points |= {name: self._neighbours.points(name, table) for name, table in points.items()}
+        super().move({name: self._points[name].table for name in points})
+
+    # input and output
+
+    def start(self, states: Mapping[str, Array], driven: Mapping[str, Array], steps: int, undone: bool = False) -> None:
+        if undone:
+            raise ScheduleError("expected a schedule that runs forward only for a grid in domains, got one that undoes steps; use another")
+        here = {name: self._points[source_points(name)].columns(driven[name]) for name in self.step.forcings}
+        super().start(states, {**driven, **here}, steps)
+        self._right = self._bars_right = self._widest
+        self._right_in_slot, self._right_before = {}, {}
+
+    def state(self) -> dict[str, Array]:
+        inner = self._neighbours.inner
+        owned = {name: self.launcher.cells(self.delays[name][0], self._level(name))[inner] for name in self.delays}
+        return self._neighbours.whole(owned)
+
+    def traces(self) -> dict[str, Array]:
+        traces = super().traces()
+        return {name: self._neighbours.columns(self._points[receiver_points(name)], values) for name, values in traces.items()}
+
+    def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array]) -> None:
+        here = {name: self._points[receiver_points(name)].columns(values) for name, values in traces.items()}
+        super().seed(self._neighbours.of_whole(final), here)
+        self._bars_right = self._widest
+
+    def input_cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+        states, coefficients, driven = super().input_cotangents()
+        self._neighbours.exchange([Plain(cells) for cells in (*states.values(), *coefficients.values())], self.dtype)
+        columns = {name: self._neighbours.columns(self._points[source_points(name)], driven[name]) for name in self.step.forcings}
+        return states, coefficients, {**driven, **columns}
+
+    def adjoint_states(self) -> dict[str, Array]:
+        return self._neighbours.whole({name: bars[self._neighbours.inner] for name, bars in super().adjoint_states().items()})
+
+    # the protocol of schedules
+
+    def save(self, step: int, slot: int) -> None:
+        super().save(step, slot)
+        self._right_in_slot[slot] = self._right
+
+    def load(self, step: int, slot: int) -> None:
+        super().load(step, slot)
+        self._right = self._right_in_slot[slot]
+
+    def state_arrays(self) -> list[Array]:
+        """The owned cells of the working state: ghost cells that are not right differ from run to run."""
+        inner = self._neighbours.inner
+        return [self.launcher.cells(name, level)[inner] for name, ring in self.storage.rings.items() for level in ring.working]
+
+    def set_state(self, arrays: Sequence[Array]) -> None:
+        values = iter(arrays)
+        for name, ring in self.storage.rings.items():
+            for level in ring.renew():
+                cells = self.launcher.cells(name, level).copy()
+                cells[self._neighbours.inner] = next(values)
+                self.launcher.put_field(name, cells, self.step.states[name].rules, level)
+        self._right = np.zeros_like(self._widest)
+
+    def outputs(self) -> list[Array]:
+        """The traces of the owned receivers."""
+        return [self._points[receiver_points(state)].owned(values) for state, values in super().traces().items()]
+
+    def cotangent_size(self) -> float:
+        inner, bars = self._neighbours.inner, self.storage.bars
+        return largest(self.launcher.cells(name, ring.working[ring.depth - 1])[inner] for name, ring in bars.items())
+
+    # steps between exchanges
+
+    def _sweep(self, program: Program, start: int, steps: int, tables: Tables, before: Before, kept: bool = False) -> None:
+        reach = self._reach
+        done = 0
+        while done < steps:
+            if not _covers(self._right, np.maximum(reach.forward, reach.primal) if kept else reach.forward):
+                self._take_states(before(done))
+            begin = done
+            while done < steps and _covers(self._right, np.maximum(reach.forward, reach.primal) if kept else reach.forward):
+                if kept:
+                    self._right_before[start + done] = self._right
+                self._right = self._right - reach.forward
+                done += 1
+
+            def after(number: int, count: int, begin: int = begin) -> Mapping[str, IntArray]:
+                return tables(begin + number, count)
+
+            super()._sweep(program, start + begin, done - begin, after, before, kept)
+
+    def reverse(self, start: int, stop: int) -> None:
+        if self.needs_primal and self._held and self._held[-1] == (range(start, stop - 1), False):
+            if not _covers(self._right, self._reach.primal):  # the newest of these steps starts from the working state
+                self._take_states(self._working(0))
+            self._right_before[stop - 1] = self._right
+        super().reverse(start, stop)
+
+    def _reverse(self, program: Program, stop: int, count: int, held: bool) -> None:
+        reach = self._reach
+        while count:
+            if not held and self.needs_primal and not _covers(self._right, reach.primal):
+                self._take_states(self._working(0))
+            if not _covers(self._bars_right, reach.bars):
+                self._take_bars()
+            done = 0
+            while done < count and _covers(self._bars_right, reach.bars):
+                left = self._bars_right - reach.bars
+                if self.needs_primal:
+                    left = np.minimum(left, (self._right_before[stop - 1 - done] if held else self._right) - reach.primal)
+                self._bars_right = left
+                done += 1
+            super()._reverse(program, stop, done, held)
+            stop, count = stop - done, count - done
+
+    def _take_states(self, levels: Levels) -> None:
+        """Exchange the ghost cells of the state in these levels."""
+        self._take(levels, {name: self.step.states[name].rules for name in levels})
+        self._right = self._widest
+
+    def _take_bars(self) -> None:
+        """Exchange the ghost cells of the present cotangents."""
+        levels = {name: ring.working for name, ring in self.storage.bars.items()}
+        self._take(levels, dict.fromkeys(levels, zero_rules(self.step.grid.ndim)))
+        self._bars_right = self._widest
+
+    def _take(self, levels: Levels, rules: Mapping[str, Rules]) -> None:
+        fields = [Stored(self.launcher, name, level, rules[name]) for name, each in levels.items() for level in each]
+        self._neighbours.exchange(fields, self.dtype)
+
+
+def _covers(right: IntArray, reach: IntArray) -> bool:
+    """True if a step that reads this far leaves the owned cells right."""
+    return bool((right >= reach).all())

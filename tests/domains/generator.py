@@ -1,0 +1,243 @@
+"""Cases of simulations in domains: an equation, a grid, cuts, points at every distance from a cut, and schedules."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import diffsim as ds
+from diffsim.domains import Domains
+from tests.domains.results import results
+
+TOP_FREE = ("odd_image", "zero")
+
+
+@dataclass(frozen=True)
+class DomainCase:
+    """A simulation, and cuts of its grid.
+
+    Attributes:
+        name: of the case.
+        equation: makes the equation.
+        cuts: boxes along each axis, one for each way to cut; all have the same number of ranks.
+        forced: the forcing with sources; "" for none.
+        seen: the state with receivers.
+        scale: input -> (middle, spread); others are between -1 and 1.
+        fields: input -> its array, from the grid, in place of random numbers.
+        wrt: inputs that have gradients.
+        precision: of the simulation.
+        steps: time steps.
+        between: steps between exchanges.
+        checkpoints: schedules of its gradients.
+        derivatives: whether tangents and products with the Hessian are computed too.
+    """
+
+    name: str
+    equation: Callable[[], ds.Equation]
+    cuts: tuple[tuple[int, ...], ...]
+    forced: str = ""
+    seen: str = "p"
+    scale: tuple[tuple[str, float, float], ...] = ()
+    fields: tuple[tuple[str, Callable[[ds.Grid], np.ndarray]], ...] = ()
+    wrt: tuple[str, ...] | None = None
+    precision: str = "f32"
+    steps: int = 13
+    between: int = 2
+    checkpoints: tuple[Any, ...] = ("auto", 3)
+    derivatives: bool = False
+
+    @property
+    def ranks(self) -> int:
+        return int(np.prod(self.cuts[0]))
+
+    def results(self, parts: tuple[int, ...] | None) -> dict[str, np.ndarray]:
+        """All results, of one process or of domains."""
+        equation = self.equation()
+        simulation = ds.Simulation(
+            equation,
+            sources={self.forced: around_cuts(equation.grid, self.cuts, 0.3)} if self.forced else {},
+            receivers={self.seen: around_cuts(equation.grid, self.cuts, 0.6)},
+            wrt=self.wrt,
+            precision=self.precision,
+            domains=None if parts is None else Domains(parts, self.between),
+        )
+        return results(
+            simulation, self.inputs(simulation), self.steps, self.checkpoints, tangents=self.derivatives, curvature=self.derivatives
+        )
+
+    def inputs(self, simulation: ds.Simulation) -> dict[str, np.ndarray]:
+        rng, arrays = np.random.default_rng(zlib.crc32(self.name.encode())), dict(self.fields)
+        scale = {name: (middle, spread) for name, middle, spread in self.scale}
+        inputs = {}
+        for name in simulation.inputs:
+            middle, spread = scale.get(name, (0.0, 1.0))
+            shape = simulation.input_shape(name, self.steps)
+            values = arrays[name](simulation.grid) if name in arrays else middle + spread * rng.uniform(-1, 1, shape)
+            inputs[name] = values.astype(simulation.dtype)
+        return inputs
+
+
+def around_cuts(grid: ds.Grid, cuts: tuple[tuple[int, ...], ...], between: float) -> list[list[float]]:
+    """Points from four cells below to four above the cuts of each axis, on a diagonal, and in the second and the last cell but one."""
+    points = [[grid.coordinates(axis)[end] for axis in range(grid.ndim)] for end in (1, -2)]
+    for parts in cuts:
+        for axis, count in enumerate(parts):
+            for cut in range(1, count):
+                for distance in range(-4, 5):
+                    cells = [grid.shape[other] // 3 + distance % 3 for other in range(grid.ndim)]
+                    cells[axis] = grid.shape[axis] * cut // count + distance
+                    inside = [min(max(cell, 1), n - 3) for cell, n in zip(cells, grid.shape, strict=True)]
+                    places = [grid.coordinates(other) for other in range(grid.ndim)]
+                    points.append([at[c] + between * (at[c + 1] - at[c]) for at, c in zip(places, inside, strict=True)])
+    return points
+
+
+def beach(grid: ds.Grid) -> np.ndarray:
+    """A bed that rises above the water, with a hill."""
+    y, x = np.meshgrid(*(np.linspace(0, 1, n) for n in grid.shape), indexing="ij")
+    return 3.0 * x - 2.0 + 1.5 * np.exp(-30 * ((x - 0.5) ** 2 + (y - 0.5) ** 2))
+
+
+def wave(grid: ds.Grid) -> np.ndarray:
+    """A surface that runs up the beach."""
+    y, x = np.meshgrid(*(np.linspace(0, 1, n) for n in grid.shape), indexing="ij")
+    return 0.4 * np.cos(9 * x + 4 * y)
+
+
+def acoustic(shape: tuple[int, ...], order: int, **options: Any) -> Callable[[], ds.Equation]:
+    return lambda: ds.solvers.Acoustic(ds.Grid(shape, 10.0), 5e-4, order, **options)
+
+
+SPEED = (("c", 2500.0, 500.0),)
+QUICK = [
+    DomainCase(
+        "heat with all derivatives",
+        lambda: ds.solvers.Heat(ds.Grid((13, 17), 0.5), 0.1, boundary=((ds.Dirichlet(0.4), ds.Neumann(0.2)), "mirror")),
+        ((2, 1),),
+        "q",
+        "T",
+        scale=(("kappa", 0.3, 0.1),),
+        precision="f64",
+        between=1,
+        derivatives=True,
+    ),
+    DomainCase("acoustic of order 2 on 4 ranks", acoustic((15, 19), 2), ((2, 2),), "f", scale=SPEED),
+]
+"""Cases of the gate."""
+NIGHTLY = [
+    DomainCase(
+        "acoustic with C-PML and a free surface",
+        acoustic((17, 29), 4, boundary=(TOP_FREE, "zero"), layer=((0, 3), (5, 5)), layer_speed=2500.0, layer_frequency=25.0),
+        ((1, 2),),
+        "f",
+        scale=SPEED,
+    ),
+    DomainCase(
+        "acoustic order 8 with C-PML and a free surface",
+        acoustic((29, 37), 8, boundary=(TOP_FREE, "zero"), layer=((0, 6), (6, 6)), layer_speed=2500.0, layer_frequency=25.0),
+        ((1, 2), (2, 1)),
+        "f",
+        scale=SPEED,
+    ),
+    DomainCase(
+        "shallow water with wetting",
+        lambda: ds.solvers.ShallowWater(ds.Grid((24, 26), 1.0), 0.02, fastest=8.0),
+        ((1, 2),),
+        seen="eta",
+        scale=(("qx", 0.0, 0.1), ("qy", 0.0, 0.1)),
+        fields=(("z", beach), ("eta", wave)),
+        precision="f64",
+        steps=6,
+        between=1,
+    ),
+    *(
+        DomainCase(f"acoustic order {order} on {n} ranks", acoustic((n * order // 2 * 3 + 5, 23), order), ((n, 1),), "f", scale=SPEED)
+        for order, n in ((2, 2), (2, 3), (4, 4), (6, 2), (8, 3), (2, 6), (2, 8))
+    ),
+    DomainCase("acoustic 1-D of prime size", acoustic((97,), 4), ((8,),), "f", scale=SPEED, between=1, derivatives=True),
+    DomainCase(
+        "acoustic 3-D",
+        acoustic((13, 14, 17), 2, layer=3, layer_speed=2500.0, layer_frequency=25.0),
+        ((2, 2, 2), (1, 2, 4)),
+        "f",
+        scale=SPEED,
+        between=1,
+    ),
+    DomainCase(
+        "acoustic 3-D order 8 with a free surface",
+        acoustic((19, 18, 23), 8, boundary=(TOP_FREE, "zero", "zero"), layer=((0, 4), 4, 4), layer_speed=2500.0, layer_frequency=25.0),
+        ((1, 1, 2), (2, 1, 1), (1, 2, 1)),
+        "f",
+        scale=SPEED,
+        steps=7,
+    ),
+    DomainCase(
+        "acoustic in f64 with all derivatives",
+        acoustic((31, 29), 4),
+        ((3, 2), (2, 3), (6, 1)),
+        "f",
+        scale=SPEED,
+        precision="f64",
+        between=1,
+        derivatives=True,
+    ),
+    DomainCase(
+        "elastic with C-PML and a free surface",
+        lambda: ds.solvers.Elastic(
+            ds.Grid((26, 31), 10.0), 1e-3, 4, layer=((0, 5), (5, 5)), layer_speed=3000.0, layer_frequency=25.0, surface=True
+        ),
+        ((1, 2), (2, 1)),
+        seen="vx",
+        scale=(("vp", 3000.0, 300.0), ("vs", 1500.0, 200.0), ("rho", 2200.0, 200.0)),
+    ),
+    DomainCase(
+        "elastic 3-D",
+        lambda: ds.solvers.Elastic(ds.Grid((14, 13, 15), 10.0), 1e-3, 2),
+        ((2, 1, 2), (1, 2, 2)),
+        seen="vx",
+        scale=(("vp", 3000.0, 300.0), ("vs", 1500.0, 200.0), ("rho", 2200.0, 200.0)),
+        steps=7,
+        between=1,
+    ),
+    DomainCase(
+        "Maxwell with a layer",
+        lambda: ds.solvers.Maxwell(ds.Grid((26, 28), 0.1), 0.05, "TE", layer=5),
+        ((2, 2), (4, 1), (1, 4)),
+        "Jx",
+        "Hz",
+        scale=(("eps", 2.0, 0.5),),
+    ),
+    DomainCase(
+        "heat 3-D",
+        lambda: ds.solvers.Heat(ds.Grid((9, 11, 13), 0.5), 0.05, "zero"),
+        ((2, 2, 2), (2, 1, 4), (1, 1, 8)),
+        "q",
+        "T",
+        scale=(("kappa", 0.3, 0.1),),
+        between=1,
+    ),
+    DomainCase(
+        "long waves on the sphere",
+        lambda: ds.solvers.LongWave(ds.Grid((19, 26), 0.01, (48.0, 234.0), ("lat", "lon")), 2.0, "sphere", sponge=4),
+        ((3, 2), (2, 3), (1, 6)),
+        seen="eta",
+        scale=(("H", 500.0, 400.0),),
+        between=1,
+        derivatives=True,
+    ),
+    DomainCase(
+        "shallow water with friction",
+        lambda: ds.solvers.ShallowWater(ds.Grid((26, 41), 1.0), 0.02, drag="manning", fastest=8.0),
+        ((1, 2),),
+        seen="eta",
+        scale=(("qx", 0.0, 0.1), ("qy", 0.0, 0.1), ("manning", 0.05, 0.02)),
+        fields=(("z", beach), ("eta", wave)),
+        steps=9,
+        between=1,
+    ),
+]
+"""Cases of the night."""

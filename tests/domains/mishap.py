@@ -1,0 +1,36 @@
+"""`mpiexec -n N python -m tests.domains.mishap KIND`: a run in two domains in which something goes wrong on rank 1."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+import diffsim as ds
+
+
+def main(kind: str) -> None:
+    ds.init(threads=1)
+    here = MPI.COMM_WORLD.rank == 1
+    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), 0.05), 0.1), receivers={"T": [[0.5]]}, domains=(2,))
+    kappa = np.full(40, 5e-3)
+    if here and kind == "inputs":
+        kappa[3] = 4e-3
+
+    def watch(done: int, states: Any) -> None:
+        if here and kind == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if here and kind == "function":
+            raise ds.errors.ParameterError("a watch that fails on one rank")
+        time.sleep(0.01)
+
+    rod.run({"kappa": kappa, "T": np.linspace(0.0, 1.0, 40)}, 40, every=20, watch=watch)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,170 @@
+"""One simulation over many processes has the bits of one process, and ends with one line if something is wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.domains import Domains, mpi
+from diffsim.domains.ranks import Alone
+from diffsim.errors import MissingPackageError, ParameterError, ShapeError
+from tests.domains.generator import NIGHTLY, QUICK, DomainCase
+
+ROOT = Path(__file__).parents[2]
+LAUNCHER = Path(sys.executable).parent / "mpiexec"
+WITH_MPI = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None or not LAUNCHER.exists(), reason="needs mpi4py and mpich: pip install -e '.[mpi]' mpich"
+)
+PATIENCE = 10.0
+"""Most seconds until all ranks have ended after one was killed; starting and compiling are not counted."""
+Value = TypeVar("Value")
+
+
+def launched(ranks: int, module: str, *arguments: str, timeout: float = 900.0) -> subprocess.CompletedProcess[str]:
+    command = [str(LAUNCHER), "-n", str(ranks), sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout)
+
+
+def compared(cases: list[DomainCase], folder: Path, claim: int = 0) -> dict[str, str]:
+    """The results that differ between one process and domains, by the case and its cuts."""
+    for case in cases:
+        (folder / f"{case.name}.pickle").write_bytes(pickle.dumps(case.results(None)))
+    done = launched(cases[0].ranks, "tests.domains.compare", str(folder), str(claim), *(case.name for case in cases))
+    assert done.returncode == 0, done.stderr
+    return dict(line.rsplit(": ", 1) for line in done.stdout.splitlines())
+
+
+def by_ranks(cases: list[DomainCase]) -> list[Any]:
+    counts = sorted({case.ranks for case in cases})
+    return [pytest.param([case for case in cases if case.ranks == count], id=f"{count} ranks") for count in counts]
+
+
+@WITH_MPI
+@pytest.mark.parametrize("cases", by_ranks(QUICK))
+def test_domains_have_the_bits_of_one_process(cases: list[DomainCase], tmp_path: Path) -> None:
+    differing = compared(cases, tmp_path)
+    assert len(differing) == sum(len(case.cuts) for case in cases) and set(differing.values()) == {"same bits"}, differing
+
+
+@WITH_MPI
+@pytest.mark.slow
+@pytest.mark.parametrize("case", NIGHTLY, ids=lambda case: case.name)
+def test_all_equations_have_the_bits_of_one_process(case: DomainCase, tmp_path: Path) -> None:
+    differing = compared([case], tmp_path)
+    assert len(differing) == len(case.cuts) and set(differing.values()) == {"same bits"}, differing
+
+
+@WITH_MPI
+@pytest.mark.slow
+def test_all_calls_have_the_bits_of_one_process() -> None:
+    done = launched(2, "tests.domains.calls")
+    assert done.returncode == 0 and done.stdout == "9 calls: same bits\n", done.stdout + done.stderr
+
+
+@WITH_MPI
+@pytest.mark.slow
+def test_ghost_cells_are_no_more_than_needed(tmp_path: Path) -> None:
+    """One cell beyond those that are right is wrong: sums at points see it. The second one reaches owned cells and gradients."""
+    case = next(case for case in NIGHTLY if case.name == "acoustic order 2 on 2 ranks")
+    assert "trace p" in compared([case], tmp_path, claim=1)[f"{case.name} (2, 1)"]
+    differing = compared([case], tmp_path, claim=2)[f"{case.name} (2, 1)"]
+    assert all(name in differing for name in ("final p", "gradient c, auto", "gradient p, auto"))
+
+
+@WITH_MPI
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("inputs", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 has other inputs"),
+        ("function", "diffsim: rank 1 of 2: ParameterError: a watch that fails on one rank"),
+    ],
+)
+def test_an_error_ends_all_ranks_with_one_line(kind: str, line: str) -> None:
+    done = launched(2, "tests.domains.mishap", kind, timeout=120)
+    assert done.returncode == 2
+    assert next(each for each in done.stderr.splitlines() if each.startswith("diffsim")).startswith(line)
+    assert sum(each.startswith("diffsim") for each in done.stderr.splitlines()) == 1
+
+
+@WITH_MPI
+@pytest.mark.slow
+def test_a_killed_rank_ends_all() -> None:
+    began = time.monotonic()
+    assert launched(2, "tests.domains.mishap", "none", timeout=120).returncode == 0
+    usual = time.monotonic() - began
+    began = time.monotonic()
+    assert launched(2, "tests.domains.mishap", "killed", timeout=120).returncode != 0
+    assert time.monotonic() - began < usual + PATIENCE
+
+
+class TwoRanks(Alone):
+    """Stands for two processes, to see what is refused before anything is exchanged."""
+
+    size, launched = 2, True
+
+    def gathered(self, value: Value) -> list[Value]:
+        return [value, value]
+
+    def exchanged(self, outgoing: Mapping[int, Any], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, Any]:
+        raise AssertionError("an exchange of an equation that is refused")
+
+
+@pytest.fixture
+def two_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi, "_known", [TwoRanks()])
+
+
+GRID = ds.Grid((24, 20), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("equation", "domains", "error", "message"),
+    [
+        (lambda: ds.solvers.Heat(GRID, 0.1, method="crank_nicolson"), (2, 1), ParameterError, "a stage of the kind Solve"),
+        (lambda: ds.solvers.Heat(GRID, 0.1, boundary="periodic"), (2, 1), ParameterError, "cut axis 0, whose ends are joined"),
+        (lambda: ds.solvers.Heat(GRID, 0.1), (2, 2), ParameterError, "are 4 boxes, expected as many ranks, got 2; start .* mpiexec -n 4"),
+        (lambda: ds.solvers.Heat(GRID, 0.1), (2,), ParameterError, "expected 2 numbers"),
+        (lambda: ds.solvers.Heat(GRID, 0.1), (2, 0), ParameterError, "domains along axis 1"),
+        (lambda: ds.solvers.Heat(GRID, 0.1), "2x1", ParameterError, r"write them like \(2, 2\)"),
+        (lambda: ds.solvers.Acoustic(ds.Grid((7, 20), 1.0), 1e-4), (2, 1), ShapeError, "boxes of 3, expected at least 4"),
+    ],
+)
+@pytest.mark.usefixtures("two_ranks")
+def test_domains_are_refused_by_name(equation: Any, domains: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ds.Simulation(equation(), domains=domains)
+
+
+@pytest.mark.usefixtures("two_ranks")
+def test_calls_that_domains_do_not_have_are_refused() -> None:
+    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((24,), 0.5), 0.1), domains=(2,))
+    with pytest.raises(ParameterError, match="a Batch for a grid in domains"):
+        ds.Batch(rod, 2)
+    assert rod.box == (slice(0, 12),)
+
+
+def test_without_a_launcher_one_process_has_the_whole_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi, "_known", [])
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
+    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((24,), 0.5), 0.1), domains=Domains((3,)))
+    assert rod.box == (slice(0, 24),) and "mpi4py.MPI" not in sys.modules
+
+
+def test_a_launcher_without_mpi4py_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi, "_known", [])
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(MissingPackageError, match="a simulation over many processes expected the package mpi4py"):
+        ds.Simulation(ds.solvers.Heat(ds.Grid((24,), 0.5), 0.1), domains=(2,))
