@@ -99,6 +99,7 @@ class Domain(Protocol):
         alone: whether there is one process.
         local: processes on this machine.
         owned: the cells of the whole grid that this process owns.
+        inner: the same cells, of those here.
         spent: exchanges of ghost cells so far, and their seconds.
         ghost_share: ghost cells over all cells here.
     """
@@ -106,6 +107,7 @@ class Domain(Protocol):
     alone: bool
     local: int
     owned: Slices
+    inner: Slices
     ghost_share: float
 
     @property
@@ -148,6 +150,7 @@ class Whole:
 
     def __init__(self, grid: Grid) -> None:
         self.owned: Slices = tuple(slice(0, n) for n in grid.shape)
+        self.inner = self.owned
 
     def step(self, step: TracedStep) -> TracedStep:
         return step

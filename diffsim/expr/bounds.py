@@ -14,7 +14,9 @@ from diffsim.expr.graph import Node, ordered
 UNKNOWN = -math.inf
 """The bound of an expression about which nothing is known."""
 SAFE = 1e-13
-"""Least value by which numbers in f32 may be divided twice and stay finite."""
+"""Least divisor that counts as one."""
+NORMAL = 1.2e-38
+"""Smaller numbers may be 0 in f32."""
 
 
 class LowerBounds:
@@ -33,15 +35,14 @@ class LowerBounds:
         if node.op == "const":
             return float(node.data) if math.isfinite(node.data) else UNKNOWN
         bounds = [self._known[each.id] for each in node.args]
-        if node.op in _RULES:
-            return _RULES[node.op](node, bounds)
-        return UNKNOWN
+        bound = _RULES[node.op](node, bounds) if node.op in _RULES else UNKNOWN
+        return 0.0 if 0.0 < bound < NORMAL else bound if math.isfinite(bound) else UNKNOWN
 
 
 def _product(node: Node, bounds: Sequence[float]) -> float:
     first, second = bounds
     if node.args[0] is node.args[1]:
-        return max(first, 0.0) ** 2
+        return max(first, 0.0) * max(first, 0.0)
     return first * second if min(bounds) >= 0 else UNKNOWN
 
 
@@ -68,18 +69,34 @@ _RULES: dict[str, Callable[[Node, Sequence[float]], float]] = {
 
 
 class Finite:
-    """Tests whether expressions are finite wherever the fields that they read are."""
+    """Tests whether expressions are finite wherever the fields that they read are, in f32 too.
 
-    def __init__(self, singular: set[str]) -> None:
-        self._singular, self._bounds, self._known = singular, LowerBounds(), dict[int, bool]()
+    Args:
+        singular: operations that may be infinite or NaN.
+        most: largest number that fields of the size 1 may become by divisions and constants. Chains of them overflow though no divisor
+            alone is too small.
+    """
+
+    def __init__(self, singular: set[str], most: float) -> None:
+        self._singular, self._most, self._bounds, self._known = singular, most, LowerBounds(), dict[int, float]()
 
     def __call__(self, root: Node) -> bool:
         for node in ordered([root], known=self._known):
-            self._known[node.id] = all(self._known[each.id] for each in node.args) and (node.op not in self._singular or self._safe(node))
-        return self._known[root.id]
+            size = self._size(node)
+            self._known[node.id] = size if size <= self._most else math.inf
+        return math.isfinite(self._known[root.id])
 
-    def _safe(self, node: Node) -> bool:
-        """True if an operation that may be infinite or NaN is finite for its arguments."""
+    def _size(self, node: Node) -> float:
+        """A number of the size of the largest values, infinite where nothing is known."""
+        sizes = [self._known[each.id] for each in node.args]
+        largest = max(sizes, default=1.0)
+        if node.op == "const":
+            return max(abs(float(node.data)), 1.0)
+        if node.op == "mul":
+            return sizes[0] * sizes[1]
+        if node.op not in self._singular or math.isinf(largest):
+            return largest
         if node.op in ("sqrt", "cbrt"):
-            return self._bounds(node.args[0]) >= 0
-        return node.op == "div" and self._bounds(node.args[1]) > SAFE
+            return largest if self._bounds(node.args[0]) >= 0 else math.inf
+        least = self._bounds(node.args[1]) if node.op == "div" else UNKNOWN
+        return sizes[0] / min(least, 1.0) if least > SAFE else math.inf

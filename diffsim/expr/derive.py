@@ -22,11 +22,16 @@ CHOICES = {"select", "min", "max"}
 """Operations that take one of their last two arguments."""
 
 
+CHOSEN, OUTSIDE = 1e13, 1e30
+"""Largest size of values that are finite without doubt: in branches that are not chosen, which further derivatives go through without a
+condition, and in cells outside of the grid."""
+
+
 class _Singular:
     """Tests whether expressions may be infinite or NaN although the fields that they read are finite."""
 
-    def __init__(self) -> None:
-        self._finite = Finite(SINGULAR)
+    def __init__(self, most: float = CHOSEN) -> None:
+        self._finite = Finite(SINGULAR, most)
 
     def __call__(self, root: Node) -> bool:
         return not self._finite(root)
@@ -37,9 +42,9 @@ def divides(node: Node) -> bool:
     return any(inner.op in SINGULAR for inner in ordered([node]))
 
 
-def singular(node: Node) -> bool:
-    """True if an expression may be infinite or NaN although the fields that it reads are finite."""
-    return _Singular()(node)
+def singular(node: Node, most: float = CHOSEN) -> bool:
+    """True if an expression may be infinite or NaN, or larger than `most`, although the fields that it reads are finite."""
+    return _Singular(most)(node)
 
 
 def _condition(graph: Graph, node: Node) -> Node:

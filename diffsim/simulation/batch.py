@@ -17,7 +17,7 @@ from diffsim.base.quantities import ANYTHING, Meaning, is_bare, places_on, plain
 from diffsim.base.summary import Rows, Summary
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
 from diffsim.engine import Rebuilt
-from diffsim.errors import ParameterError, ShapeError
+from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.mesh.grid import Grid
 from diffsim.numpy import asarray, broadcast_to, moveaxis, reshape
 from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
@@ -335,17 +335,29 @@ class _Together(Equation):
             self._one.check({name: value[k] for name, value in parameters.items()})
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
-        for own in self._each(parameters, states):
-            self._one.check_start(*own)
+        for k, own in enumerate(self._each(parameters, states)):
+            with _of_run(k):
+                self._one.check_start(*own)
 
     def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
-        for own in self._each(parameters, final):
-            self._one.check_end(*own)
+        for k, own in enumerate(self._each(parameters, final)):
+            with _of_run(k):
+                self._one.check_end(*own)
 
     def _each(self, *fields: Mapping[str, Array]) -> Iterator[tuple[dict[str, Array], ...]]:
         """Fields of each run."""
         for k in range(self.grid.shape[0]):
             yield tuple({name: value[k] for name, value in each.items()} for each in fields)
+
+
+@contextmanager
+def _of_run(number: int) -> Iterator[None]:
+    """Prefix the message of an error with the number of the run."""
+    try:
+        yield
+    except DiffsimError as error:
+        error.args = (f"run {number}: {error.args[0]}", *error.args[1:])
+        raise
 
 
 def _parts(solution: Solution) -> tuple[Mapping[str, Array], Mapping[str, Array]]:

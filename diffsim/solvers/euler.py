@@ -10,7 +10,7 @@ import numpy as np
 
 from diffsim.base.arguments import number, one_of, positive, shown
 from diffsim.boundary import Extrapolate, OddImage
-from diffsim.errors import ParameterError, StabilityError
+from diffsim.errors import DivergenceError, ParameterError, StabilityError
 from diffsim.expr.functions import maximum, minimum, sqrt, where
 from diffsim.expr.limiters import van_albada, weno5
 from diffsim.expr.operators import add
@@ -62,8 +62,8 @@ class Euler(Equation, kind="euler"):
         negligible: differences between neighbours far below this share of `scale` are not limited. It keeps gradients smooth where the gas
             is at rest, and overshoots at shocks are of its size. Waves without shocks are better with more.
         scale: typical density (kg/m³), velocity (m/s) and pressure (Pa).
-        fastest (m/s): the largest |v| + c of the run, which the time step is checked for; left out, it is that of the initial gas. The time
-            step is constant, and is checked again at the end of a run.
+        fastest (m/s): the largest |v| + c of the run, which the time step is checked for, as it is for the initial gas. The time step is
+            constant, and is checked again for the gas at the end of a run.
 
     Raises:
         ParameterError: an argument out of range, "weno5" with another method, or a grid of cells of several sizes; by a run, a density or
@@ -104,7 +104,7 @@ class Euler(Equation, kind="euler"):
         method: Literal["euler", "rk2", "rk3"] = "rk2",
         scheme: Literal["muscl", "weno5"] = "muscl",
         negligible: Positive = 1e-3,
-        scale: Sequence[float] = (1.0, 1.0, 1.0),
+        scale: tuple[float, float, float] = (1.0, 1.0, 1.0),
         fastest: Positive | None = None,
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
@@ -117,13 +117,11 @@ class Euler(Equation, kind="euler"):
         if scheme == "weno5" and method != "rk3":
             raise ParameterError(f'method = {shown(method)} with scheme = "weno5", expected "rk3", for which it is stable; take that')
         eps = positive("negligible", negligible, "give a share of scale that needs no limiter")
-        if len(tuple(scale)) != 3:
+        if not isinstance(scale, (tuple, list, np.ndarray)) or len(scale) != 3:
             raise ParameterError(f"scale = {shown(scale)}, expected three numbers: a typical density, velocity and pressure; give those")
         sizes = [positive("scale", one, "give a typical density, velocity and pressure") for one in scale]
         self.eps = dict(zip(("rho", "v", "p"), (eps * size for size in sizes), strict=True))
-        self.unstable = (
-            "Density or pressure became negative or the waves too fast: lower dt, and give `fastest`, the largest |v| + c of the run"
-        )
+        self.unstable = "Density or pressure became negative: lower dt, and give `fastest`, the largest |v| + c of the run"
         self.velocities = ("w", "v", "u")[-grid.ndim :]
         self.states = {"rho": Variable(self._rules(), unit="kg/m³")}
         self.states |= {name: Variable(self._rules(axis), unit="m/s") for axis, name in enumerate(self.velocities)}
@@ -191,14 +189,23 @@ class Euler(Equation, kind="euler"):
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         for name, unit in (("rho", "kg/m³"), ("p", "Pa")):
+            if not states[name].any():
+                raise ParameterError(f"input {name} is missing or 0 everywhere, expected a value above 0 in each cell; give it, in {unit}")
             check_sign(f"initial {name}", states[name], unit, positive=True)
-        speeds = self._speeds(states) if self.fastest is None else [self.fastest] * self.grid.ndim
+        speeds = [max(speed, self.fastest or 0.0) for speed in self._speeds(states)]
         limit = self._limit(speeds)
         check_step(self.dt, limit, f"waves of {max(speeds):.4g} m/s, dx = {min(self.grid.spacing):.4g} m, {self.grid.ndim} axes")
 
     def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
+        for name, unit in (("rho", "kg/m³"), ("p", "Pa")):
+            least = float(final[name].min())
+            if not least > 0:
+                raise DivergenceError(
+                    f"{name} is {least:.4g} {unit} somewhere at the end of the run, expected above 0: dt = {self.dt:.4g} s was too long; "
+                    "lower it, and give `fastest`, the largest |v| + c of the run, for which it is then checked"
+                )
         limit = self._limit(speeds := self._speeds(final))
-        if self.dt > UNSTABLE * limit:
+        if not self.dt <= UNSTABLE * limit:
             raise StabilityError(
                 f"|v| + c is {max(speeds):.4g} m/s at the end of the run, for which dt = {self.dt:.4g} s is not stable, expected at most "
                 f"{limit:.4g} s; lower dt, and give `fastest`, the largest of the run, for which it is then checked",

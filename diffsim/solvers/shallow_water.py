@@ -211,6 +211,10 @@ class ShallowWater(Equation, kind="shallow_water"):
             if not self.metric.sphere:
                 raise ParameterError("coriolis = 'earth' on a plane, expected f, or f and its change per metre; give those in 1/s")
             return {"f": Profile(0, 2 * ROTATION * np.sin(np.radians(y)))}
+        if isinstance(coriolis, str):
+            raise ParameterError(
+                f"coriolis = {shown(coriolis)}, expected 'earth' (on the sphere), or f in 1/s, or a pair; give one of these"
+            )
         pair = coriolis if isinstance(coriolis, (tuple, list)) else (coriolis, 0.0)
         if len(pair) != 2:
             raise ParameterError(f"coriolis = {shown(coriolis)}, expected a number, or f and its change per metre; give those")
@@ -374,19 +378,24 @@ class ShallowWater(Equation, kind="shallow_water"):
             limit = COURANT / (speed * sum(1 / h for h in cells))
             check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(cells):.4g} m, {self.grid.ndim} axes")
 
+    def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
+        self._check_speed(parameters, states, "start")
+
     def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
-        h = np.maximum(final["eta"] - parameters["z"], 0.0)
-        wide = h > 10 * self.thin
-        momenta = [np.abs(final[name]) for name in self.momenta]
-        speed = np.sqrt(GRAVITY * h) + np.divide(np.maximum.reduce(momenta), h, out=np.zeros_like(h), where=wide)
+        self._check_speed(parameters, final, "end")
+
+    def _check_speed(self, parameters: Mapping[str, Array], states: Mapping[str, Array], when: str) -> None:
+        """Raise where dt is unstable for a flow. While the bed rises it is somewhere between both of its heights."""
+        uplift = parameters["uplift"] if self.moving else 0.0
+        least, most = (np.maximum(states["eta"] - parameters["z"] - bound(uplift, 0.0), 0.0) for bound in (np.maximum, np.minimum))
+        momentum = np.maximum.reduce([np.abs(states[name]) for name in self.momenta])
+        speed = np.sqrt(GRAVITY * least) + np.divide(momentum, most, out=np.zeros_like(most), where=most > 10 * self.thin)
         fastest, cells = float(speed.max()), self.metric.smallest()
         limit = COURANT / (fastest * sum(1 / width for width in cells)) if fastest else math.inf
-        if self.dt > UNSTABLE * limit:
-            place = np.unravel_index(int(speed.argmax()), speed.shape)
+        if not self.dt <= UNSTABLE * limit:
             raise StabilityError(
-                f"|v| + sqrt(g h) is {fastest:.4g} m/s at the end of the run, in cell {tuple(map(int, place))}, for which "
-                f"dt = {self.dt:.4g} s is not stable, expected at most {limit:.4g} s; lower dt, and give `fastest`, the largest of the "
-                "run, for which it is then checked",
+                f"|v| + sqrt(g h) is {fastest:.4g} m/s at the {when} of the run, for which dt = {self.dt:.4g} s is not stable, expected at "
+                f"most {limit:.4g} s; lower dt, and give `fastest`, the largest of the run, for which it is then checked",
                 limit,
             )
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import diffsim as ds
+from diffsim.expr import where
 from diffsim.expr.bounds import UNKNOWN, LowerBounds
 from diffsim.expr.derive import divides, singular
 from diffsim.expr.evaluate import evaluate
 from diffsim.expr.graph import Graph, Node
+from diffsim.expr.symbol import Symbol
+from diffsim.stepping.ir.names import dot
 
 
 def _random(graph: Graph, rng: np.random.Generator) -> list[Node]:
@@ -62,3 +68,34 @@ def test_a_quotient_is_finite_where_its_divisor_is_positive() -> None:
     for divisor in (x, square, graph.add(square, graph.const(1e-20)), graph.sub(top, y), graph.sub(square, graph.const(1.0))):
         assert singular(graph.div(y, divisor))
     assert singular(graph.apply("sqrt", y)) and not singular(graph.apply("sqrt", square))
+
+
+class Softened(ds.Equation):
+    """Branches that are not chosen at x = 0, whose divisors are positive: one alone, a chain, and a power, which overflow in f32."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((4,), 1.0), 1.0
+        self.states = {name: ds.Variable("zero") for name in ("x", "y", "z", "v")}
+        self.parameters = {"w": ds.Variable("zero")}
+
+    def step(self, x: Symbol, w: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        near, cube = abs(x) + 1e-12, (1 / (x * x + 1e-8)) ** 3
+        branches = {"y": w / near, "z": w / near / near / near, "v": w * cube * cube}
+        return {"x": x} | {name: where(x > 0.5, branch, 0.0) for name, branch in branches.items()}
+
+
+def test_what_overflows_in_a_branch_that_is_not_chosen_has_the_derivative_0() -> None:
+    inputs = {"x": np.array([1.0, 2.0, 0.0, 0.7]), "w": np.full(4, 1e4)}
+    directions = {"x": np.ones(4), "w": np.ones(4)}
+
+    def products(precision: str) -> dict[str, Any]:
+        system = ds.Simulation(Softened(), wrt=["x", "w"], precision=precision)
+        gradient = system.value_and_grad(lambda end: sum(end.final[name].sum() for name in "yzv"), inputs, 1)[1]
+        _, moved = system.jvp(inputs, directions, 1)
+        doubled = inputs | {dot(name): value for name, value in directions.items()}
+        second = system.tangent().value_and_grad(lambda end: sum(end.final[dot(name)].sum() for name in "yzv"), doubled, 1)[1]
+        return {**gradient, **{f"moved {name}": moved.final[name] for name in "yzv"}, **{f"second {n}": second[n] for n in inputs}}
+
+    single, double = products("f32"), products("f64")
+    for name, values in double.items():
+        assert np.isfinite(single[name]).all() and np.allclose(single[name], values, rtol=1e-4), name

@@ -178,8 +178,8 @@ class Compiled:
             self.stepper.launcher.put_strips({}, 0)
         self.stepper.storage.plan(schedule.slots, schedule.recorded, exact=policy.memory is not None, undone=schedule.runs_backwards)
 
-    def start(self, fields: Mapping[str, Array], steps: int, undone: bool = False) -> dict[str, Array]:
-        """Put the storage at state 0, and return the coefficients."""
+    def start(self, fields: Mapping[str, Array], steps: int, undone: bool = False, judged: bool = True) -> dict[str, Array]:
+        """Put the storage at state 0, and return the coefficients. `judged`: whether the equation checks the states."""
         self.give_up_waiting()
         if not self.stepper.storage.rings:
             self.stepper.storage.plan(0, 0)
@@ -188,7 +188,10 @@ class Compiled:
         driven = {name: fields[name] for name in (*self.step.forcings, *self.step.series)}
         self._parameters = {name: fields[name] for name in self.equation.parameters}
         states = self.initial({**fields, **coefficients})
-        self.domain.agreed(lambda: self.equation.check_start(self._parameters, {name: states[name] for name in self.equation.states}))
+        if judged and type(self.equation).check_start is not Equation.check_start:
+            own = self.domain.inner
+            parameters = {name: fields[name][own] for name in self.equation.parameters}
+            self.domain.agreed(lambda: self.equation.check_start(parameters, {name: states[name][own] for name in self.equation.states}))
         self.stepper.start(states, driven, steps, undone)
         return coefficients
 

@@ -47,6 +47,10 @@ class Metric:
         one_of("coordinates", self.coordinates, ("plane", "sphere"))
         if self.sphere and self.grid.ndim != 2:
             raise ParameterError(f"coordinates = 'sphere' needs a grid of latitude and longitude, got {self.grid.ndim} axes")
+        if self.sphere:
+            furthest = float(np.abs(self.grid.coordinates(0)).max()) + 0.5 * self.grid.spacing[0]
+            if furthest > 90 + 1e-9 * furthest:
+                raise ParameterError(f"the grid reaches a latitude of {furthest:.6g} degrees, expected at most 90; give axis 0 latitudes")
 
     @property
     def sphere(self) -> bool:

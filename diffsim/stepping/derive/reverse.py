@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from diffsim.boundary import Rules, fills, zero_rules
-from diffsim.expr.derive import divides, singular, vjp
+from diffsim.expr.derive import OUTSIDE, divides, singular, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
@@ -202,7 +202,7 @@ class Reverse:
                 (whole,) = inlined(graph, [node], self._values)
                 users = [user for user in parts if offset in self._reads[user].get(name, ())]
                 if divides(whole) and not beyond.isdisjoint(users):
-                    if singular(whole):
+                    if singular(whole, OUTSIDE):
                         # the seeds of other parts do not count: they would have to be computed wherever this contribution is
                         whole = graph.apply("select", graph.all_zero([parts[user] for user in users]), graph.const(0), whole)
                     else:
