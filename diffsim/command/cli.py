@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
     folder = path_of("--out", options.out or Path("runs") / scene.name)
     domains = None if options.domains is None else _domains(options.domains)
     if domains is not None and (processes := ranks()).rank:  # rank 0 writes and shows what all find
-        scene.run(None, options.resume, options.certify, workers=options.workers, domains=domains)
+        scene.run(folder, options.resume, options.certify, workers=options.workers, domains=domains)
         processes.gathered(None)
         return OK
     with Display() as display:

@@ -101,12 +101,14 @@ class Domain(Protocol):
         owned: the cells of the whole grid that this process owns.
         spent: exchanges of ghost cells so far, and their seconds.
         ghost_share: ghost cells over all cells here.
+        place: identifies this part of this division; None: the whole grid.
     """
 
     alone: bool
     local: int
     owned: Slices
     ghost_share: float
+    place: object
 
     @property
     def spent(self) -> tuple[int, float]: ...
@@ -131,6 +133,15 @@ class Domain(Protocol):
     def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
         """Cotangents of inputs as the user gets them, from those at the cells here, for fields that vary along some axes."""
 
+    def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The owned cells of final states, or of their cotangents, as the user has them."""
+
+    def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
+        """Final states as the user gets them, from their owned cells."""
+
+    def every(self, value: Result) -> list[Result]:
+        """The values of all processes."""
+
     def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
         """The result of a call, or the error of the first rank that has one. `same` gives what must be equal on all ranks."""
 
@@ -148,6 +159,7 @@ class Whole:
 
     def __init__(self, grid: Grid) -> None:
         self.owned: Slices = tuple(slice(0, n) for n in grid.shape)
+        self.place: object = None
 
     def step(self, step: TracedStep) -> TracedStep:
         return step
@@ -168,6 +180,15 @@ class Whole:
 
     def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
         return {name: fields[name].summed(bars) for name, bars in cells.items()}
+
+    def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(values)
+
+    def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(owned)
+
+    def every(self, value: Result) -> list[Result]:
+        return [value]
 
     def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
         return call()
@@ -231,6 +252,7 @@ class InBox:
         self._incoming = self.cuts.pieces(ranks.rank)
         self._outgoing = {rank: [p for p in self.cuts.pieces(rank) if p.owner == ranks.rank] for rank in range(ranks.size)}
         self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
+        self.place: object = (ranks.rank, self.box, domains.parts)
         self._exchanges, self._seconds = 0, 0.0
         self.agreed(lambda: None, lambda result: same)
 
@@ -292,6 +314,9 @@ class InBox:
             self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)
         return arrays
 
+    def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: np.ascontiguousarray(value[self.owned]) if self._gathered else value for name, value in values.items()}
+
     def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
         return {name: self._assembled(values) if self._gathered else values.copy() for name, values in owned.items()}
 
@@ -341,6 +366,9 @@ class InBox:
         self._seconds += clock() - began
 
     # agreement
+
+    def every(self, value: Result) -> list[Result]:
+        return self._ranks.gathered(value)
 
     def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
         error: DiffsimError | None = None

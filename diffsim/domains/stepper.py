@@ -174,6 +174,10 @@ class DomainStepper(Stepper):
         super().seed(self._neighbours.of_whole(final), here)
         self._bars_right = self._widest
 
+    def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
+        super().set_cotangent(arrays)
+        self._bars_right = np.zeros_like(self._widest)  # they were saved between two exchanges
+
     def input_cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         states, coefficients, driven = super().input_cotangents()
         self._neighbours.exchange([Plain(cells) for cells in (*states.values(), *coefficients.values())], self.dtype)

@@ -35,6 +35,39 @@ def test_a_scene_in_four_domains_finds_the_same_answer(tmp_path: Path) -> None:
     assert last[0] == last[1]
 
 
+STEPS, SHOTS, SLOTS = 24, 2, 3
+"""Of the scene `tests.domains.killed_scene`."""
+
+
+def tiny(folder: Path, domains: str, kill_after: int, ranks: int = 1) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.domains.killed_scene", str(folder), domains, str(kill_after)]
+    launcher = [] if ranks == 1 else [str(LAUNCHER), "-n", str(ranks)]
+    return subprocess.run([*launcher, *command], cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+def require_same_results(one: Path, other: Path) -> None:
+    with np.load(one / "result.npz") as expected, np.load(other / "result.npz") as results:
+        assert expected.files == results.files and "unknowns.c.answer" in expected.files
+        for name in expected.files:
+            np.testing.assert_array_equal(results[name], expected[name], err_msg=name)
+
+
+@WITH_MPI
+@pytest.mark.slow
+@pytest.mark.parametrize(("inside", "then"), [(17, "2x1"), (STEPS + 9, "2x1"), (STEPS + 9, "none")])
+def test_a_scene_whose_ranks_were_killed_goes_on_inside_its_gradient(inside: int, then: str, tmp_path: Path) -> None:
+    one, folder = tiny(tmp_path / "one", "none", -1), tmp_path / "two"
+    assert one.returncode == 0, one.stderr
+    killed = tiny(folder, "2x1", 2 * STEPS * SHOTS + inside, ranks=2)
+    assert killed.returncode != 0 and len(list(folder.glob("sweep-*"))) == 4, killed.stderr
+    done = tiny(folder, then, -1, ranks=1 if then == "none" else 2)
+    assert done.returncode == 0, done.stderr
+    total, before, after = int(one.stdout), int(killed.stdout.split()[0]), int(done.stdout)
+    assert before + after - total <= (SLOTS + 1 if then == "2x1" else STEPS)  # a few steps again, or those of one shot in other domains
+    require_same_results(tmp_path / "one", folder)
+    assert not [path.name for path in folder.iterdir() if path.name.startswith(("sweep-", "shots-", "states-"))]
+
+
 @WITH_MPI
 @pytest.mark.slow
 @pytest.mark.parametrize(
