@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -52,6 +53,9 @@ class MpiRanks:
         self._communicator.Bcast(values, root)
         return values
 
+    def group(self, size: int) -> MpiRanks:
+        return MpiRanks(self._communicator.Split(self.rank // size, self.rank))
+
 
 _known: list[Ranks] = []
 
@@ -66,6 +70,36 @@ def ranks() -> Ranks:
     if not _known:
         _known.append(_found())
     return _known[0]
+
+
+@contextmanager
+def in_groups(size: int) -> Iterator[Ranks]:
+    """Divide the processes into groups of neighbouring numbers. Inside of the `with` block, `ranks` has those of this group.
+
+    Args:
+        size: processes of a group.
+
+    Returns:
+        All processes.
+
+    Raises:
+        ParameterError: their number is no multiple of `size`.
+    """
+    everyone = ranks()
+    if not everyone.launched or everyone.size == size:
+        yield everyone
+        return
+    if everyone.size % size:
+        least = max(everyone.size // size, 1) * size
+        raise ParameterError(
+            f"domains are {size} boxes, expected a multiple of {size} ranks, got {everyone.size}; start the program with "
+            f"mpiexec -n {least}, or {least + size} for {least // size + 1} groups of shots"
+        )
+    _known[0] = everyone.group(size)
+    try:
+        yield everyone
+    finally:
+        _known[0] = everyone
 
 
 def _found() -> Ranks:

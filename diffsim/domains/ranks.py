@@ -40,6 +40,9 @@ class Ranks(Protocol):
     def shared(self, values: Array, root: int) -> Array:
         """The contiguous array of the process `root`, in all processes. Others give one of its shape, which is filled."""
 
+    def group(self, size: int) -> Ranks:
+        """The processes of the group of this one, where groups have `size` neighbouring numbers."""
+
 
 class Alone:
     """One process."""
@@ -57,3 +60,6 @@ class Alone:
 
     def shared(self, values: Array, root: int) -> Array:
         return values
+
+    def group(self, size: int) -> Ranks:
+        return self

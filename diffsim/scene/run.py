@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from statistics import median
 
@@ -15,7 +16,7 @@ from diffsim.base.system import peak_memory, register_forced, usable_cores
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
 from diffsim.domains import Alone, Ranks
-from diffsim.domains.mpi import ranks as processes
+from diffsim.domains.mpi import in_groups
 from diffsim.engine import lanes, settings, tuned
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import AXES, Axis, Grid
@@ -48,9 +49,11 @@ from diffsim.scene.search.uncertainty import Uncertain, check_uncertainty, uncer
 from diffsim.scene.setup.design import measures_of
 from diffsim.scene.setup.sizes import shots_of
 from diffsim.scene.shots.cluster import Processes, opened
+from diffsim.scene.shots.groups import Groups
 from diffsim.scene.shots.mutes import shares
 from diffsim.scene.shots.truth import Observed, observe, true_fields
 from diffsim.scene.shots.windows import joined
+from diffsim.scene.shots.workers import Workers
 from diffsim.scene.snapshots import snapshots_of
 from diffsim.scene.words.domains import NUMBER, everywhere
 from diffsim.scene.words.rules import TIME
@@ -83,8 +86,9 @@ def run_scene(
         workers: processes that run the shots: a number of processes on this machine, which share its cores and end with the run, the
             address of a scheduler of dask, such as "tcp://host:8786", or a `distributed.Client`; None: this process, one shot after
             another. The answer is the same bit for bit.
-        domains: boxes along each axis of the grid, one for each process of MPI, see `Simulation`. All of them call this with the same
-            arguments. Rank 0 writes the outcome; each process writes files of its own sweeps in `out`, so that killed processes resume.
+        domains: boxes along each axis of the grid, one for each process of MPI, see `Simulation`. Twice as many processes are two groups,
+            which share the shots out, and so on. All processes call this with the same arguments. Rank 0 writes the outcome. Each process
+            writes files of its own sweeps in `out`, so that killed processes resume.
 
     Raises:
         SceneError: the scene or the folder is invalid. Nothing is written.
@@ -96,12 +100,13 @@ def run_scene(
     began = time.perf_counter()
     if domains is not None and workers is not None:
         raise SceneError("--domains with --workers, expected one of them; leave the other out")
-    ranks: Ranks = Alone() if domains is None else processes()
     watcher = watcher or Silent()
     precision = precision or settings().precision
     watcher.phase(f"{scene.name}: assembling")
     with ExitStack() as stack:
-        crew = stack.enter_context(opened(workers, shots_of(scene)))
+        ranks: Ranks = Alone() if domains is None else stack.enter_context(in_groups(prod(domains)))
+        grouped = domains is not None and ranks.size > prod(domains)
+        crew: Workers = Groups(ranks, prod(domains or ())) if grouped else stack.enter_context(opened(workers, shots_of(scene)))
         problem = assemble(scene, precision, out, workers=crew, domains=domains, ranks=ranks)
         for line in notes_of(problem):
             watcher.note(f"note: {line}")
@@ -125,7 +130,8 @@ def _run(
     writing = out is not None and problem.ranks.rank == 0
     if not scene.maximise:
         watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
-    observed = observe(scene, problem.setup, problem.workers)
+    alone = problem.workers if problem.ranks.size == 1 else Groups(problem.ranks, 1)  # the truth has a grid of its own, in no domains
+    observed = observe(scene, problem.setup, alone)
     truth = {**true_fields(scene, problem.setup), **observed.starts}
     if scene.uncertainty is not None:
         check_uncertainty(problem, observed)

@@ -70,9 +70,25 @@ def test_a_scene_whose_ranks_were_killed_goes_on_inside_its_gradient(inside: int
 
 @WITH_MPI
 @pytest.mark.slow
+def test_two_groups_of_two_ranks_share_the_shots_out(tmp_path: Path) -> None:
+    one, folder = tiny(tmp_path / "one", "none", -1), tmp_path / "four"
+    killed = tiny(folder, "2x1", 2 * STEPS + 9, ranks=4)  # each group reverses one shot of two
+    assert killed.returncode != 0 and len(list(folder.glob("sweep-*"))) >= 4, killed.stderr
+    done = tiny(folder, "2x1", -1, ranks=4)
+    assert done.returncode == 0, done.stderr
+    total, before, after = int(one.stdout), int(killed.stdout.split()[0]), int(done.stdout)
+    assert before + after - total // SHOTS <= SLOTS + 1
+    require_same_results(tmp_path / "one", folder)
+
+
+@WITH_MPI
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("domains", "line"),
-    [("3x1", "expected as many ranks, got 2; start the program with mpiexec -n 3"), ("2y", "--domains: expected a number of boxes")],
+    [
+        ("3x1", "expected a multiple of 3 ranks, got 2; start the program with mpiexec -n 3, or 6 for 2 groups"),
+        ("2y", "--domains: expected a number of boxes"),
+    ],
 )
 def test_wrong_domains_are_one_line_and_nothing_is_written(domains: str, line: str, tmp_path: Path) -> None:
     done = run(tmp_path / "run", "--domains", domains, ranks=2)
