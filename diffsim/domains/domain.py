@@ -102,6 +102,7 @@ class Domain(Protocol):
         spent: exchanges of ghost cells so far, and their seconds.
         ghost_share: ghost cells over all cells here.
         place: identifies this part of this division; None: the whole grid.
+        description: of the division, a line.
     """
 
     alone: bool
@@ -109,6 +110,9 @@ class Domain(Protocol):
     owned: Slices
     ghost_share: float
     place: object
+
+    @property
+    def description(self) -> str: ...
 
     @property
     def spent(self) -> tuple[int, float]: ...
@@ -155,7 +159,7 @@ class Domain(Protocol):
 class Whole:
     """A grid in one process."""
 
-    alone, local, ghost_share, spent = True, 1, 0.0, (0, 0.0)
+    alone, local, ghost_share, spent, description = True, 1, 0.0, (0, 0.0), "one process has the whole grid"
 
     def __init__(self, grid: Grid) -> None:
         self.owned: Slices = tuple(slice(0, n) for n in grid.shape)
@@ -265,6 +269,15 @@ class InBox:
     @property
     def spent(self) -> tuple[int, float]:
         return self._exchanges, self._seconds
+
+    @property
+    def description(self) -> str:
+        boxes = [self.cuts.box(rank) for rank in range(self.cuts.count)]
+        cells, share = max(math.prod(box.shape) for box in boxes), max(box.ghost_share for box in boxes)
+        return (
+            f"{' x '.join(map(str, self.cuts.parts))} boxes on {self.cuts.count} ranks: memory is that of the largest, {cells} cells with "
+            f"its ghost cells; at most {100 * share:.1f} % of the cells of a rank are ghost cells"
+        )
 
     # parts of a traced equation
 

@@ -32,7 +32,7 @@ from diffsim.scene.disk.folder import (
     start_anew,
     what_starts_anew,
 )
-from diffsim.scene.disk.outcome import Compared, Memory, Outcome, Snapshots, Taken, UnknownField
+from diffsim.scene.disk.outcome import Compared, Divided, Memory, Outcome, Snapshots, Taken, UnknownField
 from diffsim.scene.disk.progress import Silent, Watcher
 from diffsim.scene.disk.versions import versions
 from diffsim.scene.notes import notes_of
@@ -243,6 +243,7 @@ def _outcome(
         seconds=seconds,
         settings=scene.model_dump(mode="json", exclude_unset=True, exclude_none=True),
         gradient=taken,
+        divided=_divided(problem),
         eigenvalues=None if uncertainty is None else uncertainty.eigenvalues,
         snapshots=snapshots,
         notes=tuple(notes_of(problem)),
@@ -275,6 +276,15 @@ def _taken(problem: Problem, search: Found, plan: Plan) -> Taken:
     shots, chosen = len(problem.setup.shots), plan.chosen
     assert chosen.seconds is not None
     return Taken(median(later) if later else first, shots * chosen.seconds, first, search.peak, chosen.peak)
+
+
+def _divided(problem: Problem) -> Divided | None:
+    """The division of the grid, by the last gradient. All ranks call it."""
+    boxes, ranks, sweep = problem.domains, problem.ranks, problem.setup.simulation.last_sweep
+    shares = ranks.gathered(0.0 if sweep is None else sweep.ghost_share)
+    if boxes is None or ranks.size == 1 or sweep is None:
+        return None
+    return Divided(boxes, ranks.size // prod(boxes), max(shares), sweep.exchanges, sweep.exchange_seconds, sweep.seconds)
 
 
 def machine(precision: str) -> dict[str, str | int]:

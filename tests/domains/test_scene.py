@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diffsim.scene.disk.outcome import Outcome
 from tests.domains.test_domains import LAUNCHER, ROOT, WITH_MPI
 
 SCENE = ["-m", "diffsim", "run", "acoustic_crosswell", "--set", "optimise.iterations=1", "--threads", "1"]
@@ -30,7 +31,11 @@ def test_a_scene_in_four_domains_finds_the_same_answer(tmp_path: Path) -> None:
     assert results[0].files == results[1].files and "unknowns.c.answer" in results[0].files
     for name in results[0].files:
         assert np.array_equal(results[0][name], results[1][name]), name
-    assert (tmp_path / "four" / "report.html").exists()
+    divided = Outcome.load(tmp_path / "four").divided
+    assert divided is not None and (divided.boxes, divided.groups) == ((2, 2), 1) and divided.exchanges > 0
+    assert 0 < divided.ghost_share < 1 and 0 < divided.exchange_seconds < divided.seconds
+    assert Outcome.load(tmp_path / "one").divided is None
+    assert "2 x 2" in (tmp_path / "four" / "report.html").read_text(encoding="utf-8")
     last = [(tmp_path / name / "history.csv").read_text().splitlines()[-1].split(",")[1] for name in ("one", "four")]
     assert last[0] == last[1]
 

@@ -66,6 +66,7 @@ class Problem:
         checkpoint: the result of the policy: a policy with its schedule, or a plan.
         workers: where its shots run.
         ranks: the processes that go through the search together. Rank 0 has its files.
+        domains: boxes along each axis; None: the grid is not divided.
     """
 
     scene: Description
@@ -78,6 +79,7 @@ class Problem:
     checkpoint: Checkpoint
     workers: Workers = HERE
     ranks: Ranks = field(default_factory=Alone)
+    domains: tuple[int, ...] | None = None
 
     @property
     def setup(self) -> Setup:
@@ -193,6 +195,7 @@ def assemble(
         decided(policy, setup, workers),
         workers,
         ranks or Alone(),
+        domains,
     )
 
 
