@@ -41,7 +41,7 @@ def test_a_scene_in_four_domains_finds_the_same_answer(tmp_path: Path) -> None:
 
 
 STEPS, SHOTS, SLOTS = 24, 2, 3
-"""Of the scene `tests.domains.killed_scene`."""
+"""Steps, shots and states in memory of the scene `tests.domains.killed_scene`."""
 
 
 def tiny(folder: Path, domains: str, kill_after: int, ranks: int = 1) -> subprocess.CompletedProcess[str]:
