@@ -38,8 +38,8 @@ ROOT = Path("/")
 REGISTERS = (16, 32, 64)
 REGISTER_VARIABLE = "DIFFSIM_REGISTER_BYTES"
 """Environment variable that sets the width of registers, for tests of all widths on one machine."""
-LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
-"""Environment variables in which launchers of MPI state the number of processes: of MPICH and Intel MPI, Open MPI, and MVAPICH."""
+LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE")
+"""Environment variables in which launchers of MPI state the number of processes: of MPICH and Intel MPI, Open MPI, MVAPICH, Slurm, Flux."""
 LOCAL_LAUNCHERS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 """Those in which they state the number of processes on this machine."""
 USUAL_CACHE = 16 << 20

@@ -30,7 +30,7 @@ from diffsim.certificate.line import judged
 from diffsim.checkpoint.planning.table import seconds_text
 from diffsim.checkpoint.storage.failure import failure
 from diffsim.command.tune import WORK, best_width, fastest, measured
-from diffsim.domains.mpi import end_all_ranks, ranks
+from diffsim.domains.mpi import end_all_ranks, leave_together, ranks
 from diffsim.engine import ENGINES, Tuned, chosen, init, keep, kept_in, name_of, usual_register_bytes
 from diffsim.errors import BackendError, DiffsimError, SceneError
 from diffsim.scene import Scene, scene_files
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it again at its end
-        return exit_code(signal.SIGPIPE)
+        return leave_together(exit_code(signal.SIGPIPE))
     except (DiffsimError, OSError, MemoryError) as error:
         if end_all_ranks(error):
             return BAD_INPUT
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"diffsim: {message_shown(text)}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt as error:
-        return _ended(error.number if isinstance(error, Stopped) else signal.SIGINT)
+        return leave_together(_ended(error.number if isinstance(error, Stopped) else signal.SIGINT))
 
 
 def _ended(number: int) -> int:
@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
     folder = path_of("--out", options.out or Path("runs") / scene.name)
     domains = None if options.domains is None else _domains(options.domains)
     if domains is not None and (processes := ranks()).rank:  # rank 0 writes and shows what all find
-        scene.run(None, options.resume, options.certify, workers=options.workers, domains=domains)
+        scene.run(folder, options.resume, options.certify, workers=options.workers, domains=domains)
         processes.gathered(None)
         return OK
     with Display() as display:

@@ -92,6 +92,10 @@ class Domains:
         return math.prod(self.parts)
 
 
+INPUTS = "other inputs, points, steps, settings or versions: give each rank the same program and files"
+"""The usual reason why ranks differ."""
+
+
 class Domain(Protocol):
     """The part of the grid that this process has, as a simulation uses it.
 
@@ -100,15 +104,23 @@ class Domain(Protocol):
         local: processes on this machine.
         owned: the cells of the whole grid that this process owns.
         inner: the same cells, of those here.
+        gathered: whether results are those of the whole grid.
         spent: exchanges of ghost cells so far, and their seconds.
         ghost_share: ghost cells over all cells here.
+        place: identifies this part of this division; None: the whole grid.
+        description: of the division, a line.
     """
 
     alone: bool
     local: int
     owned: Slices
     inner: Slices
+    gathered: bool
     ghost_share: float
+    place: object
+
+    @property
+    def description(self) -> str: ...
 
     @property
     def spent(self) -> tuple[int, float]: ...
@@ -133,8 +145,23 @@ class Domain(Protocol):
     def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
         """Cotangents of inputs as the user gets them, from those at the cells here, for fields that vary along some axes."""
 
-    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
-        """The result of a call, or the error of the first rank that has one. `same` gives what must be equal on all ranks."""
+    def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The owned cells of final states, or of their cotangents, as the user has them."""
+
+    def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
+        """Final states as the user gets them, from their owned cells."""
+
+    def every(self, value: Result) -> list[Result]:
+        """The values of all processes."""
+
+    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None, why: str = INPUTS) -> Result:
+        """The result of a call, or the error of the first rank that has one.
+
+        Args:
+            call: made on all ranks.
+            same: gives what must be equal on all ranks.
+            why: the difference, for the message, and its remedy.
+        """
 
     def least(self, value: Best, cost: int) -> Best:
         """The value of the rank with the lowest cost."""
@@ -146,11 +173,12 @@ class Domain(Protocol):
 class Whole:
     """A grid in one process."""
 
-    alone, local, ghost_share, spent = True, 1, 0.0, (0, 0.0)
+    alone, local, ghost_share, spent, description = True, 1, 0.0, (0, 0.0), "one process has the whole grid"
 
     def __init__(self, grid: Grid) -> None:
         self.owned: Slices = tuple(slice(0, n) for n in grid.shape)
-        self.inner = self.owned
+        self.inner, self.gathered = self.owned, True
+        self.place: object = None
 
     def step(self, step: TracedStep) -> TracedStep:
         return step
@@ -172,7 +200,16 @@ class Whole:
     def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
         return {name: fields[name].summed(bars) for name, bars in cells.items()}
 
-    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
+    def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(values)
+
+    def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(owned)
+
+    def every(self, value: Result) -> list[Result]:
+        return [value]
+
+    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None, why: str = INPUTS) -> Result:
         return call()
 
     def least(self, value: Best, cost: int) -> Best:
@@ -216,7 +253,7 @@ class InBox:
         dtype: np.dtype,
         same: object,
     ) -> None:
-        self._ranks, self._gathered, maps = ranks, domains.gathered, tuple(maps)
+        self._ranks, self.gathered, maps = ranks, domains.gathered, tuple(maps)
         programs = Programs(step, receivers, dtype, differentiable=True)
         require_local(step, maps, programs)
         reach, of_maps = reach_of(programs).most, reach_of_maps(maps, grid.shape)
@@ -234,6 +271,7 @@ class InBox:
         self._incoming = self.cuts.pieces(ranks.rank)
         self._outgoing = {rank: [p for p in self.cuts.pieces(rank) if p.owner == ranks.rank] for rank in range(ranks.size)}
         self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
+        self.place: object = (ranks.rank, self.box, domains.parts)
         self._exchanges, self._seconds = 0, 0.0
         self.agreed(lambda: None, lambda result: same)
 
@@ -246,6 +284,15 @@ class InBox:
     @property
     def spent(self) -> tuple[int, float]:
         return self._exchanges, self._seconds
+
+    @property
+    def description(self) -> str:
+        boxes = [self.cuts.box(rank) for rank in range(self.cuts.count)]
+        cells, share = max(math.prod(box.shape) for box in boxes), max(box.ghost_share for box in boxes)
+        return (
+            f"{' x '.join(map(str, self.cuts.parts))} boxes on {self.cuts.count} ranks: memory is that of the largest, {cells} cells with "
+            f"its ghost cells; at most {100 * share:.1f} % of the cells of a rank are ghost cells"
+        )
 
     # parts of a traced equation
 
@@ -280,12 +327,12 @@ class InBox:
         return self.box.cut(values)
 
     def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
-        if self._gathered:
+        if self.gathered:
             return fields, {name: self.cut(values) for name, values in final.items()}
         return {name: values[self.inner] for name, values in fields.items()}, final
 
     def of_whole(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        if self._gathered:
+        if self.gathered:
             return {name: self.box.cut(value) for name, value in values.items()}
         arrays = {}
         for name, value in values.items():
@@ -295,8 +342,11 @@ class InBox:
             self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)
         return arrays
 
+    def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: np.ascontiguousarray(value[self.owned]) if self.gathered else value for name, value in values.items()}
+
     def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: self._assembled(values) if self._gathered else values.copy() for name, values in owned.items()}
+        return {name: self._assembled(values) if self.gathered else values.copy() for name, values in owned.items()}
 
     def _assembled(self, owned: Array) -> Array:
         out = np.empty(self.cuts.grid, owned.dtype)
@@ -345,7 +395,10 @@ class InBox:
 
     # agreement
 
-    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None) -> Result:
+    def every(self, value: Result) -> list[Result]:
+        return self._ranks.gathered(value)
+
+    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None, why: str = INPUTS) -> Result:
         error: DiffsimError | None = None
         result: Any = None
         try:
@@ -355,14 +408,14 @@ class InBox:
             error, key = raised, None
         every = self._ranks.gathered((error, key))
         for rank, (first, _) in enumerate(every):
+            if first is not None and error is not None:  # each rank that has an error reports its own
+                raise error
             if first is not None:
-                raise (error if error is not None and rank == self._ranks.rank else first)
+                first.args = (f"on rank {rank}: {first.args[0]}", *first.args[1:])
+                raise first
         for rank, (_, other) in enumerate(every):
             if other != every[0][1]:
-                raise ParameterError(
-                    f"rank {rank} of {self._ranks.size} has other inputs, settings or versions than rank 0, expected the same on all; "
-                    "give each rank the same program and files"
-                )
+                raise ParameterError(f"rank {rank} of {self._ranks.size} differs from rank 0, expected the same on all, got {why}")
         return result
 
     def least(self, value: Best, cost: int) -> Best:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -52,6 +53,12 @@ class MpiRanks:
         self._communicator.Bcast(values, root)
         return values
 
+    def abort(self, status: int) -> None:
+        self._communicator.Abort(status)
+
+    def group(self, size: int) -> MpiRanks:
+        return MpiRanks(self._communicator.Split(self.rank // size, self.rank))
+
 
 _known: list[Ranks] = []
 
@@ -66,6 +73,36 @@ def ranks() -> Ranks:
     if not _known:
         _known.append(_found())
     return _known[0]
+
+
+@contextmanager
+def in_groups(size: int) -> Iterator[Ranks]:
+    """Divide the processes into groups of neighbouring numbers. Inside of the `with` block, `ranks` has those of this group.
+
+    Args:
+        size: processes of a group.
+
+    Returns:
+        All processes.
+
+    Raises:
+        ParameterError: their number is no multiple of `size`.
+    """
+    everyone = ranks()
+    if not everyone.launched or everyone.size == size:
+        yield everyone
+        return
+    if everyone.size % size:
+        least = max(everyone.size // size, 1) * size
+        raise ParameterError(
+            f"domains are {size} boxes, expected a multiple of {size} ranks, got {everyone.size}; start the program with "
+            f"mpiexec -n {least}, or {least + size} for {least // size + 1} groups of shots"
+        )
+    _known[0] = everyone.group(size)
+    try:
+        yield everyone
+    finally:
+        _known[0] = everyone
 
 
 def _found() -> Ranks:
@@ -92,6 +129,17 @@ def end_all_ranks(error: BaseException) -> bool:
     if several:
         sys.excepthook(type(error), error, error.__traceback__)
     return several
+
+
+def leave_together(status: int) -> int:
+    """End all ranks, if there are several, where one leaves the program early and says why itself. Return the status."""
+    for known in _known:
+        if known.size > 1:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            time.sleep(PATIENCE)  # others may have been interrupted too, and say so
+            known.abort(status)
+    return status
 
 
 def _end_together(world: Any) -> None:

@@ -40,6 +40,12 @@ class Ranks(Protocol):
     def shared(self, values: Array, root: int) -> Array:
         """The contiguous array of the process `root`, in all processes. Others give one of its shape, which is filled."""
 
+    def abort(self, status: int) -> None:
+        """End all processes of the program."""
+
+    def group(self, size: int) -> Ranks:
+        """The processes of the group of this one, where groups have `size` neighbouring numbers."""
+
 
 class Alone:
     """One process."""
@@ -57,3 +63,9 @@ class Alone:
 
     def shared(self, values: Array, root: int) -> Array:
         return values
+
+    def abort(self, status: int) -> None:
+        raise SystemExit(status)
+
+    def group(self, size: int) -> Ranks:
+        return self

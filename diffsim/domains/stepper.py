@@ -19,9 +19,9 @@ each of them cuts its work into launches.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ from diffsim.typing import Array, IntArray
 
 Levels = Mapping[str, Sequence[int]]
 """Array -> levels."""
+
+Result = TypeVar("Result")
 
 
 class Field(Protocol):
@@ -112,6 +114,9 @@ class Neighbours(Protocol):
     def of_whole(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Values as the user gives them, over the box."""
 
+    def agreed(self, call: Callable[[], Result]) -> Result:
+        """The result of a call, or the error of the first rank that has one."""
+
     def columns(self, points: BoxPoints, values: Array) -> Array:
         """The columns of all points, from those of the points of the box."""
 
@@ -147,7 +152,8 @@ class DomainStepper(Stepper):
         self._right_before: dict[int, IntArray] = {}  # step that is held -> width of the state before it
 
     def move(self, points: Mapping[str, PointTable]) -> None:
-        self._points |= {name: self._neighbours.points(name, table) for name, table in points.items()}
+        here = self._neighbours.agreed(lambda: {name: self._neighbours.points(name, table) for name, table in points.items()})
+        self._points |= here
         super().move({name: self._points[name].table for name in points})
 
     # input and output
@@ -173,6 +179,10 @@ class DomainStepper(Stepper):
         here = {name: self._points[receiver_points(name)].columns(values) for name, values in traces.items()}
         super().seed(self._neighbours.of_whole(final), here)
         self._bars_right = self._widest
+
+    def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
+        super().set_cotangent(arrays)
+        self._bars_right = np.zeros_like(self._widest)  # they were saved between two exchanges
 
     def input_cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         states, coefficients, driven = super().input_cotangents()

@@ -10,7 +10,7 @@ from diffsim.base.arguments import plural
 from diffsim.plot.units import duration, number, size
 
 if TYPE_CHECKING:
-    from diffsim.scene.disk.outcome import Line, Outcome, Taken
+    from diffsim.scene.disk.outcome import Divided, Line, Outcome, Taken
 
 Rows = list[tuple[str, ...]]
 
@@ -72,10 +72,25 @@ def memory(outcome: Outcome) -> Rows:
     apart = f" ({100 * (held.allocated - held.predicted) / held.predicted:+.1f} % of the prediction)" if held.predicted else ""
     return [
         ("schedule", outcome.schedule),
+        *_divided(outcome.divided),
         *_gradient(outcome.gradient),
         ("fields of a gradient, predicted", size(held.predicted)),
         ("fields allocated in the end", size(held.allocated) + apart),
         ("peak of the whole process, with Python and all libraries", size(held.peak_process)),
+    ]
+
+
+def _divided(divided: Divided | None) -> Rows:
+    """The division of the grid among processes."""
+    if divided is None:
+        return []
+    share = f" ({100 * divided.exchange_seconds / divided.seconds:.0f} % of the gradient)" if divided.seconds else ""
+    return [
+        ("boxes of the grid, one for each process", " x ".join(map(str, divided.boxes))),
+        ("groups of processes, which run different shots", str(divided.groups)),
+        ("ghost cells over all cells of a process, at most", f"{100 * divided.ghost_share:.1f} %"),
+        ("exchanges of ghost cells in a gradient of one shot", str(divided.exchanges)),
+        ("their time, with the wait for other processes", duration(divided.exchange_seconds) + share),
     ]
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from statistics import median
 
@@ -14,12 +15,14 @@ import numpy as np
 from diffsim.base.system import peak_memory, register_forced, usable_cores
 from diffsim.certificate import Line
 from diffsim.checkpoint import Plan
+from diffsim.domains import Alone, Ranks
+from diffsim.domains.mpi import in_groups
 from diffsim.engine import lanes, settings, tuned
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import AXES, Axis, Grid
 from diffsim.scene.disk.folder import (
     LAST,
-    UNCERTAINTY,
+    LEFT,
     Identity,
     check_folder,
     claim_folder,
@@ -29,7 +32,7 @@ from diffsim.scene.disk.folder import (
     start_anew,
     what_starts_anew,
 )
-from diffsim.scene.disk.outcome import Compared, Memory, Outcome, Snapshots, Taken, UnknownField
+from diffsim.scene.disk.outcome import Compared, Divided, Memory, Outcome, Snapshots, Taken, UnknownField
 from diffsim.scene.disk.progress import Silent, Watcher
 from diffsim.scene.disk.versions import versions
 from diffsim.scene.notes import notes_of
@@ -46,9 +49,11 @@ from diffsim.scene.search.uncertainty import Uncertain, check_uncertainty, uncer
 from diffsim.scene.setup.design import measures_of
 from diffsim.scene.setup.sizes import shots_of
 from diffsim.scene.shots.cluster import Processes, opened
+from diffsim.scene.shots.groups import Groups
 from diffsim.scene.shots.mutes import shares
 from diffsim.scene.shots.truth import Observed, observe, true_fields
 from diffsim.scene.shots.windows import joined
+from diffsim.scene.shots.workers import Workers
 from diffsim.scene.snapshots import snapshots_of
 from diffsim.scene.words.domains import NUMBER, everywhere
 from diffsim.scene.words.rules import TIME
@@ -81,8 +86,9 @@ def run_scene(
         workers: processes that run the shots: a number of processes on this machine, which share its cores and end with the run, the
             address of a scheduler of dask, such as "tcp://host:8786", or a `distributed.Client`; None: this process, one shot after
             another. The answer is the same bit for bit.
-        domains: boxes along each axis of the grid, one for each process of MPI, see `Simulation`. Rank 0 alone gets `out`. A run in domains
-            is not resumed.
+        domains: boxes along each axis of the grid, one for each process of MPI, see `Simulation`. Twice as many processes are two groups,
+            which share the shots out, and so on. All processes call this with the same arguments. Rank 0 writes the outcome. Each process
+            writes files of its own sweeps in `out`, so that killed processes resume.
 
     Raises:
         SceneError: the scene or the folder is invalid. Nothing is written.
@@ -92,35 +98,40 @@ def run_scene(
         KeyboardInterrupt: the best answer so far is in `last.npz` and the journal.
     """
     began = time.perf_counter()
-    if domains is not None and (resume or workers is not None):
-        raise SceneError("--domains with --resume or --workers, expected it alone; leave these out")
+    if domains is not None and workers is not None:
+        raise SceneError("--domains with --workers, expected one of them; leave the other out")
     watcher = watcher or Silent()
     precision = precision or settings().precision
     watcher.phase(f"{scene.name}: assembling")
     with ExitStack() as stack:
-        crew = stack.enter_context(opened(workers, shots_of(scene)))
-        problem = assemble(scene, precision, None if domains else out, workers=crew, domains=domains)
+        ranks: Ranks = Alone() if domains is None else stack.enter_context(in_groups(prod(domains)))
+        grouped = domains is not None and ranks.size > prod(domains)
+        crew: Workers = Groups(ranks, prod(domains or ())) if grouped else stack.enter_context(opened(workers, shots_of(scene)))
+        problem = assemble(scene, precision, out, workers=crew, domains=domains, ranks=ranks)
         for line in notes_of(problem):
             watcher.note(f"note: {line}")
         identity = identify(problem.scene, precision)
-        if out is not None:
+        if out is not None and ranks.rank == 0:
             check_folder(out, identity, resume)
             stack.enter_context(held(out))
             check_folder(out, identity, resume)  # another process may have been there
             if not resume and (note := what_starts_anew(out)) is not None:
                 watcher.note(note)
             require_room(problem, out)
+        ranks.gathered(None)  # nobody writes before rank 0 has checked the folder
         return _run(problem, identity, began, out, resume, certificate, watcher)
 
 
 def _run(
     problem: Problem, identity: Identity, began: float, out: Path | None, resume: bool, certificate: bool, watcher: Watcher
 ) -> Outcome:
-    """Run the scene in a folder that this process has locked."""
+    """Run the scene in a folder that this process, or rank 0, has locked."""
     scene, seconds = problem.scene, {}
+    writing = out is not None and problem.ranks.rank == 0
     if not scene.maximise:
         watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
-    observed = observe(scene, problem.setup, problem.workers)
+    alone = problem.workers if problem.ranks.size == 1 else Groups(problem.ranks, 1)  # the truth has a grid of its own, in no domains
+    observed = observe(scene, problem.setup, alone)
     truth = {**true_fields(scene, problem.setup), **observed.starts}
     if scene.uncertainty is not None:
         check_uncertainty(problem, observed)
@@ -130,14 +141,15 @@ def _run(
         watcher.phase(f"{scene.name}: checking the gradient")
         lines = certify(scene).lines
         seconds["certificate"] = time.perf_counter() - began - seconds["data"]
-    if out is not None:
+    if out is not None and writing:
         claim_folder(out, scene, identity)
     watcher.phase(f"{scene.name}: compiling, planning the gradient")
     plan = plan_of(problem, PLAN_SECONDS, brief=True)
     problem = replace(problem, checkpoint=plan)
     mark = time.perf_counter()
-    if out is not None and not resume:
+    if out is not None and writing and not resume:
         start_anew(out)
+    problem.ranks.gathered(None)  # what an earlier run left is gone
     watcher.phase(f"{scene.name}: first gradient")
     search = Search(problem, observed, out, identity, watcher).run()
     seconds["optimise"] = time.perf_counter() - mark
@@ -153,9 +165,10 @@ def _run(
     seconds["snapshots"] = time.perf_counter() - mark
     seconds["all"] = time.perf_counter() - began
     outcome = _outcome(problem, observed, truth, search, lines, seconds, _taken(problem, search, plan), uncertainty, snapshots)
-    if out is not None:
+    problem.ranks.gathered(None)
+    if out is not None and writing:
         outcome.save(out)
-        for path in (out / LAST, *out.glob(UNCERTAINTY)):
+        for path in (out / LAST, *(path for pattern in LEFT for path in out.glob(pattern))):  # of other cuts too
             path.unlink(missing_ok=True)
     return outcome
 
@@ -230,6 +243,7 @@ def _outcome(
         seconds=seconds,
         settings=scene.model_dump(mode="json", exclude_unset=True, exclude_none=True),
         gradient=taken,
+        divided=_divided(problem),
         eigenvalues=None if uncertainty is None else uncertainty.eigenvalues,
         snapshots=snapshots,
         notes=tuple(notes_of(problem)),
@@ -262,6 +276,15 @@ def _taken(problem: Problem, search: Found, plan: Plan) -> Taken:
     shots, chosen = len(problem.setup.shots), plan.chosen
     assert chosen.seconds is not None
     return Taken(median(later) if later else first, shots * chosen.seconds, first, search.peak, chosen.peak)
+
+
+def _divided(problem: Problem) -> Divided | None:
+    """The division of the grid, by the last gradient. All ranks call it."""
+    boxes, ranks, sweep = problem.domains, problem.ranks, problem.setup.simulation.last_sweep
+    shares = ranks.gathered(0.0 if sweep is None else sweep.ghost_share)
+    if boxes is None or ranks.size == 1 or sweep is None:
+        return None
+    return Divided(boxes, ranks.size // prod(boxes), max(shares), sweep.exchanges, sweep.exchange_seconds, sweep.seconds)
 
 
 def machine(precision: str) -> dict[str, str | int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy.typing as npt
 
 from diffsim.base.arguments import instance, mapping, number
-from diffsim.checkpoint import Plan, Policy, choose
+from diffsim.checkpoint import Plan, Policy, Sizes, choose
 from diffsim.simulation.gradients.measure import measure, measure_together
 from diffsim.simulation.prepared.checks import check_steps
 from diffsim.simulation.prepared.sizes import shared, sizes_for
@@ -38,7 +39,8 @@ def plan(
         **fields: other fields of `diffsim.checkpoint.Policy`: slots, schedule, disk, host, folder, compression, verify, resume.
 
     Returns:
-        A plan. Print it, draw it, or pass it as `checkpoint=`.
+        A plan. Print it, draw it, or pass it as `checkpoint=`. With domains its memory is that of the process with the largest box, and
+        it prints the share of ghost cells.
 
     Raises:
         PlanError: the memory is too little; the message names the smallest that works.
@@ -80,7 +82,9 @@ def plan_for(
         sizes = sizes_for(compiled, policy, steps, fields)
         if not compiled.domain.alone:
             costs = measure_together(compiled, steps, inputs)
-            return compiled.domain.agreed(lambda: choose(shared(compiled, policy, sizes, steps), steps, sizes, costs))
+            largest = Sizes(*map(max, *map(astuple, compiled.domain.every(sizes))))
+            plan = compiled.domain.agreed(lambda: choose(shared(compiled, policy, largest, steps), steps, largest, costs))
+            return replace(plan, notes=(compiled.domain.description,))
         first = choose(policy, steps, sizes)  # refuses impossible requests before anything is compiled
         room = None if first.budget is None else first.budget - sizes.fixed
         return choose(policy, steps, sizes, measure(compiled, policy, steps, inputs, seconds, room))

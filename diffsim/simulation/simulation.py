@@ -220,7 +220,7 @@ class Simulation(Rebuilt, Summary):
         return choose(policy, steps, sizes_for(self._compiled, policy, steps)).schedule
 
     def sizes(self, steps: int, inputs: Mapping[str, npt.ArrayLike] | None = None) -> Sizes:
-        """Bytes that a gradient of `steps` steps allocates. The caller's inputs are not counted.
+        """Bytes that a gradient of `steps` steps allocates, with domains in this process. The caller's inputs are not counted.
 
         Args:
             steps: time steps.

@@ -66,14 +66,27 @@ def apart() -> bool:
     return all(same) and own.last_sweep is not None and own.last_sweep.exchanges > 0
 
 
+def planned() -> bool:
+    """True if a plan has the bytes of the largest box, 16 of 31 columns on rank 1, and all ranks print the same one."""
+    run = simulation(Domains((1, 2), steps=2))
+    plan = ds.plan(run, steps=STEPS)
+    run.value_and_grad(loss_of, inputs(), STEPS, plan)
+    assert run.last_sweep is not None
+    every = MPI.COMM_WORLD.allgather((run.sizes(STEPS), run.last_sweep.ghost_share, str(plan)))
+    (small, _, text), (large, _, other) = every
+    share = f"at most {100 * max(share for _, share, _ in every):.1f} % of the cells"
+    return small.around < large.around and plan.sizes == large and text == other and share in text and "1 x 2 boxes on 2 ranks" in text
+
+
 def main() -> None:
     ds.init(threads=1, precision="f32")
     with tempfile.TemporaryDirectory() as folder:
         one, two = calls(simulation(None), folder), calls(simulation(Domains((1, 2), steps=2)), folder)
     different = [name for name in one if len(one[name]) != len(two[name]) or not all(map(np.array_equal, one[name], two[name]))]
-    every = MPI.COMM_WORLD.gather((different, apart()))
+    every = MPI.COMM_WORLD.gather((different, apart(), planned()))
     if every is not None:
-        wrong = sorted({name for names, _ in every for name in names} | ({"own parts"} if not all(fine for _, fine in every) else set()))
+        wrong = sorted({name for names, *_ in every for name in names})
+        wrong += [name for place, name in ((1, "own parts"), (2, "a plan")) if not all(each[place] for each in every)]
         sys.stdout.write(f"{len(one)} calls: {'; '.join(wrong) or 'same bits'}\n")
 
 

@@ -107,6 +107,24 @@ def test_a_killed_rank_ends_all() -> None:
     assert time.monotonic() - began < usual + PATIENCE
 
 
+COPIES, LEFT = 7, 18
+"""Rank 1 is killed before it writes this copy, one a step of 24. So these steps are left in the newest copy that both ranks have."""
+
+
+@WITH_MPI
+@pytest.mark.parametrize(
+    ("model", "schedule"),
+    [("rod", "disk"), *(pytest.param("sea", each, marks=pytest.mark.slow) for each in ("auto", "binomial", "disk", "all"))],
+)
+def test_killed_ranks_go_on_from_a_copy_that_all_have(model: str, schedule: str, tmp_path: Path) -> None:
+    killed = launched(2, "tests.domains.killed", str(tmp_path), model, schedule, str(COPIES), timeout=120)
+    assert killed.returncode != 0 and killed.stdout.startswith("\n="), killed.stdout  # the launcher's message alone
+    assert len(list(tmp_path.glob("sweep-*"))) == 4
+    again = launched(2, "tests.domains.killed", str(tmp_path), model, schedule, "0", timeout=120)
+    assert again.returncode == 0 and again.stdout == f"[{LEFT}] same bits\n", again.stdout + again.stderr
+    assert not list(tmp_path.iterdir())
+
+
 class TwoRanks(Alone):
     """Stands for two processes, to see what is refused before anything is exchanged."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from diffsim.scene.disk.outcome import Outcome
 from tests.domains.test_domains import LAUNCHER, ROOT, WITH_MPI
 
 SCENE = ["-m", "diffsim", "run", "acoustic_crosswell", "--set", "optimise.iterations=1", "--threads", "1"]
@@ -30,16 +31,69 @@ def test_a_scene_in_four_domains_finds_the_same_answer(tmp_path: Path) -> None:
     assert results[0].files == results[1].files and "unknowns.c.answer" in results[0].files
     for name in results[0].files:
         assert np.array_equal(results[0][name], results[1][name]), name
-    assert (tmp_path / "four" / "report.html").exists()
+    divided = Outcome.load(tmp_path / "four").divided
+    assert divided is not None and (divided.boxes, divided.groups) == ((2, 2), 1) and divided.exchanges > 0
+    assert 0 < divided.ghost_share < 1 and 0 < divided.exchange_seconds < divided.seconds
+    assert Outcome.load(tmp_path / "one").divided is None
+    assert "2 x 2" in (tmp_path / "four" / "report.html").read_text(encoding="utf-8")
     last = [(tmp_path / name / "history.csv").read_text().splitlines()[-1].split(",")[1] for name in ("one", "four")]
     assert last[0] == last[1]
+
+
+STEPS, SHOTS, SLOTS = 24, 2, 3
+"""Steps, shots and states in memory of the scene `tests.domains.killed_scene`."""
+
+
+def tiny(folder: Path, domains: str, kill_after: int, ranks: int = 1) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.domains.killed_scene", str(folder), domains, str(kill_after)]
+    launcher = [] if ranks == 1 else [str(LAUNCHER), "-n", str(ranks)]
+    return subprocess.run([*launcher, *command], cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+def require_same_results(one: Path, other: Path) -> None:
+    with np.load(one / "result.npz") as expected, np.load(other / "result.npz") as results:
+        assert expected.files == results.files and "unknowns.c.answer" in expected.files
+        for name in expected.files:
+            np.testing.assert_array_equal(results[name], expected[name], err_msg=name)
+
+
+@WITH_MPI
+@pytest.mark.slow
+@pytest.mark.parametrize(("inside", "then"), [(17, "2x1"), (STEPS + 9, "2x1"), (STEPS + 9, "none")])
+def test_a_scene_whose_ranks_were_killed_goes_on_inside_its_gradient(inside: int, then: str, tmp_path: Path) -> None:
+    one, folder = tiny(tmp_path / "one", "none", -1), tmp_path / "two"
+    assert one.returncode == 0, one.stderr
+    killed = tiny(folder, "2x1", 2 * STEPS * SHOTS + inside, ranks=2)
+    assert killed.returncode != 0 and len(list(folder.glob("sweep-*"))) == 4, killed.stderr
+    done = tiny(folder, then, -1, ranks=1 if then == "none" else 2)
+    assert done.returncode == 0, done.stderr
+    total, before, after = int(one.stdout), int(killed.stdout.split()[0]), int(done.stdout)
+    assert before + after - total <= (SLOTS + 1 if then == "2x1" else STEPS)  # a few steps again, or those of one shot in other domains
+    require_same_results(tmp_path / "one", folder)
+    assert not [path.name for path in folder.iterdir() if path.name.startswith(("sweep-", "shots-", "states-"))]
+
+
+@WITH_MPI
+@pytest.mark.slow
+def test_two_groups_of_two_ranks_share_the_shots_out(tmp_path: Path) -> None:
+    one, folder = tiny(tmp_path / "one", "none", -1), tmp_path / "four"
+    killed = tiny(folder, "2x1", 2 * STEPS + 9, ranks=4)  # each group reverses one shot of two
+    assert killed.returncode != 0 and len(list(folder.glob("sweep-*"))) >= 4, killed.stderr
+    done = tiny(folder, "2x1", -1, ranks=4)
+    assert done.returncode == 0, done.stderr
+    total, before, after = int(one.stdout), int(killed.stdout.split()[0]), int(done.stdout)
+    assert before + after - total // SHOTS <= SLOTS + 1
+    require_same_results(tmp_path / "one", folder)
 
 
 @WITH_MPI
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("domains", "line"),
-    [("3x1", "expected as many ranks, got 2; start the program with mpiexec -n 3"), ("2y", "--domains: expected a number of boxes")],
+    [
+        ("3x1", "expected a multiple of 3 ranks, got 2; start the program with mpiexec -n 3, or 6 for 2 groups"),
+        ("2y", "--domains: expected a number of boxes"),
+    ],
 )
 def test_wrong_domains_are_one_line_and_nothing_is_written(domains: str, line: str, tmp_path: Path) -> None:
     done = run(tmp_path / "run", "--domains", domains, ranks=2)

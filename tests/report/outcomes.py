@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.scene.disk.outcome import Axis, Compared, Line, Memory, Outcome, Progress, Snapshots, Taken, UnknownField
+from diffsim.scene.disk.outcome import Axis, Compared, Divided, Line, Memory, Outcome, Progress, Snapshots, Taken, UnknownField
 
 TITLE = 'Uplift <script>alert("$1")</script> & co'
 HISTORY = tuple(Progress(k, k + 1, 2.0 * 0.5**k, 0.1 * 0.7**k, 0.25 * k) for k in range(8))
@@ -73,6 +73,7 @@ def outcome(axes: tuple[Axis, ...], unknowns: dict[str, UnknownField], times: np
         "certificate": CERTIFICATE,
         "schedule": "Binomial(steps=240, slots=7)",
         "gradient": Taken(4.2, 4.0, 9.5, 198_000_000, 200_000_000),
+        "divided": Divided((2, 3), 1, 0.125, 36, 0.2, 1.0),
         "memory": Memory(182_400_000, 183_100_000, 1_612_000_000),
         "versions": {"diffsim": "0.1.0", "taichi": "1.7.4"},
         "machine": {"arch": "x64", "precision": "f32", "threads": 2, "lanes": 16, "cores": 2},

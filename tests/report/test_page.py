@@ -99,6 +99,10 @@ def test_the_page_says_every_number(written: Written) -> None:
         "+0.4 %",
         "4.2 s (+5 % of the prediction)",
         "198 MB (-1 % of the prediction)",
+        "2 x 3",
+        "12.5 %",
+        "36",
+        "0.2 s (20 % of the gradient)",
         "1 min 15 s",
     ]
     expected += [*outcome.versions.values(), *map(str, outcome.machine.values()), str(outcome.seed), outcome.equation, outcome.name]

@@ -69,6 +69,7 @@ class Plan:
         budget: allowed bytes of memory, or None for no limit.
         chosen: the chosen option.
         others: other options: slower ones, and some that need more memory.
+        notes: lines about the run that is planned.
     """
 
     policy: Policy
@@ -78,6 +79,7 @@ class Plan:
     budget: int | None
     chosen: Option
     others: tuple[Option, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def schedule(self) -> AnySchedule:
@@ -102,7 +104,7 @@ class Plan:
         from diffsim.checkpoint.planning.table import plan_text  # late: rich is needed for this alone
 
         options = (self.chosen, *sorted(self.others, key=lambda option: (not option.fits, option.rank)))
-        return plan_text(self.steps, self._limit, options, self.sizes, self.costs)
+        return "\n".join([plan_text(self.steps, self._limit, options, self.sizes, self.costs), *self.notes])
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

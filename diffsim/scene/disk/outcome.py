@@ -181,6 +181,27 @@ class Taken:
     peak_predicted: int
 
 
+@dataclass(frozen=True)
+class Divided:
+    """How the grid was divided among processes, and the cost of that in a gradient of one shot.
+
+    Attributes:
+        boxes: number along each axis.
+        groups: groups of processes, which run different shots.
+        ghost_share: ghost cells over all cells that a process computes, the largest of all processes.
+        exchanges: exchanges of ghost cells in the gradient.
+        exchange_seconds: their time on rank 0, with the wait for other ranks.
+        seconds: time of the gradient.
+    """
+
+    boxes: tuple[int, ...]
+    groups: int
+    ghost_share: float
+    exchanges: int
+    exchange_seconds: float
+    seconds: float
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The results of a scene's run.
@@ -215,6 +236,7 @@ class Outcome:
         seconds: wall-clock time by phase ("data", "optimise", "all").
         settings: the scene as run, as in its TOML file.
         gradient: its predicted and measured cost.
+        divided: the grid in domains; None: one process had it.
         eigenvalues: of the Hessian of the misfit relative to the prior; None: no uncertainty was asked for.
         snapshots: compared states at a few instants, by name.
         notes: possible mistakes of the scene, such as sources inside of an absorbing layer, in sentences without full stops.
@@ -247,6 +269,7 @@ class Outcome:
     seconds: Mapping[str, float]
     settings: Mapping[str, Any] = field(default_factory=dict)
     gradient: Taken | None = None
+    divided: Divided | None = None
     eigenvalues: Array | None = None
     snapshots: Mapping[str, Snapshots] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -309,6 +332,7 @@ class Outcome:
                 "measured": {n: tuple(p) for n, p in tree.get("measured", {}).items()},
                 "notes": tuple(tree.get("notes", ())),
                 "gradient": None if tree.get("gradient") is None else Taken(**tree["gradient"]),
+                "divided": None if tree.get("divided") is None else _divided(tree["divided"]),
             }
             return cls(**tree)
         except (*UNREADABLE, LookupError, AttributeError) as error:
@@ -330,6 +354,10 @@ def history_csv(history: tuple[Progress, ...]) -> str:
 
 def _unknown(table: dict[str, Any]) -> UnknownField:
     return UnknownField(**table | {"axes": tuple(Axis(**axis) for axis in table.get("axes", ()))})
+
+
+def _divided(table: dict[str, Any]) -> Divided:
+    return Divided(**table | {"boxes": tuple(table["boxes"])})
 
 
 def _snapshots(table: dict[str, Any]) -> Snapshots:

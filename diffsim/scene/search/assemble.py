@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from diffsim.base.messages import name_shown
 from diffsim.checkpoint import AnySchedule, Checkpoint, Policy
+from diffsim.domains import Alone, Ranks
 from diffsim.errors import ParameterError, SceneError
 from diffsim.losses import Regulariser
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
@@ -64,6 +65,8 @@ class Problem:
         policy: the checkpointing policy of the scene.
         checkpoint: the result of the policy: a policy with its schedule, or a plan.
         workers: where its shots run.
+        ranks: the processes that go through the search together. Rank 0 has its files.
+        domains: boxes along each axis; None: the grid is not divided.
     """
 
     scene: Description
@@ -75,6 +78,8 @@ class Problem:
     policy: Policy
     checkpoint: Checkpoint
     workers: Workers = HERE
+    ranks: Ranks = field(default_factory=Alone)
+    domains: tuple[int, ...] | None = None
 
     @property
     def setup(self) -> Setup:
@@ -110,6 +115,7 @@ def assemble(
     data: Mapping[str, Recorded] | None = None,
     workers: Workers = HERE,
     domains: tuple[int, ...] | None = None,
+    ranks: Ranks | None = None,
 ) -> Problem:
     """Build everything that a scene describes except its data.
 
@@ -120,6 +126,7 @@ def assemble(
         data: state -> records, read before; None: they are read here.
         workers: where its shots will run.
         domains: boxes along each axis, see `Simulation`.
+        ranks: the processes that go through the search together; None: one.
 
     Raises:
         SceneError: an entry of the scene is invalid. The message names the key.
@@ -178,7 +185,17 @@ def assemble(
     policy = policy_of(scene.checkpoint, folder, workers)
     together = most_together(setup, policy, setup.windows) if setup.windows > 1 and workers is HERE else 1
     return Problem(
-        scene, Forward(setup, known, together), start, free, unknowns, penalties, policy, decided(policy, setup, workers), workers
+        scene,
+        Forward(setup, known, together),
+        start,
+        free,
+        unknowns,
+        penalties,
+        policy,
+        decided(policy, setup, workers),
+        workers,
+        ranks or Alone(),
+        domains,
     )
 
 

@@ -166,7 +166,8 @@ class Objective:
         shapes = {name: values.shape for name, values in fields.items()}
         sums = ShotSums(self.misfits.labels, self.misfits.places, shapes)
         policy = Policy.of(checkpoint)
-        file = ShotFile(policy, f"{self._key} {list(shots)}", fields) if policy.resume and len(shots) > 1 else None
+        resumed = policy.resume and len(shots) > 1
+        file = ShotFile(policy, f"{self._key} {list(shots)}", fields, problem.ranks) if resumed else None
         if file is not None:
             file.restore(sums)
         progress = None if self.on_progress is None else ShotProgress(self.on_progress, len(shots), sums.done)

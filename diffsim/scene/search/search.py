@@ -20,6 +20,7 @@ from diffsim.scene.disk.folder import LAST, Identity, journal_of
 from diffsim.scene.disk.interrupt import Interrupt
 from diffsim.scene.disk.outcome import HISTORY, Progress, history_csv
 from diffsim.scene.disk.progress import Watcher
+from diffsim.scene.disk.shared import opened_journal
 from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.search.curvature import Curvature
@@ -186,10 +187,10 @@ class Search:
         if self._out is None:
             return None
         key = self._identity.search if number == 1 else digest_of([self._identity.search, f"stage {number}"], start)
-        return Journal(journal_of(self._out, number), key)
+        return opened_journal(self._problem.ranks, journal_of(self._out, number), key)
 
     def _save_last(self, problem: Problem, theta: Array, rows: list[Progress]) -> None:
-        if self._out is None:
+        if self._out is None or self._problem.ranks.rank:
             return
         buffer = io.BytesIO()
         np.savez_compressed(buffer, theta=theta, **problem.unknowns.split(theta))

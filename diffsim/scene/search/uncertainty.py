@@ -21,6 +21,7 @@ from diffsim.optimize.priors import Prior
 from diffsim.scene.disk.folder import UNCERTAINTY, Identity
 from diffsim.scene.disk.interrupt import Interrupt
 from diffsim.scene.disk.progress import Watcher
+from diffsim.scene.disk.shared import opened_journal
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.search.curvature import CellCurvature
 from diffsim.scene.setup.setup import Where
@@ -132,7 +133,7 @@ def uncertain(
         journal = None
         if out is not None:
             key = digest_of([identity.whole, "uncertainty"], fields)
-            journal = stack.enter_context(Journal(out / UNCERTAINTY.replace("*", key[:12]), key))
+            journal = stack.enter_context(opened_journal(problem.ranks, out / UNCERTAINTY.replace("*", key[:12]), key))
 
         def multiply(v: Array) -> Evaluation:
             interrupt.heed()

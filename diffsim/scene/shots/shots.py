@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from diffsim.checkpoint import Policy, SweepFile
+from diffsim.domains import Ranks
 from diffsim.scene.setup.setup import Where
 from diffsim.scene.shots.shot_runs import ShotGradient
 from diffsim.typing import Array
@@ -77,31 +78,34 @@ class ShotSums:
 
 
 class ShotFile:
-    """Saves the sums of one evaluation between its shots, now and then.
+    """Saves the sums of one evaluation between its shots, now and then. Of several ranks, rank 0 has the file, and all get what it holds.
 
     Args:
         policy: its folder, and seconds between copies.
         loss: a digest of the scene, the machine and the data, which identifies the loss.
         fields: the unknown fields, which identify the evaluation.
+        ranks: the processes, which have the same sums.
     """
 
-    def __init__(self, policy: Policy, loss: str, fields: Mapping[str, Array]) -> None:
+    def __init__(self, policy: Policy, loss: str, fields: Mapping[str, Array], ranks: Ranks) -> None:
+        self._ranks = ranks
         key = digest_of([loss], fields)
         self._file = SweepFile(policy.file(f"shots-{key[:DIGITS]}"), key)
         self._seconds, self._last = policy.resume, time.monotonic()
 
     def restore(self, sums: ShotSums) -> None:
         """Restore the sums that a killed run left of this evaluation."""
-        saved = self._file.load()
+        saved = self._ranks.gathered(None if self._ranks.rank else self._file.load())[0]
         if saved is not None:
             sums.restore(*saved)
 
     def keep(self, sums: ShotSums) -> None:
         """Write the sums, if it is time."""
-        if time.monotonic() - self._last >= self._seconds:
+        if self._ranks.rank == 0 and time.monotonic() - self._last >= self._seconds:
             self._file.save(sums.done, sums.arrays())
             self._last = time.monotonic()
 
     def remove(self) -> None:
         """Delete the file after the evaluation."""
-        self._file.remove()
+        if self._ranks.rank == 0:
+            self._file.remove()

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from diffsim.checkpoint import AnySchedule, choose
+from diffsim.checkpoint import AnySchedule
 from diffsim.checkpoint.planning.memory import SMALL
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.errors import ReplayError
@@ -20,15 +20,18 @@ from diffsim.simulation.gradients.suspended import run_resumably
 from diffsim.simulation.prepared.checks import checked_cotangents
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.inputs import value_meaning
-from diffsim.simulation.prepared.sizes import shared, sizes_for
+from diffsim.simulation.prepared.sizes import same_schedule, sizes_for
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
+
+LOSSES = "another loss: give random numbers in it, and in its data, the same seed"
+"""The reason why cotangents of ranks differ."""
 
 
 def run_reversibly(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:
     """Run forward in the existing storage, and prepare the reverse sweep; see `Simulation.vjp`."""
     with compiled.placed(call.points):
-        compiled.domain.require("a sweep that is resumed, Policy(resume=)", call.options.policy.resume == 0)
+        compiled.domain.require("until= with gathered=False", not call.options.online or compiled.domain.gathered)
         compiled.domain.require('schedule = "reversible"', not call.options.policy.runs_backwards)
         schedule = _schedule(compiled, call)
         back: Back
@@ -45,14 +48,11 @@ def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
     policy, steps, online = call.options.policy, call.steps, call.options.online
     kinds = policy.schedule, policy.slots, policy.memory, policy.disk, policy.host, policy.compression is not None
     key = kinds, steps, online, tuple(table.count for table in call.points.values())
-    domain = compiled.domain
-    kept = isinstance(policy.schedule, str) and not policy.runs_backwards and domain.alone  # else it depends on more
+    kept = isinstance(policy.schedule, str) and not policy.runs_backwards and compiled.domain.alone  # else it depends on more
     if kept and key in compiled.schedules:
         return compiled.schedules[key]
     sizes = sizes_for(compiled, policy, steps, call.fields)
-    policy = shared(compiled, policy, sizes, steps)
-    plan = domain.agreed(lambda: choose(policy, steps, sizes, online=online))
-    schedule = domain.least(plan.schedule, plan.chosen.peak)
+    schedule = same_schedule(compiled, policy, sizes, steps, online)
     if kept and sizes.enough(steps) <= SMALL:
         compiled.schedules[key] = schedule
     return schedule
@@ -83,7 +83,7 @@ class RepeatablePullback:
         """Cotangents of the inputs in `wrt`; entries of the solution that are left out count as zero."""
         compiled = self._compiled
         with compiled.turn:
-            cotangents = checked_cotangents(cotangents, self._like, partial(value_meaning, compiled))
+            cotangents = self._agreed(cotangents)
             back, self._back = self._back, None
             if back is not None and compiled.runs == self._run:
                 return back(cotangents)
@@ -97,6 +97,15 @@ class RepeatablePullback:
                         "again for its pullback; is it deterministic? Call its pullback before the simulation is used for something else"
                     )
                 return again(cotangents)
+
+    def _agreed(self, cotangents: Solution) -> Solution:
+        """Checked cotangents, which must be the same on all ranks: their sum would be the gradient of no loss."""
+        compiled = self._compiled
+
+        def same(bars: Solution) -> object:
+            return fingerprint([*bars.traces.values(), *(bars.final.values() if compiled.domain.gathered else ())])
+
+        return compiled.domain.agreed(lambda: checked_cotangents(cotangents, self._like, partial(value_meaning, compiled)), same, LOSSES)
 
     def __copy__(self) -> RepeatablePullback:
         return self

@@ -29,6 +29,8 @@ from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.run.stepper import Stepper
 from diffsim.typing import Array
 
+PLACES = 100
+"""Places at which a sweep in domains may be saved, at most."""
 Back: TypeAlias = Callable[[Solution], dict[str, Array]]
 """A reverse sweep from the storage after the forward run. It can run once, before another run uses the storage."""
 
@@ -98,6 +100,11 @@ class UntilStepper:
         return None
 
 
+def _spacing(steps: int) -> int:
+    """Steps between the states of a sweep in domains that may be saved. All ranks reach these, however each cuts its work into pieces."""
+    return -(-steps // PLACES)
+
+
 class Reversal:
     """A forward run along a schedule in the storage of a simulation, and its reverse sweep, with all that watches them.
 
@@ -127,7 +134,7 @@ class Reversal:
         resumed = stores is not None
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)
-        every = 0 if options.watch is None else options.every
+        every = options.every if options.watch is not None else _spacing(call.steps) if key and not compiled.domain.alone else 0
         self._sweep = Sweep(
             schedule,
             runs,
@@ -139,6 +146,7 @@ class Reversal:
             step_seconds=compiled.step_seconds,
             every=every,
         )
+        self._every = every
         self._sweep.resumable = resumed
         if options.on_progress is not None:
             self._piece_watchers.append(Reporter(self._sweep, options.on_progress))
@@ -201,7 +209,8 @@ class Reversal:
             options.watch(step, self._compiled.stepper.adjoint_states())
 
     def _save(self, save: Callable[[Action], bool], action: Action) -> None:
-        if self._sweep.exact and save(action):  # a resumed run must start from an exact state
+        common = self._compiled.domain.alone or (isinstance(action, Reverse) and action.start % self._every == 0)
+        if common and self._sweep.exact and save(action):  # a resumed run must start from an exact state
             self._sweep.resumable = True
 
     def _report(self) -> SweepReport:

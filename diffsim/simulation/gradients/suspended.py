@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from diffsim.checkpoint import AnySchedule, Binomial, Lossy, OnlineSchedule, Store, SweepFile, choose
+from diffsim.checkpoint import AnySchedule, Binomial, Lossy, OnlineSchedule, Store
 from diffsim.checkpoint.actions import Action, Reverse
 from diffsim.checkpoint.schedules.continued import Continued
+from diffsim.checkpoint.schedules.splits import Kept
 from diffsim.checkpoint.stores import open_stores, stored_states
+from diffsim.domains import Domain
 from diffsim.errors import StorageError
 from diffsim.simulation.gradients.reversal import Back, Call, Reversal
+from diffsim.simulation.gradients.sweep_files import SweepFiles
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.identity import identity
-from diffsim.simulation.prepared.sizes import sizes_for
+from diffsim.simulation.prepared.sizes import same_schedule, sizes_for
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
@@ -29,11 +32,13 @@ def run_key(compiled: Compiled, call: Call, schedule: AnySchedule) -> str:
     The way of storing states counts only if it rounds them.
     """
     compression = call.options.policy.compression
-    others = [
+    others: list[object] = [
         call.steps,
         schedule if schedule.runs_backwards else None,
         compression.relative_error if isinstance(compression, Lossy) else None,
     ]
+    if not compiled.domain.alone:
+        others.append(compiled.domain.place)
     parts = compiled.equation, compiled.traced, compiled.dtype, compiled.wrt, compiled.receivers, compiled.points
     digest = identity(*parts, others)
     for name, values in call.fields.items():
@@ -58,13 +63,14 @@ def run_resumably(compiled: Compiled, call: Call, whole: AnySchedule) -> tuple[S
         first = schedule.first if isinstance(schedule, Continued) else 0
         solution, start = saved.solution, saved.moving
         try:
-            _require_same_traces(compiled.stepper.traces(), solution.traces, slice(first + 1, saved.remaining + 1))
+            repeated, rows = compiled.stepper.traces(), slice(first + 1, saved.remaining + 1)
+            compiled.domain.agreed(lambda: _require_same_traces(repeated, solution.traces, rows))
         except StorageError:
             run.close()
             raise
 
     def back(cotangents: Solution) -> dict[str, Array]:
-        if saved is not None and not _same(cotangents, saved.seeds):  # another loss: the saved sweep is useless
+        if saved is not None and not all(compiled.domain.every(_same(cotangents, saved.seeds))):  # another loss: the saved sweep is useless
             run.close()
             suspension.remove()
             return run_resumably(compiled, call, whole)[1](cotangents)
@@ -82,12 +88,22 @@ def _rest(compiled: Compiled, call: Call, whole: AnySchedule, remaining: int, ke
     policy = call.options.policy
     if whole.slow_tiers:
         compiled.reserve(whole, policy)  # the stores ask for the form of a state
-        stores = open_stores(whole, compiled.stepper.state_arrays, policy, key, again=True)
-        return Continued(remaining, whole.all_tiers, stored_states(stores)), stores
+        stores = compiled.domain.agreed(lambda: open_stores(whole, compiled.stepper.state_arrays, policy, key, again=True))
+        return Continued(remaining, whole.all_tiers, _stored_by_all(compiled.domain, stores)), stores
     same_period = replace(policy, schedule=whole, memory=None, slots=None) if whole.runs_backwards else policy
     rest = same_period.for_rest(remaining)
-    schedule = choose(rest, remaining, sizes_for(compiled, rest, remaining, call.fields)).schedule
+    schedule = same_schedule(compiled, rest, sizes_for(compiled, rest, remaining, call.fields), remaining)
     return Binomial(remaining, min(schedule.slots, remaining)) if isinstance(schedule, OnlineSchedule) else schedule, None
+
+
+def _stored_by_all(domain: Domain, stores: Sequence[Store]) -> tuple[Kept, ...]:
+    """The states that the stores of all ranks have. Others are freed."""
+    here = stored_states(stores)
+    common = set(here).intersection(*domain.every(here))
+    for state in here:
+        if state not in common:
+            stores[state.tier - 1].free(state.slot)
+    return tuple(state for state in here if state in common)
 
 
 @dataclass(frozen=True)
@@ -108,39 +124,44 @@ class SavedSweep:
 
 
 class Suspension:
-    """The file in which the reverse sweep of one run saves its progress."""
+    """The files in which the reverse sweep of one run saves its progress. Each rank has its own, with its own cells of final states."""
 
     def __init__(self, compiled: Compiled, call: Call, schedule: AnySchedule) -> None:
-        self._policy = call.options.policy
+        self._policy, self._domain = call.options.policy, compiled.domain
         self.key = run_key(compiled, call, schedule)
-        self._file = SweepFile(self._policy.file(f"sweep-{self.key[:_DIGITS]}"), self.key)
+        self._files = SweepFiles(self._policy.file(f"sweep-{self.key[:_DIGITS]}"), self.key, self._domain)
 
     def load(self) -> SavedSweep | None:
         """The progress of this run that a killed process saved; None: there is none."""
-        kept = self._file.load()
+        kept = self._files.load()
         if kept is None:
             return None
         remaining, arrays = kept
         moving = {name.removeprefix("sweep: "): value for name, value in arrays.items() if name.startswith("sweep: ")}
-        return SavedSweep(remaining, _as_solution("solution", arrays), _as_solution("seed", arrays), moving)
+        own = (_as_solution(kind, arrays) for kind in ("solution", "seed"))
+        solution, seeds = (Solution(self._domain.whole(part.final), part.traces) for part in own)
+        return SavedSweep(remaining, solution, seeds, moving)
 
     def saver(self, solution: Solution, seeds: Solution, moving: Callable[[], Mapping[str, Array]]) -> Callable[[Action], bool]:
         """A function for `Reversal.reverse` that saves the sweep if it is time. Nobody may edit the solution or the seeds."""
-        fixed, last = {**_as_arrays("solution", solution), **_as_arrays("seed", seeds)}, time.monotonic()
+        own = (Solution(self._domain.own(part.final), part.traces) for part in (solution, seeds))
+        fixed, last = {**_as_arrays("solution", next(own)), **_as_arrays("seed", next(own))}, time.monotonic()
 
         def save(action: Action) -> bool:
             nonlocal last
-            if not (isinstance(action, Reverse) and action.start > 0 and time.monotonic() - last >= self._policy.resume):
+            if not (isinstance(action, Reverse) and action.start > 0):
                 return False
-            self._file.save(action.start, {**fixed, **{f"sweep: {name}": value for name, value in moving().items()}})
+            if not any(self._domain.every(time.monotonic() - last >= self._policy.resume)):
+                return False
+            self._files.save(action.start, {**fixed, **{f"sweep: {name}": value for name, value in moving().items()}})
             last = time.monotonic()
             return True
 
         return save
 
     def remove(self) -> None:
-        """Remove the file and those of states, because the run is over or another one begins."""
-        self._file.remove()
+        """Remove the files and those of states, because the run is over or another one begins."""
+        self._files.remove()
         for path in self._policy.file("any").parent.glob(f"states-{self.key[:_DIGITS]}-*"):
             path.unlink(missing_ok=True)
 

@@ -143,7 +143,12 @@ class Compiled:
 
     def checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
         """All inputs as arrays of this precision, at the cells of this process; zero for initial fields and tangents that are left out."""
-        whole = self.domain.agreed(lambda: self._checked(inputs, steps), lambda fields: (steps, [*fields], fingerprint([*fields.values()])))
+
+        def same(fields: dict[str, Array]) -> object:
+            places = [each for table in self.points.values() for each in (table.cells, table.weights)]
+            return steps, [*fields], fingerprint([*fields.values(), *places])
+
+        whole = self.domain.agreed(lambda: self._checked(inputs, steps), same)
         return {name: self.at_cells(name, value) for name, value in whole.items()}
 
     def at_cells(self, name: str, value: Array) -> Array:

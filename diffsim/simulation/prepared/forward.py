@@ -20,6 +20,7 @@ def run_forward(compiled: Compiled, inputs: Mapping[str, Any], steps: int, optio
     """Solve forward. `watch` and `options.until` are called after each `options.every` steps, and `watch` at the end too."""
     with compiled.turn:
         watch, until = compiled.turn.outside(watch), compiled.turn.outside(options.until)
+        compiled.domain.require("until= with gathered=False", until is None or compiled.domain.gathered)
         fields = compiled.checked(inputs, steps)
         check_room(steps, compiled.points.values(), compiled.dtype)
         compiled.start(fields, steps)

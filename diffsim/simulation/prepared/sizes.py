@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from diffsim.checkpoint import Policy, Sizes
+from diffsim.checkpoint import AnySchedule, Policy, Sizes, choose
 from diffsim.checkpoint.planning.memory import SMALL, auto_memory
 from diffsim.checkpoint.storage.store import ALIGNMENT, round_up
 from diffsim.engine import backend
@@ -74,6 +74,14 @@ def shared(compiled: Compiled, policy: Policy, sizes: Sizes, steps: int) -> Poli
     if local == 1 or policy.memory is not None or policy.slots is not None or not isinstance(policy.schedule, str):
         return policy
     return replace(policy, memory=max(auto_memory(sizes.enough(steps)) // local, SMALL))
+
+
+def same_schedule(compiled: Compiled, policy: Policy, sizes: Sizes, steps: int, online: bool = False) -> AnySchedule:
+    """The schedule of a policy, the same in all processes with domains of one grid."""
+    sizes = compiled.domain.least(sizes, -sizes.enough(steps))  # those of the largest box, which all boxes have room for
+    policy = shared(compiled, policy, sizes, steps)
+    plan = compiled.domain.agreed(lambda: choose(policy, steps, sizes, online=online))
+    return compiled.domain.least(plan.schedule, plan.chosen.peak)
 
 
 def _strip_bytes(compiled: Compiled, steps: int, fields: Mapping[str, Array]) -> int:
