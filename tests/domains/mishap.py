@@ -21,6 +21,14 @@ def main(kind: str) -> None:
     kappa = np.full(40, 5e-3)
     if here and kind == "inputs":
         kappa[3] = 4e-3
+    if here and kind == "nan":
+        kappa[3] = np.nan
+    if here and kind == "points":
+        rod.move(receivers={"T": [[1.5]]})
+    start = {"kappa": kappa, "T": np.linspace(0.0, 1.0, 40)}
+    if kind == "loss":
+        noise = np.random.default_rng(MPI.COMM_WORLD.rank).normal()
+        rod.value_and_grad(lambda solution: ((solution.traces["T"] - noise) ** 2).sum(), start, 40)
 
     def watch(done: int, states: Any) -> None:
         if here and kind == "killed":
@@ -29,7 +37,7 @@ def main(kind: str) -> None:
             raise ds.errors.ParameterError("a watch that fails on one rank")
         time.sleep(0.01)
 
-    rod.run({"kappa": kappa, "T": np.linspace(0.0, 1.0, 40)}, 40, every=20, watch=watch)
+    rod.run(start, 40, every=20, watch=watch)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,10 @@ def test_ghost_cells_are_no_more_than_needed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        ("inputs", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 has other inputs"),
+        ("inputs", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs from rank 0, expected the same on all, got other inputs"),
+        ("nan", "diffsim: rank 0 of 2: ParameterError: on rank 1: input kappa has 1 values that are not finite"),
+        pytest.param("points", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs", marks=pytest.mark.slow),
+        ("loss", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs from rank 0, expected the same on all, got another loss"),
         ("function", "diffsim: rank 1 of 2: ParameterError: a watch that fails on one rank"),
     ],
 )
