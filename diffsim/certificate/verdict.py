@@ -92,7 +92,12 @@ def _by_sides(label: str, path: Path, expansion: Taylor) -> Line:
         failed = Line(name, expansion.with_gradient, limit, False, f"{where}: {seen}, off by {100 * share:.3g} %")
         return _outside(label, path, failed, outside, f"kinks close by mislead differences at the point: {seen}")
     if kink:
-        why = f"a kink at this point along this direction: {seen}, which is between them as a generalised derivative may be"
+        inside = (
+            "between them, as a generalised derivative may be"
+            if not outside
+            else f"outside of them, by less than their error {tolerance:.3g}"
+        )
+        why = f"a kink at this point along this direction: {seen}, which is {inside}"
         return _by_gradients(label, path, why, "move the point, or give other `directions`", (high - low) / path.size)
     return _agreed(label, path, expansion, 0.5 * (low + high), tolerance)
 

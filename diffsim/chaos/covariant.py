@@ -65,7 +65,7 @@ def covariant_vectors(
     All tangents of the run are kept: (laps + 1) count states of memory, twice.
 
     Args:
-        simulation: the system, in f64.
+        simulation: the system; in f32 angles below 1e-3 are round-off.
         inputs: initial states, and parameters.
         steps: steps of a lap, see `lyapunov`.
         laps: laps that count.

@@ -411,6 +411,12 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
     key = " and ".join(keys[name] for name in parameters if everywhere(setup.equation, name))
     with prefix_error(step, StabilityError), prefix_error(key, ParameterError):
         setup.equation.check(shaped)
+    if type(setup.equation).check_start is not Equation.check_start and inputs.keys() & setup.equation.states.keys():
+        states = {
+            name: np.asarray(inputs[name], dtype) if name in inputs else np.zeros(setup.grid.shape, dtype) for name in setup.equation.states
+        }
+        with prefix_error(step, StabilityError), prefix_error("fields", ParameterError):
+            setup.equation.check_start(shaped, setup.shaped(states))
 
 
 def _shots(
