@@ -255,7 +255,7 @@ class InBox:
     ) -> None:
         self._ranks, self.gathered, maps = ranks, domains.gathered, tuple(maps)
         programs = Programs(step, receivers, dtype, differentiable=True)
-        require_local(step, maps, programs)
+        require_local(step, programs)
         reach, of_maps = reach_of(programs).most, reach_of_maps(maps, grid.shape)
         require_open(step, domains.parts)
         least = tuple(int(r) for r in np.maximum(reach, 1))

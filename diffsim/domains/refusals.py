@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from diffsim.engine import backend
 from diffsim.errors import ParameterError
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.trace.stages import StoredExpression
-from diffsim.stepping.trace.trace import TracedMap, TracedStep
+from diffsim.stepping.trace.trace import TracedStep
 
 
-def require_local(step: TracedStep, maps: Iterable[TracedMap], programs: Programs) -> None:
+def require_local(step: TracedStep, programs: Programs) -> None:
     """Raise ParameterError if a step reads all cells, or has parts that domains do not have."""
     remedy = "run it in one process"
     if not backend().on_host:

@@ -202,16 +202,6 @@ class Launcher:
 
         self.memory.fill(self.field(name), level, write)
 
-    def region(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
-        """The cells of a part of a field, or of a level of a ring: a view on the host, a copy from a GPU or of a sparse field."""
-        array = self.field(name)
-        if name not in self.sparse or not isinstance(array, np.ndarray):
-            return self.cells(name, level)[where]
-        numbers, places = self.sparse[name].places(where)
-        values = np.zeros([along.stop - along.start for along in where], self.layout.dtype)
-        values.reshape(-1)[numbers] = self.memory.read(array, level).reshape(-1)[places]
-        return values
-
     def packed(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
         """The values of a part of the cells, in C order; of a sparse field those of the cells in which it exists."""
         array = self.field(name)
