@@ -30,16 +30,24 @@ def random_weights(moved: Solution, rng: np.random.Generator, simulation: Simula
     """
     equation = (simulation._one if isinstance(simulation, Batch) else simulation).equation
     units = {name: state.unit for name, state in equation.states.items()}
-    return Solution(_weights(moved.final, rng, units), _weights(moved.traces, rng, units))
+    return _weights(moved, rng, units)
 
 
-def _weights(moved: Mapping[str, Array], rng: np.random.Generator, units: Mapping[str, Any]) -> dict[str, Array]:
-    sizes = {name: float(np.sqrt(np.mean(np.square(values)))) for name, values in moved.items()}
-    for name, values in moved.items():
-        largest = max(size for other, size in sizes.items() if units.get(other) == units.get(name))
-        if sizes[name] <= np.finfo(values.dtype).eps ** 0.5 * largest:
-            sizes[name] = largest or 1.0
-    return {name: (rng.standard_normal(values.shape) / sizes[name]).astype(values.dtype) for name, values in moved.items()}
+def _weights(moved: Solution, rng: np.random.Generator, units: Mapping[str, Any]) -> Solution:
+    parts = moved.final, moved.traces
+    sizes = [{name: float(np.sqrt(np.mean(np.square(values)))) for name, values in part.items()} for part in parts]
+    largest: dict[Any, float] = {}  # by unit: receivers that nothing has reached count as the states do
+    for name, size in (each for part in sizes for each in part.items()):
+        largest[units.get(name)] = max(size, largest.get(units.get(name), 0.0))
+
+    def of(name: str, values: Array, size: float) -> Array:
+        other = largest[units.get(name)]
+        scale = size if size > np.finfo(values.dtype).eps ** 0.5 * other else other or 1.0
+        return (rng.standard_normal(values.shape) / scale).astype(values.dtype)
+
+    return Solution(
+        *({name: of(name, values, size[name]) for name, values in part.items()} for part, size in zip(parts, sizes, strict=True))
+    )
 
 
 def products(moved: Solution, weights: Solution) -> Array:

@@ -223,6 +223,6 @@ def test_a_hidden_kink_does_not_pass_however_short_the_steps(scale: float) -> No
 def test_an_output_that_is_rounding_counts_as_another_of_its_unit() -> None:
     changes = {"drag": np.array([2.0]), "lift": np.array([3e-17]), "loss": np.array([1e-20]), "none": np.array([0.0])}
     units = {"drag": "N", "lift": "N", "loss": "J", "none": "m"}
-    weights = _weights(changes, np.random.default_rng(0), units)
+    weights = _weights(ds.Solution(changes, {}), np.random.default_rng(0), units).final
     normal = np.random.default_rng(0).standard_normal(4)
     assert np.allclose([weights[name][0] for name in changes], normal / [2.0, 2.0, 1e-20, 1.0], rtol=1e-12)
