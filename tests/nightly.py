@@ -58,7 +58,11 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "command/test_cli.py": {
         "test_a_signal_while_the_command_is_imported_is_quiet": 3,
     },
+    "domains/test_page.py": {
+        "test_the_page_gives_the_same_bits_on_two_ranks": (),
+    },
     "elementwise/test_functions.py": {
+        "test_derivatives": 2,
         "test_value_in_a_step": 2,
         "test_value_in_a_tile": 2,
     },
@@ -94,7 +98,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "kernels/test_scans.py": {
         "test_adjoints_along_random_directions": 4,
         "test_running_extrema": 4,
-        "test_scan_and_reduce": 4,
+        "test_scan_and_reduce": 8,
     },
     "layers/test_cpml.py": {
         "test_steps_with_a_layer_are_computed_backwards": (),
@@ -114,6 +118,10 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "report/test_page.py": {
         "test_all_figures_are_there_and_none_is_blank": ("line", "driven", "design"),
+        "test_the_folder_holds_nothing_else": ("line", "driven", "design"),
+    },
+    "scene/disk/test_own_files.py": {
+        "test_the_example_finds_the_field_that_made_the_records": (),
     },
     "scene/search/test_certificate.py": {
         "test_right_gradients_pass": ("tiny", "warm"),
@@ -124,6 +132,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "scene/shots/test_cluster.py": {
         "test_a_worker_that_is_killed_within_an_evaluation_loses_its_shot_alone": (),
         "test_ctrl_c_ends_all_processes_and_the_run_resumes": (),
+    },
+    "scene/shots/test_misfits.py": {
+        "test_a_start_more_than_half_a_period_off": 3,
     },
     "scene/shots/test_together.py": {
         "test_a_search_that_takes_long_has_the_same_bits": (),
@@ -153,6 +164,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_peak_is_what_becomes_resident": ("75",),
     },
     "simulation/test_simulation.py": {
+        "test_checkpointed_gradient_has_the_bits_of_the_stored_one": 3,
         "test_forward_and_adjoint_equal_numpy": 3,
         "test_tangent_is_the_transpose_of_the_adjoint_and_agrees_with_differences": (
             "long wave on the sphere",
@@ -248,7 +260,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_no_kernel_touches_memory_beside_its_arrays": ("end-some",),
     },
     "stepping/run/test_leaving.py": {
-        "test_launches_that_are_left_change_no_bit": ("2-1-3",),
+        "test_launches_that_are_left_change_no_bit": (),
     },
     "stepping/run/test_pace.py": {
         "test_a_small_grid_has_one_worker": ("256-2",),
@@ -264,7 +276,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_on_one_thread": (),
         "test_receivers_that_move_are_read_where_they_are": (),
         "test_states_of_one_level_keep_their_receivers": (),
-        "test_steps_that_overwrite_states_have_the_same_bits": ("1",),
+        "test_steps_that_overwrite_states_have_the_same_bits": (),
         "test_steps_together_have_the_same_bits": ("heat mirror",),
         "test_steps_with_stages": (),
     },
@@ -287,7 +299,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "stepping/stages/test_running_sum.py": {
         "test_derivatives_in_every_dimension": ("shape0-0-False",),
-        "test_derivatives_through_every_rule": ("('periodic',)",),
+        "test_derivatives_through_every_rule": (),
     },
     "stepping/stages/test_solve.py": {
         "test_a_right_side_is_compatible_up_to_the_rounding_of_its_terms": ("False-False-f64",),
@@ -339,15 +351,14 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_number_of_threads_changes_no_bit": (),
     },
     "steps/test_forward.py": {
-        "test_a_run_equals_numpy": 2,
+        "test_a_run_equals_numpy": 4,
     },
     "steps/test_gradient.py": {
+        "test_certificate_passes": ("Maxwell with a Drude metal", "shallow water, HLL, wetting and drying", "advection, 3-D"),
         "test_gradient_agrees_with_differences_and_with_the_tangent": (
             "Maxwell with a Drude metal",
-            "Schr\\xf6dinger",
-            "Swift-Hohenberg",
-            "Peaceman-Rachford",
-            "heat, driven at its sides",
+            "shallow water, HLL, wetting and drying",
+            "advection, 3-D",
         ),
         "test_products_with_the_hessian": ("Schr\\xf6dinger",),
     },
@@ -373,21 +384,22 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_mapped_function_maps_another_one": (),
     },
     "tile/test_preconditioners.py": {
-        "test_larger_blocks_take_fewer_iterations": ("False-bicgstab", "True-cg"),
+        "test_larger_blocks_take_fewer_iterations": ("True-cg",),
         "test_the_inverses_of_blocks": ("shape0-block0", "shape3-block3"),
     },
     "tile/test_products.py": {
         "test_products_of_arguments_and_transposes": ("lengths0-f4", "lengths0-f8"),
     },
     "tile/test_programs.py": {
-        "test_second_order_of_a_tile_program": 4,
-        "test_tile_program": 4,
+        "test_second_order_of_a_tile_program": 8,
+        "test_tile_program": 8,
     },
     "tile/test_random_programs.py": {
         "test_agrees_tile_by_tile": ("6",),
     },
     "tile/test_singular.py": {
         "test_derivatives_are_refused_where_those_of_array_programs_are": 2,
+        "test_second_derivatives_of_matrices_of_tiles_agree_with_those_of_array_programs": (),
         "test_the_error_names_the_tile_and_only_derivatives_that_are_asked_for_count": ("inv", "slogdet"),
     },
 }
