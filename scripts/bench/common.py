@@ -108,6 +108,13 @@ def timed(function: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
+def cpu_seconds(function: Callable[[], object]) -> float:
+    """CPU seconds of one call."""
+    begin = time.process_time()
+    function()
+    return time.process_time() - begin
+
+
 def in_turns(contenders: Mapping[str, Callable[[], float]], turns: int) -> dict[str, list[float]]:
     """Call each contender once a turn, for `turns` turns after one to warm up; each returns its seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}

@@ -8,15 +8,13 @@ turn. The first gradient is measured in a process that finds no compiled kernels
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
-from common import Benchmark, Case, Figure, in_process, main, median, ratios
+from common import Benchmark, Case, Figure, cpu_seconds, in_process, main, median, ratios
 
 import diffsim
 from diffsim.checkpoint import StoreAll
@@ -41,13 +39,13 @@ def measure(case: Case) -> list[Figure]:
     method, precision = case["method"], case["precision"]
     diffsim.init(precision=precision, threads=1)
     if "turns" not in case:
-        return [Figure("first gradient", _seconds(lambda: _gradient(*_sea(method, precision), LENGTHS[0])), "s")]
+        return [Figure("first gradient", cpu_seconds(lambda: _gradient(*_sea(method, precision), LENGTHS[0])), "s")]
     (first,) = in_process(Path(__file__), {"method": method, "precision": precision}, TI_OFFLINE_CACHE="0")
     simulation, inputs = _sea(method, precision)
     seconds: dict[str, list[list[float]]] = {"run": [], "gradient": []}
     for turn in range(case["turns"] + 1):
         for name, call in (("run", simulation.run), ("gradient", lambda given, steps: _gradient(simulation, given, steps))):
-            each = [_seconds(lambda call=call, steps=steps: call(inputs, steps)) for steps in LENGTHS]  # type: ignore[misc]
+            each = [cpu_seconds(lambda call=call, steps=steps: call(inputs, steps)) for steps in LENGTHS]  # type: ignore[misc]
             if turn:
                 seconds[name].append(each)
     run, gradient = ([(long - short) / (LENGTHS[1] - LENGTHS[0]) for short, long in seconds[name]] for name in seconds)
@@ -74,13 +72,6 @@ def _sea(method: Any, precision: Any) -> tuple[diffsim.Simulation, dict[str, np.
 def _gradient(simulation: diffsim.Simulation, inputs: dict[str, np.ndarray], steps: int) -> None:
     solution, pullback = simulation.vjp(inputs, steps, StoreAll(steps))
     pullback(solution)
-
-
-def _seconds(function: Callable[[], object]) -> float:
-    """CPU seconds of one call."""
-    begin = time.process_time()
-    function()
-    return time.process_time() - begin
 
 
 BENCHMARK = Benchmark(Path(__file__), cases, measure)

@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -22,7 +21,7 @@ from typing import Literal
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
-from common import Benchmark, Case, Figure, in_process, main, median, ratios
+from common import Benchmark, Case, Figure, cpu_seconds, in_process, main, median, ratios
 
 import diffsim
 from diffsim.checkpoint import StoreAll
@@ -61,7 +60,7 @@ def measure(case: Case) -> list[Figure]:
 
 def _first(step: Step) -> list[Figure]:
     diffsim.init(precision="f32", threads=1)
-    return [Figure("first gradient", _seconds(lambda: _gradient(step.simulation("f32"), step, step.all_inputs())), "s")]
+    return [Figure("first gradient", cpu_seconds(lambda: _gradient(step.simulation("f32"), step, step.all_inputs())), "s")]
 
 
 def _gradient(simulation: diffsim.Simulation, step: Step, inputs: dict[str, np.ndarray]) -> None:
@@ -95,7 +94,7 @@ def _runs(step: Step, turns: int) -> list[Figure]:
         for name, contender in contenders.items():
             if name != "NumPy":
                 contender()  # so that each run finds its memory as the one before left it
-            timing = _seconds(contender)
+            timing = cpu_seconds(contender)
             if turn:
                 seconds[name].append(timing)
     numpy = [each / step.steps for each in seconds["NumPy"]]
@@ -114,13 +113,6 @@ def _further(seconds: dict[str, list[float]], name: str) -> list[float]:
     """Seconds of a further step, one a turn."""
     short, long = LENGTHS
     return [(b - a) / (long - short) for a, b in zip(seconds[f"{name} {short}"], seconds[f"{name} {long}"], strict=True)]
-
-
-def _seconds(function: Callable[[], object]) -> float:
-    """CPU seconds of one call."""
-    begin = time.process_time()
-    function()
-    return time.process_time() - begin
 
 
 BENCHMARK = Benchmark(Path(__file__), cases, measure)

@@ -18,8 +18,8 @@ _SWEEP = "which sweep"
 class SweepFiles:
     """The files of one rank. One process alone has one, in which each copy of the sweep takes the place of the last.
 
-    Of several ranks, some may be killed before they have written a copy, and others after that. So each rank has two files, and writes them
-    in turns. It overwrites its older copy only when all ranks have the newer one, so all have that one in common whenever they are killed.
+    Where there are several ranks, all may be killed while only some have written a copy. So each rank writes two files in turns, and
+    overwrites the older one when all ranks have the newer one. Then there is always a copy that all ranks have.
     Copies are compared by their step and a random number of the sweep that wrote them.
 
     Args:
