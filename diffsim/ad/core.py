@@ -14,8 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -204,13 +203,15 @@ class _Local(threading.local):
 local = _Local()
 
 
-@contextmanager
-def running() -> Iterator[None]:
+class running:  # noqa: N801 -- a `with` block, in a third of the time of one by a generator
     """While it lasts, array functions give differentiable arrays."""
-    local.depth += 1
-    try:
-        yield
-    finally:
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        local.depth += 1
+
+    def __exit__(self, *error: object) -> None:
         local.depth -= 1
         if not local.depth:
             local.seen = {}

@@ -107,8 +107,14 @@ _DATACLASS = _Kind(_flatten_dataclass, lambda template, c: template.fill(c))
 _MAPPING = _Kind(_flatten_mapping, lambda template, c: template.fill(c))
 
 
+_LEAVES = {np.ndarray, np.float64, float, int, bool, str}
+"""Common types of leaves, which no pytree can be registered for: the way to other kinds is longer."""
+
+
 def _kind_of(value: Any) -> _Kind | None:
     kind = type(value)
+    if kind in _LEAVES:
+        return None
     registered = _registered.get(kind) or _BUILT_IN.get(kind)
     if registered is not None:
         return registered

@@ -200,8 +200,10 @@ def real_array(name: str, value: object, dtype: npt.DTypeLike | None = None, mea
         raise ParameterError(f"{name}: expected numbers of a type that NumPy has, got bfloat16; convert it by .astype('float32'), say")
     if array.dtype.kind not in "fiu":
         raise ParameterError(f"{name}: expected an array of real numbers, got {shown(value)} of type {array.dtype}; convert it")
+    if dtype is None or array.dtype == dtype:
+        return array
     with np.errstate(over="ignore"):  # overflow gives infinity, which is refused where finite numbers are needed
-        return array if dtype is None else array.astype(dtype, copy=False)
+        return array.astype(dtype)
 
 
 def shape_of(name: str, value: Any, most: int = ANY_AXES) -> tuple[int, ...]:

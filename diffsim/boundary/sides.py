@@ -250,11 +250,12 @@ def check_halo(shape: tuple[int, ...], halo: tuple[int, ...]) -> None:
 def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
     """Fill the halo of `extended` (shape + 2 halo) from its cells, axis by axis from the last, in place."""
     for axis in reversed(range(extended.ndim)):
-        h, view = halo[axis], extended.swapaxes(0, axis)
+        h = halo[axis]
         if not h:
             continue
+        view = extended.swapaxes(0, axis) if axis else extended
         n = view.shape[0] - 2 * h
-        view[:h], view[h + n :] = 0, 0
+        view[:h] = view[h + n :] = 0
         for group in _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim):
             parts = [weights * view[cells] for cells, weights in group.parts]
             view[group.positions] = sum(parts[1:], parts[0]) + group.constants if parts else group.constants

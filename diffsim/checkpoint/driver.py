@@ -175,6 +175,11 @@ class Sweep:
         return 0.0 if self.end is None else self.clock.share
 
     @property
+    def done(self) -> dict[str, int]:
+        """Steps of each kind so far: advanced, recorded, reversed, undone."""
+        return dict(self.clock.done)
+
+    @property
     def kept(self) -> dict[tuple[int, int], int]:
         """(tier, slot) -> number of the state that is stored there now."""
         return dict(self._in_use)

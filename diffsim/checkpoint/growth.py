@@ -95,11 +95,11 @@ class GrowthMonitor:
             if len(self._states) == STATES:  # the run is longer than expected
                 self._states, self._state_interval = self._states[1::2], 2 * self._state_interval
 
-    def begin(self, steps: int, size: float) -> None:
+    def begin(self, steps: int, size: Callable[[], float]) -> None:
         """Note the size of what a reverse sweep of `steps` steps starts from, for `suspected`: cotangents of final states and of traces."""
         if steps >= FEW_STEPS:
             self._began = True
-            _note(self._seen, steps, size)
+            _note(self._seen, steps, size())
 
     @property
     def suspected(self) -> bool:

@@ -89,14 +89,14 @@ def test_a_state_that_grows_alike_is_no_chaos(state_rate, alarm):
 def test_a_sweep_in_one_piece_tells_whether_to_look_closer(sizes, suspected):
     """The size at its start and at its end; one that is zero or not finite says nothing."""
     monitor = GrowthMonitor(lambda: sizes[1], 1e-7)
-    monitor.begin(1000, sizes[0])
+    monitor.begin(1000, lambda: sizes[0])
     monitor(Reverse(0, 1000))
     assert (monitor.suspected, monitor.found()) == (suspected, None)
 
 
 def test_few_steps_are_not_suspected():
     monitor = GrowthMonitor(lambda: 1e9, 1e-7)
-    monitor.begin(99, 1.0)
+    monitor.begin(99, lambda: 1.0)
     monitor(Reverse(0, 99))
     assert not monitor.suspected
 

@@ -201,7 +201,7 @@ positive: Primitive = elementwise("positive", np.positive, ONE)
 
 
 def _power_x(x: Any, y: Any, o: Any) -> Any:
-    if not isinstance(y, Tracer) and np.ndim(y) == 0:
+    if type(y) in (int, float) or (not isinstance(y, Tracer) and np.ndim(y) == 0):
         if y == 2:
             return 2.0 * x
         return 0.0 * x if y == 0 else y * power(x, y - 1)

@@ -45,9 +45,9 @@ def once(array: np.ndarray) -> tuple[slice, ...]:
 
 def repeated(x: Any, shape: tuple[int, ...]) -> np.ndarray:
     """The same as `numpy.broadcast_to`, for a number in a third of the time."""
-    if np.ndim(x):
-        return np.broadcast_to(x, shape)
     number = np.asarray(x)
+    if number.ndim:
+        return np.broadcast_to(number, shape)
     view: np.ndarray = np.ndarray(shape, number.dtype, number, 0, (0,) * len(shape))
     view.flags.writeable = False
     return view

@@ -68,7 +68,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             out, aux = split_aux(f(*unflatten(tree, watched)), has_aux)
             outs, out_tree = flatten(out)
             cores = [array_core(leaf) for leaf in outs]
-            extra = Extra(aux)
+            extra = Extra(aux) if has_aux else None
         finally:
             trace.ended = True
             referred = guard.kept()
@@ -80,7 +80,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     shapes = [None if v is None else (v.shape, v.dtype) for v in cores]
     kinds = [type(leaf).__name__ for leaf in outs]
     nodes = [None if i is None else i.node for i in inputs]
-    value_out, aux = unflatten(out_tree, results), extra.released(trace)
+    value_out, aux = unflatten(out_tree, results), extra and extra.released(trace)
     leaf = value = None
     del watched, inputs, out, outs, cores, results, extra
 

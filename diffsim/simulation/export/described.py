@@ -92,7 +92,7 @@ def _inputs(compiled: Compiled, kind: str, label: str, named: Mapping[str, Any])
             yield Described(f"{kind}_{name}", real_array(name, value, meaning=meaning), text, unit, None, (), "steps", f"source_{name}")
             continue
         series = name in compiled.step.series
-        placed = compiled.step.series[name] if series else compiled.traced.field(name)
+        placed = compiled.step.series[name] if series else compiled.traced.fields[name]
         axes = tuple(range(compiled.grid.ndim)) if placed.axes is None else placed.axes
         values = real_array(name, value, meaning=meaning)
         cells = tuple(compiled.grid.shape[a] for a in axes)

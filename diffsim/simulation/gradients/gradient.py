@@ -24,6 +24,8 @@ from diffsim.simulation.prepared.sizes import same_schedule, sizes_for
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
+FEW_BYTES = 4096
+"""Bytes of an array that is kept to compare it: a fingerprint of it takes longer than a copy."""
 LOSSES = "another loss: give random numbers in it, and in its data, the same seed"
 """The reason why cotangents of ranks differ."""
 
@@ -63,6 +65,11 @@ def _zeros(like: Array) -> Array:
     return np.ndarray(like.shape, like.dtype, bytes(like.itemsize), strides=(0,) * like.ndim)
 
 
+def _bits(values: Array) -> bytes | int:
+    """The bits of an array, or a fingerprint of a large one."""
+    return values.tobytes() if values.nbytes <= FEW_BYTES else fingerprint([values])
+
+
 class RepeatablePullback:
     """Turns cotangents of a solution into those of the inputs.
 
@@ -74,7 +81,7 @@ class RepeatablePullback:
         self._compiled, self._call = compiled, call
         parts = solution.final, solution.traces
         self._like = Solution(*({name: _zeros(value) for name, value in part.items()} for part in parts))
-        self._bits = fingerprint([value for part in parts for value in part.values()])
+        self._bits = [_bits(value) for part in parts for value in part.values()]
         self._ended = compiled.stepper.steps
         self._back: Back | None = back
         self._run = compiled.runs

@@ -32,19 +32,19 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
     refused: Exception | None = None
     numbers: list[np.dtype] = []
 
-    def taped(solution: Solution) -> Any:
-        result = loss(solution)
+    def taped(*parts: Mapping[str, Any]) -> Any:
+        result = loss(Solution(*parts))
         if isinstance(result, Array) and result.shape == () and result.dtype.kind == "f":  # one that depends on the solution
             numbers.append(result.dtype)
         return result
 
     try:
-        value, pullback = vjp(taped, solution)
+        value, pullback = vjp(taped, solution.final, solution.traces)  # dicts, which are taken apart faster than a dataclass
     except Exception as error:  # any error may mean that the loss needs plain NumPy arrays
         refused = error
     else:
         if numbers:
-            return float(value), _within_range(float(value), pullback(np.ones((), numbers[0]))[0])
+            return float(value), _within_range(float(value), Solution(*pullback(numbers[0].type(1.0))))
     result = loss(_naming(solution) if isinstance(refused, KeyError) else solution)
     if isinstance(refused, DerivativeError) and isinstance(result, (int, float, np.number)):
         raise refused
@@ -58,8 +58,10 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
 
 def _within_range(value: float, cotangents: Solution) -> Solution:
     """The cotangents, unless all of them are 0 because f32 has no numbers as small as the loss."""
+    if not 0.0 < abs(value) < LEAST_F32:
+        return cotangents
     bars = [np.asarray(bar) for part in (cotangents.final, cotangents.traces) for bar in part.values()]
-    if 0.0 < abs(value) < LEAST_F32 and any(bar.dtype == np.float32 for bar in bars) and not any(np.any(bar) for bar in bars):
+    if any(bar.dtype == np.float32 for bar in bars) and not any(np.any(bar) for bar in bars):
         raise ParameterError(
             f"loss: expected a value of at least {LEAST_F32:.3g} for a simulation in f32, got {value:.3g}, whose derivatives f32 holds as "
             "0; multiply the loss by a constant, or build the simulation with precision='f64'"

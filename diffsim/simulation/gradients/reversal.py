@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -13,8 +12,9 @@ import numpy.typing as npt
 
 from diffsim.base.arguments import host_array
 from diffsim.base.quantities import bare
-from diffsim.checkpoint import AnySchedule, GrowthMonitor, Lossy, ReplayGuard, Schedule, Store, Sweep
+from diffsim.checkpoint import AnySchedule, GrowthMonitor, Lossy, ReplayGuard, Schedule, Store, StoreAll, Sweep
 from diffsim.checkpoint.actions import Action, Reverse
+from diffsim.checkpoint.brief import BriefSweep
 from diffsim.checkpoint.growth import FEW_STEPS, largest
 from diffsim.checkpoint.progress import Reporter
 from diffsim.checkpoint.schedule import require_truth
@@ -69,7 +69,9 @@ class Call:
 
 def _may_share(name: str, value: Array, original: Any) -> bool:
     """True if an input that was checked may share memory with the user's array."""
-    return not isinstance(original, (list, tuple)) and np.may_share_memory(value, host_array(name, bare(original)))
+    if type(original) is np.ndarray:
+        return np.may_share_memory(value, original)
+    return not isinstance(original, (float, int, list, tuple)) and np.may_share_memory(value, host_array(name, bare(original)))
 
 
 class UntilStepper:
@@ -117,25 +119,41 @@ class Reversal:
     """
 
     def __init__(self, compiled: Compiled, call: Call, schedule: AnySchedule, key: str = "", stores: Sequence[Store] | None = None) -> None:
-        self._schedule, self._sampled = schedule, compiled.grows or call.options.watched
-        options, policy, stepper = call.options, call.options.policy, compiled.stepper
+        self._schedule, self._compiled, self._call = schedule, compiled, call
+        self._sampled = compiled.grows or call.options.watched
         self._exchanged = compiled.domain.spent
-        compiled.reserve(schedule, policy)
+        compiled.reserve(schedule, call.options.policy)
         self._coefficients = compiled.start(call.fields, call.steps, undone=schedule.runs_backwards)
-        self._compiled, self._call = compiled, call
+        self._guard: ReplayGuard | None = None
+        self._growth: GrowthMonitor | None = None
+        self._piece_watchers: list[Watcher] = []
+        brief = isinstance(schedule, StoreAll) and call.steps < FEW_STEPS and not self._sampled and not key and stores is None
+        self._sweep = BriefSweep(compiled.stepper, call.steps) if brief else self._along(schedule, key, stores)
+        try:
+            self._sweep.forward()
+        except BaseException as error:  # its states are freed
+            self._sweep.__exit__(type(error), error, error.__traceback__)
+            raise
+        compiled.wait(self)
+
+    def _along(self, schedule: AnySchedule, key: str, stores: Sequence[Store] | None) -> Sweep:
+        """The sweep along a schedule, with all that watches it."""
+        compiled, call = self._compiled, self._call
+        options, policy, stepper = call.options, call.options.policy, compiled.stepper
         replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
         verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which changes states
         outputs = stepper.outputs if stores is None else None  # a run that resumes from stored states computes only a part of its traces
         self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
         precision = float(np.finfo(stepper.dtype).eps)
         self._growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
-        self._piece_watchers: list[Watcher] = [self._growth] if self._sampled or call.steps >= FEW_STEPS else []
+        if self._sampled or call.steps >= FEW_STEPS:
+            self._piece_watchers.append(self._growth)
         runs: Any = UntilStepper(stepper, options, call.steps) if schedule.online else stepper
         resumed = stores is not None
         if stores is None:
             stores = open_stores(schedule, stepper.state_arrays, policy, key)
         every = options.every if options.watch is not None else _spacing(call.steps) if key and not compiled.domain.alone else 0
-        self._sweep = Sweep(
+        sweep = Sweep(
             schedule,
             runs,
             stores=stores,
@@ -146,15 +164,10 @@ class Reversal:
             step_seconds=compiled.step_seconds,
             every=every,
         )
-        self._every = every
-        self._sweep.resumable = resumed
+        self._every, sweep.resumable = every, resumed
         if options.on_progress is not None:
-            self._piece_watchers.append(Reporter(self._sweep, options.on_progress))
-        with ExitStack() as stack:  # if the run fails, its states are freed
-            stack.push(self._sweep)
-            self._sweep.forward()
-            stack.pop_all()
-        compiled.wait(self)
+            self._piece_watchers.append(Reporter(sweep, options.on_progress))
+        return sweep
 
     def back(self, seeds: Solution) -> dict[str, Array]:
         """Run the reverse sweep from cotangents of the solution, and return those of the inputs.
@@ -162,7 +175,7 @@ class Reversal:
         If few samples of the cotangent's size show that it grew, all is run again, with enough samples to see how it grew.
         """
         self.reverse(seeds)
-        if not self._growth.suspected:
+        if self._growth is None or not self._growth.suspected:
             return self.gradient()
         self._compiled.grows = True
         return Reversal(self._compiled, self._call, self._schedule).back(seeds)
@@ -181,13 +194,16 @@ class Reversal:
             if start is not None:
                 stepper.set_cotangent(start)
             self._call_watch(sweep.remaining)
-            if not self._sampled:
-                self._growth.begin(sweep.remaining, max(stepper.cotangent_size(), largest(seeds.traces.values())))
+            if self._growth is not None and not self._sampled:
+                self._growth.begin(sweep.remaining, lambda: max(stepper.cotangent_size(), largest(seeds.traces.values())))
             if save is not None:
                 self._piece_watchers.append(partial(self._save, save))
             sweep.reverse()
-        self._growth.warn()
-        self._compiled.last_sweep, self._compiled.step_seconds = self._report(), sweep.clock.measured
+        if self._growth is not None:
+            self._growth.warn()
+        self._compiled.last_sweep = self._report()
+        if isinstance(sweep, Sweep):
+            self._compiled.step_seconds = sweep.clock.measured
 
     def gradient(self) -> dict[str, Array]:
         """The cotangents of the inputs, after the reverse sweep."""
@@ -215,14 +231,14 @@ class Reversal:
 
     def _report(self) -> SweepReport:
         sweep, compression = self._sweep, self._call.options.policy.compression
-        done, (exchanges, seconds) = dict(sweep.clock.done), self._compiled.domain.spent
+        done, (exchanges, seconds) = sweep.done, self._compiled.domain.spent
         return SweepReport(
             sweep.seconds,
             done,
             0.0 if self._guard is None else self._guard.seconds,
             compression.error if isinstance(compression, Lossy) else None,
             sweep.drift if done["undo"] else None,
-            self._growth.found(),
+            None if self._growth is None else self._growth.found(),
             exchanges - self._exchanged[0],
             seconds - self._exchanged[1],
             self._compiled.domain.ghost_share,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -95,7 +96,7 @@ class Compiled:
         self.grows = not self.domain.alone  # a sweep that one rank alone repeats would wait for the others forever
         self._waiting: weakref.ref[Waiting] | None = None
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[str, ...]:
         """Names of all inputs."""
         return (*self.coefficients.traced.inputs, *self.initial.traced.inputs, *self.step.forcings, *self.step.series)
@@ -104,7 +105,7 @@ class Compiled:
         """The shape of the input `name` in a run of `steps` steps."""
         if name in self.step.forcings:
             return steps, self.points[source_points(name)].count
-        placed = (self.step.series | self.coefficients.traced.inputs | self.initial.traced.inputs)[name]
+        placed = self.step.series[name] if name in self.step.series else self.traced.fields[name]
         cells = self.grid.shape if placed.axes is None else tuple(self.grid.shape[axis] for axis in placed.axes)
         return (steps, *cells) if name in self.step.series else cells
 
@@ -227,8 +228,7 @@ class Compiled:
         for name, bars in driven.items():  # a run that ended early did not see the rest
             driven[name] = np.pad(bars, ((0, len(fields[name]) - len(bars)), *(((0, 0),) * (bars.ndim - 1))))
         cotangents = {**self.coefficients.vjp(fields, coefficient_bars), **initial}
-        placed = {name: self.traced.field(name) for name in cotangents}
-        gradient = {**self.domain.cotangents(cotangents, placed), **driven}
+        gradient = {**self.domain.cotangents(cotangents, self.traced.fields), **driven}
         wanted = {name: gradient[name] for name in self.wrt}
         return self.domain.agreed(lambda: require_finite(wanted, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for "))
 

@@ -30,7 +30,7 @@ def input_meaning(compiled: OfOneRun, name: str, runs: bool = False) -> Meaning:
         rows: tuple[Dimension, ...] = times(dt), counted("source", POINTS)
         taken = frozenset(axis.lower() for axis in compiled.grid.axes)
     else:
-        placed = step.series[name] if name in step.series else compiled.traced.field(name)
+        placed = step.series[name] if name in step.series else compiled.traced.fields[name]
         cells = _cells(compiled, placed)
         rows = (times(dt), *cells) if name in step.series else cells
         taken = _taken(compiled, placed)

@@ -63,8 +63,12 @@ class RunOptions:
 
     def called_within(self, turn: Turn) -> RunOptions:
         """The same options, with user functions that are not allowed to use the running simulation."""
-        functions: dict[str, Any] = {name: turn.outside(getattr(self, name)) for name in ("until", "on_action", "on_progress", "watch")}
-        return replace(self, **functions)
+        functions: dict[str, Any] = {
+            name: turn.outside(function)
+            for name in ("until", "on_action", "on_progress", "watch")
+            if (function := getattr(self, name)) is not None
+        }
+        return replace(self, **functions) if functions else self
 
     def ending_at(self, steps: int) -> RunOptions:
         """The same options for a run that a condition ended after `steps` steps. The condition is not called again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 from diffsim.expr.derive import vjp
 from diffsim.simulation.prepared.checks import check_names
@@ -28,14 +29,15 @@ class Traced:
     step: TracedStep
     order: int = 0
 
-    def field(self, name: str) -> Placed:
-        """The parameter or initial field of this name."""
-        return (self.coefficients.inputs | self.initial.inputs)[name]
+    @cached_property
+    def fields(self) -> dict[str, Placed]:
+        """Parameters and initial fields."""
+        return self.coefficients.inputs | self.initial.inputs
 
     def over_cells(self, name: str, value: Array) -> Array:
         """A parameter or initial field at each cell. Other inputs are returned unchanged."""
         driven = name in self.step.forcings or name in self.step.series
-        return value if driven else self.field(name).over_cells(value, self.step.grid.shape)
+        return value if driven else self.fields[name].over_cells(value, self.step.grid.shape)
 
     def tangent(self) -> Traced:
         order = self.order + 1

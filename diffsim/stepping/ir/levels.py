@@ -48,7 +48,11 @@ class Ring:
         self.working = [self._take() for _ in range(self.depth)]
 
     def _take(self) -> int:
-        return self._take_all(1)[0]
+        if not self.free:
+            return self._take_all(1)[0]  # which raises
+        level = self.free.pop()
+        self.users[level] = 1
+        return level
 
     def _take_all(self, count: int) -> list[int]:
         """Levels that nobody uses, for one user each."""
@@ -85,25 +89,28 @@ class Ring:
         `apart`: whether no step overwrites the state before it, though other programs may.
         """
         in_place = self.in_place and not apart
-        table = np.empty(steps + self.depth, np.int32)
-        table[: self.depth] = self.working
+        if not (self.slots or self.held):  # each level has one user, so they are taken in turns from the first step on
+            turns = self.working if in_place else [*self.working, self._take()]
+            levels = (turns * (1 + (steps + self.depth) // len(turns)))[: steps + self.depth]
+            self._settle(turns, levels[steps:])
+            return np.array(levels, np.int32)
+        levels = list(self.working)
         settled = min(steps, 2 * self.depth + 2)  # by then no level of the window belongs to a slot
-        for step in range(settled):
-            table[self.depth + step] = self._next(in_place)
-        end = self.depth + settled
+        levels += [self._next(in_place) for _ in range(settled)]
         if steps > settled:  # from here on the levels repeat
-            cycle = table[end - Ring.period(self.depth, in_place) : end]
-            table[end:] = cycle[np.arange(steps - settled) % len(cycle)]
-            self._settle(cycle, table[-self.depth :])
-        return table
+            cycle = levels[-Ring.period(self.depth, in_place) :]
+            laps, rest = divmod(steps - settled, len(cycle))
+            levels += cycle * laps + cycle[:rest]
+            self._settle(cycle, levels[-self.depth :])
+        return np.array(levels, np.int32)
 
-    def _settle(self, cycle: IntArray, window: IntArray) -> None:
+    def _settle(self, cycle: list[int], window: list[int]) -> None:
         """Keep the levels of `window` as the working state, and free the other levels of `cycle`."""
-        self.working = [int(level) for level in window]
-        for level in map(int, cycle):
-            if level not in self.working and self.users[level]:
+        self.working = window
+        for level in cycle:
+            if level not in window and self.users[level]:
                 self._drop(level)
-            elif level in self.working and not self.users[level]:
+            elif level in window and not self.users[level]:
                 self.free.remove(level)
                 self.users[level] = 1
 

@@ -167,4 +167,4 @@ class Cotangents:
 
 def _largest(values: Array) -> float:
     """The largest magnitude, without a copy of the values; NaN if a value is NaN."""
-    return float(np.maximum(values.max(), -values.min()))
+    return max(float(values.max()), -float(values.min()))

@@ -110,6 +110,7 @@ class Launcher:
         self.arrays: dict[str, Allocated] = {}
         self._compiled: dict[tuple[str, int, Wavefront | None], object] = {}
         self._bound: dict[tuple[str, int, Wavefront | None], BoundKernel] = {}
+        self._views: dict[tuple[str, int | None], tuple[Array, Array]] = {}  # of the cells of a field, and with their halo
         self._wavefronts: dict[tuple[str, int], list[Wavefront]] = {}
         self._scratch: Allocated | None = None
         self._known: dict[str, _Launches] = {}  # by program
@@ -128,13 +129,14 @@ class Launcher:
         Kernels are bound anew at their next launch.
         """
         self.arrays.pop(name, None)
-        self._bound.clear()
+        self.unbind()
         self.arrays[name] = self.memory.allocate(shape, self.layout.dtype, flat=True)
         return self.arrays[name]
 
     def unbind(self) -> None:
         """Release all arrays that kernels are bound to. Kernels are bound anew at their next launch."""
         self._bound.clear()
+        self._views.clear()
 
     def field(self, name: str) -> Allocated:
         """The array `name`. If there is none, one field is allocated."""
@@ -157,7 +159,7 @@ class Launcher:
         """Write an array that is no field (a profile, a stream). Allocate it if there is none of its shape."""
         if name not in self.arrays or tuple(self.arrays[name].shape) != values.shape:
             self.arrays[name] = self.memory.allocate(values.shape, self.layout.dtype)
-            self._bound.clear()
+            self.unbind()
         self.memory.write(self.arrays[name], values)
 
     def put_slim(self, name: str, values: Array | None, steps: int = 1) -> None:
@@ -185,11 +187,20 @@ class Launcher:
 
     def clear(self, name: str, level: int | None = None) -> None:
         """Set a field, or a level of a ring, to zero."""
-        self.memory.fill(self.field(name), level, lambda stored: stored.fill(0))
+        array = self.field(name)
+        if isinstance(array, np.ndarray):
+            (array if level is None else array[level]).fill(0)
+        else:
+            self.memory.fill(array, level, lambda stored: stored.fill(0))
 
     def put_field(self, name: str, cells: Array, rules: Rules, level: int | None = None) -> None:
         """Write the cells of a field, or of a level of a ring, and its halo by the rules. Cells outside of its region are dropped."""
         layout, sparse = self.layout, self.sparse.get(name)
+        if self._has_views(name):
+            place, extended = self._views_of(name, level)
+            place[...] = cells
+            extend(extended, layout.halo, rules)
+            return
 
         def write(stored: Array) -> None:
             full = stored if sparse is None else np.zeros(layout.storage, layout.dtype)
@@ -201,6 +212,18 @@ class Launcher:
                 stored[...] = sparse.gathered(full)
 
         self.memory.fill(self.field(name), level, write)
+
+    def _has_views(self, name: str) -> bool:
+        """Whether the cells of a field can be seen in its storage: not on a GPU, nor where it exists in a region alone."""
+        return name not in self.sparse and self._threads is not None
+
+    def _views_of(self, name: str, level: int | None) -> tuple[Array, Array]:
+        """The cells of a field, or of a level of a ring, and the cells with their halo, as views."""
+        views = self._views.get((name, level))
+        if views is None:
+            stored = self.memory.read(self.field(name), level)
+            views = self._views[name, level] = self.layout.cells(stored), self.layout.extended(stored)
+        return views
 
     def packed(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
         """The values of a part of the cells, in C order; of a sparse field those of the cells in which it exists."""
@@ -240,6 +263,8 @@ class Launcher:
 
     def cells(self, name: str, level: int | None = None) -> Array:
         """The cells of a field, without its halo: a view on the host, a copy from a GPU or of a sparse field."""
+        if self._has_views(name):
+            return self._views_of(name, level)[0]
         stored = self.memory.read(self.field(name), level)
         return self.layout.cells(self.sparse[name].spread(stored) if name in self.sparse else stored)
 
@@ -259,11 +284,11 @@ class Launcher:
 
         Memory of the right size is reused: touching new memory costs more than all work on it.
         """
-        lanes = (self.layout.lanes,) if self.layout.lanes > 1 else ()
-        shapes = {name: (count, *lanes) for name, count in strip_rows(strips, steps).items()}
         if not (strips or self.strips):
             return
-        self._bound.clear()
+        lanes = (self.layout.lanes,) if self.layout.lanes > 1 else ()
+        shapes = {name: (count, *lanes) for name, count in strip_rows(strips, steps).items()}
+        self.unbind()
         present = {name: tuple(self.arrays[name].shape) for name in self.strips if name in self.arrays}
         self.strips = dict(strips)  # set before the allocation: if that fails, the allocated arrays are known and freed
         if present != shapes:
@@ -279,7 +304,7 @@ class Launcher:
     def move(self, points: Mapping[str, PointTable]) -> None:
         """Replace point tables. They are arguments of the kernels, so kernels are bound anew but not compiled anew."""
         self.points |= points
-        self._bound.clear()
+        self.unbind()
         self._wavefronts.clear()
 
     # launches
@@ -335,9 +360,9 @@ class Launcher:
         done, pace = 0, known.pace
         while done < steps:
             count = min(steps - done, self._steps_of_launch(program, pace), known.most)
-            self._describe(program, first + program.direction * done, count, tables(done, count))
+            self._describe(program, known, first + program.direction * done, count, tables(done, count))
             if isinstance(known.control, np.ndarray):
-                self._launch(program)
+                self._launch(program, known, count)
             else:
                 self._queue.begin(pace)
                 kernel = self._kernel(program, 1)
@@ -362,7 +387,7 @@ class Launcher:
             levels = tables(done, count)
             for part in parts:
                 if isinstance(part, Program):
-                    self._describe(part, start, count, levels)
+                    self._describe(part, self._launches(part), start, count, levels)
             for t in range(count):
                 for part in parts:
                     if isinstance(part, Program):
@@ -372,12 +397,11 @@ class Launcher:
                             self._call(part, program, {name: table[t:] for name, table in levels.items()})
 
     def _one_step(self, program: Program, t: int) -> None:
-        control = self._launches(program).control
-        if not isinstance(control, np.ndarray):
+        known = self._launches(program)
+        if isinstance(known.control, np.ndarray):
+            self._launch(program, known, t + 1, t)
+        else:
             self._kernel(program, 1)(t)
-            return
-        control[STEPS] = t + 1
-        self._launch(program, t)
 
     def _call(self, call: HostCall, program: Program, levels: Mapping[str, IntArray]) -> None:
         """Call a host function. `levels` has the levels of this step, for each ring."""
@@ -394,12 +418,11 @@ class Launcher:
         for written, cells in zip(call.outputs, self.outside(call.function)(*arguments), strict=True):
             self.put_field(written.target.array, cells, written.rules, level(written.target))
 
-    def _describe(self, program: Program, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
+    def _describe(self, program: Program, known: _Launches, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
         """Write the control data of the coming steps for the kernels."""
-        known = self._launches(program)
         control = known.control
         if isinstance(control, np.ndarray):
-            control[STEPS], control[FIRST] = steps, first
+            control[FIRST] = first
             for array, table in tables.items():
                 if array in known.tables:
                     at = known.tables[array]
@@ -413,37 +436,32 @@ class Launcher:
             values[at : at + len(part)] = part
         self.memory.write(control, values)
 
-    def _launch(self, program: Program, done: int = 0) -> None:
-        """Launch the steps of `_describe` after the first `done`. Steps that workers abandon are launched again."""
-        known = self._launches(program)
+    def _launch(self, program: Program, known: _Launches, end: int, done: int = 0) -> None:
+        """Launch the steps of `_describe` from `done` to `end`. Steps that workers abandon are launched again."""
         control, pace = known.control, known.pace
         assert isinstance(control, np.ndarray)  # workers are of a CPU
-        end = int(control[STEPS])
-        control[DONE], control[BEGIN] = done, 0
-        workers, wavefront = 0, None
+        workers, wavefront, again = 0, None, 0  # the operation of the step, or of the wavefront, at which the launch begins
         while done < end:
-            if not control[BEGIN]:
+            if not again:
                 workers = pace.workers()
                 wavefront = self._wavefront(program, workers, end - done)
             elif wavefront is None:  # between operations the slabs may change, but not within a wavefront
                 workers = pace.workers()
-            if wavefront is not None:
-                control[STEPS] = end - (end - done) % wavefront.steps
+            together = 1 if wavefront is None else wavefront.steps
+            stop = end - (end - done) % together
+            control[STEPS], control[DONE], control[BEGIN] = stop, done, again
             control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
-            control[LOOKS] = int(barrier.PATIENCE * pace.patience(1 if wavefront is None else wavefront.steps))
+            control[LOOKS] = int(barrier.PATIENCE * pace.patience(together))
             kernel = self._kernel(program, workers, wavefront)
             begin = time.perf_counter()
             kernel()
             seconds = time.perf_counter() - begin
-            left = bool(control[LEFT_BEGIN])
-            reached = int(control[LEFT_DONE] if left else control[STEPS])
-            begun = 0 if not control[BEGIN] else 1 if wavefront is None else wavefront.steps  # of which an earlier launch did a part
-            steps = reached - done - begun
+            left = int(control[LEFT_BEGIN])
+            reached = int(control[LEFT_DONE]) if left else stop
+            steps = reached - done - (together if again else 0)  # without those of which an earlier launch did a part
             if steps > 0 or left:
-                pace.note(max(steps, 0), seconds, left)
-            done = reached
-            if done < end:
-                control[STEPS], control[DONE], control[BEGIN] = end, done, control[LEFT_BEGIN]
+                pace.note(max(steps, 0), seconds, left > 0)
+            done, again = reached, left
 
     def _wavefront(self, program: Program, workers: int, most: int = TOGETHER[0]) -> Wavefront | None:
         """The way to compute up to `most` steps together, or None if each is computed alone."""

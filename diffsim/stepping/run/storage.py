@@ -22,6 +22,8 @@ class Storage:
 
     def __init__(self, programs: Programs, launcher: Launcher) -> None:
         self._programs, self._launcher, self._depths = programs, launcher, ring_depths(programs.step)
+        depths = self._depths | (programs.adjoint.depths if programs.adjoint else {})
+        self._working = {name: Ring.working_levels(depth, programs.in_place(name)) for name, depth in depths.items()}
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
         self._unneeded = False  # True if unused memory may be left of arrays that were exchanged, or of earlier simulations
@@ -51,13 +53,13 @@ class Storage:
         kept = 0 if self._programs.with_residuals else recorded
         try:
             for name, depth in self._depths.items():
-                levels = slots * depth + self._working_levels(name, depth) + kept
+                levels = slots * depth + self._working[name] + kept
                 if self._grow(name, levels, exact):
                     self.rings[name] = Ring(depth, self._programs.in_place(name), levels)
             for name in self._programs.with_residuals.names if self._programs.with_residuals else ():
                 self._grow(name, max(recorded, 1), exact)
             for name, depth in self._programs.adjoint.depths.items() if self._programs.adjoint else ():
-                levels = self._working_levels(name, depth) + second
+                levels = self._working[name] + second
                 if self._grow(name, levels, exact):
                     self.bars[name] = Ring(depth, self._programs.in_place(name), levels)
             if self._unneeded:  # all large arrays have their memory now
@@ -94,9 +96,6 @@ class Storage:
                     f"expected {ring.capacity} levels of storage for {name}, got {levels}: it was given back or exchanged; plan anew"
                 )
 
-    def _working_levels(self, name: str, depth: int) -> int:
-        return Ring.working_levels(depth, self._programs.in_place(name))
-
     def state_bytes(self) -> int:
         """Bytes of one saved state."""
         return sum(depth * self._launcher.field_bytes(name) for name, depth in self._depths.items())
@@ -110,11 +109,9 @@ class Storage:
 
     def working_bytes(self) -> int:
         """Bytes of all other fields: the working state, cotangents, coefficients and their gradients, intermediate fields."""
-        adjoint, residuals = self._programs.adjoint, self._programs.with_residuals
-        depths = self._depths | (adjoint.depths if adjoint else {})
-        levels = {name: self._working_levels(name, depth) for name, depth in depths.items()}
-        single = self._programs.fields() - levels.keys() - set(residuals.names if residuals else ())
-        levels |= {name: self._launcher.stacks.get(name, 1) for name in single}
+        residuals = self._programs.with_residuals
+        single = self._programs.fields() - self._working.keys() - set(residuals.names if residuals else ())
+        levels = self._working | {name: self._launcher.stacks.get(name, 1) for name in single}
         return sum(count * self._launcher.field_bytes(name) for name, count in levels.items()) + self._launcher.table_bytes()
 
     def second_bytes(self) -> int:

@@ -35,16 +35,24 @@ class Placed:
 
     def over_cells(self, values: Array, shape: tuple[int, ...]) -> Array:
         """Expand values along its axes to all cells of a grid."""
-        return values if self.axes is None else np.broadcast_to(np.expand_dims(values, self.constant), shape)
+        if self.axes is None:
+            return values
+        if not self.axes:  # one number: np.broadcast_to takes ten times as long
+            one: Array = np.ndarray(shape, values.dtype, values, strides=(0,) * len(shape))
+            one.flags.writeable = False
+            return one
+        return np.broadcast_to(np.expand_dims(values, self.constant), shape)
 
     def of_cells(self, cells: Array) -> Array:
         """Values along its axes: a view of the first cells along the other axes."""
+        if self.axes is None:
+            return cells
         first = cells[tuple(slice(0, 1 if axis in self.constant else None) for axis in range(len(self.location)))]
         return first.squeeze(self.constant)
 
     def summed(self, bars: Array) -> Array:
         """Cotangents of values along its axes, summed from those at each cell."""
-        return np.asarray(bars.sum(axis=self.constant)) if self.axes is not None else bars
+        return bars if self.axes is None else np.asarray(np.add.reduce(bars, axis=self.constant))
 
     @property
     def where(self) -> tuple[int | None, ...]:
