@@ -28,7 +28,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_every_question_has_an_answer_without": ("affinity", "all"),
     },
     "bridges/test_jax.py": {
-        "test_gradients_agree_with_differences": ("",),
+        "test_gradients_agree_with_differences": (),
         "test_gradients_are_those_of_the_simulation": 3,
     },
     "bridges/test_jax_transforms.py": {
@@ -44,6 +44,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "certificate/test_fronts.py": {
         "test_a_lake_at_rest_fails_by_name_with_a_limiter_that_has_a_kink_there": (),
         "test_the_right_gradient_passes_though_kinks_are_close_by": ("gauges",),
+    },
+    "chaos/test_systems.py": {
+        "test_lorenz96_of_two_scales_is_that_of_scipy_and_has_exact_gradients": (),
     },
     "checkpoint/planning/test_plan.py": {
         "test_the_text_of_a_plan_fits_a_terminal_and_explains_its_columns": (
@@ -63,6 +66,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "elementwise/test_functions.py": {
         "test_derivatives": 2,
+        "test_in_an_operator": 2,
         "test_value_in_a_step": 2,
         "test_value_in_a_tile": 2,
     },
@@ -107,6 +111,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_grazing_waves_do_not_come_back": ("20",),
         "test_plane_waves_do_not_come_back": ("0-SecondOrder", "0-Compact", "0-Divergence"),
     },
+    "numpy/test_behaviour.py": {
+        "test_along_axes": 2,
+    },
     "numpy/test_singular_values.py": {
         "test_vectors_of_close_or_small_singular_values_are_right_or_refused": 3,
     },
@@ -122,6 +129,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "scene/disk/test_own_files.py": {
         "test_the_example_finds_the_field_that_made_the_records": (),
+    },
+    "scene/schema/test_page.py": {
+        "test_whole_scenes_run_and_reach_their_figures": (),
     },
     "scene/search/test_certificate.py": {
         "test_right_gradients_pass": ("tiny", "warm"),
@@ -145,6 +155,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "scene/test_run.py": {
         "test_resumed_run_ends_with_the_same_bits": (),
     },
+    "scripts/test_tohoku.py": {
+        "test_a_free_field_explains_its_records": (),
+    },
     "simulation/test_batch.py": {
         "test_each_run_has_the_bits_that_it_has_alone": ("numbers 2-D-f64",),
         "test_what_runs_share_has_the_sum_of_their_gradients": (),
@@ -164,7 +177,13 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_peak_is_what_becomes_resident": ("75",),
     },
     "simulation/test_simulation.py": {
-        "test_checkpointed_gradient_has_the_bits_of_the_stored_one": 3,
+        "test_checkpointed_gradient_has_the_bits_of_the_stored_one": (
+            "1-staggered acoustic 2-D",
+            "1-acoustic 2-D mixed",
+            "1-functions",
+            "1-regions 2-D",
+            "1-loop 2-D",
+        ),
         "test_forward_and_adjoint_equal_numpy": 3,
         "test_tangent_is_the_transpose_of_the_adjoint_and_agrees_with_differences": (
             "long wave on the sphere",
@@ -181,6 +200,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_pulse_is_reflected_by_the_impedances_and_leaves_through_an_open_side": (),
         "test_acoustics_are_their_weak_form": ("2-boundary1",),
         "test_advection_is_its_weak_form": ("1-outflow",),
+        "test_errors_fall_with_order_p_plus_1_on_a_plane": (),
     },
     "solvers/test_acoustic.py": {
         "test_a_shot_in_the_layer_is_that_in_an_endless_medium": ("2-3e-05", "4-0.003"),
@@ -189,18 +209,28 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_gradient_is_that_of_differences": (),
     },
     "solvers/test_bodies.py": {
-        "test_couette_flow_between_cylinders_is_of_second_order": ("",),
+        "test_couette_flow_between_cylinders_is_of_second_order": (),
         "test_forces_are_those_of_momentum_and_gradients_those_of_differences": (),
     },
     "solvers/test_burgers.py": {
         "test_the_gradient_is_that_of_differences": (),
     },
+    "solvers/test_elastic.py": {
+        "test_the_gradient_is_certified_in_the_layer_at_the_surface_and_at_the_source": (),
+    },
     "solvers/test_flow_options.py": {
         "test_a_scalar_in_vortices_is_of_the_order_of_the_differences": (),
         "test_eddies_have_the_viscosity_of_smagorinsky": (),
+        "test_energy_leaves_through_an_outflow_and_none_comes_in": (),
         "test_gradients_are_those_of_differences": (),
         "test_layers_of_two_viscosities_slide_exactly": (),
         "test_the_flow_of_kovasznay_is_of_second_order": (),
+    },
+    "solvers/test_heat_implicit.py": {
+        "test_the_gradient_is_that_of_differences": ("sdirk2",),
+    },
+    "solvers/test_maxwell.py": {
+        "test_gradients_are_certified": (),
     },
     "solvers/test_navier_stokes.py": {
         "test_momentum_and_energy_are_kept_without_viscosity": ("2-2",),
@@ -211,6 +241,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_order_in_time_is_that_of_the_method": (),
     },
     "solvers/test_quasi_geostrophic.py": {
+        "test_energy_is_kept_between_rough_coasts_on_the_beta_plane": (),
         "test_steps_are_those_of_an_independent_version": ("mixed-laplacian",),
         "test_the_gradient_of_a_late_transport_for_the_wind_and_the_numbers": (),
         "test_the_jacobian_keeps_energy_and_enstrophy": ("periodic",),
@@ -219,6 +250,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_gradient_is_that_of_differences": ("own",),
     },
     "solvers/test_shallow_water.py": {
+        "test_a_steady_flow_along_circles_of_latitude_is_of_second_order": (),
         "test_a_storm_over_a_beach": (),
         "test_the_gradient_over_a_plane_bed_is_the_mean_of_both_slopes_of_the_loss": ("plane",),
     },
@@ -226,13 +258,14 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_gradient_is_certified": ("none",),
     },
     "stepping/declare/test_groups.py": {
+        "test_a_step_with_groups_has_the_bits_of_one_by_hand": (),
         "test_its_gradient_is_certified_in_two_and_three_dimensions": (),
     },
     "stepping/derive/test_outside.py": {
         "test_a_grid_is_as_narrow_as_the_step_allows": ("(3, 15)-periodic", "(3, 15)-zero", "(3, 3)-zero"),
     },
     "stepping/derive/test_overwritten.py": {
-        "test_what_is_overwritten_changes_no_bit": ("maxwell",),
+        "test_what_is_overwritten_changes_no_bit": ("zero",),
     },
     "stepping/derive/test_residuals.py": {
         "test_tangents_and_cotangents_of_stored_runs_have_one_product": ("5", "15"),
@@ -289,7 +322,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_cells_that_differ_in_size": (),
         "test_derivatives_by_dot_products_taylor_slopes_and_other_schedules": ("porous-1d-auto",),
         "test_in_f32_as_exact_as_f32_can_be": (),
-        "test_second_derivatives_by_differences": ("burgers-1d-auto",),
+        "test_second_derivatives_by_differences": (),
         "test_values_of_sides_by_name_numbers_and_the_clock": (),
     },
     "stepping/stages/test_repeat.py": {
@@ -370,6 +403,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_gradients_of_projected_states_are_certified": (),
         "test_order_in_a_box_with_walls": ("ssp_rk2", "ssp_rk3"),
         "test_the_order_remains_where_each_state_is_projected": ("ssp_rk2-False", "rk4-False", "imex_euler-False"),
+        "test_without_the_pressure_of_the_step_before_implicit_viscosity_between_walls_is_of_first_order": (),
     },
     "tile/test_arches.py": {
         "test_vulkan": ("cholesky 2",),
