@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.base.arguments import instance, mapping
+from diffsim.base.arguments import instance, mapping, real_array
 from diffsim.errors import DivergenceError, ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
+from diffsim.simulation.prepared.checks import check_input
 from diffsim.typing import Array
 
 PARTS = ("final", "traces")
@@ -35,11 +36,16 @@ class Vectors:
         self.shapes = {name: simulation.input_shape(name, 1) for name in self.names}
         regions = {name: variable.region for name, variable in simulation.equation.states.items()}
         self._cells = {name: slice(None) if region is None else np.flatnonzero(region) for name, region in regions.items()}
-        missing = [name for name in self.names if name not in inputs]
+        wanted = (*self.names, *simulation.equation.parameters)
+        missing = [name for name in wanted if name not in inputs]
         if missing:
-            raise ParameterError(f"inputs without the initial {missing[0]}, expected all states {', '.join(self.names)}; give it")
+            raise ParameterError(f"inputs without {missing[0]}, expected all states and parameters, {', '.join(wanted)}; give it")
         self.dtype = simulation.dtype
-        self.state = self.joined({name: np.broadcast_to(np.asarray(inputs[name]), self.shapes[name]) for name in self.names})
+        states = {name: real_array(f"input {name}", inputs[name], self.dtype, simulation._meaning(name)) for name in self.names}
+        for name, value in states.items():
+            states[name] = value if value.ndim else np.broadcast_to(value, self.shapes[name])  # a number holds in all cells
+            check_input(name, states[name], self.shapes[name], "cell")
+        self.state = self.joined(states)
         self.fixed = {name: value for name, value in inputs.items() if name not in self.names}
 
     def number(self, wrt: str) -> float:

@@ -69,7 +69,7 @@ def test_lorenz96_has_13_above_0() -> None:
         ({"steps": 0}, "steps = 0"),
         ({"laps": 1}, "laps = 1"),
         ({"count": 4}, "count = 4"),
-        ({"inputs": {"x": 1.0, "y": 1.0}}, "inputs without the initial z"),
+        ({"inputs": {"x": 1.0, "y": 1.0}}, "inputs without z"),
         ({"steps": 100_000}, "tangents overflow within 100000 steps"),
         ({"simulation": 3}, "expected a diffsim.Simulation"),
     ],
