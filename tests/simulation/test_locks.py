@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.checkpoint import Policy, Sweep
+from diffsim.checkpoint import Policy
+from diffsim.checkpoint.brief import BriefSweep
 from diffsim.errors import ReplayError, StaleValueError
 from diffsim.solvers import Acoustic, Heat
 
@@ -106,8 +107,8 @@ def test_pullbacks_in_any_order_are_those_of_their_own_run(shared: ds.Simulation
 
 def test_only_what_is_gone_is_computed_again(shared: ds.Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = []
-    forward = Sweep.forward
-    monkeypatch.setattr(Sweep, "forward", lambda sweep: (runs.append(sweep), forward(sweep))[1])
+    forward = BriefSweep.forward
+    monkeypatch.setattr(BriefSweep, "forward", lambda sweep: (runs.append(sweep), forward(sweep))[1])
     rng = np.random.default_rng(0)
     pullbacks = [shared.vjp(draw(rng), STEPS)[1] for _ in range(3)]
     assert len(runs) == 3
