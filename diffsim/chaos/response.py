@@ -71,7 +71,8 @@ def linear_response(
     states = np.concatenate([ensemble.states] * 2)  # the same random numbers in both sets
     here = vectors.number(wrt)
     changed = {wrt: np.repeat([here - change, here + change], members)}
-    states = vectors.joined(runs.run(vectors.fixed, {**changed, **vectors.apart(states)}, ensemble.settle).final, 1)
+    with ensemble.leaving(f" and a change of {wrt} by {change:g}"):
+        states = vectors.joined(runs.run(vectors.fixed, {**changed, **vectors.apart(states)}, ensemble.settle).final, 1)
     sums, done = np.zeros(2 * members), 0
     while done < steps:
         some = min(CHUNK, steps - done)

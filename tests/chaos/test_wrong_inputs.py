@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.errors import DiffsimError
+from diffsim.errors import DiffsimError, DivergenceError
 
 START = {"x": 8.0 + np.random.default_rng(0).standard_normal(8), "F": 8.0}
 
@@ -49,3 +49,11 @@ def test_wrong_inputs_are_refused_by_name(function: str, wrong: str) -> None:
     inputs, message = WRONG[wrong]
     with pytest.raises(DiffsimError, match=message):
         CALLS[function](inputs)
+
+
+@pytest.mark.parametrize("function", ["linear_response", "ensemble_gradient"])
+def test_members_that_leave_the_basin_are_not_blamed_on_dt_alone(function: str) -> None:
+    arguments: dict[str, Any] = {"steps": 20, "members": 2, "settle": 20, "spread": 1e3}
+    arguments |= {"change": 0.1} if function == "linear_response" else {}
+    with pytest.raises(DivergenceError, match=r"the run that was not moved did not.*spread = 1000 .*lower spread or dt"):
+        getattr(ds.chaos, function)(system(), START, mean, "F", **arguments)
