@@ -14,6 +14,12 @@ from diffsim.typing import Array
 BEYOND = 2
 """Coefficients beyond the points of the grid at each end of an axis: that of the coast, and one more."""
 
+FOUR = np.arange(4).reshape(4, 1, 1)
+"""The four coefficients around a place."""
+SPLINES = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
+"""Cubic B-splines, a row each, by powers of the place in a cell."""
+SLOPES = np.array([[-1, 2, -1], [0, -4, 3], [1, 2, -3], [0, 0, 1]]) / 2
+
 
 class Drift:
     """The velocity of a particle for each point of the grid, which was at this point before it moved by `drift_y` and `drift_x`.
@@ -46,12 +52,11 @@ class Drift:
         along_y, along_x = (matrix.astype(psi.dtype) for matrix in self.matrices)
         coefficients = along_y @ psi @ along_x.T
         (first_y, y), (first_x, x) = (self._place(axis, drift) for axis, drift in enumerate((drift_y, drift_x)))
-        columns = coefficients.shape[1]
-        near = dnp.stack([coefficients.ravel()[(first_y + j) * columns + first_x + i] for j in range(4) for i in range(4)])
-        near = near.reshape((4, 4, *psi.shape))
+        index = (first_y + FOUR[:, None]) * coefficients.shape[1] + first_x + FOUR
+        near = coefficients.ravel()[index]
         dy, dx = self.spacing
-        v = dnp.sum(near * values(y)[:, None] * slopes(x)[None], axis=(0, 1)) / dx
-        u = -dnp.sum(near * slopes(y)[:, None] * values(x)[None], axis=(0, 1)) / dy
+        v = dnp.einsum("jiyx,jyx,iyx->yx", near, splines(y), splines(x, 1)) / dx
+        u = dnp.einsum("jiyx,jyx,iyx->yx", near, splines(y, 1), splines(x)) / -dy
         return v, u
 
     def _place(self, axis: int, drift: Any) -> tuple[Array, Any]:
@@ -59,9 +64,10 @@ class Drift:
         n = drift.shape[axis]
         moved = drift / self.spacing[axis]
         own = np.arange(n).reshape([-1, 1] if axis == 0 else [1, -1])
-        cell = dnp.floor(moved).astype(int) + own
+        whole = dnp.floor(moved)
+        cell = whole.astype(int) + own
         if self.periodic[axis]:
-            return cell % n + (BEYOND - 1), moved - dnp.floor(moved)
+            return cell % n + (BEYOND - 1), moved - whole
         inside = dnp.clip(cell, -1, n - 1)  # the coasts are the points -1 and n
         return inside + (BEYOND - 1), moved - (inside - own)
 
@@ -88,11 +94,7 @@ def spline_coefficients(n: int, sides: tuple[str, str]) -> Array:
     return np.stack(rows)
 
 
-def values(t: Any) -> Any:
-    """The four cubic B-splines that are not 0 at a place t of 0 to 1 in a cell."""
-    return dnp.stack([(1 - t) ** 3, 4 - 6 * t**2 + 3 * t**3, 1 + 3 * t + 3 * t**2 - 3 * t**3, t**3]) / 6
-
-
-def slopes(t: Any) -> Any:
-    """Their derivatives, a cell."""
-    return dnp.stack([-((1 - t) ** 2), -4 * t + 3 * t**2, 1 + 2 * t - 3 * t**2, t**2]) / 2
+def splines(t: Any, derivative: int = 0) -> Any:
+    """The four cubic B-splines that are not 0 at a place t of 0 to 1 in a cell, or their first derivatives, a cell."""
+    weights = (SPLINES, SLOPES)[derivative].astype(t.dtype)
+    return dnp.tensordot(weights, dnp.stack([dnp.ones_like(t), t, t * t, t * t * t][: 4 - derivative]), 1)
