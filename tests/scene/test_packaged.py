@@ -219,6 +219,32 @@ SMALL = {
         0.008029593598766975,
         (0.00111510717300522,),
     ),
+    "double_gyre": Small(
+        [
+            "grid.shape=[15, 15]",
+            "grid.spacing=6.0e4",
+            "grid.origin=[6.0e4, 6.0e4]",
+            "time.dt=43200.0",
+            "time.steps=12",
+            "unknowns.psi.smooth=1.0",
+        ],
+        0.3843169291882013,
+        0.012754592035998751,
+        (0.007631719797557223, 0.006107166117224099, 1.7060318895326455e-05),
+    ),
+    "body_drag": Small(
+        [
+            "grid.shape=[16, 28]",
+            "grid.spacing=0.0625",
+            "grid.origin=[0.03125, 0.03125]",
+            "time.dt=0.02",
+            "time.steps=40",
+            "minimise.0.window=[0.6, 0.8]",
+        ],
+        2.6233281036335145,
+        0.40828764331572626,
+        (2.0763202124505353,),
+    ),
     "lorenz96_windows": Small(
         ["grid.shape=[10]", "time.windows=6", "receivers.x.lines=[{start = [0.0], stop = [9.0], count = 10}]", "stage=[]"],
         4381.281526215251,

@@ -48,7 +48,7 @@ WORDS = {
     "lorenz96 lorenz96_two_scale maxwell navier_stokes quasi_geostrophic reaction_diffusion schroedinger shallow_water visco_acoustic",
     "misfit": "cross_correlation envelope huber l2 log_amplitude wasserstein",
     "penalty": "tikhonov total_variation",
-    "parametrisation": "cells density",
+    "parametrisation": "cells density outline",
 }
 MODULE = """
 import numpy
