@@ -241,9 +241,9 @@ SMALL = {
             "time.steps=40",
             "minimise.0.window=[0.6, 0.8]",
         ],
-        2.6233281036335145,
-        0.40828764331572626,
-        (2.0763202124505353,),
+        2.6243922453018462,
+        0.41235489646665563,
+        (2.0637270404514476,),
     ),
     "lorenz96_windows": Small(
         ["grid.shape=[10]", "time.windows=6", "receivers.x.lines=[{start = [0.0], stop = [9.0], count = 10}]", "stage=[]"],
