@@ -87,7 +87,14 @@ class Outline(NamedUnknown, kind="outline"):
     """
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: npt.DTypeLike, reference: Array, grid: Grid, waves: int = 6, scale: float = 0.1, most: float = 2.0
+        self,
+        shape: tuple[int, ...],
+        dtype: npt.DTypeLike,
+        reference: Array,
+        grid: Grid,
+        waves: int = 6,
+        scale: float = 0.1,
+        most: float = 2.0,
     ) -> None:
         if grid.ndim != 2 or None in grid.uniform_spacing or tuple(shape) != grid.shape:
             raise ParameterError(f"a field of shape {tuple(shape)} on {grid.shape} cells, expected two axes of uniform cells; take those")
@@ -168,7 +175,7 @@ class Outline(NamedUnknown, kind="outline"):
             shift = 0.5 * np.sqrt(np.mean(radii**2)) * np.array([a1, b1])
             origin = origin + np.array(backward(-p, -q, *shift))
             p, q = p + 0.5 * a2, q + 0.5 * b2
-        square = np.mean(radii**2)
+        square = float(np.mean(radii**2))
         centroid = 2 / 3 * np.mean(radii**3 * AROUND, axis=1) / square
         waves = [[2 * np.mean(g * wave(k * ANGLES)) for k in self.numbers] for wave in (np.cos, np.sin)]
         return Fitted(origin + np.array(backward(-p, -q, *centroid)), np.pi * square, np.array([p, q]), np.array(waves))

@@ -62,18 +62,15 @@ def test_a_shear_carries_particles_round_a_periodic_box() -> None:
 
 @pytest.mark.parametrize("sides", [("slip", "slip"), ("no_slip", "slip"), ("periodic", "no_slip")])
 def test_the_velocity_is_that_of_a_spline_of_scipy(sides: tuple[str, str]) -> None:
-    """SciPy's spline of the field with its mirror images, ten points beyond the coasts, where its own ends have no influence."""
+    """SciPy's spline of the field with its mirror images, forty points beyond the coasts, so that its own ends have no influence."""
     n, rng, wide = 7, np.random.default_rng(0), 40
     grid = ds.Grid((n, n), (0.5, 0.25))
     drift = Drift(grid, [(word, word) for word in sides])
     psi, y, x = rng.standard_normal((n, n)), rng.uniform(-1.0, n, (n, n)), rng.uniform(-1.0, n, (n, n))
     psi_around = psi
     for axis, word in enumerate(sides):
-        line, coast = np.moveaxis(psi_around, axis, 0), np.zeros((1, psi_around.shape[1 - axis]))
-        if word == "periodic":
-            period = line
-        else:
-            period = np.concatenate([line, coast, (-1 if word == "slip" else 1) * line[::-1], coast])
+        line, coast, sign = np.moveaxis(psi_around, axis, 0), np.zeros((1, psi_around.shape[1 - axis])), -1 if word == "slip" else 1
+        period = line if word == "periodic" else np.concatenate([line, coast, sign * line[::-1], coast])
         numbers = np.arange(-wide, n + wide) % len(period)
         psi_around = np.moveaxis(period[numbers], 0, axis)
     at = np.arange(-wide, n + wide)

@@ -157,9 +157,7 @@ def mean_of(model: Minimise, times: Array, key: str) -> Mean:
     return Mean(model, counts)
 
 
-def means_of(
-    scene: Description, times: Array, first: Mapping[Where, Array], last: Mapping[Where, Array]
-) -> dict[str, tuple[float, float]]:
+def means_of(scene: Description, times: Array, first: Mapping[Where, Array], last: Mapping[Where, Array]) -> dict[str, tuple[float, float]]:
     """The mean of each state that is made small, over shots, from the predictions of the start and of the answer."""
     means: dict[str, tuple[float, float]] = {}
     for number, model in enumerate(scene.minimise):

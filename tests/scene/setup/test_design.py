@@ -184,7 +184,10 @@ def test_the_drag_of_a_body_is_made_small_at_its_area(tmp_path: Path) -> None:
 BODIES: list[tuple[dict[str, Any], str]] = [
     ({"minimise": [{"state": "force_y"}]}, "minimise[0].state: expected a state with receivers (force_x), found 'force_y'; add"),
     ({"minimise": [{"state": "force_x", "window": [0.4, 0.3]}]}, "expected a window whose end is not before its beginning"),
-    ({"minimise": [{"state": "force_x", "window": [0.3, 0.5]}]}, "minimise[0].window: expected times of the run, 0 to 0.4 s, found 0.3 to 0.5"),
+    (
+        {"minimise": [{"state": "force_x", "window": [0.3, 0.5]}]},
+        "minimise[0].window: expected times of the run, 0 to 0.4 s, found 0.3 to 0.5",
+    ),
     ({"optimise": {"method": "gauss-newton"}}, 'optimise.method: expected "L-BFGS-B" or "adam" with [[minimise]]'),
     ({"truth": {"fields": {}}}, "expected no truth with [[minimise]], for a design has no data"),
 ]
