@@ -55,17 +55,19 @@ class Outline(NamedUnknown, kind="outline"):
 
         r² = (A / π) exp(g) / mean of exp(g),    g(α) = Σₖ aₖ cos kα + bₖ sin kα,    k = 3 to `waves`
 
-    The stretch keeps areas, so the area ½ ∫ r² dα is A for all values of p, q, aₖ and bₖ. The origin is placed so that the centroid of the body
-    stays, too. The field is F / |∇F| with F = |X'| - r: 0 on the outline, with a slope of 1 across it. Area and centroid are those of the
-    reference, of which waves beyond `waves` are left out. The variables are 2p, 2q, aₖ and bₖ over scale (2/k)².
+    The stretch keeps areas, so the area ½ ∫ r² dα is A for all values of p, q, aₖ and bₖ. The origin is placed so that the centroid of
+    the body stays, too. The field is F / |∇F| with F = |X'| - r: 0 on the outline, with a slope of 1 across it. Area and centroid are those
+    of the reference, of which waves beyond `waves` are left out. The variables are 2p, 2q, aₖ and bₖ over scale (2/k)².
 
     Args:
         shape: of the field.
         dtype: of the field; the variables are f64.
         reference: the distance to a body (m), negative inside, whose outline each ray from its centre meets once.
         grid: of the field: two axes, (y, x), uniform spacing.
-        waves: of the shortest wave along the outline there are so many around it; 2 for ellipses alone. Good: waves of five cells or more.
-        scale: of the variables: 1 of that of p stands for a body that is longer along x than along y by a factor exp(scale). Good: 0.1 to 0.3.
+        waves: of the shortest wave along the outline there are so many around it; 2 for ellipses alone. Good: waves of five cells or
+            more.
+        scale: of the variables: 1 of that of p stands for a body that is longer along x than along y by a factor exp(scale). Good: 0.1
+            to 0.3.
         most: bound of 2p, 2q, aₖ and bₖ. With 2 an ellipse may be seven times as long as wide.
 
     Raises:

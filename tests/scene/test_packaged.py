@@ -245,6 +245,19 @@ SMALL = {
         0.41235489646665563,
         (2.0637270404514476,),
     ),
+    "tsunami_nonlinear": Small(
+        [
+            "grid.shape=[46, 60]",
+            "time.dt=9.0",
+            "time.duration=1800.0",
+            "equation.sponge=3",
+            "unknowns.eta.smooth=0.5",
+            "unknowns.eta.mask.margin=3",
+        ],
+        1.0,
+        0.04048315468917344,
+        (0.05089546117096012, 1.1575025615328723e-05),
+    ),
     "lorenz96_windows": Small(
         ["grid.shape=[10]", "time.windows=6", "receivers.x.lines=[{start = [0.0], stop = [9.0], count = 10}]", "stage=[]"],
         4381.281526215251,

@@ -195,10 +195,12 @@ BODIES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "message"), BODIES, ids=[message[:40] for _, message in BODIES])
 def test_refused_designs_that_make_something_small(changes: dict[str, Any], message: str) -> None:
+    def objective() -> Objective:
+        problem = body(**changes).problem("f64")
+        return Objective(problem, observe(problem.scene, problem.setup))
+
     with pytest.raises(SceneError) as caught:
-        scene = body(**changes)
-        problem = scene.problem("f64")
-        Objective(problem, observe(problem.scene, problem.setup))
+        objective()
     assert message in str(caught.value)
 
 
