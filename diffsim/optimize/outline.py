@@ -20,7 +20,7 @@ from diffsim.typing import Array
 RAYS = 256
 """Directions in which an outline is looked for, and of its integrals."""
 HALVINGS = 40
-"""Of the interval in which a ray meets the outline."""
+"""Times that the interval is halved in which a ray meets the outline."""
 ROUNDS, CLOSE = 60, 1e-12
 """The most rounds in which the ellipse of an outline is fitted, and waves 1 and 2 that are left of it then."""
 TINY = 1e-30

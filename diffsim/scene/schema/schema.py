@@ -462,7 +462,7 @@ class Description(Model):
 
     @property
     def design(self) -> bool:
-        """Whether something is made as large or small as can be, without data."""
+        """True if something is made as large or small as can be, without data."""
         return bool(self.maximise or self.minimise)
 
     @property
