@@ -33,16 +33,16 @@ def ellipse_distance(z, x, along_z, along_x):
 
 
 SHAPES = {
+    "bodies": (
+        [{"centre": [13.0, 3.0], "half_axes": 2.5}, {"centre": [20.0, 15.0], "half_axes": [1.0, 3.0], "angle": 90.0}],
+        np.minimum(np.hypot(Z - 13, X - 3) - 2.5, ellipse_distance(Z - 20, X - 15, 3.0, 1.0)),
+    ),
     "layers": ({"axis": "x", "tops": [0.0], "values": [1.0, 2.0]}, np.where(X < 0, 1.0, 2.0)),
     "gaussians": (
         [{"centre": [16.0, 6.0], "width": [4.0, 1.0], "amplitude": 2.0}],
         2 * np.exp(-0.5 * (((Z - 16) / 4) ** 2 + (X - 6) ** 2)),
     ),
     "boxes": ([{"lower": [12.0, 0.0], "upper": [16.0, 6.0], "amplitude": 4.0}], 4.0 * ((Z >= 12) & (Z <= 16) & (X >= 0) & (X <= 6))),
-    "bodies": (
-        [{"centre": [13.0, 3.0], "half_axes": 2.5}, {"centre": [20.0, 15.0], "half_axes": [1.0, 3.0], "angle": 90.0}],
-        np.minimum(np.hypot(Z - 13, X - 3) - 2.5, ellipse_distance(Z - 20, X - 15, 3.0, 1.0)),
-    ),
 }
 """Part of a field -> its table, and its values by its formula."""
 
