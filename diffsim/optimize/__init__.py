@@ -10,6 +10,7 @@ from diffsim.optimize.journal import JournalError as JournalError
 from diffsim.optimize.minimise import Iteration as Iteration
 from diffsim.optimize.minimise import Result as Result
 from diffsim.optimize.minimise import minimise as minimise
+from diffsim.optimize.outline import Outline as Outline
 from diffsim.optimize.parametrise import NamedUnknown as NamedUnknown
 from diffsim.optimize.parametrise import Parametrisation as Parametrisation
 from diffsim.optimize.parametrise import Unknown as Unknown

@@ -46,7 +46,7 @@ from diffsim.scene.search.objective import Evaluation
 from diffsim.scene.search.plan import plan_of
 from diffsim.scene.search.search import Found, Search
 from diffsim.scene.search.uncertainty import Uncertain, check_uncertainty, uncertain
-from diffsim.scene.setup.design import measures_of
+from diffsim.scene.setup.design import means_of, measures_of
 from diffsim.scene.setup.sizes import shots_of
 from diffsim.scene.shots.cluster import Processes, opened
 from diffsim.scene.shots.groups import Groups
@@ -128,7 +128,7 @@ def _run(
     """Run the scene in a folder that this process, or rank 0, has locked."""
     scene, seconds = problem.scene, {}
     writing = out is not None and problem.ranks.rank == 0
-    if not scene.maximise:
+    if not scene.design:
         watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
     alone = problem.workers if problem.ranks.size == 1 else Groups(problem.ranks, 1)  # the truth has a grid of its own, in no domains
     observed = observe(scene, problem.setup, alone)
@@ -201,8 +201,9 @@ def _outcome(
         )
         for name in answer
     }
-    compared = {} if scene.maximise else {where: _compared(where, problem, observed, (first, last)) for where in first.predicted}
+    compared = {} if scene.design else {where: _compared(where, problem, observed, (first, last)) for where in first.predicted}
     measured = measures_of(scene, setup.watched, first.predicted, last.predicted)
+    measured |= means_of(scene, setup.times(), first.predicted, last.predicted)
     in_turn = {name for name, model in scene.sources.items() if model.fire == "in turn"}
     sources = {
         name: np.concatenate([shot.sources[name] for shot in setup.shots]) if name in in_turn else points

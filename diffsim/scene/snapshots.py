@@ -35,7 +35,7 @@ def snapshots_of(problem: Problem, answer: Mapping[str, Array]) -> dict[str, Sna
         state -> its snapshots, in the order of the misfits.
     """
     setup = problem.setup
-    states = tuple(dict.fromkeys(misfit.state for misfit in problem.scene.misfit)) or _electric(setup)
+    states = tuple(dict.fromkeys(misfit.state for misfit in problem.scene.misfit)) or _electric(setup) or _fields(setup)
     plane = _plane(problem, answer)
     shape = [n for axis, n in enumerate(setup.grid.shape) if plane is None or axis != plane[0]]
     block = _block(shape, VALUES // (2 * INSTANTS * len(states)))
@@ -59,6 +59,11 @@ def snapshots_of(problem: Problem, answer: Mapping[str, Array]) -> dict[str, Sna
 def _electric(setup: Setup) -> tuple[str, ...]:
     """The components of E that monitors record."""
     return () if setup.watched is None else tuple(state for state in setup.watched.monitors.receivers if state.startswith("E"))
+
+
+def _fields(setup: Setup) -> tuple[str, ...]:
+    """The states that vary over the grid."""
+    return tuple(name for name, variable in setup.equation.states.items() if variable.axes is None)
 
 
 def _chosen(*films: Array) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from diffsim.base.arguments import one_of
+from diffsim.base.arguments import flag, one_of
 from diffsim.boundary import Rule
 from diffsim.boundary.rules import Combination, Place
 from diffsim.errors import ParameterError
@@ -15,6 +15,8 @@ from diffsim.expr.operators import diff_centred, laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import rk4
 from diffsim.mesh.grid import Grid
+from diffsim.simulation import host_stage
+from diffsim.solvers.parts.drift import Drift
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.solvers.parts.staggered import words_of
 from diffsim.stepping.declare.equation import Equation, Variable
@@ -52,6 +54,10 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
     keeps the energy Σ |∇ψ|²/2 and, with "slip" or "periodic" sides, the enstrophy Σ ζ²/2; β ψₓ keeps the energy too. The classical method
     of Runge and Kutta, whose error is all that changes these sums, solves ∇²ψₜ = ζₜ by fast transforms in each stage.
 
+    With `drifters` there are the states `drift_y` and `drift_x` (m): how far the particle that began at each point has been carried, at
+    first 0. So `receivers={"drift_y": [place], "drift_x": [place]}` records the path of a drifter that is released at this place, best a
+    point of the grid. The velocity between points is that of a cubic spline through ψ, at which drifters do not cross a coast.
+
     Inputs: initial stream function `psi` (m²/s), `wind` F (1/s², the curl of the wind stress over density and depth), and the numbers
     `beta` (1/(m s)), `drag` r (1/s) and `nu` (m²/s; with "biharmonic" m⁴/s). Axes are (y, x). Coasts run through the first points outside
     of the grid: a basin of 1000 km with points each 10 km has 99 of them. `Grid(..., origin=spacing)` counts coordinates from the coast.
@@ -63,6 +69,7 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         sides: "periodic", "slip" or "no_slip", for all axes, or an entry each, where a pair is that of the low and the high side.
             ("slip", "periodic") is a channel; its transport is 0.
         viscosity: "laplacian", ν ∇²ζ, or "biharmonic", -ν ∇⁴ζ, which damps short waves alone.
+        drifters: whether the flow carries particles.
 
     Raises:
         ParameterError: an argument out of range, or a grid of another number of axes; by a run, a viscosity or drag below 0.
@@ -92,7 +99,14 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
 
     stable_dt_power = 2.0
 
-    def __init__(self, grid: Grid, dt: float, sides: Sides = "slip", viscosity: Literal["laplacian", "biharmonic"] = "laplacian") -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        dt: float,
+        sides: Sides = "slip",
+        viscosity: Literal["laplacian", "biharmonic"] = "laplacian",
+        drifters: bool = False,
+    ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if grid.ndim != 2 or None in grid.uniform_spacing:
             raise ParameterError(f"grid of {grid.ndim} axes, expected two, y and x, of uniform spacing; take such a grid")
@@ -101,6 +115,10 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         coasts = {"slip": Coast(-1.0), "no_slip": Coast(1.0)}
         rules = tuple("periodic" if pair[0] == "periodic" else (coasts[pair[0]], coasts[pair[1]]) for pair in self.sides)
         self.states = {"psi": Variable(rules, unit="m²/s")}
+        self.drift = Drift(grid, self.sides) if flag("drifters", drifters) else None
+        if self.drift is not None:
+            beyond = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.sides)
+            self.states |= {"drift_y": Variable(beyond, unit="m"), "drift_x": Variable(beyond, unit="m")}
         around = tuple("periodic" if pair[0] == "periodic" else "zero" for pair in self.sides)
         self.parameters = {
             "wind": Variable(around, unit="1/s²"),
@@ -109,14 +127,22 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             "nu": Variable(axes=(), unit="m²/s" if viscosity == "laplacian" else "m⁴/s"),
         }
 
-    def step(self, psi: Symbol, wind: Symbol, beta: Symbol, drag: Symbol, nu: Symbol) -> dict[str, Symbol]:
+    def step(self, psi: Symbol, wind: Symbol, beta: Symbol, drag: Symbol, nu: Symbol, **drifts: Symbol) -> dict[str, Symbol]:
         def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
             vorticity = laplacian(now["psi"])
             spread = laplacian(vorticity) if self.viscosity == "laplacian" else -laplacian(laplacian(vorticity))
             change = wind - jacobian(now["psi"], vorticity) - beta * diff_centred(now["psi"], 1) - drag * vorticity + nu * spread
-            return {"psi": solve(laplacian, change, boundary=psi)}
+            return {"psi": solve(laplacian, change, boundary=psi)} | self._carried(now)
 
-        return rk4(rate, {"psi": psi}, self.dt)
+        return rk4(rate, {"psi": psi} | drifts, self.dt)
+
+    def _carried(self, now: dict[str, Symbol]) -> dict[str, Symbol]:
+        """The velocities of the drifters."""
+        if self.drift is None:
+            return {}
+        places = [now["drift_y"], now["drift_x"]]
+        v, u = host_stage(self.drift.velocity, (now["psi"], *places), "zero", outputs=2)
+        return {"drift_y": v, "drift_x": u}
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         for name, unit in (("drag", "1/s"), ("nu", self.parameters["nu"].unit)):

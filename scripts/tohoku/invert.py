@@ -2,7 +2,8 @@
 
 DATA is a folder with `stations_elev.csv` (name, latitude, longitude, start and end of the window in s), `japan_sea_grid.npz` (`H`, `lat`,
 `lon`) and `observations/diagnostic_timeseries_NAME_elev.hdf5` (`time`, s after the earthquake, and `elev`, m). docs/tohoku.md says where
-they come from, and what the answers mean. Linear long waves on the sphere; land is a wall, and the edges of the sea absorb.
+they come from, and what the answers mean. Long waves on the sphere, linear or (`--waves nonlinear`) shallow water that advects momentum
+and rubs over the bed; land is a wall, and the edges of the sea absorb.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ import diffsim as ds
 import diffsim.numpy as dnp
 
 DURATION, DT = 7200.0, 6.0
-"""s"""
+"""s; the step is that of linear waves."""
+CLIFF = 50.0
+"""Height of the land for nonlinear waves, m: the file of depths has none, and no wave floods this."""
 SPONGE = 12
 """Cells."""
 CENTRE = (38.0, 143.0)
@@ -57,13 +60,24 @@ class Event:
     depth: np.ndarray
     gauges: list[Gauge]
     simulation: ds.Simulation
+    known: Mapping[str, np.ndarray]
+    lifted: str
+    """The name of the input that is the uplift; the others are `known`."""
     until: float = DURATION
     """Records are used up to this time, s."""
+
+    @property
+    def steps(self) -> int:
+        return round(DURATION / self.simulation.equation.dt)
+
+    def run(self, uplift: np.ndarray) -> ds.Solution:
+        return self.simulation.run({**self.known, self.lifted: uplift}, self.steps)
 
     def predicted(self, solution: Any) -> list[Any]:
         """The elevations of a run at the times of the records."""
         traces = solution.traces["eta"]
-        return [dnp.interp(gauge.times, DT * np.arange(len(traces)), traces[:, k]) for k, gauge in enumerate(self.gauges)]
+        times = self.simulation.equation.dt * np.arange(len(traces))
+        return [dnp.interp(gauge.times, times, traces[:, k]) for k, gauge in enumerate(self.gauges)]
 
     def misfit(self, solution: Any) -> Any:
         """The part of each record, and of noise, that the run does not explain: half the sum of these over the gauges that are used."""
@@ -75,12 +89,11 @@ class Event:
         return total
 
     def value_and_grad(self, uplift: np.ndarray) -> tuple[float, np.ndarray]:
-        inputs = {"H": self.depth, "eta0": uplift}
-        value, gradient = self.simulation.value_and_grad(self.misfit, inputs, round(DURATION / DT))
-        return value, np.asarray(gradient["eta0"], dtype=float)
+        value, gradient = self.simulation.value_and_grad(self.misfit, {**self.known, self.lifted: uplift}, self.steps)
+        return value, np.asarray(gradient[self.lifted], dtype=float)
 
 
-def read(folder: Path, every: int, until: float) -> Event:
+def read(folder: Path, every: int, until: float, nonlinear: bool) -> Event:
     """The event from its files, on a grid with every so many of the points of the depths."""
     file = np.load(folder / "japan_sea_grid.npz")
     depth, latitude, longitude = (np.asarray(file[name]) for name in ("H", "lat", "lon"))
@@ -98,8 +111,34 @@ def read(folder: Path, every: int, until: float) -> Event:
             kept = np.isfinite(elevation) & (times >= float(row["start"])) & (times <= min(float(row["end"]), DURATION))
             gauges.append(Gauge(row["name"], float(row["latitude"]), float(row["longitude"]), times[kept], elevation[kept]))
     places = [wet(grid, depth, gauge) for gauge in gauges]
-    equation = ds.solvers.LongWave(grid, dt=DT, coordinates="sphere", sponge=SPONGE, sponge_depth=4000.0)
-    return Event(grid, depth, gauges, ds.Simulation(equation, receivers={"eta": places}, wrt=["eta0"]), until)
+    if nonlinear:
+        equation, known, lifted = shallow_water(grid, depth)
+    else:
+        equation = ds.solvers.LongWave(grid, dt=DT, coordinates="sphere", sponge=SPONGE, sponge_depth=4000.0)
+        known, lifted = {"H": depth}, "eta0"
+    return Event(grid, depth, gauges, ds.Simulation(equation, receivers={"eta": places}, wrt=[lifted]), known, lifted, until)
+
+
+def shallow_water(grid: ds.Grid, depth: np.ndarray) -> tuple[ds.Equation, dict[str, np.ndarray], str]:
+    """Nonlinear waves: the equation, its known inputs, and the name of the uplift."""
+    fastest = float(np.sqrt(9.81 * (depth.max() + 10.0))) + 5.0
+    metre = np.deg2rad(6.371e6)
+    narrowest = metre * grid.spacing[1] * np.cos(np.deg2rad(np.abs(grid.coordinates(0)).max()))
+    steps = int(np.ceil(DURATION * fastest * (1 / narrowest + 1 / (metre * grid.spacing[0])) / 0.45))
+    equation = ds.solvers.ShallowWater(
+        grid,
+        dt=DURATION / steps,
+        sides="open",
+        coordinates="sphere",
+        drag="manning",
+        coriolis="earth",
+        thin=0.1,
+        negligible=0.5,
+        fastest=fastest,
+        sponge=SPONGE,
+        sponge_depth=4000.0,
+    )
+    return equation, {"z": np.where(depth > 0, -depth, CLIFF), "manning": np.full(depth.shape, 0.025)}, "eta"
 
 
 def wet(grid: ds.Grid, depth: np.ndarray, gauge: Gauge) -> list[float]:
@@ -167,7 +206,7 @@ def roughness(rows: int, columns: int) -> np.ndarray:
 
 def table(event: Event, uplift: np.ndarray) -> dict[str, dict[str, float]]:
     """For each gauge the reduction of variance, the highest elevations and their times (min), of the run and of the record."""
-    solution = event.simulation.run({"H": event.depth, "eta0": uplift}, round(DURATION / DT))
+    solution = event.run(uplift)
     rows = {}
     for gauge, each in zip(event.gauges, event.predicted(solution), strict=True):
         each, record = np.asarray(each), gauge.elevation
@@ -200,7 +239,7 @@ def spread(event: Event, uplift: Callable[[Any], Any], answer: np.ndarray, weigh
     )
     rng, runs = np.random.default_rng(0), []
     for _ in range(members):
-        solution = event.simulation.run({"H": event.depth, "eta0": np.asarray(uplift(posterior.sample(rng)))}, round(DURATION / DT))
+        solution = event.run(np.asarray(uplift(posterior.sample(rng))))
         runs.append([np.asarray(each) for each in event.predicted(solution)])
     return [np.std(each, axis=0) for each in zip(*runs, strict=True)]
 
@@ -209,7 +248,7 @@ def draw(event: Event, uplift: np.ndarray, path: Path, deviation: list[np.ndarra
     """The uplift, and the record of each gauge beside the run."""
     import matplotlib.pyplot as plt
 
-    solution = event.simulation.run({"H": event.depth, "eta0": uplift}, round(DURATION / DT))
+    solution = event.run(uplift)
     figure = plt.figure(figsize=(12, 6.5), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1, 2))
     axes = left.subplots()
@@ -241,6 +280,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--source", choices=("free", "faults"), default="free")
+    parser.add_argument("--waves", choices=("linear", "nonlinear"), default="linear")
     parser.add_argument("--every", type=int, default=1, help="take every so many of the points of the depths (0.05 degrees)")
     parser.add_argument("--until", type=float, default=DURATION / 60, help="use the records up to this time, min, and forecast the rest")
     parser.add_argument("--iterations", type=int, default=60)
@@ -249,7 +289,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path())
     options = parser.parse_args()
     ds.init()
-    event = read(options.data, options.every, 60 * options.until)
+    nonlinear = options.waves == "nonlinear"
+    event = read(options.data, options.every, 60 * options.until, nonlinear)
     free = options.source == "free"
     start, uplift, penalty = free_field(event, options.smooth, options.weight) if free else faults(event, options.weight)
 
@@ -264,7 +305,7 @@ def main() -> None:
     seconds, busy = time.perf_counter() - begin, time.process_time() - cpu
     field = np.asarray(uplift(result.x), dtype=float)
     rows: Mapping[str, dict[str, float]] = table(event, field)
-    deviation = spread(event, uplift, result.x, options.weight) if free and event.until < DURATION else None
+    deviation = spread(event, uplift, result.x, options.weight) if free and event.until < DURATION and not nonlinear else None
     highest = np.unravel_index(np.argmax(field), field.shape)
     place = event.grid.coordinates(0)[highest[0]], event.grid.coordinates(1)[highest[1]]
     print(f"{len(result.history)} iterations, {seconds:.0f} s ({busy:.0f} CPU s), loss {objective(start)[0]:.3f} -> {result.value:.3f}")
@@ -277,7 +318,7 @@ def main() -> None:
             f"{name:6} {row['used']:5.0%} {row['reduction']:9.2f} {highest_here:>15} {row['recorded']:8.2f} {row['at']:8.1f} "
             f"{row['recorded at']:8.1f}"
         )
-    name = options.source if event.until == DURATION else f"{options.source}_{options.until:.0f}"
+    name = options.source + "_nonlinear" * nonlinear + (f"_{options.until:.0f}" if event.until < DURATION else "")
     options.out.mkdir(parents=True, exist_ok=True)
     np.save(options.out / f"uplift_{name}.npy", field)
     (options.out / f"gauges_{name}.json").write_text(json.dumps(rows, indent=1))

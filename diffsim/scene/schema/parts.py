@@ -260,6 +260,20 @@ class Packet(Model):
 Wavelet: TypeAlias = Annotated[Ricker | Pulse | Packet | Sampled, Field(discriminator="type")]
 
 
+class Outline(Model):
+    """The signed distance to an ellipse or a circle, negative inside: exact on the outline of an ellipse, and everywhere for a circle.
+
+    Attributes:
+        centre (grid): the middle.
+        half_axes (grid): half of its extent along each axis; one number: a circle.
+        angle (degrees): from the first axis of the grid to the second.
+    """
+
+    centre: Point
+    half_axes: Widths
+    angle: Real = 0.0
+
+
 LIMITS = ("floor", "ceil")
 """Keys of a field that are no parts of the sum."""
 
@@ -275,6 +289,7 @@ class FieldModel(Model):
         dataset: a data set that is at hand wherever diffsim is installed.
         file: a file of your own.
         wavelet: in time, for values that vary with it.
+        bodies: the distance to the nearest outline of bodies in a flow, negative inside.
         floor (field): least value.
         ceil (field): greatest value.
     """
@@ -286,6 +301,7 @@ class FieldModel(Model):
     dataset: DataSet | None = None
     file: DataFile | None = None
     wavelet: Wavelet | None = None
+    bodies: tuple[Outline, ...] = ()
     floor: Real | None = None
     ceil: Real | None = None
 

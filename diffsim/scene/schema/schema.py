@@ -57,8 +57,8 @@ PARAMETRISATIONS = Family("a parametrisation", "diffsim.parametrisations", KINDS
 """The parametrisations that scenes name by a word."""
 SHARED = ("type", "of", "start", "mask")
 """Keys of an unknown with any parametrisation."""
-GIVEN = ("shape", "dtype", "mask", "reference", "density")
-"""Arguments of a parametrisation that the scene gives: shape and type of the field, the free cells, the start of the search."""
+GIVEN = ("shape", "dtype", "mask", "reference", "density", "grid")
+"""Arguments of a parametrisation that the scene gives: shape and type of the field, the free cells, the start of the search, the grid."""
 
 ROUND_OFF = 1e-6
 """Tolerance in steps: a duration that exceeds a whole number of steps by less than this is that number of steps."""
@@ -274,6 +274,26 @@ class Maximise(Model):
     weight: NotNegative = 1.0
 
 
+class Minimise(Model):
+    """A recorded state that a design makes small: its mean over receivers and times.
+
+    Attributes:
+        state: such as `force_x`, with [receivers](#points) of its own.
+        window (s): first and last time that count; none: all times.
+        weight (1/state): of the mean in the loss; it may be negative, for a state that is to be large.
+    """
+
+    state: Name
+    window: tuple[Real, Real] | None = None
+    weight: Real = 1.0
+
+    @model_validator(mode="after")
+    def _rising(self) -> Minimise:
+        if self.window is not None and not self.window[0] <= self.window[1]:
+            raise ValueError(f"expected a window whose end is not before its beginning, found {shown(list(self.window))}; exchange them")
+        return self
+
+
 class UnknownModel(TypedModel):
     """An unknown field or source, and the optimiser's variables that replace it.
 
@@ -397,6 +417,7 @@ class Description(Model):
         unknowns: the unknown fields and sources: `[unknowns.c]`; at least one, several are found together.
         misfit: `[[misfit]]`, at least one but for [a design](#a-design); the loss is their sum and that of the penalties.
         maximise: `[[maximise]]`, in place of misfits: quantities that [a design](#a-design) makes large.
+        minimise: `[[minimise]]`, in place of misfits: recorded states that [a design](#a-design) makes small.
         penalty: `[[penalty]]`: prior knowledge of an unknown.
         optimise: how the loss is minimised.
         stage: `[[stage]]`: searches one after another, each from the answer of the one before.
@@ -422,6 +443,7 @@ class Description(Model):
     unknowns: Unknowns
     misfit: Misfits = ()
     maximise: tuple[Maximise, ...] = ()
+    minimise: tuple[Minimise, ...] = ()
     penalty: Penalties = ()
     optimise: Optimise = Optimise()
     stage: tuple[Stage, ...] = ()
@@ -438,6 +460,16 @@ class Description(Model):
             raise ValueError(f'expected at most one forcing that fires "in turn", found {" and ".join(turns)}; let one fire together')
         return sources
 
+    @property
+    def design(self) -> bool:
+        """True if something is made as large or small as can be, without data."""
+        return bool(self.maximise or self.minimise)
+
+    @property
+    def kind_of_design(self) -> str:
+        """The table of the objectives of a design, for messages."""
+        return "[[maximise]]" if self.maximise else "[[minimise]]"
+
     def stages(self) -> tuple[Stage, ...]:
         """The stages of the search, at least one, with the settings that they take over from `optimise`."""
         inherited = self.optimise.model_dump(include={"method", "iterations", "tolerance"})
@@ -448,20 +480,24 @@ class Description(Model):
 
     @model_validator(mode="after")
     def _one_loss(self) -> Description:
-        if bool(self.misfit) == bool(self.maximise):
+        if bool(self.misfit) == self.design:
             present = "both" if self.misfit else "neither"
-            raise ValueError(f"expected [[misfit]], which compares with data, or [[maximise]] for a design, found {present}; give one")
+            raise ValueError(
+                f"expected [[misfit]], which compares with data, or [[maximise]] or [[minimise]] for a design, found {present}; give one"
+            )
         if bool(self.monitors) != bool(self.maximise):
             raise ValueError("expected [monitors.NAME] together with [[maximise]], found one without the other; add or drop one")
-        if self.maximise:
-            needless = [name for name in ("truth", "data", "receivers", "uncertainty") if getattr(self, name)]
+        if self.design:
+            without = ("truth", "data", "uncertainty", *(() if self.minimise else ("receivers",)))
+            needless = [name for name in without if getattr(self, name)]
             if needless:
-                raise ValueError(f"expected no {needless[0]} with [[maximise]], for a design has no data, found it; drop {needless[0]}")
+                kind = self.kind_of_design
+                raise ValueError(f"expected no {needless[0]} with {kind}, for a design has no data, found it; drop {needless[0]}")
         return self
 
     @model_validator(mode="after")
     def _has_data(self) -> Description:
-        if self.maximise:
+        if self.design:
             return self
         if self.truth is None and not self.data:
             raise ValueError("expected [truth], [data.STATE] or both, found neither; add the data of the comparison")

@@ -368,7 +368,7 @@ def _require_shape(what: str, value: Any, shape: tuple[int, ...], meaning: str) 
 def _parametrised(model: UnknownModel, start: Array, chosen: Mask, dtype: np.dtype, place: Place) -> tuple[Unknown, Mask]:
     """The parametrisation of an unknown, and its free cells."""
     if isinstance(model, OwnUnknown):
-        return model.instance(shape=start.shape, dtype=dtype, mask=chosen, reference=start), chosen
+        return model.instance(shape=start.shape, dtype=dtype, mask=chosen, reference=start, grid=place.grid), chosen
     if model.regions is None:
         if max(model.smooth) > max(start.shape):
             most = max(start.shape)

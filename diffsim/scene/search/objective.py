@@ -20,7 +20,7 @@ from diffsim.scene.schema.schema import Description
 from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.search.curvature import Curvature
-from diffsim.scene.setup.design import Transmission, label_of, transmissions
+from diffsim.scene.setup.design import Mean, Transmission, label_of, mean_of, transmissions
 from diffsim.scene.setup.setup import Where
 from diffsim.scene.shots.band import Band, filters_of
 from diffsim.scene.shots.misfits import Misfits, bend, gradient_of_sum, values_of
@@ -85,7 +85,7 @@ class Objective:
         data = {f"{of} {state}": band.observed.of(of, state) for of, state in sorted({(m.of, m.state) for m in problem.scene.misfit})}
         jumps = jumps_of(problem.scene, stage)
         self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search, repr(jumps)], data)
-        terms: dict[str, tuple[tuple[Where, ...], list[Misfit] | list[Transmission]]] = {}
+        terms: dict[str, tuple[tuple[Where, ...], list[Misfit] | list[Transmission] | list[Mean]]] = {}
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
             with prefix_error(f"misfit[{number}]"):
@@ -97,6 +97,9 @@ class Objective:
             label, part = label_of(design), transmissions(watched, design)
             places = tuple(("traces", state) for state in part.states)
             terms[f"{label} [{number}]" if label in terms else label] = places, [part] * len(problem.setup.shots)
+        for number, small in enumerate(problem.scene.minimise):
+            label, mean = f"mean of {small.state}", mean_of(small, problem.setup.times(), f"minimise[{number}]")
+            terms[f"{label} [{number}]" if label in terms else label] = (("traces", small.state),), [mean] * len(problem.setup.shots)
         self.misfits = Misfits(terms, jumps)
 
     def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:

@@ -12,7 +12,7 @@ import diffsim.numpy as dnp
 from diffsim.errors import SceneError
 from diffsim.photonics import Mode, Monitors, Plane, Source, mode_source, slab_mode
 from diffsim.scene.schema.parts import FieldModel
-from diffsim.scene.schema.schema import Description, Maximise, Monitor
+from diffsim.scene.schema.schema import Description, Maximise, Minimise, Monitor
 from diffsim.scene.words.explain import prefix_error
 from diffsim.scene.words.suggest import nearest
 from diffsim.simulation import Solution
@@ -123,6 +123,50 @@ def transmissions(watched: Watched, model: Maximise) -> Transmission:
     return Transmission(watched, model, tuple(watched.monitors.receivers))
 
 
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """The mean of a recorded state over receivers and some of the times, times a weight.
+
+    Attributes:
+        model: its keys.
+        counts: True at the times that count.
+    """
+
+    model: Minimise
+    counts: Array
+
+    def mean(self, traces: Any) -> Any:
+        """The mean of traces, shape (times, receivers)."""
+        return dnp.mean(traces[self.counts])
+
+    def __call__(self, traces: Any) -> Any:
+        return self.model.weight * self.mean(traces)
+
+
+def mean_of(model: Minimise, times: Array, key: str) -> Mean:
+    """The objective of one shot.
+
+    Raises:
+        SceneError: no time of the run counts.
+    """
+    first, last = model.window or (times[0], times[-1])
+    half = 0.5 * (times[1] - times[0])  # so that a time at the border counts whatever its round-off
+    counts = (times > first - half) & (times < last + half)
+    if last > times[-1] + half or not counts.any():
+        raise SceneError(f"{key}.window: expected times of the run, 0 to {times[-1]:g} s, found {first:g} to {last:g}; correct it")
+    return Mean(model, counts)
+
+
+def means_of(scene: Description, times: Array, first: Mapping[Where, Array], last: Mapping[Where, Array]) -> dict[str, tuple[float, float]]:
+    """The mean of each state that is made small, over shots, from the predictions of the start and of the answer."""
+    means: dict[str, tuple[float, float]] = {}
+    for number, model in enumerate(scene.minimise):
+        part = mean_of(model, times, f"minimise[{number}]")
+        before, after = (float(np.mean([part.mean(shot) for shot in ends["traces", model.state]])) for ends in (first, last))
+        means[f"mean of {model.state}"] = before, after
+    return means
+
+
 def check_design(scene: Description) -> None:
     """Refuse objectives that name no monitor, and parts that need data."""
     for number, model in enumerate(scene.maximise):
@@ -136,17 +180,25 @@ def check_design(scene: Description) -> None:
                 f'maximise[{number}].over: expected a monitor with measure = "mode", which tells sent from returning waves, found '
                 f"{model.over!r}, which measures all power; change its measure"
             )
-    if not scene.maximise:
+    for number, objective in enumerate(scene.minimise):
+        if objective.state not in scene.receivers:
+            known = ", ".join(scene.receivers) or "none"
+            raise SceneError(
+                f"minimise[{number}].state: expected a state with receivers ({known}), found {objective.state!r}; add "
+                f"[receivers.{objective.state}]"
+            )
+    if not scene.design:
         return
+    kind = scene.kind_of_design
     for number, stage in enumerate(scene.stages()):
         if stage.lowpass is not None or stage.highpass is not None:
-            raise SceneError(f"stage[{number}]: expected no lowpass and no highpass with [[maximise]], found one; drop it")
+            raise SceneError(f"stage[{number}]: expected no lowpass and no highpass with {kind}, found one; drop it")
         if stage.method == "gauss-newton":
             key = f"stage[{number}].method" if scene.stage else "optimise.method"
-            raise SceneError(f'{key}: expected "L-BFGS-B" or "adam" with [[maximise]], for it is no sum of squares, found "gauss-newton"')
+            raise SceneError(f'{key}: expected "L-BFGS-B" or "adam" with {kind}, for it is no sum of squares, found "gauss-newton"')
     for name, unknown in scene.unknowns.items():
         if unknown.precondition is not None:
-            raise SceneError(f"unknowns.{name}.precondition: expected none with [[maximise]], found {unknown.precondition!r}; drop it")
+            raise SceneError(f"unknowns.{name}.precondition: expected none with {kind}, found {unknown.precondition!r}; drop it")
 
 
 def medium_of(scene: Description) -> tuple[str, FieldModel]:

@@ -16,6 +16,7 @@ from diffsim.scene.schema.parts import (
     Gaussian,
     Layers,
     LineOfPoints,
+    Outline,
     PointSet,
     Where,
 )
@@ -50,13 +51,19 @@ def gaussians(parts: tuple[Gaussian, ...], place: Place) -> Array:
 
 def _square_radius(place: Place, centre: tuple[float, ...], angle: float, key: str, widths: tuple[float, ...]) -> Array:
     """Σ (x_a - centre_a)²/width_a², the axes turned by an angle from the first axis of the grid to the second."""
+    offsets = _turned(place, centre, angle)
+    return np.asarray(sum((x / w) ** 2 for x, w in zip(offsets, place.widths(widths, key), strict=True)))
+
+
+def _turned(place: Place, centre: tuple[float, ...], angle: float) -> list[Array]:
+    """x_a - centre_a along axes that are turned by an angle."""
     offsets = [x - c for x, c in zip(place.mesh(), place.point(centre, "centre"), strict=True)]
     if angle:
         if len(offsets) < 2:
             raise SceneError(f"{place.key}.angle: expected no angle on a grid of one axis, found {angle:g}; drop it")
         cos, sin = np.cos(np.radians(angle)), np.sin(np.radians(angle))
         offsets[:2] = [cos * offsets[0] + sin * offsets[1], cos * offsets[1] - sin * offsets[0]]
-    return np.asarray(sum((x / w) ** 2 for x, w in zip(offsets, place.widths(widths, key), strict=True)))
+    return offsets
 
 
 def boxes(parts: tuple[Box, ...], place: Place) -> Array:
@@ -78,6 +85,20 @@ def dataset(part: DataSet, place: Place) -> Array:
     return scaled(part, resample(values, coordinates, part, place), place)
 
 
+def bodies(parts: tuple[Outline, ...], place: Place) -> Array:
+    distances = [_distance(part, place.at(f"[{number}]")) for number, part in enumerate(parts)]
+    return np.min(distances, axis=0)
+
+
+def _distance(part: Outline, place: Place) -> Array:
+    """√s (√s - 1) / |∇s / 2| with s = Σ (x_a / r_a)², which is 0 on the outline with a slope of 1; at the middle the least half axis."""
+    offsets, radii = _turned(place, part.centre, part.angle), place.widths(part.half_axes, "half_axes")
+    level = np.sqrt(sum((x / r) ** 2 for x, r in zip(offsets, radii, strict=True)))
+    steepness = np.sqrt(sum((x / r**2) ** 2 for x, r in zip(offsets, radii, strict=True)))
+    middle = level < 1e-12
+    return np.where(middle, -min(radii), np.maximum(level * (level - 1) / np.where(middle, 1.0, steepness), -min(radii)))
+
+
 BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
     "constant": constant,
     "layers": layers,
@@ -86,6 +107,7 @@ BUILDERS: dict[str, Callable[[Any, Place], Array]] = {
     "dataset": dataset,
     "file": file,
     "wavelet": wavelet,
+    "bodies": bodies,
 }
 """Kind of part -> the function that builds its array."""
 

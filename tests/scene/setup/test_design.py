@@ -104,7 +104,7 @@ def test_a_design_is_better_and_binary(tmp_path: Path) -> None:
 
 
 PROBLEMS: list[tuple[dict[str, Any], str]] = [
-    ({"maximise": []}, "expected [[misfit]], which compares with data, or [[maximise]] for a design, found neither"),
+    ({"maximise": []}, "expected [[misfit]], which compares with data, or [[maximise]] or [[minimise]] for a design, found neither"),
     ({"misfit": [{"of": "traces", "state": "Ez"}]}, "for a design, found both; give one"),
     ({"monitors": {}}, "expected [monitors.NAME] together with [[maximise]]"),
     ({"truth": {"fields": {"eps": CORNER}}}, "expected no truth with [[maximise]], for a design has no data, found it; drop truth"),
@@ -140,6 +140,67 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
 def test_refused_designs(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SceneError) as caught:
         bend(**changes).problem("f64")
+    assert message in str(caught.value)
+
+
+def body(**changes: Any) -> Scene:
+    """A body in a channel, whose drag is to be small, on a coarse grid."""
+    tables: dict[str, Any] = {
+        "grid": {"shape": [16, 24], "spacing": 0.0625, "axes": ["y", "x"], "origin": [0.03125, 0.03125]},
+        "time": {"dt": 0.02, "steps": 20},
+        "equation": {"type": "navier_stokes", "sides": ["slip", ["inflow", "open"]], "method": "rk2", "bodies": "fixed"},
+        "fields": {"nu": {"constant": 0.01}, "inflow": {"constant": 1.0}, "u": {"constant": 1.0}},
+        "receivers": {"force_x": {"points": [[0.5, 0.5]]}},
+        "unknowns": {
+            "phi": {"type": "outline", "waves": 3, "scale": 0.2, "start": {"bodies": [{"centre": [0.5, 0.6], "half_axes": 0.19}]}}
+        },
+        "minimise": [{"state": "force_x", "window": [0.3, 0.4], "weight": 4.0}],
+        "optimise": {"iterations": 3},
+        "certificate": {"steps": 20},
+        "accept": [{"quantity": "loss_reduction", "at_least": 1.01}],
+    }
+    return Scene(**{key: value for key, value in (tables | changes).items() if value is not None})
+
+
+def test_the_drag_of_a_body_is_made_small_at_its_area(tmp_path: Path) -> None:
+    scene = body()
+    problem = scene.problem("f64")
+    objective = Objective(problem, observe(problem.scene, problem.setup))
+    evaluation = objective.evaluate(problem.theta)
+    traces = evaluation.predicted["traces", "force_x"]
+    assert evaluation.parts == {"mean of force_x": pytest.approx(4.0 * traces[0, 15:21, 0].mean(), rel=1e-12)}
+    way = 1e-5 * np.random.default_rng(0).normal(size=problem.theta.size)
+    ends = [objective.value(problem.theta + sign * way) for sign in (-1, 1)]
+    assert 0.5 * (ends[1] - ends[0]) == pytest.approx(evaluation.gradient @ way, rel=1e-5)
+
+    outcome = scene.run(tmp_path, precision="f64")
+    assert outcome.passed and not outcome.traces and set(outcome.snapshots) == {"v", "u", "p"}
+    ((before, after),) = outcome.measured.values()
+    assert 4.0 * before == pytest.approx(evaluation.value, rel=1e-9) and after < before / 1.01
+    inside = [np.clip(0.5 - phi / 0.0625, 0, 1).sum() for phi in (outcome.unknowns["phi"].start, outcome.unknowns["phi"].answer)]
+    assert inside[1] == pytest.approx(inside[0], rel=0.02)
+
+
+BODIES: list[tuple[dict[str, Any], str]] = [
+    ({"minimise": [{"state": "force_y"}]}, "minimise[0].state: expected a state with receivers (force_x), found 'force_y'; add"),
+    ({"minimise": [{"state": "force_x", "window": [0.4, 0.3]}]}, "expected a window whose end is not before its beginning"),
+    (
+        {"minimise": [{"state": "force_x", "window": [0.3, 0.5]}]},
+        "minimise[0].window: expected times of the run, 0 to 0.4 s, found 0.3 to 0.5",
+    ),
+    ({"optimise": {"method": "gauss-newton"}}, 'optimise.method: expected "L-BFGS-B" or "adam" with [[minimise]]'),
+    ({"truth": {"fields": {}}}, "expected no truth with [[minimise]], for a design has no data"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BODIES, ids=[message[:40] for _, message in BODIES])
+def test_refused_designs_that_make_something_small(changes: dict[str, Any], message: str) -> None:
+    def objective() -> Objective:
+        problem = body(**changes).problem("f64")
+        return Objective(problem, observe(problem.scene, problem.setup))
+
+    with pytest.raises(SceneError) as caught:
+        objective()
     assert message in str(caught.value)
 
 

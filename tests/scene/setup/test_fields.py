@@ -24,7 +24,19 @@ def field(**parts):
     return build_field(FieldModel(**parts), HERE)
 
 
+def ellipse_distance(z, x, along_z, along_x):
+    """f (f - 1) / |∇f²/2| with f² = (z / along_z)² + (x / along_x)², at most the least half axis inside."""
+    f = np.sqrt((z / along_z) ** 2 + (x / along_x) ** 2)
+    with np.errstate(invalid="ignore"):
+        value = f * (f - 1) / np.sqrt((z / along_z**2) ** 2 + (x / along_x**2) ** 2)
+    return np.maximum(np.where(f == 0, -np.inf, value), -min(along_z, along_x))
+
+
 SHAPES = {
+    "bodies": (
+        [{"centre": [13.0, 3.0], "half_axes": 2.5}, {"centre": [20.0, 15.0], "half_axes": [1.0, 3.0], "angle": 90.0}],
+        np.minimum(np.hypot(Z - 13, X - 3) - 2.5, ellipse_distance(Z - 20, X - 15, 3.0, 1.0)),
+    ),
     "layers": ({"axis": "x", "tops": [0.0], "values": [1.0, 2.0]}, np.where(X < 0, 1.0, 2.0)),
     "gaussians": (
         [{"centre": [16.0, 6.0], "width": [4.0, 1.0], "amplitude": 2.0}],

@@ -36,7 +36,7 @@ from diffsim.scene.schema.schema import PARAMETRISATIONS
 from diffsim.scene.schema.toml import to_toml
 from diffsim.scene.words import equations
 from diffsim.scene.words.equations import EQUATIONS
-from diffsim.solvers import Heat
+from diffsim.solvers import Heat, bodies
 from diffsim.stepping.declare.equation import KINDS as EQUATION_KINDS
 from tests.scene.tiny import HEAT
 
@@ -48,7 +48,7 @@ WORDS = {
     "lorenz96 lorenz96_two_scale maxwell navier_stokes quasi_geostrophic reaction_diffusion schroedinger shallow_water visco_acoustic",
     "misfit": "cross_correlation envelope huber l2 log_amplitude wasserstein",
     "penalty": "tikhonov total_variation",
-    "parametrisation": "cells density",
+    "parametrisation": "cells density outline",
 }
 MODULE = """
 import numpy
@@ -182,7 +182,8 @@ def test_a_scene_builds_each_packaged_penalty(word: str) -> None:
 def test_a_scene_builds_each_packaged_parametrisation(word: str) -> None:
     kind = PARAMETRISATIONS.packaged[word]
     model = filled(schema.unknown_of(word, kind), type=word)
-    unknown = model.instance(shape=GRID.shape, dtype=np.float64, mask=np.ones(GRID.shape, bool), reference=np.full(GRID.shape, 1.5))
+    start = bodies.cylinder(GRID, (30.0, 35.0), 20.0) if word == "outline" else np.full(GRID.shape, 1.5)
+    unknown = model.instance(shape=GRID.shape, dtype=np.float64, mask=np.ones(GRID.shape, bool), reference=start, grid=GRID)
     assert type(unknown) is kind and unknown.to_field(np.zeros(unknown.size)).shape == GRID.shape
 
 
