@@ -11,7 +11,7 @@ import numpy as np
 
 from diffsim.base.arguments import flag, shown, whole
 from diffsim.base.system import local_ranks
-from diffsim.domains.boxes import Cuts, Piece, Slices
+from diffsim.domains.boxes import Cuts, Slices
 from diffsim.domains.cut import Cut
 from diffsim.domains.points import BoxPoints, overhang, points_in
 from diffsim.domains.ranks import Ranks
@@ -219,6 +219,10 @@ class Whole:
         pass
 
 
+Message = tuple[Array, list[tuple[tuple[Field, Slices], Array]]]
+"""Values in one dimension, and the parts of fields to which parts of them belong."""
+
+
 class InBox:
     """The part of one rank of several.
 
@@ -268,8 +272,11 @@ class InBox:
         self.cuts = min(zip(choices, divisions, strict=True), key=lambda each: step_cost(each[1], each[0], programs))[1]
         self.box = self.cuts.box(ranks.rank)
         self.inner, self._cut = self.box.inner, Cut(self.box, grid)
-        self._incoming = self.cuts.pieces(ranks.rank)
-        self._outgoing = {rank: [p for p in self.cuts.pieces(rank) if p.owner == ranks.rank] for rank in range(ranks.size)}
+        pieces = [self.cuts.pieces(rank) for rank in range(ranks.size)]
+        self._incoming = {rank: [p for p in pieces[ranks.rank] if p.owner == rank] for rank in {p.owner for p in pieces[ranks.rank]}}
+        mine = {rank: [p for p in each if p.owner == ranks.rank] for rank, each in enumerate(pieces)}
+        self._outgoing = {rank: each for rank, each in mine.items() if each}
+        self._buffers: dict[tuple[str, int, np.dtype], Array] = {}
         self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
         self.place: object = (ranks.rank, self.box, domains.parts)
         self._exchanges, self._seconds = 0, 0.0
@@ -306,6 +313,10 @@ class InBox:
         self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
     ) -> Stepper:
         return DomainStepper(self, step, points, receivers, dtype, differentiable)
+
+    @property
+    def ghosts(self) -> tuple[int, ...]:
+        return self.cuts.ghosts
 
     def widths(self, reach: Reach) -> IntArray:
         cut = np.array(self.cuts.parts) > 1
@@ -375,23 +386,31 @@ class InBox:
 
     def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
         began = clock()
-        outgoing = {
-            to: np.concatenate([f.packed(p.there) for f in fields for p in pieces]) for to, pieces in self._outgoing.items() if pieces
-        }
-        by_owner: dict[int, list[Piece]] = {}
-        for piece in self._incoming:
-            by_owner.setdefault(piece.owner, []).append(piece)
-        sizes = {owner: [field.size(piece.here) for field in fields for piece in pieces] for owner, pieces in by_owner.items()}
-        received = self._ranks.exchanged(outgoing, {owner: sum(each) for owner, each in sizes.items()}, dtype)
-        parts: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
-        for owner, pieces in by_owner.items():
-            values = iter(np.split(received[owner], np.cumsum(sizes[owner])[:-1]))
-            for taken in parts:
-                taken += [(piece.here, next(values)) for piece in pieces]
-        for field, taken in zip(fields, parts, strict=True):
-            field.unpack(taken)
+        outgoing = {to: self._buffer("to", to, fields, [p.there for p in pieces], dtype) for to, pieces in self._outgoing.items()}
+        incoming = {owner: self._buffer("of", owner, fields, [p.here for p in pieces], dtype) for owner, pieces in self._incoming.items()}
+        for _, parts in outgoing.values():
+            for (field, where), values in parts:
+                field.pack(where, values)
+        self._ranks.exchanged({to: buffer for to, (buffer, _) in outgoing.items()}, {of: buffer for of, (buffer, _) in incoming.items()})
+        taken: dict[int, list[tuple[Slices, Array]]] = {number: [] for number in range(len(fields))}
+        for _, parts in incoming.values():
+            for place, ((_, where), values) in enumerate(parts):
+                taken[place % len(fields)].append((where, values))
+        for field, each in zip(fields, taken.values(), strict=True):
+            field.unpack(each)
         self._exchanges += 1
         self._seconds += clock() - began
+
+    def _buffer(self, way: str, rank: int, fields: Sequence[Field], where: Sequence[Slices], dtype: np.dtype) -> Message:
+        """The values of some parts of fields that go to a rank, or come from it, in memory that later exchanges use again."""
+        pairs = [(field, part) for part in where for field in fields]
+        sizes = [field.size(part) for field, part in pairs]
+        size = sum(sizes)
+        key = way, rank, dtype
+        if key not in self._buffers or len(self._buffers[key]) < size:
+            self._buffers[key] = np.empty(size, dtype)
+        buffer, ends = self._buffers[key][:size], np.cumsum(sizes)
+        return buffer, [(pair, buffer[end - count : end]) for pair, end, count in zip(pairs, ends.tolist(), sizes, strict=True)]
 
     # agreement
 

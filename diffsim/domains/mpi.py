@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
-import numpy as np
-
 from diffsim.base.packages import needed_by
 from diffsim.base.system import launched_ranks
 from diffsim.domains.ranks import Alone, Ranks
@@ -41,13 +39,11 @@ class MpiRanks:
         every: list[Value] = self._communicator.allgather(value)
         return every
 
-    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, Array]:
-        buffers = {sender: np.empty(count, dtype) for sender, count in incoming.items() if sender != self.rank}
-        requests = [self._communicator.Irecv(buffer, sender) for sender, buffer in buffers.items()]
-        requests += [self._communicator.Isend(values, to) for to, values in outgoing.items() if to != self.rank]
+    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, Array]) -> None:
+        requests = [self._communicator.Irecv(buffer, sender) for sender, buffer in incoming.items()]
+        requests += [self._communicator.Isend(values, to) for to, values in outgoing.items()]
         for request in requests:
             request.Wait()
-        return buffers | {self.rank: outgoing[self.rank]} if self.rank in outgoing else buffers
 
     def shared(self, values: Array, root: int) -> Array:
         self._communicator.Bcast(values, root)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pytest
 
 import diffsim as ds
@@ -136,7 +135,7 @@ class TwoRanks(Alone):
     def gathered(self, value: Value) -> list[Value]:
         return [value, value]
 
-    def exchanged(self, outgoing: Mapping[int, Any], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, Any]:
+    def exchanged(self, outgoing: Mapping[int, Any], incoming: Mapping[int, Any]) -> None:
         raise AssertionError("an exchange of an equation that is refused")
 
 
