@@ -18,11 +18,11 @@ from diffsim.domains.ranks import Ranks
 from diffsim.domains.reach import Reach, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
 from diffsim.domains.stepper import DomainStepper, Field, Plain
+from diffsim.domains.widths import Widths, after
 from diffsim.engine import clock
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
 from diffsim.stepping.declare.points import PointTable
-from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.run.stepper import Stepper
 from diffsim.stepping.trace.fields import Placed
@@ -35,7 +35,7 @@ UNCUT = 2**30
 """The width of ghost cells that are right along an axis that is not cut."""
 MOST_STEPS = 8
 """The most steps between exchanges that are chosen."""
-CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.7
+CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.4
 """Costs of an exchange, in cells that a step computes in the same time: docs/scaling.md has the measurements."""
 WIDEST_POINTS = 7
 """How far the cells of a point with sinc interpolation lie from its first one."""
@@ -219,8 +219,10 @@ class Whole:
         pass
 
 
-Message = tuple[Array, list[tuple[tuple[Field, Slices], Array]]]
-"""Values in one dimension, and the parts of fields to which parts of them belong."""
+Message = tuple[Array, list[tuple[int, Slices, Array]]]
+"""Values in one dimension, and their parts: the number of a field, the cells, and their values."""
+Ways = tuple[list[tuple[int, Slices]], list[tuple[int, Slices]]]
+"""Cells that come from other ranks, and cells that go to others."""
 
 
 class InBox:
@@ -260,7 +262,8 @@ class InBox:
         self._ranks, self.gathered, maps = ranks, domains.gathered, tuple(maps)
         programs = Programs(step, receivers, dtype, differentiable=True)
         require_local(step, programs)
-        reach, of_maps = reach_of(programs).most, reach_of_maps(maps, grid.shape)
+        of_step, of_maps = reach_of(programs), reach_of_maps(maps, grid.shape)
+        reach = of_step.most
         require_open(step, domains.parts)
         least = tuple(int(r) for r in np.maximum(reach, 1))
         bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, least)
@@ -269,14 +272,12 @@ class InBox:
         self._margin = np.maximum(2 * of_maps, of_maps + self._points) + stretched
         choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
         divisions = [Cuts(grid.shape, domains.parts, tuple(int(g) for g in k * reach + self._margin), least) for k in choices]
-        self.cuts = min(zip(choices, divisions, strict=True), key=lambda each: step_cost(each[1], each[0], programs))[1]
+        costs = [step_cost(cuts, k, step, of_step, self._margin) for cuts, k in zip(divisions, choices, strict=True)]
+        self.cuts = divisions[int(np.argmin(costs))]
         self.box = self.cuts.box(ranks.rank)
         self.inner, self._cut = self.box.inner, Cut(self.box, grid)
-        pieces = [self.cuts.pieces(rank) for rank in range(ranks.size)]
-        self._incoming = {rank: [p for p in pieces[ranks.rank] if p.owner == rank] for rank in {p.owner for p in pieces[ranks.rank]}}
-        mine = {rank: [p for p in each if p.owner == ranks.rank] for rank, each in enumerate(pieces)}
-        self._outgoing = {rank: each for rank, each in mine.items() if each}
-        self._buffers: dict[tuple[str, int, np.dtype], Array] = {}
+        self._known_ways: dict[tuple[int, ...] | None, Ways] = {}
+        self._buffers: dict[tuple[int, int, np.dtype], Array] = {}
         self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
         self.place: object = (ranks.rank, self.box, domains.parts)
         self._exchanges, self._seconds = 0, 0.0
@@ -315,8 +316,8 @@ class InBox:
         return DomainStepper(self, step, points, receivers, dtype, differentiable)
 
     @property
-    def ghosts(self) -> tuple[int, ...]:
-        return self.cuts.ghosts
+    def beyond(self) -> IntArray:
+        return np.where(np.array(self.cuts.parts) > 1, self._points, 0)
 
     def widths(self, reach: Reach) -> IntArray:
         cut = np.array(self.cuts.parts) > 1
@@ -386,31 +387,46 @@ class InBox:
 
     def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
         began = clock()
-        outgoing = {to: self._buffer("to", to, fields, [p.there for p in pieces], dtype) for to, pieces in self._outgoing.items()}
-        incoming = {owner: self._buffer("of", owner, fields, [p.here for p in pieces], dtype) for owner, pieces in self._incoming.items()}
+        incoming, outgoing = (self._messages(way, fields, dtype) for way in (0, 1))
         for _, parts in outgoing.values():
-            for (field, where), values in parts:
-                field.pack(where, values)
+            for number, where, values in parts:
+                fields[number].pack(where, values)
         self._ranks.exchanged({to: buffer for to, (buffer, _) in outgoing.items()}, {of: buffer for of, (buffer, _) in incoming.items()})
-        taken: dict[int, list[tuple[Slices, Array]]] = {number: [] for number in range(len(fields))}
+        taken: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
         for _, parts in incoming.values():
-            for place, ((_, where), values) in enumerate(parts):
-                taken[place % len(fields)].append((where, values))
-        for field, each in zip(fields, taken.values(), strict=True):
-            field.unpack(each)
+            for number, where, values in parts:
+                taken[number].append((where, values))
+        for field, each in zip(fields, taken, strict=True):
+            if each:
+                field.unpack(each)
         self._exchanges += 1
         self._seconds += clock() - began
 
-    def _buffer(self, way: str, rank: int, fields: Sequence[Field], where: Sequence[Slices], dtype: np.dtype) -> Message:
-        """The values of some parts of fields that go to a rank, or come from it, in memory that later exchanges use again."""
-        pairs = [(field, part) for part in where for field in fields]
-        sizes = [field.size(part) for field, part in pairs]
-        size = sum(sizes)
-        key = way, rank, dtype
-        if key not in self._buffers or len(self._buffers[key]) < size:
-            self._buffers[key] = np.empty(size, dtype)
-        buffer, ends = self._buffers[key][:size], np.cumsum(sizes)
-        return buffer, [(pair, buffer[end - count : end]) for pair, end, count in zip(pairs, ends.tolist(), sizes, strict=True)]
+    def _messages(self, way: int, fields: Sequence[Field], dtype: np.dtype) -> dict[int, Message]:
+        """Memory for the values that come from each rank (`way` 0), or go there (1). Later exchanges use it again."""
+        pairs: dict[int, list[tuple[int, Slices]]] = {}
+        for number, field in enumerate(fields):
+            for rank, where in self._ways(field.far)[way]:
+                pairs.setdefault(rank, []).append((number, where))
+        out = {}
+        for rank, parts in pairs.items():
+            ends = np.cumsum([fields[number].size(where) for number, where in parts]).tolist()
+            key = way, rank, dtype
+            if key not in self._buffers or len(self._buffers[key]) < ends[-1]:
+                self._buffers[key] = np.empty(ends[-1], dtype)
+            buffer = self._buffers[key][: ends[-1]]
+            begins = [0, *ends[:-1]]
+            out[rank] = buffer, [(*part, buffer[begin:end]) for part, begin, end in zip(parts, begins, ends, strict=True) if begin < end]
+        return out
+
+    def _ways(self, far: tuple[int, ...] | None) -> Ways:
+        """The ghost cells up to some distances that other ranks own, with their numbers; and the owned cells that are ghosts of others."""
+        if far not in self._known_ways:
+            mine = self._ranks.rank
+            incoming = [(piece.owner, piece.here) for piece in self.cuts.pieces(mine, far)]
+            outgoing = [(to, p.there) for to in range(self._ranks.size) for p in self.cuts.pieces(to, far) if p.owner == mine]
+            self._known_ways[far] = incoming, outgoing
+        return self._known_ways[far]
 
     # agreement
 
@@ -446,18 +462,31 @@ class InBox:
             raise ParameterError(f"{what} for a grid in domains, expected none; leave it out, or run in one process")
 
 
-def step_cost(cuts: Cuts, steps: int, programs: Programs) -> float:
-    """Approximate time of a step of the largest box, in cells, with its share of an exchange after `steps` steps.
+def step_cost(cuts: Cuts, steps: int, step: TracedStep, reach: Reach, margin: IntArray) -> float:
+    """Approximate time of a step of the slowest box, in cells, with its share of an exchange after `steps` steps.
 
-    An exchange costs as much as computing `CELLS_OF_EXCHANGE` cells, and each of its values as much as `CELLS_OF_VALUE`.
+    An exchange costs as much as computing `CELLS_OF_EXCHANGE` cells, and each of its values as much as `CELLS_OF_VALUE`. The values of
+    absorbing layers are not counted.
+
+    Args:
+        cuts: the boxes.
+        steps: steps between exchanges.
+        step: the step.
+        reach: of the step.
+        margin: ghost cells in addition to those of the steps, along each axis.
     """
-    boxes = [cuts.box(rank) for rank in range(cuts.count)]
-    states = programs.step.states
-    values = sum(depth for name, depth in ring_depths(programs.step).items() if states[name].region is None)
-    largest = max(boxes, key=lambda box: math.prod(box.shape))
-    cells = math.prod(largest.shape)
-    ghosts = cells - math.prod(end - begin for begin, end in largest.own)
-    return cells + (CELLS_OF_EXCHANGE + CELLS_OF_VALUE * values * ghosts) / steps
+    widest = np.where(np.array(cuts.parts) > 1, np.array(cuts.ghosts) - margin, UNCUT)
+    right = Widths(reach.states, widest, widest - reach.most + reach.of_states)
+    for _ in range(steps):
+        right.advance(after(right.now, reach.forward))
+    values = sum(step.states[right.levels[number][0]].region is None for number in right.old())
+    costs = []
+    for box in map(cuts.box, range(cuts.count)):
+        far = (np.array(cuts.ghosts) - reach.most).tolist()
+        ends = [(max(b - w, first), min(e + w, last)) for (b, e), (first, last), w in zip(box.own, box.wide, far, strict=True)]
+        ghosts = math.prod(box.shape) - math.prod(end - begin for begin, end in box.own)
+        costs.append(math.prod(end - begin for begin, end in ends) + (CELLS_OF_EXCHANGE + CELLS_OF_VALUE * values * ghosts) / steps)
+    return max(costs)
 
 
 def domain_of(

@@ -94,20 +94,20 @@ def reach_of(programs: Programs) -> Reach:
     return Reach(states, bars, forward, primal, later)
 
 
-def in_windows(programs: Programs, inner: Sequence[slice], ghosts: Sequence[int]) -> dict[str, Program]:
+def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray) -> dict[str, Program]:
     """The programs, by name, whose nests compute no ghost cells of which there is no use.
 
-    A value that depends on cells r away is right up to `ghosts` - r cells beyond the owned ones at most, and there is no use of others. Of
-    the next value of a state that the next step reads q away, at most `ghosts` - R + q are needed, where R is the largest distance of all:
-    after an exchange as many steps are right then as for a state that is read R away. Other values are needed as far as these read them.
+    A value that depends on cells r away is right up to `room` - r cells beyond the owned ones at most, and there is no use of others. Of
+    the next value of a state that the next step reads q away, at most `room` - R + q are needed, where R is the largest distance of all:
+    then as many steps follow as for a state that is read R away. Other values are needed as far as these read them.
 
     Args:
         programs: of a step in a box.
+        reach: of these.
         inner: the owned cells of the box.
-        ghosts: ghost cells along each axis.
+        room: the most ghost cells that are right before a step, with those that only points read, along each axis.
     """
-    walk, reach, shape = _Walk(programs), reach_of(programs), programs.step.grid.shape
-    room = np.array(ghosts)
+    walk, shape = _Walk(programs), programs.step.grid.shape
     least = room - reach.most
     needed = {Place(array, walk.states[array]): least + reach.of_states[reach.states.index((array, 0))] for array in walk.states}
     needed |= {Place(array, walk.bars[array]): least + reach.of_bars[reach.bars.index((array, 0))] for array in walk.bars}

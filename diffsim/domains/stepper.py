@@ -50,7 +50,14 @@ Result = TypeVar("Result")
 
 
 class Field(Protocol):
-    """A field over the box, some cells of which are sent to other ranks."""
+    """A field over the box, some cells of which are sent to other ranks.
+
+    Attributes:
+        far: how far from the owned cells its ghost cells are exchanged along each axis; None: all of them.
+    """
+
+    @property
+    def far(self) -> tuple[int, ...] | None: ...
 
     def size(self, where: Slices) -> int:
         """The number of values of a part."""
@@ -70,6 +77,7 @@ class Stored:
     name: str
     level: int
     rules: Rules
+    far: tuple[int, ...]
 
     def size(self, where: Slices) -> int:
         return self.launcher.packed_size(self.name, where)
@@ -86,6 +94,7 @@ class Plain:
     """An array over the box."""
 
     cells: Array
+    far: None = None
 
     def size(self, where: Slices) -> int:
         return math.prod(along.stop - along.start for along in where)
@@ -105,8 +114,8 @@ class Neighbours(Protocol):
     inner: Slices
 
     @property
-    def ghosts(self) -> tuple[int, ...]:
-        """Ghost cells along each axis."""
+    def beyond(self) -> IntArray:
+        """How far beyond right cells points read along each axis."""
 
     def widths(self, reach: Reach) -> IntArray:
         """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
@@ -163,7 +172,8 @@ class DomainStepper(Stepper):
 
     def _programs(self, differentiable: bool) -> Programs:
         programs = super()._programs(differentiable)
-        programs.replace(in_windows(programs, self._neighbours.inner, self._neighbours.ghosts))
+        reach, neighbours = reach_of(programs), self._neighbours
+        programs.replace(in_windows(programs, reach, neighbours.inner, neighbours.widths(reach) + neighbours.beyond))
         return programs
 
     def move(self, points: Mapping[str, PointTable]) -> None:
@@ -178,7 +188,7 @@ class DomainStepper(Stepper):
             raise ScheduleError("expected a schedule that runs forward only for a grid in domains, got one that undoes steps; use another")
         here = {name: self._points[source_points(name)].columns(driven[name]) for name in self.step.forcings}
         super().start(states, {**driven, **here}, steps)
-        self._right.exchanged()
+        self._right.start()
         self._right_in_slot, self._right_before = {}, {}
 
     def state(self) -> dict[str, Array]:
@@ -193,7 +203,7 @@ class DomainStepper(Stepper):
     def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array]) -> None:
         here = {name: self._points[receiver_points(name)].columns(values) for name, values in traces.items()}
         super().seed(self._neighbours.of_whole(final), here)
-        self._bars_right.exchanged()
+        self._bars_right.start()
 
     def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
         super().set_cotangent(arrays)
@@ -296,6 +306,10 @@ class DomainStepper(Stepper):
         """Exchange the ghost cells of those levels, oldest first, that would allow fewer steps than new ones."""
         numbers = right.old()
         names = [right.levels[number] for number in numbers]
-        fields = [Stored(self.launcher, name, levels[name][-1 - age], rules[name]) for name, age in names]
+        far = (right.enough[numbers] + self._neighbours.beyond).tolist()
+        fields = [
+            Stored(self.launcher, name, levels[name][-1 - age], rules[name], tuple(away))
+            for (name, age), away in zip(names, far, strict=True)
+        ]
         self._neighbours.exchange(fields, self.dtype)
         right.exchanged(numbers)

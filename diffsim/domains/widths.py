@@ -18,37 +18,42 @@ class Widths:
 
     Args:
         levels: the arrays, each with its ages from 0 on.
-        widest: the width after an exchange.
-        enough: for each level the width from which on there is no use of an exchange, and up to which new values are computed.
+        widest: the width where all ghost cells are right.
+        enough: for each level the width beyond which there is no use of more. An exchange makes it so wide.
 
     Attributes:
+        enough: the same.
         now: the present widths, shape (levels, axes). It is replaced, and never changed in place.
     """
 
     def __init__(self, levels: Sequence[Level], widest: IntArray, enough: IntArray) -> None:
-        self.levels, self._enough = tuple(levels), enough
+        self.levels, self.enough = tuple(levels), enough
         self._newest = np.array([age == 0 for _, age in levels], bool)
         self._before = np.maximum(np.arange(len(levels)) - 1, 0)  # where the widths of a level a step later come from
         self._widest = np.broadcast_to(widest, enough.shape)
         self.now: IntArray = self._widest
 
-    def exchanged(self, numbers: IntArray | None = None) -> None:
-        """Note that some levels, or all, were exchanged."""
-        chosen = np.isin(np.arange(len(self.levels)), numbers)[:, None] if numbers is not None else True
-        self.now = np.where(chosen, self._widest, self.now)
+    def start(self) -> None:
+        """Note that all ghost cells are right."""
+        self.now = self._widest
+
+    def exchanged(self, numbers: IntArray) -> None:
+        """Note that some levels were exchanged."""
+        self.now = self.now.copy()
+        self.now[numbers] = self.enough[numbers]
 
     def forget(self) -> None:
         """Note that nothing outside of the owned cells is known."""
-        self.now = np.full_like(self._enough, NOT_RIGHT)
+        self.now = np.full_like(self.enough, NOT_RIGHT)
 
     def old(self) -> IntArray:
         """The numbers of the levels that would allow fewer steps than an exchange does."""
-        return np.flatnonzero((self.now < self._enough).any(axis=1))
+        return np.flatnonzero((self.now < self.enough).any(axis=1))
 
     def advance(self, width: IntArray) -> None:
         """Note a step, after which new values have these widths, shape (arrays, axes)."""
         after = self.now[self._before]
-        after[self._newest] = np.minimum(width, self._enough[self._newest])
+        after[self._newest] = np.minimum(width, self.enough[self._newest])
         self.now = after
 
 
