@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.arguments import plural
 from diffsim.errors import ShapeError
 from diffsim.typing import IntArray
 
@@ -116,7 +117,7 @@ class Cuts:
                 most = max(n // max(least, 1), 1)
                 raise ShapeError(
                     f"domains = {self.parts} cut {n} cells along axis {axis} into boxes of {n // parts}, expected at least "
-                    f"{max(least, 1)}, as far as a step reads; cut this axis into at most {most}"
+                    f"{max(least, 1)}, as far as a step reads; cut this axis into at most {plural(most, 'part')}"
                 )
 
     @property

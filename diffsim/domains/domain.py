@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from diffsim.base.arguments import flag, shown, whole
+from diffsim.base.arguments import flag, plural, shown, whole
 from diffsim.base.system import local_ranks
 from diffsim.domains.boxes import Cuts, Slices
 from diffsim.domains.cut import Cut
@@ -297,10 +297,22 @@ class InBox:
     def description(self) -> str:
         boxes = [self.cuts.box(rank) for rank in range(self.cuts.count)]
         cells, share = max(math.prod(box.shape) for box in boxes), max(box.ghost_share for box in boxes)
-        return (
+        line = (
             f"{' x '.join(map(str, self.cuts.parts))} boxes on {self.cuts.count} ranks: memory is that of the largest, {cells} cells with "
             f"its ghost cells; at most {100 * share:.1f} % of the cells of a rank are ghost cells"
         )
+        better = self._fewer_along_last()
+        return line if better is None else f"{line}; domains = {better} would be faster: cells along the last axis are neighbours in memory"
+
+    def _fewer_along_last(self) -> tuple[int, ...] | None:
+        """The same boxes with another axis cut in place of the last one, if its boxes are thick enough for that."""
+        *others, last = self.cuts.parts
+        if last == 1:
+            return None
+        for axis, (count, n, least) in enumerate(zip(others, self.cuts.grid, self.cuts.least, strict=False)):
+            if n // (count * last) >= max(least, self.cuts.grid[-1] // last // 2):
+                return (*others[:axis], count * last, *others[axis + 1 :], 1)
+        return None
 
     # parts of a traced equation
 
@@ -502,7 +514,7 @@ def domain_of(
     """The part of this process: the whole grid unless a launcher of MPI started several."""
     wanted = Domains.of(domains)
     if len(wanted.parts) != grid.ndim:
-        raise ParameterError(f"domains = {wanted.parts}, expected {grid.ndim} numbers (one an axis); give those")
+        raise ParameterError(f"domains = {wanted.parts}, expected {plural(grid.ndim, 'number')} (one an axis); write one for each axis")
     from diffsim.domains.mpi import ranks
 
     processes = ranks()
@@ -510,7 +522,7 @@ def domain_of(
         return Whole(grid)
     if processes.size != wanted.count:
         raise ParameterError(
-            f"domains = {wanted.parts} are {wanted.count} boxes, expected as many ranks, got {processes.size}; start the program with "
+            f"domains = {wanted.parts} need {plural(wanted.count, 'rank')}, one for each box, got {processes.size}; start the program with "
             f"mpiexec -n {wanted.count}"
         )
     if wanted.count == 1:

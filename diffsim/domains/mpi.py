@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from diffsim.base.packages import needed_by
-from diffsim.base.system import launched_ranks
+from diffsim.base.system import launched_ranks, leave_core
 from diffsim.domains.ranks import Alone, Ranks
 from diffsim.errors import DiffsimError, ParameterError
 from diffsim.typing import Array
@@ -32,7 +32,9 @@ class MpiRanks:
     launched = True
 
     def __init__(self, communicator: Any) -> None:
-        self._communicator = communicator
+        from mpi4py import MPI
+
+        self._communicator, self._all_done = communicator, MPI.Request.Testall
         self.rank, self.size = communicator.rank, communicator.size
 
     def gathered(self, value: Value) -> list[Value]:
@@ -42,8 +44,8 @@ class MpiRanks:
     def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, Array]) -> None:
         requests = [self._communicator.Irecv(buffer, sender) for sender, buffer in incoming.items()]
         requests += [self._communicator.Isend(values, to) for to, values in outgoing.items()]
-        for request in requests:
-            request.Wait()
+        while not self._all_done(requests):  # a wait inside of MPI keeps the core, which another rank may need to go on
+            leave_core()
 
     def shared(self, values: Array, root: int) -> Array:
         self._communicator.Bcast(values, root)
@@ -91,7 +93,7 @@ def in_groups(size: int) -> Iterator[Ranks]:
     if everyone.size % size:
         least = max(everyone.size // size, 1) * size
         raise ParameterError(
-            f"domains are {size} boxes, expected a multiple of {size} ranks, got {everyone.size}; start the program with "
+            f"domains of {size} boxes, expected a multiple of {size} ranks, got {everyone.size}; start the program with "
             f"mpiexec -n {least}, or {least + size} for {least // size + 1} groups of shots"
         )
     _known[0] = everyone.group(size)
