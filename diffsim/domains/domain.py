@@ -262,17 +262,18 @@ class InBox:
         self._ranks, self.gathered, maps = ranks, domains.gathered, tuple(maps)
         programs = Programs(step, receivers, dtype, differentiable=True)
         require_local(step, programs)
-        of_step, of_maps = reach_of(programs), reach_of_maps(maps, grid.shape)
-        reach = of_step.most
         require_open(step, domains.parts)
-        least = tuple(int(r) for r in np.maximum(reach, 1))
+        is_cut, of_maps = np.array(domains.parts) > 1, reach_of_maps(maps, grid.shape)
+        least = tuple(int(r) for r in np.maximum(reach_of(programs, np.zeros(grid.ndim, int)).most, 1))
         bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, least)
-        self._points = self._widest_points(bare, points)
+        self._points = np.where(is_cut, self._widest_points(bare, points), 0)
+        reach = reach_of(programs, self._points)
         stretched = np.array([h is None for h in grid.uniform_spacing], int)
-        self._margin = np.maximum(2 * of_maps, of_maps + self._points) + stretched
+        self._margin = 2 * of_maps + stretched
         choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
-        divisions = [Cuts(grid.shape, domains.parts, tuple(int(g) for g in k * reach + self._margin), least) for k in choices]
-        costs = [step_cost(cuts, k, step, of_step, self._margin) for cuts, k in zip(divisions, choices, strict=True)]
+        ghosts = [(k - 1) * reach.by_next + reach.most + self._margin for k in choices]
+        divisions = [Cuts(grid.shape, domains.parts, tuple(each.tolist()), least) for each in ghosts]
+        costs = [step_cost(cuts, k, step, reach, self._margin) for cuts, k in zip(divisions, choices, strict=True)]
         self.cuts = divisions[int(np.argmin(costs))]
         self.box = self.cuts.box(ranks.rank)
         self.inner, self._cut = self.box.inner, Cut(self.box, grid)
@@ -328,8 +329,8 @@ class InBox:
         return DomainStepper(self, step, points, receivers, dtype, differentiable)
 
     @property
-    def beyond(self) -> IntArray:
-        return np.where(np.array(self.cuts.parts) > 1, self._points, 0)
+    def overhang(self) -> IntArray:
+        return self._points
 
     def widths(self, reach: Reach) -> IntArray:
         cut = np.array(self.cuts.parts) > 1

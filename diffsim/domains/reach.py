@@ -30,7 +30,7 @@ class Reads:
 
     Attributes:
         by_next: shape (arrays, levels, axes): for the next value of each array.
-        by_any: shape (levels, axes): for all that the step computes.
+        by_any: shape (levels, axes): for all that the step computes, sums at points included.
     """
 
     by_next: IntArray
@@ -70,10 +70,23 @@ class Reach:
         """The largest of all along each axis."""
         return np.vstack([self.of_states, self.of_bars]).max(axis=0)
 
+    @property
+    def by_next(self) -> IntArray:
+        """The largest along each axis for next values: by so much fewer ghost cells are right after each step."""
+        nothing = np.zeros((1, self.most.size), int)
+        return np.vstack([nothing, *(reads.by_next.reshape(-1, self.most.size) for reads in (self.forward, self.primal, self.later))]).max(
+            axis=0
+        )
 
-def reach_of(programs: Programs) -> Reach:
-    """The reach of a step and of its adjoint."""
-    walk = _Walk(programs)
+
+def reach_of(programs: Programs, points: IntArray) -> Reach:
+    """The reach of a step and of its adjoint.
+
+    Args:
+        programs: of a step.
+        points: how far the cells of a point lie outside of its owner's cells along each axis, at most.
+    """
+    walk = _Walk(programs, points)
     states, bars, ndim = _levels(walk.states), _levels(walk.bars), programs.step.grid.ndim
 
     def nothing(arrays: Mapping[str, int], levels: Sequence[Level]) -> Reads:
@@ -94,7 +107,7 @@ def reach_of(programs: Programs) -> Reach:
     return Reach(states, bars, forward, primal, later)
 
 
-def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray) -> dict[str, Program]:
+def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray) -> dict[str, Program]:
     """The programs, by name, whose nests compute no ghost cells of which there is no use.
 
     A value that depends on cells r away is right up to `room` - r cells beyond the owned ones at most, and there is no use of others. Of
@@ -105,9 +118,10 @@ def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: I
         programs: of a step in a box.
         reach: of these.
         inner: the owned cells of the box.
-        room: the most ghost cells that are right before a step, with those that only points read, along each axis.
+        room: the most ghost cells that are right before a step, along each axis.
+        points: see `reach_of`.
     """
-    walk, shape = _Walk(programs), programs.step.grid.shape
+    walk, shape = _Walk(programs, points), programs.step.grid.shape
     least = room - reach.most
     needed = {Place(array, walk.states[array]): least + reach.of_states[reach.states.index((array, 0))] for array in walk.states}
     needed |= {Place(array, walk.bars[array]): least + reach.of_bars[reach.bars.index((array, 0))] for array in walk.bars}
@@ -126,7 +140,7 @@ def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: I
                     most = np.max([limits[assign.target] for assign in operation.assigns], axis=0)
                     operation = replace(operation, window=_window(inner, most, shape))
             elif isinstance(operation, PointGather):
-                walk.want(wanted, program, operation.node, least)
+                walk.want(wanted, program, operation.node, points)
             operations.insert(0, operation)
         out[program.name] = replace(program, operations=tuple(operations))
     return out
@@ -149,9 +163,9 @@ class _Walk:
         states, bars: the arrays of states, and of their cotangents, with the number of levels with which a step, or its adjoint, starts.
     """
 
-    def __init__(self, programs: Programs) -> None:
+    def __init__(self, programs: Programs, points: IntArray) -> None:
         step = programs.step
-        self._programs, self._none = programs, np.zeros(step.grid.ndim, int)
+        self._programs, self._points, self._none = programs, points, np.zeros(step.grid.ndim, int)
         self.states = ring_depths(step)
         self.bars = {} if programs.adjoint is None else programs.adjoint.depths
         fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
@@ -190,7 +204,8 @@ class _Walk:
                 for scatter in operation.scatters:
                     _merge(now, scatter.target, self._of(program, scatter.factor, known))
             elif isinstance(operation, PointGather):
-                _merge(now, Place(f"sum at points {number}"), self._of(program, operation.node, known))
+                read = self._of(program, operation.node, known)
+                _merge(now, Place(f"sum at points {number}"), {level: far + self._points for level, far in read.items()})
             for place, far in now.items():
                 _merge(known, place, far)
             yield operation, now

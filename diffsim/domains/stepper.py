@@ -1,8 +1,9 @@
 """A stepper in the box of one rank. It takes ghost cells from their owners when those that it has are no longer right.
 
 Each array has a *width*: how many ghost cells, counted from the owned ones, are right along each axis. An exchange makes all of them right
-again. A step makes them right less far, by as much as it reads. So with w ghost cells and a step that reads r away, w // r steps run
-between two exchanges. This holds step by step for whatever a schedule does, so the owned cells are right after each step by induction:
+again. A step makes them right less far, by as much as it reads. So steps run between two exchanges until the next one, with the points that
+it samples, would read cells that are not right. This holds step by step for whatever a schedule does, so the owned cells are right after
+each step by induction:
 
 - forward: the state after a step has the width of the state before, less `Reach.forward`. Each state and each of its earlier values has a
   width of its own. One that is read in place alone loses nothing, and is not exchanged again.
@@ -114,8 +115,8 @@ class Neighbours(Protocol):
     inner: Slices
 
     @property
-    def beyond(self) -> IntArray:
-        """How far beyond right cells points read along each axis."""
+    def overhang(self) -> IntArray:
+        """How far the cells of a point lie outside of its owner's cells along each axis, at most."""
 
     def widths(self, reach: Reach) -> IntArray:
         """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
@@ -163,7 +164,7 @@ class DomainStepper(Stepper):
         self._neighbours = neighbours
         self._points = {name: neighbours.points(name, table) for name, table in points.items()}
         super().__init__(step, {name: each.table for name, each in self._points.items()}, receivers, dtype, differentiable)
-        self._reach = reach_of(self.programs)
+        self._reach = reach_of(self.programs, neighbours.overhang)
         widest, reach = neighbours.widths(self._reach), self._reach
         self._right = Widths(reach.states, widest, widest - reach.most + reach.of_states)
         self._bars_right = Widths(reach.bars, widest, widest - reach.most + reach.of_bars)
@@ -172,8 +173,9 @@ class DomainStepper(Stepper):
 
     def _programs(self, differentiable: bool) -> Programs:
         programs = super()._programs(differentiable)
-        reach, neighbours = reach_of(programs), self._neighbours
-        programs.replace(in_windows(programs, reach, neighbours.inner, neighbours.widths(reach) + neighbours.beyond))
+        neighbours, points = self._neighbours, self._neighbours.overhang
+        reach = reach_of(programs, points)
+        programs.replace(in_windows(programs, reach, neighbours.inner, neighbours.widths(reach), points))
         return programs
 
     def move(self, points: Mapping[str, PointTable]) -> None:
@@ -306,10 +308,9 @@ class DomainStepper(Stepper):
         """Exchange the ghost cells of those levels, oldest first, that would allow fewer steps than new ones."""
         numbers = right.old()
         names = [right.levels[number] for number in numbers]
-        far = (right.enough[numbers] + self._neighbours.beyond).tolist()
         fields = [
-            Stored(self.launcher, name, levels[name][-1 - age], rules[name], tuple(away))
-            for (name, age), away in zip(names, far, strict=True)
+            Stored(self.launcher, name, levels[name][-1 - age], rules[name], tuple(far))
+            for (name, age), far in zip(names, right.enough[numbers].tolist(), strict=True)
         ]
         self._neighbours.exchange(fields, self.dtype)
         right.exchanged(numbers)

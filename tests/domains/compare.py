@@ -37,13 +37,15 @@ def main(folder: str, claim: str, left_out: str, *names: str) -> None:
     def widths(box: InBox, reach: Reach) -> IntArray:
         return true_widths(box, reach) + int(claim)
 
-    def windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray) -> dict[str, Program]:
-        return true_windows(programs, reach, inner, room - int(left_out))
+    def windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray) -> dict[str, Program]:
+        return true_windows(programs, reach, inner, room - int(left_out), points)
 
     InBox.widths = widths  # type: ignore[method-assign]
     stepper.in_windows = windows
     for chosen in (case for case in [*QUICK, *NIGHTLY] if case.name in names):
-        case = replace(chosen, checkpoints=("auto",)) if int(claim) + int(left_out) else chosen  # steps of wrong cells that are repeated would be noticed
+        case = (
+            replace(chosen, checkpoints=("auto",)) if int(claim) + int(left_out) else chosen
+        )  # steps of wrong cells that are repeated would be noticed
         one = pickle.loads((Path(folder) / f"{case.name}.pickle").read_bytes())
         for parts in case.cuts:
             every = MPI.COMM_WORLD.gather(differences(one, case.results(parts)))
