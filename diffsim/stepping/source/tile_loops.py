@@ -175,9 +175,11 @@ class TileKernel(FunctionKernel):
         left, right = (math.ceil(max(0, far) / self.lanes) for far in (group.low[-1], group.high[-1]))
         beyond = self.beyond(nest)[-1]
         if beyond and nest.interior is None:  # whole rows, with cells outside that may share a tile with those of the group
-            computed = self.tiles_beyond(beyond)
-            left = max(0, self.tiles_beyond(beyond + group.low[-1])[0] - computed[0])
-            right = max(0, self.tiles_beyond(beyond + group.high[-1])[1] - computed[1])
+            computed, (begin, end) = self.tiles_beyond(beyond), (0, self.layout.shape[-1]) if nest.window is None else nest.window[-1]
+            if begin < self.lanes:  # else the loop begins inside of the grid
+                left = max(0, self.tiles_beyond(beyond + group.low[-1])[0] - computed[0])
+            if end == self.layout.shape[-1]:
+                right = max(0, self.tiles_beyond(beyond + group.high[-1])[1] - computed[1])
         out = {self.rows[0]: row, "left": f"left - {left}", "right": f"right + {right}"}
         if len(self.rows) == 2:
             out |= {"below": f"below - {group.low[1]}", "above": f"above + {group.high[1]}"}
