@@ -95,6 +95,12 @@ def pin_thread(thread: int, core: int) -> None:
             os.sched_setaffinity(thread, {core})
 
 
+def leave_core() -> None:
+    """Let another process that waits for this core go on, if there is one and the system supports that."""
+    if hasattr(os, "sched_yield"):
+        os.sched_yield()
+
+
 def _cgroup_quota(root: Path) -> float | None:
     with contextlib.suppress(OSError, ValueError):
         limit, period = (root / "sys/fs/cgroup/cpu.max").read_text().split()

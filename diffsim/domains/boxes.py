@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.arguments import plural
 from diffsim.errors import ShapeError
 from diffsim.typing import IntArray
 
@@ -116,7 +117,7 @@ class Cuts:
                 most = max(n // max(least, 1), 1)
                 raise ShapeError(
                     f"domains = {self.parts} cut {n} cells along axis {axis} into boxes of {n // parts}, expected at least "
-                    f"{max(least, 1)}, as far as a step reads; cut this axis into at most {most}"
+                    f"{max(least, 1)}, as far as a step reads; cut this axis into at most {plural(most, 'part')}"
                 )
 
     @property
@@ -138,26 +139,28 @@ class Cuts:
             wide.append((begin, end) if self.parts[axis] == 1 else (max(begin - ghosts, 0), min(end + ghosts, n)))
         return Box(rank, place, tuple(own), tuple(wide), self.grid)
 
-    def pieces(self, rank: int) -> list[Piece]:
-        """The ghost cells of a rank, by their owners."""
+    def pieces(self, rank: int, far: Sequence[int] | None = None) -> list[Piece]:
+        """The ghost cells of a rank up to some distances from its own ones along each axis (None: all), by their owners."""
         box = self.box(rank)
         out = []
-        for segments in itertools.product(*(self._segments(box, axis) for axis in range(len(self.grid)))):
+        far = self.ghosts if far is None else far
+        for segments in itertools.product(*(self._segments(box, axis, far[axis]) for axis in range(len(self.grid)))):
             owner = int(np.ravel_multi_index([segment[0] for segment in segments], self.parts))
             here, there = tuple(segment[1] for segment in segments), tuple(segment[2] for segment in segments)
             if here != box.inner:
                 out.append(Piece(owner, here, there))
         return out
 
-    def _segments(self, box: Box, axis: int) -> list[Segment]:
+    def _segments(self, box: Box, axis: int, far: int) -> list[Segment]:
         """The cells of a box along an axis, by their owners."""
-        bounds, (low, high) = self.bounds(axis), box.wide[axis]
+        bounds, (first_here, end_here) = self.bounds(axis), box.wide[axis]
+        low, high = max(box.own[axis][0] - far, first_here), min(box.own[axis][1] + far, end_here)
         out: list[Segment] = []
         for part, (begin, end) in enumerate(itertools.pairwise(bounds)):
             first, last = max(begin, low), min(end, high)
             if first < last:
                 start = max(begin - self.ghosts[axis], 0)  # the first cell of the owner's box
-                out.append((part, slice(first - low, last - low), slice(first - start, last - start)))
+                out.append((part, slice(first - first_here, last - first_here), slice(first - start, last - start)))
         return out
 
     def owners(self, cells: IntArray) -> IntArray:

@@ -9,20 +9,20 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from diffsim.base.arguments import flag, shown, whole
+from diffsim.base.arguments import flag, plural, shown, whole
 from diffsim.base.system import local_ranks
-from diffsim.domains.boxes import Cuts, Piece, Slices
+from diffsim.domains.boxes import Cuts, Slices
 from diffsim.domains.cut import Cut
 from diffsim.domains.points import BoxPoints, overhang, points_in
 from diffsim.domains.ranks import Ranks
 from diffsim.domains.reach import Reach, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
 from diffsim.domains.stepper import DomainStepper, Field, Plain
+from diffsim.domains.widths import Widths, after
 from diffsim.engine import clock
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
 from diffsim.stepping.declare.points import PointTable
-from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.run.stepper import Stepper
 from diffsim.stepping.trace.fields import Placed
@@ -35,7 +35,7 @@ UNCUT = 2**30
 """The width of ghost cells that are right along an axis that is not cut."""
 MOST_STEPS = 8
 """The most steps between exchanges that are chosen."""
-CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.7
+CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.4
 """Costs of an exchange, in cells that a step computes in the same time: docs/scaling.md has the measurements."""
 WIDEST_POINTS = 7
 """How far the cells of a point with sinc interpolation lie from its first one."""
@@ -219,6 +219,12 @@ class Whole:
         pass
 
 
+Message = tuple[Array, list[tuple[int, Slices, Array]]]
+"""Values in one dimension, and their parts: the number of a field, the cells, and their values."""
+Ways = tuple[list[tuple[int, Slices]], list[tuple[int, Slices]]]
+"""Cells that come from other ranks, and cells that go to others."""
+
+
 class InBox:
     """The part of one rank of several.
 
@@ -256,20 +262,23 @@ class InBox:
         self._ranks, self.gathered, maps = ranks, domains.gathered, tuple(maps)
         programs = Programs(step, receivers, dtype, differentiable=True)
         require_local(step, programs)
-        reach, of_maps = reach_of(programs).most, reach_of_maps(maps, grid.shape)
         require_open(step, domains.parts)
-        least = tuple(int(r) for r in np.maximum(reach, 1))
+        is_cut, of_maps = np.array(domains.parts) > 1, reach_of_maps(maps, grid.shape)
+        least = tuple(int(r) for r in np.maximum(reach_of(programs, np.zeros(grid.ndim, int)).most, 1))
         bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, least)
-        self._points = self._widest_points(bare, points)
+        self._points = np.where(is_cut, self._widest_points(bare, points), 0)
+        reach = reach_of(programs, self._points)
         stretched = np.array([h is None for h in grid.uniform_spacing], int)
-        self._margin = np.maximum(2 * of_maps, of_maps + self._points) + stretched
+        self._margin = 2 * of_maps + stretched
         choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
-        divisions = [Cuts(grid.shape, domains.parts, tuple(int(g) for g in k * reach + self._margin), least) for k in choices]
-        self.cuts = min(zip(choices, divisions, strict=True), key=lambda each: step_cost(each[1], each[0], programs))[1]
+        ghosts = [(k - 1) * reach.by_next + reach.most + self._margin for k in choices]
+        divisions = [Cuts(grid.shape, domains.parts, tuple(each.tolist()), least) for each in ghosts]
+        costs = [step_cost(cuts, k, step, reach, self._margin) for cuts, k in zip(divisions, choices, strict=True)]
+        self.cuts = divisions[int(np.argmin(costs))]
         self.box = self.cuts.box(ranks.rank)
         self.inner, self._cut = self.box.inner, Cut(self.box, grid)
-        self._incoming = self.cuts.pieces(ranks.rank)
-        self._outgoing = {rank: [p for p in self.cuts.pieces(rank) if p.owner == ranks.rank] for rank in range(ranks.size)}
+        self._known_ways: dict[tuple[int, ...] | None, Ways] = {}
+        self._buffers: dict[tuple[int, int, np.dtype], Array] = {}
         self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
         self.place: object = (ranks.rank, self.box, domains.parts)
         self._exchanges, self._seconds = 0, 0.0
@@ -289,10 +298,22 @@ class InBox:
     def description(self) -> str:
         boxes = [self.cuts.box(rank) for rank in range(self.cuts.count)]
         cells, share = max(math.prod(box.shape) for box in boxes), max(box.ghost_share for box in boxes)
-        return (
+        line = (
             f"{' x '.join(map(str, self.cuts.parts))} boxes on {self.cuts.count} ranks: memory is that of the largest, {cells} cells with "
             f"its ghost cells; at most {100 * share:.1f} % of the cells of a rank are ghost cells"
         )
+        better = self._fewer_along_last()
+        return line if better is None else f"{line}; domains = {better} would be faster: cells along the last axis are neighbours in memory"
+
+    def _fewer_along_last(self) -> tuple[int, ...] | None:
+        """The same boxes with another axis cut in place of the last one, if its boxes are thick enough for that."""
+        *others, last = self.cuts.parts
+        if last == 1:
+            return None
+        for axis, (count, n, least) in enumerate(zip(others, self.cuts.grid, self.cuts.least, strict=False)):
+            if n // (count * last) >= max(least, self.cuts.grid[-1] // last // 2):
+                return (*others[:axis], count * last, *others[axis + 1 :], 1)
+        return None
 
     # parts of a traced equation
 
@@ -306,6 +327,10 @@ class InBox:
         self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
     ) -> Stepper:
         return DomainStepper(self, step, points, receivers, dtype, differentiable)
+
+    @property
+    def overhang(self) -> IntArray:
+        return self._points
 
     def widths(self, reach: Reach) -> IntArray:
         cut = np.array(self.cuts.parts) > 1
@@ -375,23 +400,46 @@ class InBox:
 
     def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
         began = clock()
-        outgoing = {
-            to: np.concatenate([f.packed(p.there) for f in fields for p in pieces]) for to, pieces in self._outgoing.items() if pieces
-        }
-        by_owner: dict[int, list[Piece]] = {}
-        for piece in self._incoming:
-            by_owner.setdefault(piece.owner, []).append(piece)
-        sizes = {owner: [field.size(piece.here) for field in fields for piece in pieces] for owner, pieces in by_owner.items()}
-        received = self._ranks.exchanged(outgoing, {owner: sum(each) for owner, each in sizes.items()}, dtype)
-        parts: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
-        for owner, pieces in by_owner.items():
-            values = iter(np.split(received[owner], np.cumsum(sizes[owner])[:-1]))
-            for taken in parts:
-                taken += [(piece.here, next(values)) for piece in pieces]
-        for field, taken in zip(fields, parts, strict=True):
-            field.unpack(taken)
+        incoming, outgoing = (self._messages(way, fields, dtype) for way in (0, 1))
+        for _, parts in outgoing.values():
+            for number, where, values in parts:
+                fields[number].pack(where, values)
+        self._ranks.exchanged({to: buffer for to, (buffer, _) in outgoing.items()}, {of: buffer for of, (buffer, _) in incoming.items()})
+        taken: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
+        for _, parts in incoming.values():
+            for number, where, values in parts:
+                taken[number].append((where, values))
+        for field, each in zip(fields, taken, strict=True):
+            if each:
+                field.unpack(each)
         self._exchanges += 1
         self._seconds += clock() - began
+
+    def _messages(self, way: int, fields: Sequence[Field], dtype: np.dtype) -> dict[int, Message]:
+        """Memory for the values that come from each rank (`way` 0), or go there (1). Later exchanges use it again."""
+        pairs: dict[int, list[tuple[int, Slices]]] = {}
+        for number, field in enumerate(fields):
+            for rank, where in self._ways(field.far)[way]:
+                pairs.setdefault(rank, []).append((number, where))
+        out = {}
+        for rank, parts in pairs.items():
+            ends = np.cumsum([fields[number].size(where) for number, where in parts]).tolist()
+            key = way, rank, dtype
+            if key not in self._buffers or len(self._buffers[key]) < ends[-1]:
+                self._buffers[key] = np.empty(ends[-1], dtype)
+            buffer = self._buffers[key][: ends[-1]]
+            begins = [0, *ends[:-1]]
+            out[rank] = buffer, [(*part, buffer[begin:end]) for part, begin, end in zip(parts, begins, ends, strict=True) if begin < end]
+        return out
+
+    def _ways(self, far: tuple[int, ...] | None) -> Ways:
+        """The ghost cells up to some distances that other ranks own, with their numbers; and the owned cells that are ghosts of others."""
+        if far not in self._known_ways:
+            mine = self._ranks.rank
+            incoming = [(piece.owner, piece.here) for piece in self.cuts.pieces(mine, far)]
+            outgoing = [(to, p.there) for to in range(self._ranks.size) for p in self.cuts.pieces(to, far) if p.owner == mine]
+            self._known_ways[far] = incoming, outgoing
+        return self._known_ways[far]
 
     # agreement
 
@@ -427,18 +475,31 @@ class InBox:
             raise ParameterError(f"{what} for a grid in domains, expected none; leave it out, or run in one process")
 
 
-def step_cost(cuts: Cuts, steps: int, programs: Programs) -> float:
-    """Approximate time of a step of the largest box, in cells, with its share of an exchange after `steps` steps.
+def step_cost(cuts: Cuts, steps: int, step: TracedStep, reach: Reach, margin: IntArray) -> float:
+    """Approximate time of a step of the slowest box, in cells, with its share of an exchange after `steps` steps.
 
-    An exchange costs as much as computing `CELLS_OF_EXCHANGE` cells, and each of its values as much as `CELLS_OF_VALUE`.
+    An exchange costs as much as computing `CELLS_OF_EXCHANGE` cells, and each of its values as much as `CELLS_OF_VALUE`. The values of
+    absorbing layers are not counted.
+
+    Args:
+        cuts: the boxes.
+        steps: steps between exchanges.
+        step: the step.
+        reach: of the step.
+        margin: ghost cells in addition to those of the steps, along each axis.
     """
-    boxes = [cuts.box(rank) for rank in range(cuts.count)]
-    states = programs.step.states
-    values = sum(depth for name, depth in ring_depths(programs.step).items() if states[name].region is None)
-    largest = max(boxes, key=lambda box: math.prod(box.shape))
-    cells = math.prod(largest.shape)
-    ghosts = cells - math.prod(end - begin for begin, end in largest.own)
-    return cells + (CELLS_OF_EXCHANGE + CELLS_OF_VALUE * values * ghosts) / steps
+    widest = np.where(np.array(cuts.parts) > 1, np.array(cuts.ghosts) - margin, UNCUT)
+    right = Widths(reach.states, widest, widest - reach.most + reach.of_states)
+    for _ in range(steps):
+        right.advance(after(right.now, reach.forward))
+    values = sum(step.states[right.levels[number][0]].region is None for number in right.old())
+    costs = []
+    for box in map(cuts.box, range(cuts.count)):
+        far = (np.array(cuts.ghosts) - reach.most).tolist()
+        ends = [(max(b - w, first), min(e + w, last)) for (b, e), (first, last), w in zip(box.own, box.wide, far, strict=True)]
+        ghosts = math.prod(box.shape) - math.prod(end - begin for begin, end in box.own)
+        costs.append(math.prod(end - begin for begin, end in ends) + (CELLS_OF_EXCHANGE + CELLS_OF_VALUE * values * ghosts) / steps)
+    return max(costs)
 
 
 def domain_of(
@@ -454,7 +515,7 @@ def domain_of(
     """The part of this process: the whole grid unless a launcher of MPI started several."""
     wanted = Domains.of(domains)
     if len(wanted.parts) != grid.ndim:
-        raise ParameterError(f"domains = {wanted.parts}, expected {grid.ndim} numbers (one an axis); give those")
+        raise ParameterError(f"domains = {wanted.parts}, expected {plural(grid.ndim, 'number')} (one an axis); write one for each axis")
     from diffsim.domains.mpi import ranks
 
     processes = ranks()
@@ -462,7 +523,7 @@ def domain_of(
         return Whole(grid)
     if processes.size != wanted.count:
         raise ParameterError(
-            f"domains = {wanted.parts} are {wanted.count} boxes, expected as many ranks, got {processes.size}; start the program with "
+            f"domains = {wanted.parts} need {plural(wanted.count, 'rank')}, one for each box, got {processes.size}; start the program with "
             f"mpiexec -n {wanted.count}"
         )
     if wanted.count == 1:

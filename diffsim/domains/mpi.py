@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
-import numpy as np
-
 from diffsim.base.packages import needed_by
-from diffsim.base.system import launched_ranks
+from diffsim.base.system import launched_ranks, leave_core
 from diffsim.domains.ranks import Alone, Ranks
 from diffsim.errors import DiffsimError, ParameterError
 from diffsim.typing import Array
@@ -34,20 +32,20 @@ class MpiRanks:
     launched = True
 
     def __init__(self, communicator: Any) -> None:
-        self._communicator = communicator
+        from mpi4py import MPI
+
+        self._communicator, self._all_done = communicator, MPI.Request.Testall
         self.rank, self.size = communicator.rank, communicator.size
 
     def gathered(self, value: Value) -> list[Value]:
         every: list[Value] = self._communicator.allgather(value)
         return every
 
-    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, Array]:
-        buffers = {sender: np.empty(count, dtype) for sender, count in incoming.items() if sender != self.rank}
-        requests = [self._communicator.Irecv(buffer, sender) for sender, buffer in buffers.items()]
-        requests += [self._communicator.Isend(values, to) for to, values in outgoing.items() if to != self.rank]
-        for request in requests:
-            request.Wait()
-        return buffers | {self.rank: outgoing[self.rank]} if self.rank in outgoing else buffers
+    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, Array]) -> None:
+        requests = [self._communicator.Irecv(buffer, sender) for sender, buffer in incoming.items()]
+        requests += [self._communicator.Isend(values, to) for to, values in outgoing.items()]
+        while not self._all_done(requests):  # a wait inside of MPI keeps the core, which another rank may need to go on
+            leave_core()
 
     def shared(self, values: Array, root: int) -> Array:
         self._communicator.Bcast(values, root)
@@ -95,7 +93,7 @@ def in_groups(size: int) -> Iterator[Ranks]:
     if everyone.size % size:
         least = max(everyone.size // size, 1) * size
         raise ParameterError(
-            f"domains are {size} boxes, expected a multiple of {size} ranks, got {everyone.size}; start the program with "
+            f"domains of {size} boxes, expected a multiple of {size} ranks, got {everyone.size}; start the program with "
             f"mpiexec -n {least}, or {least + size} for {least // size + 1} groups of shots"
         )
     _known[0] = everyone.group(size)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-import numpy as np
-
 from diffsim.typing import Array
 
 Value = TypeVar("Value")
@@ -28,13 +26,12 @@ class Ranks(Protocol):
     def gathered(self, value: Value) -> list[Value]:
         """The values of all processes, in the order of their numbers."""
 
-    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, Array]:
+    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, Array]) -> None:
         """Send a flat array to each of some processes, and receive those of others.
 
         Args:
             outgoing: receiver -> values.
-            incoming: sender -> number of values.
-            dtype: their type.
+            incoming: sender -> array that is filled.
         """
 
     def shared(self, values: Array, root: int) -> Array:
@@ -58,8 +55,8 @@ class Alone:
     def gathered(self, value: Value) -> list[Value]:
         return [value]
 
-    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, Array]:
-        return dict(outgoing)
+    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, Array]) -> None:
+        pass
 
     def shared(self, values: Array, root: int) -> Array:
         return values

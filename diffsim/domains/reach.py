@@ -1,86 +1,201 @@
-"""How far a step reads: the cells around a cell on which its next value, or its cotangent, depends."""
+"""How far a step reads: the cells around a cell on which its next value, or its cotangent, depends; and which cells are worth computing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from diffsim.boundary import depth
 from diffsim.expr.graph import Node, reads
+from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
-from diffsim.stepping.ir.names import bar
-from diffsim.stepping.ir.program import Nest, Place, PointGather, Program
+from diffsim.stepping.ir.program import Box, Nest, Operation, Place, PointGather, Program
 from diffsim.stepping.trace.fields import Placed
-from diffsim.stepping.trace.trace import TracedMap, TracedStep
+from diffsim.stepping.trace.trace import TracedMap
 from diffsim.typing import IntArray
 
-Far = Mapping[str, IntArray]
-"""A kind of values on which another one depends -> how far away they are along each axis."""
-PRIMAL, BARS = "primal", "cotangents"
+Level = tuple[str, int]
+"""The storage of a state or of a cotangent, and an age: 0 for the values with which a step starts, 1 for those a step before."""
+Far = Mapping[Level, IntArray]
+"""Values on which another one depends -> how far away they are along each axis."""
+NOT_READ = -(2**40)
+"""In place of a distance: there is no dependence."""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """How far away the levels are on which a step depends, along each axis; `NOT_READ` for others.
+
+    Attributes:
+        by_next: shape (arrays, levels, axes): for the next value of each array.
+        by_any: shape (levels, axes): for all that the step computes, sums at points included.
+    """
+
+    by_next: IntArray
+    by_any: IntArray
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Cells along each axis.
+    """How far a step and its adjoint read.
 
     Attributes:
-        forward: on which a step's next state depends.
-        primal: on whose states the adjoint of a step depends, or the residuals that are kept of them.
-        bars: on whose later cotangents it depends.
+        states: the levels with which a step starts.
+        bars: the levels of cotangents with which its adjoint starts.
+        forward: levels of states on which a step depends.
+        primal: levels of states on which its adjoint depends, also through residuals that are kept of them.
+        later: levels of cotangents on which its adjoint depends.
     """
 
-    forward: IntArray
-    primal: IntArray
-    bars: IntArray
+    states: tuple[Level, ...]
+    bars: tuple[Level, ...]
+    forward: Reads
+    primal: Reads
+    later: Reads
+
+    @property
+    def of_states(self) -> IntArray:
+        """How far any of them reads the levels of states, at least 0, shape (levels, axes)."""
+        return np.maximum(np.maximum(self.forward.by_any, self.primal.by_any), 0)
+
+    @property
+    def of_bars(self) -> IntArray:
+        """How far the adjoint reads the levels of cotangents, at least 0, shape (levels, axes)."""
+        return np.maximum(self.later.by_any, 0)
 
     @property
     def most(self) -> IntArray:
-        return np.maximum(self.forward, np.maximum(self.primal, self.bars))
+        """The largest of all along each axis."""
+        return np.vstack([self.of_states, self.of_bars]).max(axis=0)
+
+    @property
+    def by_next(self) -> IntArray:
+        """The largest along each axis for next values: by so much fewer ghost cells are right after each step."""
+        nothing = np.zeros((1, self.most.size), int)
+        return np.vstack([nothing, *(reads.by_next.reshape(-1, self.most.size) for reads in (self.forward, self.primal, self.later))]).max(
+            axis=0
+        )
 
 
-def reach_of(programs: Programs) -> Reach:
-    """The reach of a step and of its adjoint."""
-    ndim = programs.step.grid.ndim
-    walk = _Walk(programs.step)
-    forward = walk.farthest(walk.through(programs.forward, {}), PRIMAL)
-    primal, bars = np.zeros(ndim, int), np.zeros(ndim, int)
-    adjoint, residuals = programs.adjoint, programs.with_residuals
-    pairs: list[tuple[Program, Program | None]] = [] if adjoint is None else [(adjoint.program, None)]
-    if residuals is not None:
-        pairs.append((residuals.adjoint, residuals.forward))
-    for backward, before in pairs:
-        kept: dict[Place, Far] = {}
-        if before is not None:
-            everything = walk.through(before, {})
-            forward = np.maximum(forward, walk.farthest(everything, PRIMAL))
-            assert residuals is not None
-            kept = {place: far for place, far in everything.items() if place.array in residuals.names}
-        known = walk.through(backward, kept)
-        primal, bars = np.maximum(primal, walk.farthest(known, PRIMAL)), np.maximum(bars, walk.farthest(known, BARS))
-    return Reach(forward, primal, bars)
+def reach_of(programs: Programs, points: IntArray) -> Reach:
+    """The reach of a step and of its adjoint.
+
+    Args:
+        programs: of a step.
+        points: how far the cells of a point lie outside of its owner's cells along each axis, at most.
+    """
+    walk = _Walk(programs, points)
+    states, bars, ndim = _levels(walk.states), _levels(walk.bars), programs.step.grid.ndim
+
+    def nothing(arrays: Mapping[str, int], levels: Sequence[Level]) -> Reads:
+        return Reads(*(np.full((*rows, len(levels), ndim), NOT_READ) for rows in ((len(arrays),), ())))
+
+    forward, primal, later = nothing(walk.states, states), nothing(walk.bars, states), nothing(walk.bars, bars)
+    for program, before in walk.of_all():
+        ahead = program.direction > 0
+        arrays = walk.states if ahead else walk.bars
+        targets = {Place(array, depth): number for number, (array, depth) in enumerate(arrays.items())}
+        for place, far in walk.through(program, before).items():
+            for level, away in far.items():
+                into, levels = (later, bars) if level[0] in walk.bars else (forward if ahead else primal, states)
+                at = levels.index(level)
+                into.by_any[at] = np.maximum(into.by_any[at], away)
+                if place in targets:
+                    into.by_next[targets[place], at] = np.maximum(into.by_next[targets[place], at], away)
+    return Reach(states, bars, forward, primal, later)
+
+
+def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray) -> dict[str, Program]:
+    """The programs, by name, whose nests compute no ghost cells of which there is no use.
+
+    A value that depends on cells r away is right up to `room` - r cells beyond the owned ones at most, and there is no use of others. Of
+    the next value of a state that the next step reads q away, at most `room` - R + q are needed, where R is the largest distance of all:
+    then as many steps follow as for a state that is read R away. Other values are needed as far as these read them.
+
+    Args:
+        programs: of a step in a box.
+        reach: of these.
+        inner: the owned cells of the box.
+        room: the most ghost cells that are right before a step, along each axis.
+        points: see `reach_of`.
+    """
+    walk, shape = _Walk(programs, points), programs.step.grid.shape
+    least = room - reach.most
+    needed = {Place(array, walk.states[array]): least + reach.of_states[reach.states.index((array, 0))] for array in walk.states}
+    needed |= {Place(array, walk.bars[array]): least + reach.of_bars[reach.bars.index((array, 0))] for array in walk.bars}
+    if programs.with_residuals is not None:  # the adjoint may read these at neighbours
+        needed |= {Place(name, 0): room for name in programs.with_residuals.names}
+    out = {}
+    for program, before in walk.of_all():
+        follows = [*walk.operations(program, dict(before))]
+        wanted, operations = dict(needed), list[Operation]()
+        for operation, now in reversed(follows):
+            if isinstance(operation, Nest):
+                limits = {place: np.minimum(wanted.get(place, least), room - walk.farthest(far)) for place, far in now.items()}
+                for target, node in [*((a.target, a.node) for a in operation.assigns), *((s.target, s.factor) for s in operation.scatters)]:
+                    walk.want(wanted, program, node, limits[target])
+                if operation.assigns:
+                    most = np.max([limits[assign.target] for assign in operation.assigns], axis=0)
+                    operation = replace(operation, window=_window(inner, most, shape))
+            elif isinstance(operation, PointGather):
+                walk.want(wanted, program, operation.node, points)
+            operations.insert(0, operation)
+        out[program.name] = replace(program, operations=tuple(operations))
+    return out
+
+
+def _levels(depths: Mapping[str, int]) -> tuple[Level, ...]:
+    return tuple((array, age) for array, depth in depths.items() for age in range(depth))
+
+
+def _window(inner: Sequence[slice], far: IntArray, shape: Sequence[int]) -> Box | None:
+    """The owned cells and those up to some distances from them; None if these are all."""
+    ends = [(max(own.start - w, 0), min(own.stop + w, n)) for own, w, n in zip(inner, far.tolist(), shape, strict=True)]
+    return None if ends == [(0, n) for n in shape] else tuple(ends)
 
 
 class _Walk:
-    """Follows the operations of a program from what it starts with to what it computes."""
+    """Follows the operations of programs from what a step starts with to what it computes.
 
-    def __init__(self, step: TracedStep) -> None:
-        self._step, self._none = step, np.zeros(step.grid.ndim, int)
-        states = [*step.delays()]
-        self._kinds = dict.fromkeys(states, PRIMAL) | dict.fromkeys(map(bar, states), BARS)
+    Attributes:
+        states, bars: the arrays of states, and of their cotangents, with the number of levels with which a step, or its adjoint, starts.
+    """
+
+    def __init__(self, programs: Programs, points: IntArray) -> None:
+        step = programs.step
+        self._programs, self._points, self._none = programs, points, np.zeros(step.grid.ndim, int)
+        self.states = ring_depths(step)
+        self.bars = {} if programs.adjoint is None else programs.adjoint.depths
         fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
         self._deep = _deep(fields, step.grid.shape)
 
-    def farthest(self, known: Mapping[Place, Far], kind: str) -> IntArray:
-        out = self._none
-        for far in known.values():
-            out = np.maximum(out, far.get(kind, self._none))
-        return out
+    def of_all(self) -> Iterator[tuple[Program, Mapping[Place, Far]]]:
+        """All programs, each with the values that it has from earlier ones, and how far these depend on what their step starts with."""
+        programs = self._programs
+        yield programs.forward, {}
+        if programs.adjoint is not None:
+            yield programs.adjoint.program, {}
+        if programs.with_residuals is not None:
+            residuals = programs.with_residuals
+            yield residuals.forward, {}
+            everything = self.through(residuals.forward, {})
+            yield residuals.adjoint, {place: far for place, far in everything.items() if place.array in residuals.names}
+
+    def farthest(self, far: Far) -> IntArray:
+        """How far the most distant values are."""
+        return np.max([self._none, *far.values()], axis=0)
 
     def through(self, program: Program, before: Mapping[Place, Far]) -> dict[Place, Far]:
         """Storage -> how far its value depends on what the step starts with."""
         known: dict[Place, Far] = dict(before)
+        for _ in self.operations(program, known):
+            pass
+        return known
+
+    def operations(self, program: Program, known: dict[Place, Far]) -> Iterator[tuple[Operation, Mapping[Place, Far]]]:
+        """The operations, each with the values that it computes and how far these depend. They are added to what is known."""
         for number, operation in enumerate(program.operations):
             now: dict[Place, Far] = {}
             if isinstance(operation, Nest):
@@ -89,24 +204,39 @@ class _Walk:
                 for scatter in operation.scatters:
                     _merge(now, scatter.target, self._of(program, scatter.factor, known))
             elif isinstance(operation, PointGather):
-                _merge(now, Place(f"sum at points {number}"), self._of(program, operation.node, known))
+                read = self._of(program, operation.node, known)
+                _merge(now, Place(f"sum at points {number}"), {level: far + self._points for level, far in read.items()})
             for place, far in now.items():
                 _merge(known, place, far)
-        return known
+            yield operation, now
+
+    def want(self, wanted: dict[Place, IntArray], program: Program, node: Node, far: IntArray) -> None:
+        """Note what an expression reads that is needed `far` beyond the owned cells."""
+        for place, away in self._read(program, node):
+            wanted[place] = np.maximum(wanted.get(place, self._none), far + away)
+
+    def _read(self, program: Program, node: Node) -> Iterator[tuple[Place, IntArray]]:
+        """The stored values that an expression reads, and how far away along each axis."""
+        for name, offsets in program.reads([node]).items():
+            if name in program.places:
+                away = np.max(np.abs(np.array(sorted(offsets))), axis=0)
+                yield program.places[name], np.where(away > 0, np.maximum(away, self._deep), 0)
 
     def _of(self, program: Program, node: Node, known: Mapping[Place, Far]) -> Far:
         """The dependences of an expression."""
-        out: dict[str, IntArray] = {}
-        for name, offsets in program.reads([node]).items():
-            place = program.places.get(name)
-            if place is None:
-                continue
-            away = np.max(np.abs(np.array(sorted(offsets))), axis=0)
-            away = np.where(away > 0, np.maximum(away, self._deep), 0)
-            start: Far = known[place] if place in known else {self._kinds[place.array]: self._none} if place.array in self._kinds else {}
-            for kind, far in start.items():
-                out[kind] = np.maximum(out.get(kind, self._none), far + away)
+        out: dict[Level, IntArray] = {}
+        for place, away in self._read(program, node):
+            for level, far in (known[place] if place in known else self._start(program, place)).items():
+                out[level] = np.maximum(out.get(level, self._none), far + away)
         return out
+
+    def _start(self, program: Program, place: Place) -> Far:
+        """The dependence of a value that no operation before has computed: on itself, if the step starts with it."""
+        depth = self.states.get(place.array, 0) or self.bars.get(place.array, 0)
+        if not depth or place.level is None:
+            return {}
+        newest_first = program.direction < 0 and place.array in self.states
+        return {(place.array, place.level if newest_first else depth - 1 - place.level): self._none}
 
 
 def _merge(into: dict[Place, Far], place: Place, far: Far) -> None:

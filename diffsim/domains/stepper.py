@@ -1,10 +1,13 @@
 """A stepper in the box of one rank. It takes ghost cells from their owners when those that it has are no longer right.
 
 Each array has a *width*: how many ghost cells, counted from the owned ones, are right along each axis. An exchange makes all of them right
-again. A step makes them right less far, by as much as it reads. So with w ghost cells and a step that reads r away, w // r steps run
-between two exchanges. This holds step by step for whatever a schedule does, so the owned cells are right after each step by induction:
+again. A step makes them right less far, by as much as it reads. So steps run between two exchanges until the next one, with the points that
+it samples, would read cells that are not right. This holds step by step for whatever a schedule does, so the owned cells are right after
+each step by induction:
 
-- forward: the state after a step has the width of the state before, less `Reach.forward`.
+- forward: the state after a step has the width of the state before, less `Reach.forward`. Each state and each of its earlier values has a
+  width of its own. One that is read in place alone loses nothing, and is not exchanged again.
+- ghost cells of which there is no use are not computed (`in_windows`).
 - adjoint: the cotangent of step n reads later cotangents `Reach.bars` away and the state of step n `Reach.primal` away. So its width is the
   smaller one of what these leave. In a piece of k steps that starts with w, the state before its last step has the width w - (k - 1) r,
   and the adjoint of the first of these steps comes k steps after the last exchange of cotangents, behind one that left w - k r:
@@ -29,10 +32,12 @@ from diffsim.boundary import Rules, zero_rules
 from diffsim.checkpoint.growth import largest
 from diffsim.domains.boxes import Slices
 from diffsim.domains.points import BoxPoints
-from diffsim.domains.reach import Reach, reach_of
+from diffsim.domains.reach import Reach, in_windows, reach_of
+from diffsim.domains.widths import Widths, after, covers
 from diffsim.errors import ScheduleError
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.derive.forward import receiver_points, source_points
+from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.launcher import Launcher, Tables
 from diffsim.stepping.run.stepper import Before, Stepper
@@ -46,13 +51,20 @@ Result = TypeVar("Result")
 
 
 class Field(Protocol):
-    """A field over the box, some cells of which are sent to other ranks."""
+    """A field over the box, some cells of which are sent to other ranks.
 
-    def packed(self, where: Slices) -> Array:
-        """The values of a part, in one dimension."""
+    Attributes:
+        far: how far from the owned cells its ghost cells are exchanged along each axis; None: all of them.
+    """
+
+    @property
+    def far(self) -> tuple[int, ...] | None: ...
 
     def size(self, where: Slices) -> int:
-        """The number of these."""
+        """The number of values of a part."""
+
+    def pack(self, where: Slices, into: Array) -> None:
+        """Copy these to an array of one dimension."""
 
     def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
         """Write some parts."""
@@ -66,12 +78,13 @@ class Stored:
     name: str
     level: int
     rules: Rules
-
-    def packed(self, where: Slices) -> Array:
-        return self.launcher.packed(self.name, where, self.level)
+    far: tuple[int, ...]
 
     def size(self, where: Slices) -> int:
         return self.launcher.packed_size(self.name, where)
+
+    def pack(self, where: Slices, into: Array) -> None:
+        self.launcher.pack(self.name, where, into, self.level)
 
     def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
         self.launcher.unpack(self.name, parts, self.rules, self.level)
@@ -82,12 +95,14 @@ class Plain:
     """An array over the box."""
 
     cells: Array
-
-    def packed(self, where: Slices) -> Array:
-        return self.cells[where].reshape(-1)
+    far: None = None
 
     def size(self, where: Slices) -> int:
         return math.prod(along.stop - along.start for along in where)
+
+    def pack(self, where: Slices, into: Array) -> None:
+        part = self.cells[where]
+        into.reshape(part.shape)[...] = part
 
     def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
         for where, values in parts:
@@ -98,6 +113,10 @@ class Neighbours(Protocol):
     """The box of a stepper and the other ranks."""
 
     inner: Slices
+
+    @property
+    def overhang(self) -> IntArray:
+        """How far the cells of a point lie outside of its owner's cells along each axis, at most."""
 
     def widths(self, reach: Reach) -> IntArray:
         """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
@@ -145,11 +164,19 @@ class DomainStepper(Stepper):
         self._neighbours = neighbours
         self._points = {name: neighbours.points(name, table) for name, table in points.items()}
         super().__init__(step, {name: each.table for name, each in self._points.items()}, receivers, dtype, differentiable)
-        self._reach = reach_of(self.programs)
-        self._widest = neighbours.widths(self._reach)
-        self._right = self._bars_right = self._widest
+        self._reach = reach_of(self.programs, neighbours.overhang)
+        widest, reach = neighbours.widths(self._reach), self._reach
+        self._right = Widths(reach.states, widest, widest - reach.most + reach.of_states)
+        self._bars_right = Widths(reach.bars, widest, widest - reach.most + reach.of_bars)
         self._right_in_slot: dict[int, IntArray] = {}
         self._right_before: dict[int, IntArray] = {}  # step that is held -> width of the state before it
+
+    def _programs(self, differentiable: bool) -> Programs:
+        programs = super()._programs(differentiable)
+        neighbours, points = self._neighbours, self._neighbours.overhang
+        reach = reach_of(programs, points)
+        programs.replace(in_windows(programs, reach, neighbours.inner, neighbours.widths(reach), points))
+        return programs
 
     def move(self, points: Mapping[str, PointTable]) -> None:
         here = self._neighbours.agreed(lambda: {name: self._neighbours.points(name, table) for name, table in points.items()})
@@ -163,7 +190,7 @@ class DomainStepper(Stepper):
             raise ScheduleError("expected a schedule that runs forward only for a grid in domains, got one that undoes steps; use another")
         here = {name: self._points[source_points(name)].columns(driven[name]) for name in self.step.forcings}
         super().start(states, {**driven, **here}, steps)
-        self._right = self._bars_right = self._widest
+        self._right.start()
         self._right_in_slot, self._right_before = {}, {}
 
     def state(self) -> dict[str, Array]:
@@ -178,11 +205,11 @@ class DomainStepper(Stepper):
     def seed(self, final: Mapping[str, Array], traces: Mapping[str, Array]) -> None:
         here = {name: self._points[receiver_points(name)].columns(values) for name, values in traces.items()}
         super().seed(self._neighbours.of_whole(final), here)
-        self._bars_right = self._widest
+        self._bars_right.start()
 
     def set_cotangent(self, arrays: Mapping[str, Array]) -> None:
         super().set_cotangent(arrays)
-        self._bars_right = np.zeros_like(self._widest)  # they were saved between two exchanges
+        self._bars_right.forget()  # they were saved between two exchanges
 
     def input_cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         states, coefficients, driven = super().input_cotangents()
@@ -197,25 +224,25 @@ class DomainStepper(Stepper):
 
     def save(self, step: int, slot: int) -> None:
         super().save(step, slot)
-        self._right_in_slot[slot] = self._right
+        self._right_in_slot[slot] = self._right.now
 
     def load(self, step: int, slot: int) -> None:
         super().load(step, slot)
-        self._right = self._right_in_slot[slot]
+        self._right.now = self._right_in_slot[slot]
 
     def state_arrays(self) -> list[Array]:
         """The owned cells of the working state: ghost cells that are not right differ from run to run."""
-        inner = self._neighbours.inner
-        return [self.launcher.cells(name, level)[inner] for name, ring in self.storage.rings.items() for level in ring.working]
+        inner, launcher, rings = self._neighbours.inner, self.launcher, self.storage.rings
+        return [launcher.owned(name, inner, level) for name, ring in rings.items() for level in ring.working]
 
     def set_state(self, arrays: Sequence[Array]) -> None:
         values = iter(arrays)
         for name, ring in self.storage.rings.items():
             for level in ring.renew():
-                cells = self.launcher.cells(name, level).copy()
-                cells[self._neighbours.inner] = next(values)
-                self.launcher.put_field(name, cells, self.step.states[name].rules, level)
-        self._right = np.zeros_like(self._widest)
+                self.launcher.clear(name, level)
+                owned = np.ascontiguousarray(next(values)).reshape(-1)
+                self.launcher.unpack(name, [(self._neighbours.inner, owned)], self.step.states[name].rules, level)
+        self._right.forget()
 
     def outputs(self) -> list[Array]:
         """The traces of the owned receivers."""
@@ -223,68 +250,67 @@ class DomainStepper(Stepper):
 
     def cotangent_size(self) -> float:
         inner, bars = self._neighbours.inner, self.storage.bars
-        return largest(self.launcher.cells(name, ring.working[ring.depth - 1])[inner] for name, ring in bars.items())
+        return largest(self.launcher.owned(name, inner, ring.working[ring.depth - 1]) for name, ring in bars.items())
 
     # steps between exchanges
 
     def _sweep(self, program: Program, start: int, steps: int, tables: Tables, before: Before, kept: bool = False) -> None:
-        reach = self._reach
-        done = 0
+        reads, right, done = self._reach.of_states if kept else self._reach.forward.by_any, self._right, 0
         while done < steps:
-            if not _covers(self._right, np.maximum(reach.forward, reach.primal) if kept else reach.forward):
+            if not covers(right.now, reads):
                 self._take_states(before(done))
             begin = done
-            while done < steps and _covers(self._right, np.maximum(reach.forward, reach.primal) if kept else reach.forward):
+            while done < steps and covers(right.now, reads):
                 if kept:
-                    self._right_before[start + done] = self._right
-                self._right = self._right - reach.forward
+                    self._right_before[start + done] = right.now
+                right.advance(after(right.now, self._reach.forward))
                 done += 1
 
-            def after(number: int, count: int, begin: int = begin) -> Mapping[str, IntArray]:
+            def tables_after(number: int, count: int, begin: int = begin) -> Mapping[str, IntArray]:
                 return tables(begin + number, count)
 
-            super()._sweep(program, start + begin, done - begin, after, before, kept)
+            super()._sweep(program, start + begin, done - begin, tables_after, before, kept)
 
     def reverse(self, start: int, stop: int) -> None:
         if self.needs_primal and self._held and self._held[-1] == (range(start, stop - 1), False):
-            if not _covers(self._right, self._reach.primal):  # the newest of these steps starts from the working state
+            if not covers(self._right.now, self._reach.primal.by_any):  # the newest of these steps starts from the working state
                 self._take_states(self._working(0))
-            self._right_before[stop - 1] = self._right
+            self._right_before[stop - 1] = self._right.now
         super().reverse(start, stop)
 
     def _reverse(self, program: Program, stop: int, count: int, held: bool) -> None:
-        reach = self._reach
+        reach, right, bars = self._reach, self._right, self._bars_right
         while count:
-            if not held and self.needs_primal and not _covers(self._right, reach.primal):
+            if not held and self.needs_primal and not covers(right.now, reach.primal.by_any):
                 self._take_states(self._working(0))
-            if not _covers(self._bars_right, reach.bars):
-                self._take_bars()
+            if not covers(bars.now, reach.later.by_any):
+                self._take(bars, {name: ring.working for name, ring in self.storage.bars.items()}, self._no_rules)
             done = 0
-            while done < count and _covers(self._bars_right, reach.bars):
-                left = self._bars_right - reach.bars
+            while done < count and covers(bars.now, reach.later.by_any):
+                width = after(bars.now, reach.later)
                 if self.needs_primal:
-                    left = np.minimum(left, (self._right_before[stop - 1 - done] if held else self._right) - reach.primal)
-                self._bars_right = left
+                    states = self._right_before[stop - 1 - done] if held else right.now
+                    width = np.minimum(width, after(states, reach.primal))
+                bars.advance(width)
                 done += 1
             super()._reverse(program, stop, done, held)
             stop, count = stop - done, count - done
 
     def _take_states(self, levels: Levels) -> None:
-        """Exchange the ghost cells of the state in these levels."""
-        self._take(levels, {name: self.step.states[name].rules for name in levels})
-        self._right = self._widest
+        """Exchange the ghost cells of the state in these levels, oldest first."""
+        self._take(self._right, levels, {name: placed.rules for name, placed in self.step.states.items()})
 
-    def _take_bars(self) -> None:
-        """Exchange the ghost cells of the present cotangents."""
-        levels = {name: ring.working for name, ring in self.storage.bars.items()}
-        self._take(levels, dict.fromkeys(levels, zero_rules(self.step.grid.ndim)))
-        self._bars_right = self._widest
+    @property
+    def _no_rules(self) -> Mapping[str, Rules]:
+        return dict.fromkeys(self.storage.bars, zero_rules(self.step.grid.ndim))
 
-    def _take(self, levels: Levels, rules: Mapping[str, Rules]) -> None:
-        fields = [Stored(self.launcher, name, level, rules[name]) for name, each in levels.items() for level in each]
+    def _take(self, right: Widths, levels: Levels, rules: Mapping[str, Rules]) -> None:
+        """Exchange the ghost cells of those levels, oldest first, that would allow fewer steps than new ones."""
+        numbers = right.old()
+        names = [right.levels[number] for number in numbers]
+        fields = [
+            Stored(self.launcher, name, levels[name][-1 - age], rules[name], tuple(far))
+            for (name, age), far in zip(names, right.enough[numbers].tolist(), strict=True)
+        ]
         self._neighbours.exchange(fields, self.dtype)
-
-
-def _covers(right: IntArray, reach: IntArray) -> bool:
-    """True if a step that reads this far leaves the owned cells right."""
-    return bool((right >= reach).all())
+        right.exchanged(numbers)

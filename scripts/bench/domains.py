@@ -1,25 +1,37 @@
-"""Costs of domains: `python scripts/bench/domains.py`, and the same under `mpiexec -n 2` with `--cuts 1x1x2`.
+"""Costs of domains: `python scripts/bench/domains.py --cuts 2x1x1`.
 
-Times of a step forward and of one of a gradient, of an exchange, and the share of ghost cells, for the equation and the grid that are
-named. A process prints one line; in domains rank 0 does. Compare lines of one machine that were measured when it was quiet.
+Two ranks of one thread (or as many as there are boxes) take turns with one process of as many threads, so that both see the same machine:
+the medians of a step forward, or of one of a gradient by 4 slots (`--gradient`), and their ratio. With `--weak` the process has one thread
+and the grid of one box. A rank that waits for its turn sleeps.
+
 `--alone` runs rank 0 of the cuts without any other: its times are those of computing and copying, without waiting; its results are wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import os
+import socket
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
 import diffsim as ds
 from diffsim.domains import Domains, mpi
 from diffsim.domains.ranks import Alone
+
+PATIENCE = 300.0
+"""Most seconds until a process has compiled its simulation."""
 
 
 def equation(name: str, shape: tuple[int, ...]) -> tuple[ds.Equation, dict[str, float], str]:
@@ -45,59 +57,144 @@ class Unheard(Alone):
     def gathered(self, value: Any) -> list[Any]:
         return [value] * self.size
 
-    def exchanged(self, outgoing: Mapping[int, np.ndarray], incoming: Mapping[int, int], dtype: np.dtype) -> dict[int, np.ndarray]:
-        return {sender: np.zeros(count, dtype) for sender, count in incoming.items()}
+    def exchanged(self, outgoing: Mapping[int, np.ndarray], incoming: Mapping[int, np.ndarray]) -> None:
+        for values in incoming.values():
+            values[...] = 0
+
+
+class Measured:
+    """A simulation whose run, or gradient, is measured several times. The first time, which compiles, does not count."""
+
+    def __init__(self, options: argparse.Namespace, shape: tuple[int, ...], cuts: tuple[int, ...], threads: int) -> None:
+        ds.init(threads=threads, precision="f32")
+        step, medium, seen = equation(options.equation, shape)
+        middle = [[0.5 * (step.grid.coordinates(axis)[0] + step.grid.coordinates(axis)[-1]) for axis in range(len(shape))]]
+        domains = None if math.prod(cuts) == 1 else Domains(cuts, options.between or None, gathered=False)
+        run = ds.Simulation(step, receivers={seen: middle}, wrt=list(medium)[:1], domains=domains)
+        inputs = {name: np.full(shape, value, np.float32) for name, value in medium.items()}
+        self.compiled, self.steps = run._compiled, options.steps
+        fields = self.compiled.checked(inputs, options.steps)
+
+        def forward() -> None:
+            self.compiled.stepper.advance(0, options.steps)
+
+        def gradient() -> None:
+            run.value_and_grad(lambda solution: (solution.traces[seen] ** 2).sum(), inputs, options.steps, checkpoint=4)
+
+        self._start: Callable[[], object] = (
+            (lambda: None) if options.gradient else lambda: self.compiled.start(fields, options.steps) and None
+        )
+        self._run = gradient if options.gradient else forward
+        self()
+
+    def __call__(self) -> dict[str, float]:
+        """Milliseconds of a step, by the clock and of the processor, and of these those of exchanges."""
+        self._start()
+        spent, began, used = self.compiled.domain.spent, time.perf_counter(), time.process_time()
+        self._run()
+        now = self.compiled.domain.spent
+        seconds = time.perf_counter() - began, time.process_time() - used, now[1] - spent[1]
+        scale = 1e3 / self.steps
+        names = ("clock", "processor", "exchange")
+        return {name: scale * each for name, each in zip(names, seconds, strict=True)} | {"exchanges": now[0] - spent[0]}
+
+
+def obey(options: argparse.Namespace) -> None:
+    """Measure when the other end of a socket says so, as one process or as a rank."""
+    shape, cuts = sizes(options.shape), sizes(options.cuts)
+    if options.role == "one":
+        shape = tuple(n // part for n, part in zip(shape, cuts, strict=True)) if options.weak else shape
+        measured = Measured(options, shape, (1,) * len(shape), 1 if options.weak else math.prod(cuts))
+    else:
+        measured = Measured(options, shape, cuts, 1)
+    with socket.socket(socket.AF_UNIX) as end:
+        end.connect(os.environ["BENCH_SOCKET"])
+        with end.makefile("rw") as pipe:
+            say(pipe, [options.role, measured.compiled.domain.ghost_share])
+            while pipe.readline():
+                say(pipe, measured())
+
+
+def say(pipe: IO[str], message: object) -> None:
+    pipe.write(json.dumps(message) + "\n")
+    pipe.flush()
+
+
+def take_turns(options: argparse.Namespace) -> dict[str, list[list[dict[str, float]]]]:
+    """Start both, and let them measure in turns: role -> turns -> what each of its processes measured."""
+    count = math.prod(sizes(options.cuts))
+    command, beside = [sys.executable, *sys.argv, "--role"], Path(sys.executable).parent / "mpiexec"
+    launcher = [str(beside) if beside.exists() else "mpiexec", "-n", str(count)]
+    results: dict[str, list[list[dict[str, float]]]] = {"one": [], "ranks": []}
+    with ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory()) + "/turns"
+        server = stack.enter_context(socket.socket(socket.AF_UNIX))
+        server.settimeout(PATIENCE)
+        server.bind(place)
+        server.listen()
+        environment = {**os.environ, "BENCH_SOCKET": place}
+        for each in ([*command, "one"], [*launcher, *command, "ranks"]):
+            stack.callback(subprocess.Popen(each, env=environment).wait)
+        pipes: dict[str, list[IO[str]]] = {role: [] for role in results}
+        for _ in range(1 + count):
+            end = stack.enter_context(server.accept()[0])
+            pipe: IO[str] = stack.enter_context(end.makefile("rw"))
+            pipes[json.loads(pipe.readline())[0]].append(pipe)
+        for _ in range(options.turns):
+            for role, members in pipes.items():
+                for member in members:
+                    say(member, "measure")
+                results[role].append([json.loads(member.readline()) for member in members])
+    return results
+
+
+def report(options: argparse.Namespace, results: dict[str, list[list[dict[str, float]]]]) -> str:
+    """The medians of both, and their ratio."""
+    clocks = {role: [max(each["clock"] for each in turn) for turn in turns] for role, turns in results.items()}
+    one, many = (statistics.median(clocks[role]) for role in ("one", "ranks"))
+    exchange, exchanges = (
+        statistics.median(min(each[key] for each in turn) for turn in results["ranks"]) for key in ("exchange", "exchanges")
+    )
+    used = statistics.median(turn[0]["processor"] / turn[0]["clock"] for turn in results["one"])
+    what = "a step of a gradient by 4 slots" if options.gradient else "a step forward"
+    other = "in one process with the grid of one box" if options.weak else "in one process"
+    return "; ".join(
+        [
+            f"{options.equation} {options.shape} in {options.cuts}, {what}: {one:.1f} ms {other}, {many:.1f} ms in ranks",
+            f"ratio of medians {many / one:.2f}, of the fastest {min(clocks['ranks']) / min(clocks['one']):.2f}",
+            f"{exchanges:.0f} exchanges, {exchange:.2f} ms a step on the rank that waits least",
+            f"{used:.2f} cores used by one process",
+        ]
+    )
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split("x")))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--equation", choices=("acoustic", "elastic", "heat"), default="acoustic")
     parser.add_argument("--shape", default="160x160x320")
-    parser.add_argument("--cuts", default="")
+    parser.add_argument("--cuts", default="2x1x1")
     parser.add_argument("--between", type=int, default=0, help="steps between exchanges; 0: as chosen")
     parser.add_argument("--steps", type=int, default=16)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--gradient", action="store_true", help="time gradients by 4 slots too")
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--gradient", action="store_true", help="time gradients by 4 slots")
+    parser.add_argument("--weak", action="store_true", help="one process has one thread and the grid of one box")
     parser.add_argument("--alone", action="store_true", help="one rank without others, whose ghost cells are 0")
+    parser.add_argument("--role", choices=("one", "ranks"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    now = time.process_time if options.threads == 1 and (options.alone or not options.cuts) else time.perf_counter  # busy cores count less
-    shape = tuple(map(int, options.shape.split("x")))
-    cuts = tuple(map(int, options.cuts.split("x"))) if options.cuts else (1,) * len(shape)
-    ds.init(threads=options.threads, precision="f32")
-    step, medium, seen = equation(options.equation, shape)
-    middle = [[0.5 * (step.grid.coordinates(axis)[0] + step.grid.coordinates(axis)[-1]) for axis in range(len(shape))]]
-    if options.alone:
-        mpi._known[:] = [Unheard(math.prod(cuts))]
-    domains = None if math.prod(cuts) == 1 else Domains(cuts, options.between or None, gathered=False)
-    run = ds.Simulation(step, receivers={seen: middle}, wrt=list(medium)[:1], domains=domains)
-    inputs = {name: np.full(shape, value, np.float32) for name, value in medium.items()}
-
-    compiled = run._compiled
-    fields = compiled.checked(inputs, options.steps)
-    compiled.start(fields, options.steps)
-    compiled.stepper.advance(0, options.steps)  # compiles
-    forward = []
-    before = compiled.domain.spent
-    for _ in range(options.turns):
-        compiled.start(fields, options.steps)
-        began = now()
-        compiled.stepper.advance(0, options.steps)
-        forward.append((now() - began) / options.steps)
-    count, seconds = (after - earlier for after, earlier in zip(compiled.domain.spent, before, strict=True))
-    line = [f"{options.equation} {options.shape} in {'x'.join(map(str, cuts))}, {options.threads} threads"]
-    line.append(f"forward {1e3 * statistics.median(forward):.2f} ms a step")
-    if count:
-        line.append(f"{count} exchanges of {1e3 * seconds / count:.2f} ms, ghost cells {compiled.domain.ghost_share:.1%}")
-    if options.gradient:
-        whole = []
-        for _ in range(1 + options.turns):
-            began = now()
-            run.value_and_grad(lambda solution: (solution.traces[seen] ** 2).sum(), inputs, options.steps, checkpoint=4)
-            whole.append((now() - began) / options.steps)
-        line.append(f"gradient by 4 slots {1e3 * statistics.median(whole[1:]):.1f} ms a step")
-    if getattr(getattr(compiled.domain, "box", None), "rank", 0) == 0:
-        sys.stdout.write("; ".join(line) + "\n")
+    if options.role:
+        obey(options)
+    elif options.alone:
+        mpi._known[:] = [Unheard(math.prod(sizes(options.cuts)))]
+        measured = Measured(options, sizes(options.shape), sizes(options.cuts), 1)
+        turns = [measured() for _ in range(options.turns)]
+        sys.stdout.write(f"{options.equation} {options.shape} in {options.cuts}, rank 0 alone, ms a step: ")
+        sys.stdout.write(f"{ {key: round(statistics.median(turn[key] for turn in turns), 2) for key in turns[0]} }\n")
+    else:
+        sys.stdout.write(report(options, take_turns(options)) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""`mpiexec -n N python -m tests.domains.compare FOLDER CLAIM NAME ...`: compare cases in domains with the results of one process.
+"""`mpiexec -n N python -m tests.domains.compare FOLDER CLAIM LEFT_OUT NAME ...`: compare cases in domains with the results of one process.
 
-CLAIM ghost cells more than there are count as right: with one or more, the results must differ.
+CLAIM ghost cells more than there are count as right, and LEFT_OUT of those that are computed are not: with one or more of either, the
+results must differ.
 """
 
 from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +16,11 @@ import numpy as np
 from mpi4py import MPI
 
 import diffsim as ds
+from diffsim.domains import stepper
 from diffsim.domains.domain import InBox
 from diffsim.domains.reach import Reach
+from diffsim.stepping.derive.programs import Programs
+from diffsim.stepping.ir.program import Program
 from diffsim.typing import IntArray
 from tests.domains.generator import NIGHTLY, QUICK
 
@@ -25,16 +30,22 @@ def differences(one: dict[str, np.ndarray], many: dict[str, np.ndarray]) -> list
     return [name for name, values in many.items() if not np.array_equal(values, one[name])]
 
 
-def main(folder: str, claim: str, *names: str) -> None:
+def main(folder: str, claim: str, left_out: str, *names: str) -> None:
     ds.init(threads=1)
-    true_widths = InBox.widths
+    true_widths, true_windows = InBox.widths, stepper.in_windows
 
     def widths(box: InBox, reach: Reach) -> IntArray:
         return true_widths(box, reach) + int(claim)
 
+    def windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray) -> dict[str, Program]:
+        return true_windows(programs, reach, inner, room - int(left_out), points)
+
     InBox.widths = widths  # type: ignore[method-assign]
+    stepper.in_windows = windows
     for chosen in (case for case in [*QUICK, *NIGHTLY] if case.name in names):
-        case = replace(chosen, checkpoints=("auto",)) if int(claim) else chosen  # steps of wrong cells that are repeated would be noticed
+        case = (
+            replace(chosen, checkpoints=("auto",)) if int(claim) + int(left_out) else chosen
+        )  # steps of wrong cells that are repeated would be noticed
         one = pickle.loads((Path(folder) / f"{case.name}.pickle").read_bytes())
         for parts in case.cuts:
             every = MPI.COMM_WORLD.gather(differences(one, case.results(parts)))

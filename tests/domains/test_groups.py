@@ -68,7 +68,7 @@ def test_groups_are_divided_and_joined_again(monkeypatch: pytest.MonkeyPatch) ->
     with mpi.in_groups(SIZE) as whole:
         assert whole is everyone and (mpi.ranks().rank, mpi.ranks().size) == (1, SIZE)
     assert mpi.ranks() is everyone
-    refusal = "domains are 4 boxes, expected a multiple of 4 ranks, got 6; start the program with mpiexec -n 4, or 8 for 2 groups of shots"
+    refusal = "domains of 4 boxes, expected a multiple of 4 ranks, got 6; start the program with mpiexec -n 4, or 8 for 2 groups of shots"
     with pytest.raises(ParameterError, match=refusal), mpi.in_groups(4):
         raise AssertionError("ranks that are no multiple")
     assert mpi.ranks() is everyone

@@ -24,15 +24,16 @@ def run(out: Path, *options: str, ranks: int = 1) -> subprocess.CompletedProcess
 
 @WITH_MPI
 @pytest.mark.slow
-def test_a_scene_in_four_domains_finds_the_same_answer(tmp_path: Path) -> None:
-    one, four = run(tmp_path / "one"), run(tmp_path / "four", "--domains", "2x2", ranks=4)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_scene_in_groups_of_four_domains_finds_the_same_answer(groups: int, tmp_path: Path) -> None:
+    one, four = run(tmp_path / "one"), run(tmp_path / "four", "--domains", "2x2", ranks=4 * groups)
     assert one.returncode == four.returncode, one.stderr + four.stderr
     results = [np.load(tmp_path / name / "result.npz") for name in ("one", "four")]
     assert results[0].files == results[1].files and "unknowns.c.answer" in results[0].files
     for name in results[0].files:
         assert np.array_equal(results[0][name], results[1][name]), name
     divided = Outcome.load(tmp_path / "four").divided
-    assert divided is not None and (divided.boxes, divided.groups) == ((2, 2), 1) and divided.exchanges > 0
+    assert divided is not None and (divided.boxes, divided.groups) == ((2, 2), groups) and divided.exchanges > 0
     assert 0 < divided.ghost_share < 1 and 0 < divided.exchange_seconds < divided.seconds
     assert Outcome.load(tmp_path / "one").divided is None
     assert "2 x 2" in (tmp_path / "four" / "report.html").read_text(encoding="utf-8")

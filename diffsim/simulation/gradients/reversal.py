@@ -175,7 +175,7 @@ class Reversal:
         If few samples of the cotangent's size show that it grew, all is run again, with enough samples to see how it grew.
         """
         self.reverse(seeds)
-        if self._growth is None or not self._growth.suspected:
+        if self._growth is None or not any(self._compiled.domain.every(self._growth.suspected)):  # all ranks repeat it, or none does
             return self.gradient()
         self._compiled.grows = True
         return Reversal(self._compiled, self._call, self._schedule).back(seeds)

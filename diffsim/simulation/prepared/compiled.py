@@ -93,7 +93,7 @@ class Compiled:
         self.last_sweep: SweepReport | None = None
         self.step_seconds: dict[str, float] = {}
         self.schedules: dict[object, AnySchedule] = {}
-        self.grows = not self.domain.alone  # a sweep that one rank alone repeats would wait for the others forever
+        self.grows = False
         self._waiting: weakref.ref[Waiting] | None = None
 
     @cached_property

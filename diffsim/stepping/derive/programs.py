@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -73,6 +73,19 @@ class Programs:
             yield self.adjoint.program
         if self.with_residuals:
             yield from (self.with_residuals.forward, self.with_residuals.adjoint)
+
+    def replace(self, changed: Mapping[str, Program]) -> None:
+        """Replace programs, by name, by others that use the same arrays in the same way."""
+
+        def of(program: Program) -> Program:
+            return changed.get(program.name, program)
+
+        self.forward = of(self.forward)
+        if self.adjoint:
+            self.adjoint = dataclasses.replace(self.adjoint, program=of(self.adjoint.program))
+        if self.with_residuals:
+            pair = self.with_residuals
+            self.with_residuals = dataclasses.replace(pair, forward=of(pair.forward), adjoint=of(pair.adjoint))
 
     def _refined(self, program: Program) -> Program:
         """Improve a program: keep values that nests would compute several times a cell, and on a CPU compute less in the interior, compute

@@ -212,6 +212,7 @@ class Nest:
         roots: if there are groups, the expressions of the assignments that read them.
         interior: shorter expressions for most cells, or None.
         refills: assignments of earlier nests whose halos are filled again, because point sums change their targets.
+        window: the cells that must be computed; None: all. Those around it may keep their values (on a CPU alone).
     """
 
     assigns: tuple[Assign, ...]
@@ -221,6 +222,7 @@ class Nest:
     roots: tuple[Node, ...] = ()
     interior: Interior | None = None
     refills: tuple[Assign, ...] = ()
+    window: Box | None = None
 
     @property
     def variants(self) -> tuple[Nest, ...]:

@@ -225,21 +225,30 @@ class Launcher:
             views = self._views[name, level] = self.layout.cells(stored), self.layout.extended(stored)
         return views
 
-    def packed(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
-        """The values of a part of the cells, in C order; of a sparse field those of the cells in which it exists."""
-        array = self.field(name)
-        if name not in self.sparse or not isinstance(array, np.ndarray):
-            values = self.cells(name, level)[where].reshape(-1)
-            return values[self.sparse[name].places(where)[0]] if name in self.sparse else values
-        packed: Array = self.memory.read(array, level).reshape(-1)[self.sparse[name].places(where)[1]]
-        return packed
+    def pack(self, name: str, where: tuple[slice, ...], into: Array, level: int | None = None) -> None:
+        """Copy the values of a part of the cells, in C order, to an array of one dimension. Of a sparse field those are left out that do
+        not exist."""
+        if name in self.sparse:
+            stored = self.memory.read(self.field(name), level).reshape(-1)
+            np.take(stored, self.sparse[name].places(where)[1], out=into)
+        else:
+            part = self.cells(name, level)[where]
+            into.reshape(part.shape)[...] = part
+
+    def owned(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
+        """The values of a part of the cells: a view, or for a sparse field those that `pack` gives."""
+        if name not in self.sparse:
+            return self.cells(name, level)[where]
+        values = np.empty(self.packed_size(name, where), self.layout.dtype)
+        self.pack(name, where, values, level)
+        return values
 
     def packed_size(self, name: str, where: tuple[slice, ...]) -> int:
-        """The number of values that `packed` gives."""
+        """The number of values that `pack` gives."""
         return len(self.sparse[name].places(where)[0]) if name in self.sparse else math.prod(along.stop - along.start for along in where)
 
     def unpack(self, name: str, parts: Sequence[tuple[tuple[slice, ...], Array]], rules: Rules, level: int | None = None) -> None:
-        """Write some parts of the cells, as `packed` gives them, and the halo by the rules."""
+        """Write some parts of the cells, as `pack` gives them, and the halo by the rules."""
         array, layout, sparse = self.field(name), self.layout, self.sparse.get(name)
         if not isinstance(array, np.ndarray) or (sparse is not None and any(map(fills, rules))):
             cells = self.cells(name, level)  # a copy

@@ -55,7 +55,7 @@ class Stepper:
         for state in receivers:
             if state not in self.depths:
                 raise ShapeError(f"receivers record {state}, which is an earlier value of {self.delays[state][0]}; record that one")
-        self.programs = Programs(step, receivers, self.dtype, differentiable)
+        self.programs = self._programs(differentiable)
         self.forward, self.adjoint, self.with_residuals = self.programs.forward, self.programs.adjoint, self.programs.with_residuals
         self.needs_primal, self.layout = self.programs.needs_primal, self.programs.layout
         self.launcher = Launcher(step.graph, self.programs.stored_fields(), points, generation)
@@ -67,6 +67,9 @@ class Stepper:
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
         self._put_profiles()
         self.cotangents = Cotangents(self.programs, self.launcher, self.storage, self.receivers, self._profiles)
+
+    def _programs(self, differentiable: bool) -> Programs:
+        return Programs(self.step, self.receivers, self.dtype, differentiable)
 
     # input and output
 

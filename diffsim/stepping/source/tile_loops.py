@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
+from typing import Literal
 
 from diffsim.engine import reads_unaligned
 from diffsim.expr.graph import Graph, reads
@@ -33,12 +34,12 @@ class TileKernel(FunctionKernel):
         beyond = self.beyond(nest)
         everywhere = self.bounds(beyond)
         if nest.interior is None:
-            self._rows(nest, name, everywhere)
+            self._rows(nest, name, self._in_window(everywhere, nest.window))
             return
         inside, around = self._split(everywhere, nest.interior.box, beyond, any(assign.outside[-1] for assign in nest.folded))
-        self._rows(nest.interior.nest, f"{name}_within", inside)
+        self._rows(nest.interior.nest, f"{name}_within", self._in_window(inside, nest.window))
         for part in around:
-            self._rows(nest, name, part)
+            self._rows(nest, name, self._in_window(part, nest.window))
 
     def beyond(self, nest: Nest) -> tuple[int, ...]:
         """How far beyond the grid the loops over its cells go, along each axis, to compute the cotangents there.
@@ -78,6 +79,27 @@ class TileKernel(FunctionKernel):
         if len(self.rows) == 2:
             bounds |= {"below": str(-beyond[1]), "above": str(layout.rows[1] + beyond[1])}
         return bounds
+
+    def _in_window(self, where: dict[str, str], window: Box | None) -> dict[str, str]:
+        """The rows and tiles of `where` that have a cell of a window, none beyond its sides that are no sides of the grid.
+
+        It is made larger to whole blocks of rows and whole tiles, so that its bounds are those of blocks.
+        """
+        if window is None:
+            return where
+        layout, out, last = self.layout, dict(where), len(self.layout.rows) - 1
+        *rows, (left, right) = window
+        for axis, ((low, high), (begin, end)) in enumerate(zip((("first", "last"), ("below", "above")), rows, strict=False)):
+            whole = TALLEST_BLOCK if axis == last else 1
+            if begin >= whole:
+                out[low] = _bound("max", out[low], begin // whole * whole)
+            if end < layout.rows[axis]:
+                out[high] = _bound("min", out[high], min(math.ceil(end / whole) * whole, layout.rows[axis]))
+        if left >= layout.lanes:
+            out["left"] = _bound("max", out["left"], layout.halo_tiles + left // layout.lanes)
+        if right < layout.shape[-1]:
+            out["right"] = _bound("min", out["right"], layout.halo_tiles + math.ceil(right / layout.lanes))
+        return out
 
     def _split(
         self, everywhere: dict[str, str], box: Box, beyond: tuple[int, ...], at_ends: bool
@@ -153,9 +175,11 @@ class TileKernel(FunctionKernel):
         left, right = (math.ceil(max(0, far) / self.lanes) for far in (group.low[-1], group.high[-1]))
         beyond = self.beyond(nest)[-1]
         if beyond and nest.interior is None:  # whole rows, with cells outside that may share a tile with those of the group
-            computed = self.tiles_beyond(beyond)
-            left = max(0, self.tiles_beyond(beyond + group.low[-1])[0] - computed[0])
-            right = max(0, self.tiles_beyond(beyond + group.high[-1])[1] - computed[1])
+            computed, (begin, end) = self.tiles_beyond(beyond), (0, self.layout.shape[-1]) if nest.window is None else nest.window[-1]
+            if begin < self.lanes:  # else the loop begins inside of the grid
+                left = max(0, self.tiles_beyond(beyond + group.low[-1])[0] - computed[0])
+            if end == self.layout.shape[-1]:
+                right = max(0, self.tiles_beyond(beyond + group.high[-1])[1] - computed[1])
         out = {self.rows[0]: row, "left": f"left - {left}", "right": f"right + {right}"}
         if len(self.rows) == 2:
             out |= {"below": f"below - {group.low[1]}", "above": f"above + {group.high[1]}"}
@@ -254,3 +278,11 @@ class TileKernel(FunctionKernel):
                 for cells in sorted({offset[-1] for offset in offsets if offset[-1] % self.lanes}):
                     found[place.array, cells] = f"{identifier(place.array)}__by_{cells}".replace("-", "m")
         return found
+
+
+def _bound(which: Literal["min", "max"], bound: str, other: int) -> str:
+    """Source of the smaller or the larger one of two bounds."""
+    try:
+        return str({"min": min, "max": max}[which](int(bound), other))
+    except ValueError:
+        return f"ti.{which}({bound}, {other})"

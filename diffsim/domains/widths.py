@@ -1,0 +1,68 @@
+"""How many ghost cells of states and cotangents are right between two exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from diffsim.domains.reach import Level, Reads
+from diffsim.typing import IntArray
+
+NOT_RIGHT = -(2**30)
+"""The width of values that have to be exchanged before any step, along each axis."""
+
+
+class Widths:
+    """The widths of the levels of some arrays: how many ghost cells of each, counted from the owned ones, are right along each axis.
+
+    Args:
+        levels: the arrays, each with its ages from 0 on.
+        widest: the width where all ghost cells are right.
+        enough: for each level the width beyond which there is no use of more. An exchange makes it so wide.
+
+    Attributes:
+        enough: the same.
+        now: the present widths, shape (levels, axes). It is replaced, and never changed in place.
+    """
+
+    def __init__(self, levels: Sequence[Level], widest: IntArray, enough: IntArray) -> None:
+        self.levels, self.enough = tuple(levels), enough
+        self._newest = np.array([age == 0 for _, age in levels], bool)
+        self._before = np.maximum(np.arange(len(levels)) - 1, 0)  # where the widths of a level a step later come from
+        self._widest = np.broadcast_to(widest, enough.shape)
+        self.now: IntArray = self._widest
+
+    def start(self) -> None:
+        """Note that all ghost cells are right."""
+        self.now = self._widest
+
+    def exchanged(self, numbers: IntArray) -> None:
+        """Note that some levels were exchanged."""
+        self.now = self.now.copy()
+        self.now[numbers] = self.enough[numbers]
+
+    def forget(self) -> None:
+        """Note that nothing outside of the owned cells is known."""
+        self.now = np.full_like(self.enough, NOT_RIGHT)
+
+    def old(self) -> IntArray:
+        """The numbers of the levels that would allow fewer steps than an exchange does."""
+        return np.flatnonzero((self.now < self.enough).any(axis=1))
+
+    def advance(self, width: IntArray) -> None:
+        """Note a step, after which new values have these widths, shape (arrays, axes)."""
+        after = self.now[self._before]
+        after[self._newest] = np.minimum(width, self.enough[self._newest])
+        self.now = after
+
+
+def covers(right: IntArray, reads: IntArray) -> bool:
+    """True if levels that are read this far leave the owned cells right."""
+    return bool((right >= reads).all())
+
+
+def after(right: IntArray, reads: Reads) -> IntArray:
+    """The widths of new values of a step that reads levels which are so far right, shape (arrays, axes)."""
+    out: IntArray = (right[None] - reads.by_next).min(axis=1, initial=-NOT_RIGHT)
+    return out

@@ -1,0 +1,82 @@
+"""How far steps read, and which ghost cells are computed and exchanged, against numbers by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.domains.reach import Reach, in_windows, reach_of
+from diffsim.domains.widths import Widths, after, covers
+from diffsim.stepping.derive.programs import Programs
+from diffsim.stepping.ir.program import Nest, Program
+
+SHAPE, OWN = (40, 48), (slice(0, 20), slice(0, 48))
+"""A grid, and a box of owned cells at a cut along its first axis."""
+UNCUT = 2**30
+POINTS = np.array([1, 0])
+"""Points may have a cell in the next box."""
+
+
+def programs_of(equation: ds.Equation, seen: str) -> Programs:
+    simulation = ds.Simulation(equation, receivers={seen: [[10.0, 10.0]]}, wrt=[])
+    return Programs(simulation._compiled.step, (seen,), np.dtype(np.float32), differentiable=True)
+
+
+def computed(program: Program) -> dict[str, int]:
+    """Array -> rows beyond the owned ones that its nest computes."""
+    nests = [operation for operation in program.operations if isinstance(operation, Nest)]
+    rows = {a.target.array: 40 if nest.window is None else nest.window[0][1] for nest in nests for a in nest.assigns}
+    return {name: last - OWN[0].stop for name, last in rows.items()}
+
+
+def exchanged(reach: Reach, steps: int, turns: int = 3) -> list[dict[tuple[str, int], int]]:
+    """The states that each of some exchanges takes, with `steps` steps between two, and how many rows of ghost cells."""
+    widest = np.array([(steps - 1) * reach.by_next[0] + reach.most[0], UNCUT])
+    right = Widths(reach.states, widest, widest - reach.most + reach.of_states)
+    out = []
+    for _ in range(turns):
+        for _ in range(steps):
+            assert covers(right.now, reach.forward.by_any)
+            right.advance(after(right.now, reach.forward))
+        assert not covers(right.now, reach.forward.by_any)
+        out.append({right.levels[number]: int(right.enough[number, 0]) for number in right.old()})
+        right.exchanged(right.old())
+    return out
+
+
+def test_a_wave_exchanges_its_newest_pressure_alone() -> None:
+    """Order 4 reads 2 cells away, the earlier pressure in place, and a point the pressure of the next cell after the step."""
+    programs = programs_of(ds.solvers.Acoustic(ds.Grid(SHAPE, 10.0), 1e-3, order=4), "p")
+    reach = reach_of(programs, POINTS)
+    assert reach.states == (("p", 0), ("p", 1)) and reach.most.tolist() == [3, 2] and reach.by_next.tolist() == [2, 2]
+    assert reach.of_states.tolist() == [[3, 2], [1, 0]]
+    assert exchanged(reach, 1) == [{("p", 0): 3}] * 3
+    assert exchanged(reach, 2) == [{("p", 0): 5}] * 3
+    assert exchanged(reach, 3) == [{("p", 0): 7, ("p", 1): 5}] * 3
+    for room, rows in ((3, 1), (5, 3)):  # for one step, and for two
+        windows = in_windows(programs, reach, OWN, np.array([room, UNCUT]), POINTS)
+        assert computed(windows["forward"]) == {"p": rows}
+
+
+def test_elastic_waves_compute_velocities_as_far_as_stresses_read_them() -> None:
+    """Order 4: velocities read stresses 2 cells away, then stresses read velocities 2 cells away. Those of the next step read the stress
+    along the cut from its next but one cell, and the others in the plane of a velocity that is needed 2 cells away."""
+    programs = programs_of(ds.solvers.Elastic(ds.Grid(SHAPE, 10.0), 1e-3, order=4), "vx")
+    reach = reach_of(programs, POINTS)
+    assert reach.most.tolist() == [4, 4]
+    taken = exchanged(reach, 1)
+    assert taken == [{("syy", 0): 4, ("sxy", 0): 4, ("sxx", 0): 2}] * 3
+    rows = computed(in_windows(programs, reach, OWN, np.array([4, UNCUT]), POINTS)["forward"])
+    assert {name: rows[name] for name in ("vy", "vx", "syy", "sxx", "sxy")} == {"vy": 2, "vx": 2, "syy": 0, "sxx": 0, "sxy": 0}
+
+
+@pytest.mark.parametrize("room", [4, 8])
+def test_windows_are_those_of_right_cells_in_each_program(room: int) -> None:
+    """No nest computes rows that are wrong after a step, and each computes all rows of owned cells."""
+    programs = programs_of(ds.solvers.Elastic(ds.Grid(SHAPE, 10.0), 1e-3, order=4), "vx")
+    for name, program in in_windows(programs, reach_of(programs, POINTS), OWN, np.array([room, UNCUT]), POINTS).items():
+        for operation in program.operations:
+            if isinstance(operation, Nest) and operation.window is not None:
+                (first, last), across = operation.window
+                assert first == 0 and across == (0, 48) and 0 <= last - OWN[0].stop <= room, name
