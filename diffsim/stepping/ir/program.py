@@ -12,10 +12,13 @@ from itertools import groupby
 from typing import Literal, Protocol, TypeAlias
 
 from diffsim.boundary import Rules
-from diffsim.expr.graph import Node, Offset, reads
+from diffsim.expr.graph import Node, Offset, operations, reads
 from diffsim.mesh.field import Slim
 from diffsim.stepping.ir.levels import Ring
 from diffsim.typing import Array
+
+LONG = 64
+"""Operations of a nest from which on cells outside the grid are computed by its own loops (`Nest.swept`)."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +237,12 @@ class Nest:
         """Assignments that are computed outside the grid as well."""
         return tuple(a for a in self.assigns if any(a.outside))
 
+    @cached_property
+    def swept(self) -> bool:
+        """Whether its loops compute the cells outside the grid as well. They do if it keeps values, which would be computed again for these
+        cells, or is long: another function for these cells would take as long to compile."""
+        return bool(self.folded) and (bool(self.groups) or operations(assign.node for assign in self.assigns) >= LONG)
+
 
 Operation: TypeAlias = "Nest | PointGather | Strip | HostCall | Total | Loop"
 
@@ -409,14 +418,15 @@ class Program:
         return max(along, default=0) + any(ends)
 
     def touched(self) -> list[tuple[int, ...]]:
-        """How far beyond the grid, along each axis, nests that keep values read. A nest computes all its assignments, and all values of a
-        group, wherever it computes one."""
+        """How far beyond the grid, along each axis, nests read that keep values or are swept. A nest computes all its assignments, and all
+        values of a group, wherever it computes one."""
         reach = []
         for nest in self.nests:
-            for variant in (variant for variant in nest.variants if variant.groups):
-                nowhere = (0,) * len(variant.groups[0].low)
+            for variant in (variant for variant in nest.variants if variant.groups or nest.swept):
+                nowhere = (0,) * len(nest.folded[0].outside if nest.folded else variant.groups[0].low)
                 beyond = [max((a.outside[axis] for a in nest.folded), default=0) for axis in range(len(nowhere))]
-                bodies: list[tuple[Iterable[Node], tuple[int, ...], tuple[int, ...]]] = [(variant.roots, nowhere, nowhere)]
+                roots = variant.roots or tuple(assign.node for assign in variant.assigns)
+                bodies: list[tuple[Iterable[Node], tuple[int, ...], tuple[int, ...]]] = [(roots, nowhere, nowhere)]
                 bodies += [(group.values.values(), group.low, group.high) for group in variant.groups]
                 for nodes, low, high in bodies:
                     ends = [max(*sides) + far for *sides, far in zip(low, high, beyond, strict=True)]

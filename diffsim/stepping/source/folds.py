@@ -6,7 +6,7 @@ target row computes the outside row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,15 +55,16 @@ class Fold:
 
     def write(self) -> None:
         """Compute the cells outside the grid, unless the loops over the cells did, and add them to those inside, axis by axis."""
-        kernel, outside, folded = self.kernel, self.outside, f"{self.name}_folded_{self.number}"
+        kernel, outside = self.kernel, self.outside
         if not self.swept:
             self._compute_beside()
         if kernel.ndim > 1 and outside[0]:
-            self._fold_first_axis(folded)
-        if len(kernel.rows) == 2 and outside[1]:
-            kernel.call(f"{folded}_rows", self._fold_rows)
-        if outside[-1]:
-            kernel.call(f"{folded}_ends", self._fold_ends)
+            self._fold_first_axis()
+        for place in self.targets:
+            if len(kernel.rows) == 2 and outside[1]:
+                kernel.call_on(place, "fold_rows", self._fold_rows)
+            if outside[-1]:
+                kernel.call_on(place, "fold_ends", self._fold_ends)
 
     def _compute_beside(self) -> None:
         """Compute the cells outside beyond the ends of the slab's rows, and in three dimensions beside its planes."""
@@ -85,37 +86,47 @@ class Fold:
         suffix = "" if everything else f"_folded_{self.number}"  # the function for the cells of the grid computes the same
         self.kernel.write_tiles(self.nest, self.name, suffix, self.which, 1, where)
 
-    def _fold_first_axis(self, folded: str) -> None:
+    def _fold_first_axis(self) -> None:
         """Add each row (plane in three dimensions) outside the grid to the rows that it depends on. Rows that the loops over the cells
         left out are computed before that, and cleared."""
         kernel, layout = self.kernel, self.kernel.layout
+        if self.beyond[0]:
+            for place in self.targets:
+                kernel.call_on(place, "fold_slab", self._fold_slab)
+            return
         halo, wide = layout.row_halo[0], kernel.bounds((0, *(self.beyond if self.swept else self.outside)[1:]))
         for ghost in kernel.ghosts(self.rules, self.outside, 0):
             if not ghost.cells:
                 continue
             row = ghost.position
             with kernel.text.block(owner(layout, ghost)):
-                if not self.beyond[0]:
-                    self._compute({**wide, "first": str(row - halo), "last": str(row - halo + 1)})
-                for cell, weight in ghost.cells:
-                    kernel.call(
-                        f"{folded}_add_{kernel.number(weight)}",
-                        lambda weight=weight: self._add_row(weight),  # type: ignore[misc]
-                        {"first": str(row), "last": str(cell)},
-                    )
-                if not self.beyond[0]:
-                    kernel.call(f"{folded}_clear", self._clear_row, {"first": str(row)})
+                self._compute({**wide, "first": str(row - halo), "last": str(row - halo + 1)})
+                for place in self.targets:
+                    for cell, weight in ghost.cells:
+                        of = {"first": str(row), "last": str(cell)}
+                        kernel.call_on(place, "add_row", lambda target, weight=weight: self._add_row(target, weight), of)  # type: ignore[misc]
+                    kernel.call_on(place, "clear_row", self._clear_row, {"first": str(row)})
 
-    def _add_row(self, weight: float) -> None:
-        """Add the row (plane in three dimensions) `first` of each target, times a weight, to the row `last`."""
+    def _fold_slab(self, target: Place) -> None:
+        """Add all rows outside the grid of an array."""
+        layout = self.kernel.layout
+        for ghost in self.kernel.ghosts(self.rules, self.outside, 0):
+            if ghost.cells:
+                with self.kernel.text.block(owner(layout, ghost)):
+                    for cell, weight in ghost.cells:
+                        size = layout.strides[0]
+                        self._add(target, size, str(cell * size), str(ghost.position * size), weight)
+
+    def _add_row(self, target: Place, weight: float) -> None:
+        """Add the row (plane in three dimensions) `first` of an array, times a weight, to the row `last`."""
         size = self.kernel.layout.strides[0]
-        self._add(size, f"last * {size}", f"first * {size}", weight)
+        self._add(target, size, f"last * {size}", f"first * {size}", weight)
 
-    def _clear_row(self) -> None:
+    def _clear_row(self, target: Place) -> None:
         size = self.kernel.layout.strides[0]
-        _clear_tiles(self.kernel, self.targets, size, f"first * {size}")
+        _clear_tiles(self.kernel, target, size, f"first * {size}")
 
-    def _fold_rows(self) -> None:
+    def _fold_rows(self, target: Place) -> None:
         """In each plane of the slab, add rows outside the grid to the rows that they depend on, and clear those that a `Fold` computed."""
         kernel, layout = self.kernel, self.kernel.layout
 
@@ -125,32 +136,30 @@ class Fold:
         with kernel.text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
             for ghost in kernel.ghosts(self.rules, self.outside, 1):
                 for cell, weight in ghost.cells:
-                    self._add(layout.stride, start(cell), start(ghost.position), weight)
+                    self._add(target, layout.stride, start(cell), start(ghost.position), weight)
             if not self.swept:
                 for row in _outside(layout, 1, self.outside[1]):
-                    _clear_tiles(kernel, self.targets, layout.stride, start(row))
+                    _clear_tiles(kernel, target, layout.stride, start(row))
 
-    def _add(self, tiles: int, to: str, of: str, weight: float) -> None:
+    def _add(self, target: Place, tiles: int, to: str, of: str, weight: float) -> None:
         """Add `tiles` tiles that start at `of`, times a weight, to those that start at `to`."""
         kernel = self.kernel
-        with kernel.text.block(f"for j in range({tiles})"):
-            for place in self.targets:
-                image, outside = (kernel.stored(place).tile(f"{start} + j") for start in (to, of))
-                kernel.put_tile(place, f"{to} + j", f"{image} + {weighted(weight, outside)}")
+        with kernel.along(tiles):
+            image, outside = (kernel.stored(target).tile(f"{start} + j") for start in (to, of))
+            kernel.put_tile(target, f"{to} + j", f"{image} + {weighted(weight, outside)}")
 
-    def _fold_ends(self) -> None:
+    def _fold_ends(self, target: Place) -> None:
         """In each row of the slab, add cells beyond its ends to the cells that they depend on, and clear those that a `Fold` computed."""
         kernel = self.kernel
         with _each_row(kernel):
-            for place in self.targets:
-                for ghost in kernel.ghosts(self.rules, self.outside, kernel.ndim - 1):
-                    of = kernel.target_cell(place, kernel.rows, str(ghost.position))
-                    for cell, weight in ghost.cells:
-                        to = kernel.target_cell(place, kernel.rows, str(cell))
-                        kernel.put_cell(place, kernel.rows, str(cell), f"{to} + {weighted(weight, of)}")
-                if not self.swept:
-                    _clear_ends(kernel, place, self.outside[-1])
-                    _clear_spare(kernel, place)
+            for ghost in kernel.ghosts(self.rules, self.outside, kernel.ndim - 1):
+                of = kernel.target_cell(target, kernel.rows, str(ghost.position))
+                for cell, weight in ghost.cells:
+                    to = kernel.target_cell(target, kernel.rows, str(cell))
+                    kernel.put_cell(target, kernel.rows, str(cell), f"{to} + {weighted(weight, of)}")
+            if not self.swept:
+                _clear_ends(kernel, target, self.outside[-1])
+                _clear_spare(kernel, target)
 
 
 def write_folds(kernel: TileKernel, nest: Nest, name: str) -> None:
@@ -159,28 +168,29 @@ def write_folds(kernel: TileKernel, nest: Nest, name: str) -> None:
     for number, (rules, outside, which) in enumerate(kernel.folds(nest)):
         Fold(kernel, nest, name, number, rules, outside, tuple(which), beyond).write()
     if any(beyond):
-        kernel.call(f"{name}_clear", lambda: _clear(kernel, nest, beyond))
+        for assign in nest.assigns:
+            spare = any(assign.outside)  # others have theirs cleared with their halo
+            kernel.call_on(assign.target, "clear", lambda target, spare=spare: _clear(kernel, target, beyond, spare))  # type: ignore[misc]
 
 
-def _clear(kernel: TileKernel, nest: Nest, beyond: tuple[int, ...]) -> None:
-    """Clear all targets of a nest in the cells outside the grid to which its loops go."""
-    layout, text, targets = kernel.layout, kernel.text, [assign.target for assign in nest.assigns]
+def _clear(kernel: TileKernel, target: Place, beyond: tuple[int, ...], spare: bool) -> None:
+    """Clear an array in the cells outside the grid to which the loops of its nest go, and with `spare` in the last tile of each row."""
+    layout, text = kernel.layout, kernel.text
     halo = layout.row_halo[0]
     if kernel.ndim > 1 and beyond[0]:
         size, rows = layout.strides[0], _outside(layout, 0, beyond[0])
         for condition, part in (("lo == 0", rows[: beyond[0]]), (f"hi == {layout.rows[0]}", rows[beyond[0] :])):
             with text.block(f"if {condition}"):
-                _clear_tiles(kernel, targets, size * len(part), str(size * part[0]))
+                _clear_tiles(kernel, target, size * len(part), str(size * part[0]))
     if len(kernel.rows) == 2 and beyond[1]:
         with text.block(f"for k in range(lo + {halo}, hi + {halo})"):
             for row in _outside(layout, 1, beyond[1]):
-                _clear_tiles(kernel, targets, layout.stride, f"k * {layout.strides[0]} + {row * layout.stride}")
+                _clear_tiles(kernel, target, layout.stride, f"k * {layout.strides[0]} + {row * layout.stride}")
     if beyond[-1]:
         with _each_row(kernel):
-            for assign in nest.assigns:
-                _clear_ends(kernel, assign.target, beyond[-1])
-                if any(assign.outside):  # others have theirs cleared with their halo
-                    _clear_spare(kernel, assign.target)
+            _clear_ends(kernel, target, beyond[-1])
+            if spare:
+                _clear_spare(kernel, target)
 
 
 def _outside(layout: Layout, axis: int, far: int) -> list[int]:
@@ -199,10 +209,9 @@ def _each_row(kernel: TileKernel) -> Iterator[None]:
             yield
 
 
-def _clear_tiles(kernel: TileKernel, targets: Sequence[Place], tiles: int, start: str) -> None:
-    with kernel.text.block(f"for j in range({tiles})"):
-        for place in targets:
-            kernel.put_tile(place, f"{start} + j", "Tile(0.0)")
+def _clear_tiles(kernel: TileKernel, place: Place, tiles: int, start: str) -> None:
+    with kernel.along(tiles):
+        kernel.put_tile(place, f"{start} + j", "Tile(0.0)")
 
 
 def _clear_ends(kernel: TileKernel, place: Place, far: int) -> None:

@@ -6,16 +6,19 @@ Taichi's compile time grows with the square of the lines of one function.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from diffsim.expr.graph import Graph
-from diffsim.expr.source import Text
-from diffsim.stepping.ir.program import Program
+from diffsim.expr.source import Text, identifier
+from diffsim.stepping.ir.program import Place, Program
 from diffsim.stepping.ir.stored import StoredFields
-from diffsim.stepping.source.kernel import Kernel, annotation
+from diffsim.stepping.source.kernel import ZERO, Kernel, annotation
 
 INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
 """Integer arguments of functions in the source."""
+TARGET = Place("one array", 0)
+"""The array in functions that several arrays share."""
 
 
 class FunctionKernel(Kernel):
@@ -25,7 +28,7 @@ class FunctionKernel(Kernel):
         super().__init__(program, graph, fields)
         self.functions = Text()  # their source
         self._arguments_of: dict[str, list[str]] = {}
-        self._numbers: dict[float, int] = {}
+        self._shared: dict[tuple[str, ...], str] = {}  # body -> name of the function
 
     def call(self, name: str, write: Callable[[], None], given: Mapping[str, str] | None = None) -> None:
         """Call a function of the source with some arguments by name. Write the function first if it does not exist yet.
@@ -36,13 +39,10 @@ class FunctionKernel(Kernel):
             given: source of arguments that differ from the caller's variables of the same name.
         """
         if name not in self._arguments_of:
-            caller, self.text = self.text, Text()
-            self.text.depth = 1
-            write()
-            body, self.text = self.text.lines, caller
+            body = self._body(write)
             used = set(re.findall(r"[A-Za-z_]\w*", "\n".join(body)))
-            numbers = (*INDICES, *(self.level(place) for place in self.levels_used))
-            kinds = {a.name: annotation(a) for a in self.arguments} | dict.fromkeys(numbers, "ti.i32")
+            numbers = (*INDICES, *(self.level(place) for place in (TARGET, *self.levels_used)))
+            kinds = {a.name: annotation(a) for a in self.arguments} | {identifier(TARGET.array): "Array"} | dict.fromkeys(numbers, "ti.i32")
             assigned = {match for line in body for match in re.findall(r"^\s*(?:for )?(\w+) (?:in|=) ", line)}
             kinds = {n: kind for n, kind in kinds.items() if n in used - assigned}
             self._arguments_of[name] = list(kinds) if body else []
@@ -52,6 +52,38 @@ class FunctionKernel(Kernel):
         if self._arguments_of[name]:
             self.text(f"called = {name}({', '.join((given or {}).get(n, n) for n in self._arguments_of[name])})")
 
-    def number(self, weight: float) -> int:
-        """A unique number for each weight, for names of functions."""
-        return self._numbers.setdefault(weight, len(self._numbers))
+    def call_on(self, place: Place, purpose: str, write: Callable[[Place], None], given: Mapping[str, str] | None = None) -> None:
+        """Call a function that works on one array. All arrays for which its source is the same share it: halos and folds of fields with the
+        same rules would otherwise be more than half of a kernel.
+
+        Args:
+            place: the array, or a level of it.
+            purpose: begins the name of the function.
+            write: writes its body for the given place. Sparse fields have arrays of their own beside theirs, so there it is written out.
+            given: as for `call`.
+        """
+        if place.array in self.sparse:
+            write(place)
+            return
+        body = self._body(lambda: write(TARGET))
+        if body:
+            name = self._shared.setdefault((purpose, *body), f"{purpose}_{len(self._shared)}")
+            start = "0" if place.level is None else self.level(place)
+            array = {identifier(TARGET.array): identifier(place.array), self.level(TARGET): start}
+            self.call(name, lambda: self.text.lines.extend(body), {**array, **(given or {})})
+
+    def _body(self, write: Callable[[], None]) -> list[str]:
+        """The lines of a function."""
+        caller, self.text = self.text, Text()
+        self.text.depth = 1
+        write()
+        body, self.text = self.text.lines, caller
+        return body
+
+    @contextmanager
+    def along(self, tiles: int) -> Iterator[None]:
+        """A loop over `tiles` tiles `j`. LLVM cannot compute its length: it would write out the body for each tile of a short row."""
+        self.text("j = 0")
+        with self.text.block(f"while j < {tiles}"):
+            yield
+            self.text(f"j = j + 1 + control[{ZERO}]")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from diffsim.boundary import Ghost, fills
+from diffsim.boundary import Ghost, Rules, fills
 from diffsim.stepping.ir.program import Assign, Place
-from diffsim.stepping.source.kernel import Kernel, combined
+from diffsim.stepping.source.functions import FunctionKernel
+from diffsim.stepping.source.kernel import combined
 from diffsim.stepping.source.slabs import owner
 
 
-def write_halo(kernel: Kernel, assign: Assign) -> None:
+def write_halo(kernel: FunctionKernel, assign: Assign) -> None:
     """Fill the halo of the slab's own rows. The owner of the source copies rows of the halo."""
-    array = assign.target.array
-    reach = kernel.reach.get(array, (0,) * kernel.ndim)
-    if not any(reach):
-        return
-    text, layout, rules = kernel.text, kernel.layout, assign.rules
+    reach = kernel.reach.get(assign.target.array, (0,) * kernel.ndim)
+    if any(reach):
+        kernel.call_on(assign.target, "fill_halo", lambda target: _fill(kernel, target, assign.rules, reach))
+
+
+def _fill(kernel: FunctionKernel, target: Place, rules: Rules, reach: tuple[int, ...]) -> None:
+    text, layout = kernel.text, kernel.layout
     planes = len(kernel.rows) == 2
     if reach[-1] and (fills(rules[-1]) or layout.shape[-1] % kernel.lanes):
         if planes:
@@ -24,32 +27,32 @@ def write_halo(kernel: Kernel, assign: Assign) -> None:
         else:
             bounds = f"lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]}"
         with text.block(f"for i in range({bounds})"):
-            _fill_ends(kernel, assign, reach[-1])
+            _fill_ends(kernel, target, rules, reach[-1])
         text.depth -= planes
     if planes and reach[1] and fills(rules[1]):
         with text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
             text(f"plane = k * {layout.strides[0]}")
             for ghost in kernel.ghosts(rules, reach, 1):
-                _fill_tiles(kernel, assign.target, "plane + ", layout.stride, ghost)
+                _fill_tiles(kernel, target, "plane + ", layout.stride, ghost)
     if kernel.ndim > 1 and reach[0]:
         for ghost in kernel.ghosts(rules, reach, 0):
             with text.block(owner(layout, ghost)):
-                _fill_tiles(kernel, assign.target, "", layout.strides[0], ghost)
+                _fill_tiles(kernel, target, "", layout.strides[0], ghost)
 
 
-def _fill_tiles(kernel: Kernel, target: Place, start: str, size: int, ghost: Ghost) -> None:
+def _fill_tiles(kernel: FunctionKernel, target: Place, start: str, size: int, ghost: Ghost) -> None:
     """Fill a row, or a plane, outside the grid."""
-    with kernel.text.block(f"for j in range({size})"):
+    with kernel.along(size):
         terms = [(weight, kernel.stored(target).tile(f"{start}{cell * size} + j")) for cell, weight in ghost.cells]
         kernel.put_tile(target, f"{start}{ghost.position * size} + j", combined(terms, ghost.constant, "Tile(0.0)"))
 
 
-def _fill_ends(kernel: Kernel, assign: Assign, reach: int) -> None:
+def _fill_ends(kernel: FunctionKernel, target: Place, rules: Rules, reach: int) -> None:
     """Fill the cells beyond both ends of a row."""
     n, first = kernel.layout.shape[-1], kernel.first_column
-    if not assign.rules[-1][1].fills:  # clear the values that whole tiles wrote beyond the last cell
+    if not rules[-1][1].fills:  # clear the values that whole tiles wrote beyond the last cell
         for x in range(n, min(n + reach, kernel.layout.tiles * kernel.lanes)):
-            kernel.put_cell(assign.target, kernel.rows, str(x + first), "F(0.0)")
-    for ghost in kernel.ghosts(assign.rules, (reach,) * kernel.ndim, kernel.ndim - 1):
-        terms = [(weight, kernel.target_cell(assign.target, kernel.rows, str(cell))) for cell, weight in ghost.cells]
-        kernel.put_cell(assign.target, kernel.rows, str(ghost.position), combined(terms, ghost.constant, "F(0.0)"))
+            kernel.put_cell(target, kernel.rows, str(x + first), "F(0.0)")
+    for ghost in kernel.ghosts(rules, (reach,) * kernel.ndim, kernel.ndim - 1):
+        terms = [(weight, kernel.target_cell(target, kernel.rows, str(cell))) for cell, weight in ghost.cells]
+        kernel.put_cell(target, kernel.rows, str(ghost.position), combined(terms, ghost.constant, "F(0.0)"))

@@ -34,10 +34,10 @@ from diffsim.stepping.ir.program import Nest, Place, PointGather, PointScatter, 
 from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 
-STEPS, FIRST, DONE, BEGIN, LOOKS = 0, 1, 2, 3, 4
+STEPS, FIRST, DONE, BEGIN, LOOKS, ZERO = 0, 1, 2, 3, 4, 5
 """Entries of the control array: steps of this launch, and after them the index of its first step. If an earlier launch of these steps
 was abandoned, the place to continue from: steps that are done, and operations of the next step that are done. Then the polls of a gate
-before a worker abandons it."""
+before a worker abandons it, and a 0, of which LLVM does not know that it is one."""
 ARRIVALS, GATE, LEFT_DONE, LEFT_BEGIN = 64, 96, 112, 113
 """Entries of workers, in separate cache lines: arrivals at barriers, opened barriers, and the place at which this launch was abandoned
 (see `DONE`)."""
@@ -188,7 +188,7 @@ class Kernel(ABC):
         ti = language()
         scalar = ti.f32 if self.layout.dtype == np.float32 else ti.f64
         element = ti.types.vector(self.lanes, scalar) if self.lanes > 1 else scalar
-        namespace: dict[str, object] = {"F": scalar, "Tile": element}
+        namespace: dict[str, object] = {"F": scalar, "Tile": element, "Array": ti.types.ndarray(dtype=element, ndim=1)}
         for argument in self.arguments:
             ndim, dtype = {
                 "ring": (1, element),

@@ -44,11 +44,11 @@ class TileKernel(FunctionKernel):
     def beyond(self, nest: Nest) -> tuple[int, ...]:
         """How far beyond the grid the loops over its cells go, along each axis, to compute the cotangents there.
 
-        They go there in nests that keep values, which would be computed again for the cells outside. Along the first axis all cells on
-        which those outside depend must be in the slab at that end. If they are not, and in other nests, `Fold` computes what is outside.
+        They go there in nests that are `swept`. Along the first axis all cells on which those outside depend must be in the slab at that
+        end. If they are not, and in other nests, `Fold` computes what is outside.
         """
         far = tuple(max((each.outside[axis] for each in nest.folded), default=0) for axis in range(self.ndim))
-        if not nest.groups:
+        if not nest.swept:
             return (0,) * self.ndim
         return far if self.ndim == 1 or self._in_end_slabs(nest) else (0, *far[1:])
 
@@ -145,7 +145,7 @@ class TileKernel(FunctionKernel):
 
     def block(self, nest: Nest) -> int:
         """Rows that a nest computes together."""
-        return 1 if nest.groups or self.ndim == 1 else rows_together(self.program, nest)
+        return 1 if nest.groups or nest.swept or self.ndim == 1 else rows_together(self.program, nest)
 
     def write_tiles(self, nest: Nest, name: str, suffix: str, which: Sequence[int], block: int, where: Mapping[str, str]) -> None:
         """Compute some assignments of the nest `name` in the rows and tiles `where`. The suffix makes names of functions unique."""

@@ -178,7 +178,8 @@ class WorkerKernel(TileKernel):
             self.write_cells(nest, name)
         write_folds(self, nest, name)
         self.call(f"{name}_points", lambda: self._after(nest))
-        self.call(f"{name}_halo", lambda: self._halos(nest))
+        for assign in (*nest.assigns, *nest.refills):
+            write_halo(self, assign)
 
     def _after(self, nest: Nest) -> None:
         for index, scatter in enumerate(nest.scatters):
@@ -187,10 +188,6 @@ class WorkerKernel(TileKernel):
                 self.write_scatter(scatter, index)
         for strip in nest.restores:
             self._strip(strip, back=True)
-
-    def _halos(self, nest: Nest) -> None:
-        for assign in (*nest.assigns, *nest.refills):
-            write_halo(self, assign)
 
     def _strip(self, strip: Strip, back: bool) -> None:
         name = identifier(strip.name)

@@ -10,6 +10,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.layers import CPML
+from diffsim.stepping.ir import program
 from diffsim.stepping.ir.program import Nest
 from diffsim.stepping.passes import interior, rolling
 from diffsim.stepping.source.tile_loops import TileKernel
@@ -116,3 +117,28 @@ def test_one_sweep_over_the_grid_and_beyond_changes_no_bit(
         for one, other in zip(_result(equation, inputs, precision, 2), apart, strict=True):
             np.testing.assert_array_equal(one, other, err_msg=f"{seed} {shape} {equation.states['u'].boundary}")
     assert ways >= {"all together", "interior", "not all", "added"} | ({"rows apart"} if ndim == 2 else set())
+
+
+def test_long_nests_are_swept_without_kept_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every nest counts as long, and none keeps values. On two threads the rows outside belong to different slabs."""
+    monkeypatch.setattr(rolling, "WORTH", 0.0)
+    monkeypatch.setattr(program, "LONG", 1)
+    rng = np.random.default_rng(11)
+    equation = Fluxes(rng, 2, (0,))
+    inputs = {name: rng.normal(size=equation.grid.shape) for name in "uv"} | {
+        "k": rng.uniform(0.5, 1, equation.grid.shape),
+        "g": np.array(0.7),
+    }
+    original, far = TileKernel.beyond, list[tuple[int, ...]]()
+    with monkeypatch.context() as patch:
+        patch.setattr(TileKernel, "beyond", lambda kernel, nest: (0,) * kernel.ndim)
+        apart = _result(equation, inputs, "f64", 1)
+
+    def noted(kernel: TileKernel, nest: Nest) -> tuple[int, ...]:
+        far.append(original(kernel, nest))
+        return far[-1]
+
+    monkeypatch.setattr(TileKernel, "beyond", noted)
+    for one, other in zip(_result(equation, inputs, "f64", 2), apart, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert any(map(any, far)) and all(map(np.any, apart[:2]))
