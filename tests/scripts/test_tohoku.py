@@ -72,16 +72,6 @@ def test_a_forecast_lies_within_its_deviations(folder: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_nonlinear_waves_explain_low_ones_as_linear_waves_do(folder: Path, tmp_path: Path) -> None:
-    """Waves of 2 m on a sea of 4 km are linear to a thousandth; the gauges' records are those of linear waves without rotation."""
-    rows = invert(folder, tmp_path, "--waves", "nonlinear", "--every", "2", "--iterations", "12", "--smooth", "1.5")
-    assert all(row["reduction"] > 0.8 for row in rows.values()), rows
-    uplift = np.load(tmp_path / "uplift_free_nonlinear.npy")
-    highest = np.unravel_index(np.argmax(uplift), uplift.shape)
-    assert 1.0 < uplift.max() < 2.8 and abs(33.0 + 20 / 96 * highest[0] - 38.0) < 0.7 and abs(140.0 + 20 / 96 * highest[1] - 144.0) < 0.7
-
-
-@pytest.mark.slow
 def test_faults_explain_records_too(folder: Path, tmp_path: Path) -> None:
     rows = invert(folder, tmp_path, "--source", "faults", "--iterations", "5", "--weight", "1e-4")
     assert np.mean([row["reduction"] for row in rows.values()]) > 0.3
