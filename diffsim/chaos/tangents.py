@@ -45,6 +45,9 @@ class Vectors:
         for name, value in states.items():
             states[name] = value if value.ndim else np.broadcast_to(value, self.shapes[name])  # a number holds in all cells
             check_input(name, states[name], self.shapes[name], "cell")
+        for name in simulation.equation.parameters:
+            value = real_array(f"input {name}", inputs[name], self.dtype, simulation._meaning(name))
+            check_input(name, value, simulation.input_shape(name, 1), "cell")
         self.state = self.joined(states)
         self.fixed = {name: value for name, value in inputs.items() if name not in self.names}
 

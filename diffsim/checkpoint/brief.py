@@ -6,6 +6,7 @@ from types import TracebackType
 
 from diffsim.checkpoint.stepper import Stepper
 from diffsim.engine import clock
+from diffsim.errors import StaleValueError
 
 
 class BriefSweep:
@@ -24,7 +25,7 @@ class BriefSweep:
 
     def __init__(self, stepper: Stepper, steps: int) -> None:
         self._stepper, self._steps, self.remaining = stepper, steps, steps
-        self.seconds, self.resumable = 0.0, False
+        self.seconds, self.resumable, self._at_end = 0.0, False, False
 
     @property
     def done(self) -> dict[str, int]:
@@ -35,16 +36,23 @@ class BriefSweep:
         """Run the primal to the final state."""
         began = clock()
         self._stepper.record(0, self._steps)
-        self.seconds = clock() - began
+        self.seconds, self._at_end = clock() - began, True
 
     def reverse(self) -> None:
-        """Run the adjoint from the final state back to the initial one."""
-        began = clock()
+        """Run the adjoint from the final state back to the initial one.
+
+        Raises:
+            StaleValueError: `forward` has not been run to its end, or `reverse` or `close` was called before.
+        """
+        if not self._at_end:
+            raise StaleValueError("expected forward() once and then reverse() once, got reverse() at another time; make a new sweep")
+        self._at_end, began = False, clock()
         self._stepper.reverse(0, self._steps)
         self.remaining, self.seconds = 0, self.seconds + clock() - began
 
     def close(self) -> None:
-        """Do nothing, since no slot is in use."""
+        """End the sweep. No slot is in use."""
+        self._at_end = False
 
     def __enter__(self) -> BriefSweep:
         return self

@@ -18,7 +18,7 @@ from diffsim.domains.ranks import Ranks
 from diffsim.domains.reach import Reach, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
 from diffsim.domains.stepper import DomainStepper, Field, Plain
-from diffsim.domains.widths import Widths, after
+from diffsim.domains.widths import UNCUT, Widths, after
 from diffsim.engine import clock
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
@@ -31,8 +31,6 @@ from diffsim.typing import Array, IntArray
 
 Result = TypeVar("Result")
 Best = TypeVar("Best")
-UNCUT = 2**30
-"""The width of ghost cells that are right along an axis that is not cut."""
 MOST_STEPS = 8
 """The most steps between exchanges that are chosen."""
 CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.4

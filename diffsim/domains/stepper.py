@@ -1,18 +1,18 @@
 """A stepper in the box of one rank. It takes ghost cells from their owners when those that it has are no longer right.
 
-Each array has a *width*: how many ghost cells, counted from the owned ones, are right along each axis. An exchange makes all of them right
-again. A step makes them right less far, by as much as it reads. So steps run between two exchanges until the next one, with the points that
+Each state, each of its earlier values and each cotangent has a *width* (`Widths`): how many ghost cells, counted from the owned ones, are
+right along each axis. An exchange makes those right again that have become narrower than `Widths.enough`, beyond which there is no use of
+more. A step makes them right less far, by as much as it reads. So steps run between two exchanges until the next one, with the points that
 it samples, would read cells that are not right. This holds step by step for whatever a schedule does, so the owned cells are right after
 each step by induction:
 
-- forward: the state after a step has the width of the state before, less `Reach.forward`. Each state and each of its earlier values has a
-  width of its own. One that is read in place alone loses nothing, and is not exchanged again.
+- forward: a new value has the width of the narrowest value that it reads, less the distance at which it reads it (`Reach.forward.by_next`).
+  One that is read in place alone loses nothing, and is not exchanged again.
 - ghost cells of which there is no use are not computed (`in_windows`).
-- adjoint: the cotangent of step n reads later cotangents `Reach.bars` away and the state of step n `Reach.primal` away. So its width is the
-  smaller one of what these leave. In a piece of k steps that starts with w, the state before its last step has the width w - (k - 1) r,
-  and the adjoint of the first of these steps comes k steps after the last exchange of cotangents, behind one that left w - k r:
-  the cotangents have the width w - (2 k - 1) r at the start of the piece. With w = (2 k - 1) r one exchange of states and one of
-  cotangents serve k steps; with fewer ghost cells cotangents are exchanged more often.
+- adjoint: the cotangent of step n reads later cotangents (`Reach.later`) and the states of step n (`Reach.primal`). So its width is the
+  smallest one that these leave. If a step reads r away, in a piece of k steps that starts with w the state before its last step has the
+  width w - (k - 1) r, and the cotangents have the width w - (2 k - 1) r at the start of the piece. With w = (2 k - 1) r one exchange of
+  states and one of cotangents would serve k steps; boxes have fewer ghost cells, and cotangents are exchanged more often.
 - sums for coefficients and amplitudes add the owned cells' terms step by step in the order of one process, and are not exchanged.
 
 All ranks have the same widths, for these follow from the schedule and the step alone. So all of them exchange at the same steps, however

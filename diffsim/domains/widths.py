@@ -9,6 +9,8 @@ import numpy as np
 from diffsim.domains.reach import Level, Reads
 from diffsim.typing import IntArray
 
+UNCUT = 2**30
+"""The width along an axis that is not cut: it has no ghost cells, and no step makes it narrower."""
 NOT_RIGHT = -(2**30)
 """The width of values that have to be exchanged before any step, along each axis."""
 
@@ -31,6 +33,7 @@ class Widths:
         self._newest = np.array([age == 0 for _, age in levels], bool)
         self._before = np.maximum(np.arange(len(levels)) - 1, 0)  # where the widths of a level a step later come from
         self._widest = np.broadcast_to(widest, enough.shape)
+        self._uncut = self._widest == UNCUT
         self.now: IntArray = self._widest
 
     def start(self) -> None:
@@ -48,13 +51,13 @@ class Widths:
 
     def old(self) -> IntArray:
         """The numbers of the levels that would allow fewer steps than an exchange does."""
-        return np.flatnonzero((self.now < self.enough).any(axis=1))
+        return np.flatnonzero((~self._uncut & (self.now < self.enough)).any(axis=1))
 
     def advance(self, width: IntArray) -> None:
         """Note a step, after which new values have these widths, shape (arrays, axes)."""
         after = self.now[self._before]
         after[self._newest] = np.minimum(width, self.enough[self._newest])
-        self.now = after
+        self.now = np.where(self._uncut & (after > 0), UNCUT, after)
 
 
 def covers(right: IntArray, reads: IntArray) -> bool:

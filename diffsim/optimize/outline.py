@@ -23,6 +23,9 @@ HALVINGS = 40
 """Times that the interval is halved in which a ray meets the outline."""
 ROUNDS, CLOSE = 60, 1e-12
 """The most rounds in which the ellipse of an outline is fitted, and waves 1 and 2 that are left of it then."""
+SETTLED, ALIKE = 1e-6, 0.05
+"""Waves 1 and 2 that may be left after all rounds, and the largest relative difference between the area within the outline and that of
+all cells below 0."""
 TINY = 1e-30
 """Added to squares, whose root has no derivative at 0."""
 ANGLES = 2 * np.pi * np.arange(RAYS) / RAYS
@@ -105,7 +108,7 @@ class Outline(NamedUnknown, kind="outline"):
         self.scale, self.most = positive("scale", scale, "take 0.1"), positive("most", most, "take 2")
         each = np.concatenate([[2], self.numbers])
         self.heights = (self.scale * (2 / each) ** 2).repeat(2)
-        self._body = self._fitted(check_field("reference", np.asarray(reference, np.float64), grid.shape))
+        self._body = self._fitted("reference", check_field("reference", np.asarray(reference, np.float64), grid.shape))
         y, x = np.meshgrid(grid.coordinates(0), grid.coordinates(1), indexing="ij")
         self._x, self._y = x - self._body.centre[0], y - self._body.centre[1]
 
@@ -137,7 +140,7 @@ class Outline(NamedUnknown, kind="outline"):
         return ((rho - radius) / dnp.sqrt(across[0] ** 2 + across[1] ** 2 + TINY)).astype(self.dtype)
 
     def from_field(self, field: Array) -> npt.NDArray[np.float64]:
-        body = self._fitted(check_field("field", np.asarray(field, np.float64), self.grid.shape))
+        body = self._fitted("field", check_field("field", np.asarray(field, np.float64), self.grid.shape))
         return np.concatenate([2 * body.stretch, body.waves.T.ravel()]) / self.heights
 
     def bounds(self) -> Bounds:
@@ -158,18 +161,28 @@ class Outline(NamedUnknown, kind="outline"):
         size = self._body.area / np.pi / dnp.mean(dnp.exp(g))
         return size, 2 / 3 * size**1.5 * dnp.mean(dnp.exp(1.5 * g) * AROUND, axis=1) / (self._body.area / np.pi)
 
-    def _fitted(self, field: Array) -> Fitted:
+    def _fitted(self, name: str, field: Array) -> Fitted:
         """The body of a field: origin and stretch for which the outline has no waves 1 and 2, by repeated correction."""
+
+        def refused(what: str) -> ParameterError:
+            return ParameterError(
+                f"{name}: expected one body around its own centre, inside of the grid, at most six times as long as wide, got {what}; give "
+                "the distance to a circle or an ellipse"
+            )
+
         share = np.clip(0.5 - field / min(self.grid.spacing), 0.0, 1.0)
         if not share.any() or share.all():
             raise ParameterError(
-                "reference has no cell below 0 or none above, expected the distance to a body, negative inside; give that of a circle"
+                f"{name} has no cell below 0 or none above, expected the distance to a body, negative inside; give that of a circle"
             )
         y, x = np.meshgrid(self.grid.coordinates(0), self.grid.coordinates(1), indexing="ij")
         origin = np.array([(share * place).sum() / share.sum() for place in (x, y)])
         values, p, q = spline_filter(field, order=3, mode="mirror"), 0.0, 0.0
         for _ in range(ROUNDS):
-            radii = self._radii(values, origin, p, q)
+            met = self._radii(values, origin, p, q)
+            if met is None:
+                raise refused("one whose outline does not go around its centre, or not within the grid")
+            radii = met
             g = np.log(radii**2)
             (a1, b1), (a2, b2) = (2 * np.array([np.mean(g * np.cos(k * ANGLES)), np.mean(g * np.sin(k * ANGLES))]) for k in (1, 2))
             if np.abs([a1, b1, a2, b2]).max() < CLOSE:
@@ -177,13 +190,20 @@ class Outline(NamedUnknown, kind="outline"):
             shift = 0.5 * np.sqrt(np.mean(radii**2)) * np.array([a1, b1])
             origin = origin + np.array(backward(-p, -q, *shift))
             p, q = p + 0.5 * a2, q + 0.5 * b2
-        square = float(np.mean(radii**2))
+        square, seen = float(np.mean(radii**2)), float(share.sum() * np.prod(self.grid.spacing))
+        if np.abs([a1, b1, a2, b2]).max() > SETTLED:
+            raise refused("one to which no ellipse with waves can be fitted")
+        if abs(np.pi * square / seen - 1) > ALIKE:
+            raise refused(f"several, or a part of one: {seen:.4g} m² in all and {np.pi * square:.4g} m² around the centre")
         centroid = 2 / 3 * np.mean(radii**3 * AROUND, axis=1) / square
         waves = [[2 * np.mean(g * wave(k * ANGLES)) for k in self.numbers] for wave in (np.cos, np.sin)]
         return Fitted(origin + np.array(backward(-p, -q, *centroid)), np.pi * square, np.array([p, q]), np.array(waves))
 
-    def _radii(self, values: Array, origin: Array, p: float, q: float) -> npt.NDArray[np.float64]:
-        """The distance of the outline from the origin in each direction of stretched coordinates, by a cubic spline of the field."""
+    def _radii(self, values: Array, origin: Array, p: float, q: float) -> npt.NDArray[np.float64] | None:
+        """The distance of the outline from the origin in each direction of stretched coordinates, by a cubic spline of the field.
+
+        None if a ray leaves the grid before it meets the outline, or begins outside of the body.
+        """
         (first_y, first_x), (dy, dx) = self.grid.origin, self.grid.spacing
         along_x, along_y = backward(-p, -q, *AROUND)
         longest = np.hypot(along_x, along_y)
@@ -199,13 +219,17 @@ class Outline(NamedUnknown, kind="outline"):
             inside &= along(low + step) < 0
             low = np.where(inside, low + step, low)
         if (along(np.zeros(RAYS)) >= 0).any() or inside.any():
-            raise ParameterError("reference: expected a body around its own centre, inside of the grid, got another; give that of a circle")
+            return None
         high = low + step
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             outside = along(middle) >= 0
             low, high = np.where(outside, low, middle), np.where(outside, middle, high)
-        return 0.5 * (low + high)
+        radii = 0.5 * (low + high)
+        places = np.stack([origin[1] + radii * along_y, origin[0] + radii * along_x])
+        ends = np.array([[first_y, first_x], [first_y + dy * (self.grid.shape[0] - 1), first_x + dx * (self.grid.shape[1] - 1)]])
+        within = (places >= ends[0][:, None]) & (places <= ends[1][:, None])
+        return radii if within.all() else None
 
 
 def backward(p: Any, q: Any, x: Any, y: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import Any
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from diffsim.base.arguments import instance, mapping, number
 from diffsim.checkpoint import Plan, Policy, Sizes, choose
 from diffsim.simulation.gradients.measure import measure, measure_together
-from diffsim.simulation.prepared.checks import check_steps
+from diffsim.simulation.prepared.checks import check_names, check_steps
 from diffsim.simulation.prepared.sizes import shared, sizes_for
 from diffsim.simulation.simulation import Simulation
 
@@ -67,6 +68,7 @@ def plan(
     seconds = number(
         "seconds", seconds, "a number above 0, at most 3600", lambda x: 0 < x <= 3600, "a measurement of 1 s is precise enough"
     )
+    check_names("plan(...)", fields, [each.name for each in dataclasses.fields(Policy)], "further arguments, fields of Policy,")
     policy = Policy(memory=memory, **fields)
     return plan_for(simulation, policy, steps, inputs, seconds)
 

@@ -39,6 +39,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "complex": (START | {"x": START["x"] + 1j}, "input x: expected an array of real numbers"),
     "text": (START | {"x": "rest"}, "input x"),
     "no state": ({"F": 8.0}, "inputs without x"),
+    "a parameter for each tangent": (START | {"F": [8.0, 9.0]}, r"input F has shape \(2,\), expected \(\); give one number"),
+    "a parameter that is NaN": (START | {"F": np.nan}, "input F has 1 values that are not finite"),
     "no parameter": ({"x": START["x"]}, "inputs without F"),
 }
 

@@ -43,9 +43,7 @@ def main(folder: str, claim: str, left_out: str, *names: str) -> None:
     InBox.widths = widths  # type: ignore[method-assign]
     stepper.in_windows = windows
     for chosen in (case for case in [*QUICK, *NIGHTLY] if case.name in names):
-        case = (
-            replace(chosen, checkpoints=("auto",)) if int(claim) + int(left_out) else chosen
-        )  # steps of wrong cells that are repeated would be noticed
+        case = replace(chosen, checkpoints=("auto",)) if int(claim) + int(left_out) else chosen  # a repeated wrong step would be noticed
         one = pickle.loads((Path(folder) / f"{case.name}.pickle").read_bytes())
         for parts in case.cuts:
             every = MPI.COMM_WORLD.gather(differences(one, case.results(parts)))

@@ -30,6 +30,11 @@ def main(kind: str) -> None:
         noise = np.random.default_rng(MPI.COMM_WORLD.rank).normal()
         rod.value_and_grad(lambda solution: ((solution.traces["T"] - noise) ** 2).sum(), start, 40)
 
+    if kind == "followed":  # functions that follow a gradient may differ from rank to rank
+        progress = (lambda share, left: None) if here else None
+        for steps in (10, 120):
+            rod.value_and_grad(lambda solution: (solution.traces["T"] ** 2).sum(), start, steps, on_progress=progress)
+
     def watch(done: int, states: Any) -> None:
         if here and kind == "killed":
             os.kill(os.getpid(), signal.SIGKILL)

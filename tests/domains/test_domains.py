@@ -107,6 +107,11 @@ def test_an_error_ends_all_ranks_with_one_line(kind: str, line: str) -> None:
 
 
 @WITH_MPI
+def test_one_rank_alone_may_follow_its_gradient() -> None:
+    assert launched(2, "tests.domains.mishap", "followed", timeout=120).returncode == 0
+
+
+@WITH_MPI
 @pytest.mark.slow
 def test_a_killed_rank_ends_all() -> None:
     began = time.monotonic()

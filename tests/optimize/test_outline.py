@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -84,10 +86,20 @@ def test_what_is_no_body_is_refused() -> None:
     for wrong, message in (
         (np.ones(GRID.shape), "no cell below 0"),
         (bodies.cylinder(GRID, CENTRE, 9.0), "none above"),
-        (np.minimum(bodies.cylinder(GRID, (1.0, 1.0), 0.3), bodies.cylinder(GRID, (2.5, 2.5), 0.3)), "around its own centre"),
+        (np.minimum(bodies.cylinder(GRID, (1.0, 1.0), 0.3), bodies.cylinder(GRID, (2.5, 2.5), 0.3)), "does not go around its centre"),
+        (
+            np.minimum(*(bodies.cylinder(GRID, (CENTRE[0], CENTRE[1] + x), 0.2) for x in (0.0, 0.8))),
+            "does not go around|several",
+        ),
+        (functools.reduce(np.minimum, [bodies.cylinder(GRID, (CENTRE[0], CENTRE[1] + x), 0.2) for x in (-0.8, 0.0, 0.8)]), "several"),
+        (bodies.cylinder(GRID, (0.1, CENTRE[1]), 0.5), "not within the grid"),
+        (bodies.cylinder(GRID, (CENTRE[0], -0.1), 0.5), "not within the grid"),
+        (bodies.ellipse(GRID, CENTRE, (0.08, 1.0), 0.3), "at most six times as long as wide"),
     ):
         with pytest.raises(ParameterError, match=message):
             outline(reference=wrong)
+    with pytest.raises(ParameterError, match=r"^field has no cell below 0"):
+        outline().from_field(np.ones(GRID.shape))
     with pytest.raises(ParameterError, match="waves"):
         outline(1)
     with pytest.raises(ParameterError, match="most"):

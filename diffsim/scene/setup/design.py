@@ -152,7 +152,7 @@ def mean_of(model: Minimise, times: Array, key: str) -> Mean:
     first, last = model.window or (times[0], times[-1])
     half = 0.5 * (times[1] - times[0])  # so that a time at the border counts whatever its round-off
     counts = (times > first - half) & (times < last + half)
-    if last > times[-1] + half or not counts.any():
+    if first < times[0] - half or last > times[-1] + half or not counts.any():
         raise SceneError(f"{key}.window: expected times of the run, 0 to {times[-1]:g} s, found {first:g} to {last:g}; correct it")
     return Mean(model, counts)
 

@@ -127,7 +127,7 @@ class Reversal:
         self._guard: ReplayGuard | None = None
         self._growth: GrowthMonitor | None = None
         self._piece_watchers: list[Watcher] = []
-        brief = isinstance(schedule, StoreAll) and call.steps < FEW_STEPS and not self._sampled and not key and stores is None
+        brief = type(schedule) is StoreAll and call.steps < FEW_STEPS and not self._sampled and not key and stores is None
         self._sweep = BriefSweep(compiled.stepper, call.steps) if brief else self._along(schedule, key, stores)
         try:
             self._sweep.forward()
@@ -175,7 +175,10 @@ class Reversal:
         If few samples of the cotangent's size show that it grew, all is run again, with enough samples to see how it grew.
         """
         self.reverse(seeds)
-        if self._growth is None or not any(self._compiled.domain.every(self._growth.suspected)):  # all ranks repeat it, or none does
+        if self._call.steps < FEW_STEPS:  # whose growth is not measured
+            return self.gradient()
+        suspected = self._growth is not None and self._growth.suspected
+        if not any(self._compiled.domain.every(suspected)):  # all ranks repeat it, or none does
             return self.gradient()
         self._compiled.grows = True
         return Reversal(self._compiled, self._call, self._schedule).back(seeds)

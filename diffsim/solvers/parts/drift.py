@@ -69,7 +69,7 @@ class Drift:
         if self.periodic[axis]:
             return cell % n + (BEYOND - 1), moved - whole
         inside = dnp.clip(cell, -1, n - 1)  # the coasts are the points -1 and n
-        return inside + (BEYOND - 1), moved - (inside - own)
+        return inside + (BEYOND - 1), moved - (inside - own).astype(moved.dtype)
 
 
 def spline_coefficients(n: int, sides: tuple[str, str]) -> Array:

@@ -149,7 +149,7 @@ def test_their_code_belongs_to_the_identity_of_a_run(kind: type, monkeypatch: py
         (
             {"type": "cell"},
             None,
-            "unknowns.T.type: expected one of cells, density, or a class such as mypackage.module:Class, found 'cell'; did",
+            "unknowns.T.type: expected one of cells, density, outline, or a class such as mypackage.module:Class, found 'cell'; did",
         ),
         ({"type": 3}, None, "unknowns.T.type: expected text, found 3"),
         (
