@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -409,8 +410,13 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
             raise SceneError(f"{keys[name]}: expected numbers up to {np.finfo(dtype).max:.2g}, as {dtype} has, found {largest:g}; lower it")
     shaped = setup.shaped({name: np.asarray(inputs[name], dtype) for name in parameters})
     key = " and ".join(keys[name] for name in parameters if everywhere(setup.equation, name))
-    with prefix_error(step, StabilityError), prefix_error(key, ParameterError):
-        setup.equation.check(shaped)
+    with prefix_error(step, StabilityError):
+        try:
+            setup.equation.check(shaped)
+        except ParameterError as error:  # of the parameter that it names first
+            named = next((name for name in re.findall(r"\w+", str(error)) if name in keys), None)
+            with prefix_error(key if named is None else keys[named]):
+                raise
     if type(setup.equation).check_start is not Equation.check_start and inputs.keys() & setup.equation.states.keys():
         states = {
             name: np.asarray(inputs[name], dtype) if name in inputs else np.zeros(setup.grid.shape, dtype) for name in setup.equation.states

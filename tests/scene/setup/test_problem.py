@@ -196,3 +196,21 @@ def test_sources_and_receivers_between_cells_by_sincs():
     table["receivers"]["p"]["interpolation"] = "linear"
     with pytest.raises(SceneError, match=r"receivers\.p: .*lies outside the grid"):
         Scene(**table).problem("f64")
+
+
+@pytest.mark.parametrize("name", ["wind", "beta", "nu", "drag"])
+def test_a_wrong_parameter_among_several_is_named_by_its_key(name):
+    """Whatever parameter is of the whole grid, and comes first."""
+    fields = {field: {"constant": 1e-12} for field in ("wind", "beta", "nu", "drag")}
+    gyre = {
+        "grid": {"shape": [7, 7], "spacing": 1e4},
+        "time": {"dt": 100.0, "steps": 4},
+        "equation": {"type": "quasi_geostrophic"},
+        "receivers": {"psi": {"points": [[2e4, 2e4]]}},
+        "unknowns": {"psi": {"start": {"constant": 0.0}}},
+        "truth": {"fields": {"psi": {"gaussians": [{"centre": [3e4, 3e4], "width": 1e4, "amplitude": 1.0}]}}},
+        "misfit": [{"of": "traces", "state": "psi"}],
+    }
+    wrong = gyre | {"fields": fields | {name: {"constant": -1.0 if name in ("nu", "drag") else 1e39}}}
+    with pytest.raises(SceneError, match=rf"^fields\.{name}: ({name} has|expected)"):
+        scene(wrong).problem("f32")
