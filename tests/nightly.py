@@ -201,6 +201,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_acoustics_are_their_weak_form": ("2-boundary1",),
         "test_advection_is_its_weak_form": ("1-outflow",),
         "test_errors_fall_with_order_p_plus_1_on_a_plane": (),
+        "test_the_limit_of_dt_is_stable_and_a_larger_dt_is_refused": (),
     },
     "solvers/test_acoustic.py": {
         "test_a_shot_in_the_layer_is_that_in_an_endless_medium": ("2-3e-05", "4-0.003"),
@@ -235,6 +236,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "solvers/test_navier_stokes.py": {
         "test_momentum_and_energy_are_kept_without_viscosity": ("2-2",),
         "test_no_cell_has_a_divergence_whatever_is_around": ("('periodic', ('slip', 'no_slip'))", "('no_slip', ('inflow', 'inflow'))"),
+        "test_poiseuille_and_couette_flow_are_exact_up_to_a_constant": (),
         "test_taylor_green_vortices_decay_by_the_order_of_the_differences": ("2-sizes0-0.0002",),
         "test_the_cavity_flow_of_a_sliding_lid": (),
         "test_the_gradient_is_that_of_differences": ("box",),
@@ -331,7 +333,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_second_derivatives": (),
     },
     "stepping/stages/test_running_sum.py": {
-        "test_derivatives_in_every_dimension": ("shape0-0-False",),
+        "test_derivatives_in_every_dimension": (),
         "test_derivatives_through_every_rule": (),
     },
     "stepping/stages/test_solve.py": {
@@ -341,7 +343,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_recorded_solutions_are_not_solved_for_again": ("False",),
         "test_rounding_that_a_function_gives_is_compatible_without_its_mean": ("host-cg-f32", "loop-cg-f32"),
         "test_unsymmetric_operators_in_every_dimension": (),
-        "test_weights_that_are_numbers_of_a_run_are_solved_by_transforms": ("series-periodic",),
+        "test_weights_that_are_numbers_of_a_run_are_solved_by_transforms": (),
         "test_weights_with_a_number_of_all_cells": ("False",),
     },
     "stepping/stages/test_steady.py": {
@@ -355,7 +357,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_vjp_and_jvp_agree": ("cg", "bicgstab"),
     },
     "stepping/trace/test_given_sides.py": {
-        "test_systems_take_named_values": ("bicgstab",),
+        "test_systems_take_named_values": (),
     },
     "stepping/trace/test_numbers.py": {
         "test_a_step_with_numbers_is_that_of_numpy": ("((12,),)", "((7, 13),)"),
@@ -432,7 +434,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_agrees_tile_by_tile": ("6",),
     },
     "tile/test_singular.py": {
-        "test_derivatives_are_refused_where_those_of_array_programs_are": 2,
+        "test_derivatives_are_refused_where_those_of_array_programs_are": ("cholesky-f4",),
         "test_second_derivatives_of_matrices_of_tiles_agree_with_those_of_array_programs": (),
         "test_the_error_names_the_tile_and_only_derivatives_that_are_asked_for_count": ("inv", "slogdet"),
     },

@@ -19,6 +19,8 @@ from diffsim.typing import Array
 Value = TypeVar("Value")
 WRONG_USE = 2
 """Exit status after an error of diffsim."""
+FORWARDING = 0.3
+"""Seconds in which the launcher passes on what a rank wrote before the rank ends all: it may drop what has not left the pipe then."""
 PATIENCE = 1.0
 """Seconds that other ranks leave rank 0 to report an error that all have."""
 
@@ -151,6 +153,7 @@ def _end_together(world: Any) -> None:
         else:
             traceback.print_exception(kind, error, trace)
         sys.stderr.flush()
+        time.sleep(FORWARDING)
         world.Abort(WRONG_USE if isinstance(error, DiffsimError) else 1)
 
     sys.excepthook = report

@@ -214,7 +214,7 @@ class Launcher:
         self.memory.fill(self.field(name), level, write)
 
     def _has_views(self, name: str) -> bool:
-        """Whether the cells of a field can be seen in its storage: not on a GPU, nor where it exists in a region alone."""
+        """True if the cells of a field can be seen in its storage: not on a GPU, nor where it exists in a region alone."""
         return name not in self.sparse and self._threads is not None
 
     def _views_of(self, name: str, level: int | None) -> tuple[Array, Array]:
