@@ -13,12 +13,19 @@ KINDS = [(1, True), (1, False), (2, True), (2, False), (3, True), (3, False)]
 
 @pytest.mark.parametrize(("depth", "in_place"), KINDS)
 @pytest.mark.parametrize("steps", [1, 3, 5, 8, 9, 17, 40])
-def test_a_long_advance_is_many_short_ones(depth: int, in_place: bool, steps: int) -> None:
+@pytest.mark.parametrize(("saved", "apart"), [(True, False), (False, False), (False, True)])
+def test_a_long_advance_is_many_short_ones(depth: int, in_place: bool, steps: int, saved: bool, apart: bool) -> None:
+    """Also where no level is shared, whose long advance is in closed form, and the short ones are not."""
     long, short = Ring(depth, in_place, 4 * depth + 4), Ring(depth, in_place, 4 * depth + 4)
-    for ring in (long, short):
-        ring.save(0)
-    table = long.advance(steps)
-    expected = [*short.working, *(short.advance(1)[-1] for _ in range(steps))]
+    if saved:
+        long.save(0)
+    short.save(0)
+    if not saved:  # a slot that shares no level with the working state
+        short.slots[0] = []
+        for level in short.working:
+            short._drop(level)
+    table = long.advance(steps, apart)
+    expected = [*short.working, *(short.advance(1, apart)[-1] for _ in range(steps))]
     assert list(table) == expected
     assert (long.working, long.users, sorted(long.free)) == (short.working, short.users, sorted(short.free))
 
