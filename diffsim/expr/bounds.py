@@ -27,8 +27,9 @@ class LowerBounds:
 
     def __call__(self, node: Node) -> float:
         """A number that no value of the node is below; `UNKNOWN` if there is none."""
-        for each in ordered([node], known=self._known):
-            self._known[each.id] = self._of(each)
+        if node.id not in self._known:
+            for each in ordered([node], known=self._known):
+                self._known[each.id] = self._of(each)
         return self._known[node.id]
 
     def _of(self, node: Node) -> float:

@@ -8,11 +8,12 @@ This layer has neither grids nor locations on the cell. `diffsim.expr.symbol` ad
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from diffsim.elementwise.source import Dialect
 from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import TraceError
 
+Result = TypeVar("Result")
 Offset: TypeAlias = tuple[int, ...]
 Data: TypeAlias = float | tuple[str, Offset] | None
 """The data of a node beside its arguments: a number, or the name and the offset of a read."""
@@ -30,15 +32,19 @@ CELL, TILE = "tile_cell_", "tile_"
 
 
 class Node:
-    """One operation. `data` is the value of a "const", the (field, offset) of a "read", the exponent of a "pow"."""
+    """One operation. `data` is the value of a "const", the (field, offset) of a "read", the exponent of a "pow".
 
-    __slots__ = ("args", "data", "id", "op")
+    `known` has the results of functions that are `once_for`.
+    """
+
+    __slots__ = ("args", "data", "id", "known", "op")
 
     def __init__(self, id: int, op: str, args: tuple[Node, ...], data: Data) -> None:
         self.id = id
         self.op = op
         self.args = args
         self.data: Any = data  # its operation says which
+        self.known: dict[tuple[str | int, ...], Any] | None = None
 
     def __repr__(self) -> str:
         inner = ", ".join(f"#{a.id}" for a in self.args)
@@ -310,25 +316,52 @@ def ordered(roots: Iterable[Node], known: Container[int] = ()) -> list[Node]:
     """All nodes that the roots need, arguments before users. Nodes whose id is in `known` are left out."""
     nodes: dict[int, Node] = {}
     stack = list(roots)
+    pop, extend = stack.pop, stack.extend
     while stack:
-        node = stack.pop()
-        if node.id in nodes or node.id in known:
-            continue
-        nodes[node.id] = node
-        stack.extend(node.args)
-    return [nodes[i] for i in sorted(nodes)]
+        node = pop()
+        number = node.id
+        if number not in nodes and number not in known:
+            nodes[number] = node
+            extend(node.args)
+    return [nodes[number] for number in sorted(nodes)]
+
+
+def once_for(function: Callable[[Sequence[Node]], Result]) -> Callable[[Iterable[Node]], Result]:
+    """A function of nodes that is computed once for the same nodes in the same order. Its results may not be changed."""
+
+    @functools.wraps(function)
+    def of(roots: Iterable[Node]) -> Result:
+        roots = tuple(roots)
+        if not roots:
+            return function(roots)
+        first = roots[0]
+        if first.known is None:
+            first.known = {}
+        key: tuple[str | int, ...] = (function.__name__, *[root.id for root in roots])
+        if key not in first.known:
+            first.known[key] = function(roots)
+        result: Result = first.known[key]
+        return result
+
+    return of
 
 
 def reads(roots: Iterable[Node]) -> dict[str, set[Offset]]:
     """Fields that the roots read, each with the offsets at which it is read."""
-    out: dict[str, set[Offset]] = {}
+    return {name: set(offsets) for name, offsets in _reads(roots).items()}
+
+
+@once_for
+def _reads(roots: Sequence[Node]) -> dict[str, list[Offset]]:
+    out: dict[str, list[Offset]] = {}
     for node in ordered(roots):
         if node.op == "read":
-            out.setdefault(node.data[0], set()).add(node.data[1])
+            out.setdefault(node.data[0], []).append(node.data[1])
     return out
 
 
-def operations(roots: Iterable[Node]) -> int:
+@once_for
+def operations(roots: Sequence[Node]) -> int:
     """Arithmetic operations of the roots, shared ones counted once."""
     return sum(1 for node in ordered(roots) if node.args)
 

@@ -10,11 +10,11 @@ Expressions that are linear with constant weights are not changed, because shari
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from diffsim.elementwise.table import FUNCTIONS
-from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, OPERATIONS, Graph, Node, Offset, ordered, reads
+from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, OPERATIONS, Graph, Node, Offset, once_for, ordered, reads
 
 COSTLY = 32
 """Least cost that a shared value must save. Cheaper values are differentiated at each use, which needs fewer sums over neighbours."""
@@ -32,9 +32,10 @@ _COSTS = {
 }
 
 
-def cost(roots: Iterable[Node]) -> int:
+@once_for
+def cost(roots: Sequence[Node]) -> int:
     """Cost of all operations in the roots."""
-    return sum(operation_cost(node) for node in ordered(roots) if node.args)
+    return sum(_COSTS[node.op] for node in ordered(roots) if node.args)
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class Classes:
 
     def anchor(self, node: Node) -> Offset | None:
         """The smallest offset along each axis at which the node reads; None for a constant."""
-        return self._of(node)[1]
+        return (self._found.get(node.id) or self._of(node))[1]
 
     def of(self, node: Node) -> tuple[int, Offset]:
         """The number of the node's class, and the cell at which it is evaluated. The node must read a field."""
-        number, anchor = self._of(node)
+        number, anchor = self._found.get(node.id) or self._of(node)
         assert anchor is not None
         return number, anchor
 
@@ -75,9 +76,8 @@ class Classes:
         return node if anchor is None else self.graph.shift(node, tuple(-a for a in anchor))
 
     def _of(self, node: Node) -> tuple[int, Offset | None]:
-        if node.id not in self._found:
-            for inner in ordered([node], known=self._found):
-                self._found[inner.id] = self._new(inner)
+        for inner in ordered([node], known=self._found):
+            self._found[inner.id] = self._new(inner)
         return self._found[node.id]
 
     def _new(self, node: Node) -> tuple[int, Offset | None]:
