@@ -42,8 +42,8 @@ LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_S
 """Environment variables in which launchers of MPI state the number of processes: of MPICH and Intel MPI, Open MPI, MVAPICH, Slurm, Flux."""
 LOCAL_LAUNCHERS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 """Those in which they state the number of processes on this machine."""
-USUAL_CACHE = 16 << 20
-"""Bytes of the last cache of a usual CPU."""
+USUAL_CACHE, USUAL_CORE_CACHE = 16 << 20, 1 << 20
+"""Bytes of the last cache of a usual CPU, and of the largest that a core has to itself."""
 CACHED = 0
 DIRECT = getattr(os, "O_DIRECT", CACHED) if fcntl is not None else CACHED
 """Flags of a descriptor; `DIRECT` goes past the system's cache, in whole pages only. There is no such flag on macOS and Windows."""
@@ -161,9 +161,19 @@ def _width(features: Sequence[str]) -> int:
 
 def last_cache_bytes() -> int:
     """Bytes of the CPU's last cache, or a usual number of them where the system does not say."""
+    return max(_caches().items(), default=("", USUAL_CACHE))[1]
+
+
+def core_cache_bytes() -> int:
+    """Bytes of the largest cache that each core of the CPU has to itself, or a usual number of them where the system does not say."""
+    return _caches().get("2", USUAL_CORE_CACHE)
+
+
+def _caches() -> dict[str, int]:
+    """Level -> bytes of the CPU's caches; of the first level, those of data or of instructions."""
     caches = (ROOT / "sys/devices/system/cpu/cpu0/cache").glob("index*")
-    sizes = [(_text(cache / "level"), re.fullmatch(r"(\d+)K\s*", _text(cache / "size"))) for cache in caches]
-    return max(((level, int(size[1]) << 10) for level, size in sizes if size), default=("", USUAL_CACHE))[1]
+    sizes = [(_text(cache / "level").strip(), re.fullmatch(r"(\d+)K\s*", _text(cache / "size"))) for cache in caches]
+    return {level: int(size[1]) << 10 for level, size in sizes if size}
 
 
 # memory

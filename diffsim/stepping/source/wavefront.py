@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from diffsim.base.system import last_cache_bytes
+from diffsim.base.system import core_cache_bytes, last_cache_bytes
 from diffsim.boundary import Rules, ghosts
 from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import identifier
@@ -96,14 +96,19 @@ class Wavefront:
         return found if least >= 2 * (found.margin + steps * len(nests) * lag + tallest) + unit else None
 
     def pays(self, program: Program, fields: StoredFields, workers: int) -> bool:
-        """Whether what a step reads and writes does not fit into the cache, and the rows between the first and the last stage do."""
+        """Whether what a step reads and writes does not fit into a cache, and the rows between the first and the last stage do.
+
+        That is the last cache, or those of the cores, if the step has no residuals: these come from memory, or go there, in any case.
+        """
         layout = fields.layout
         arrays = [array for array in program.arrays() if array not in fields.slim]
         levels = sum(program.period(array) if array in program.entries else 1 for array in arrays)
         row = layout.nbytes // (layout.rows[0] + 2 * layout.row_halo[0]) * levels
         rows = self.steps * len(list(program.nests)) * self.lag + rows_of_block(layout) + 2 * layout.row_halo[0]
-        cache = last_cache_bytes()
-        return layout.nbytes * levels > cache and 2 * workers * rows * row <= cache
+        caches = [last_cache_bytes()]
+        if program.direction > 0 and 1 not in program.entries.values():
+            caches.append(workers * core_cache_bytes())
+        return any(2 * workers * rows * row <= cache < layout.nbytes * levels for cache in caches)
 
     def _in_time(self, program: Program, read: Read) -> bool:
         """Whether receivers are read before a later stage overwrites one of their rows."""

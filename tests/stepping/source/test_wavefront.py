@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from diffsim.base.system import usable_cores
 from diffsim.checkpoint import StoreAll
 from diffsim.solvers import Acoustic, Elastic, Heat
 from diffsim.stepping.derive import programs
+from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run import pace
 from diffsim.stepping.source import barrier, wavefront
 from diffsim.stepping.source.wavefront import Wavefront
@@ -294,10 +296,19 @@ def test_a_grid_in_the_cache_is_computed_step_by_step(monkeypatch: pytest.Monkey
     ds.init(precision="f32", threads=1)
     stepper = acoustic((128, 512))._stepper
     fields = stepper.launcher.fields
+    adjoint = dataclasses.replace(stepper.forward, direction=-1)
     found = Wavefront.of(stepper.forward, fields, 1, 2, 1)
     assert found is not None
-    answers = []
-    for cache in (64 << 10, 400 << 10, 4 << 20):  # rows between the stages do not fit; they fit and the fields do not; all fits
-        monkeypatch.setattr(wavefront, "last_cache_bytes", lambda cache=cache: cache)
-        answers.append(found.pays(stepper.forward, fields, 1))
-    assert answers == [False, True, False]
+
+    def answers(program: Program, cached: str) -> list[bool]:
+        """For caches in which rows between the stages do not fit; they fit and the fields do not; all fits."""
+        out = []
+        for cache in (64 << 10, 400 << 10, 4 << 20):
+            for name in ("last_cache_bytes", "core_cache_bytes"):
+                monkeypatch.setattr(wavefront, name, lambda cache=cache if name == cached else 1 << 30: cache)
+            out.append(found.pays(program, fields, 1))
+        return out
+
+    assert answers(stepper.forward, "last_cache_bytes") == answers(adjoint, "last_cache_bytes") == [False, True, False]
+    assert answers(stepper.forward, "core_cache_bytes") == [False, True, False]
+    assert answers(adjoint, "core_cache_bytes") == [False, False, False]  # residuals come from memory
