@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from diffsim.base.arguments import flag, one_of
+import numpy as np
+
+from diffsim.base.arguments import flag, one_of, shown
 from diffsim.boundary import Rule
 from diffsim.boundary.rules import Combination, Place
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import diff_centred, laplacian
+from diffsim.expr.reductions import sum as sum_of
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import rk4
 from diffsim.mesh.grid import Grid
@@ -19,8 +22,10 @@ from diffsim.simulation import host_stage
 from diffsim.solvers.parts.drift import Drift
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.solvers.parts.staggered import words_of
-from diffsim.stepping.declare.equation import Equation, Variable
+from diffsim.solvers.stratified import F64, Stratification
+from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.stepping.stages.solve import solve
+from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array
 
 Word: TypeAlias = Literal["periodic", "slip", "no_slip"]
@@ -106,6 +111,10 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         sides: Sides = "slip",
         viscosity: Literal["laplacian", "biharmonic"] = "laplacian",
         drifters: bool = False,
+        layers: tuple[float, ...] = (),
+        gravities: tuple[float, ...] = (),
+        f0: float = 1e-4,
+        mean_flow: bool = False,
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if grid.ndim != 2 or None in grid.uniform_spacing:
@@ -114,7 +123,12 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         self.viscosity = one_of("viscosity", viscosity, ("laplacian", "biharmonic"))
         coasts = {"slip": Coast(-1.0), "no_slip": Coast(1.0)}
         rules = tuple("periodic" if pair[0] == "periodic" else (coasts[pair[0]], coasts[pair[1]]) for pair in self.sides)
-        self.states = {"psi": Variable(rules, unit="m²/s")}
+        if not layers and gravities:
+            raise ParameterError(f"gravities = {shown(gravities)} without layers, expected both or neither; give layers=(500.0, 3500.0)")
+        self.stratification = Stratification(layers, gravities, f0) if layers else None
+        self.layers = ("psi",) if self.stratification is None else tuple(f"psi{i}" for i in range(1, len(layers) + 1))
+        self.flows = self._flows(flag("mean_flow", mean_flow))
+        self.states = {name: Variable(rules, unit="m²/s") for name in self.layers}
         self.drift = Drift(grid, self.sides) if flag("drifters", drifters) else None
         if self.drift is not None:
             beyond = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.sides)
@@ -127,21 +141,79 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             "nu": Variable(axes=(), unit="m²/s" if viscosity == "laplacian" else "m⁴/s"),
         }
 
-    def step(self, psi: Symbol, wind: Symbol, beta: Symbol, drag: Symbol, nu: Symbol, **drifts: Symbol) -> dict[str, Symbol]:
-        def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
-            vorticity = laplacian(now["psi"])
-            spread = laplacian(vorticity) if self.viscosity == "laplacian" else -laplacian(laplacian(vorticity))
-            change = wind - jacobian(now["psi"], vorticity) - beta * diff_centred(now["psi"], 1) - drag * vorticity + nu * spread
-            return {"psi": solve(laplacian, change, boundary=psi)} | self._carried(now)
+        self.parameters |= {name: Variable(axes=(), unit="m/s") for name in self.flows}
+        walls = [pair[0] != "periodic" for pair in self.sides]
+        self.points = math.prod(n + wall for n, wall in zip(grid.shape, walls, strict=True))
+        self.profiles = {"ones": Profile(0, np.ones(grid.shape[0]))} if self.stratification is not None and any(walls) else {}
 
-        return rk4(rate, {"psi": psi} | drifts, self.dt)
+    def _flows(self, wanted: bool) -> tuple[str, ...]:
+        """The names of the mean flows."""
+        if not wanted:
+            return ()
+        if self.stratification is None or self.sides[1][0] != "periodic":
+            raise ParameterError(
+                "mean_flow=True, expected layers, and sides that are periodic along x, through which the flow passes; give "
+                'layers=(500.0, 3500.0), gravities=(0.02,) and sides=("slip", "periodic"), or leave mean_flow out'
+            )
+        return tuple(f"U{i}" for i in range(1, len(self.layers) + 1))
+
+    def step(self, wind: Symbol, beta: Symbol, drag: Symbol, nu: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        layers, inverse = [others[name] for name in self.layers], self._inverse(others)
+        flows = [others[name] for name in self.flows] or [None] * len(layers)
+
+        def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
+            psi, changes = [now[name] for name in self.layers], []
+            for i, (here, flow) in enumerate(zip(psi, flows, strict=True)):
+                vorticity, slope = laplacian(here), diff_centred(here, 1)
+                potential, gradient = vorticity + self._stretched(psi, i), beta - self._stretched(flows, i)
+                spread = laplacian(vorticity) if self.viscosity == "laplacian" else -laplacian(laplacian(vorticity))
+                change = -jacobian(here, potential) if i else wind - jacobian(here, potential)
+                change = change - gradient * slope
+                if flow is not None:
+                    change = change - flow * diff_centred(potential, 1)
+                if i == len(psi) - 1:
+                    change = change - drag * vorticity
+                changes.append(change + nu * spread)
+            return dict(zip(self.layers, inverse(changes), strict=True)) | self._carried(now)
+
+        return rk4(rate, {name: others[name] for name in self.states}, self.dt)
+
+    def _stretched(self, values: Sequence[Any], i: int) -> Any:
+        """Row i of the stretching S of a value of each layer; 0 of one layer, or where there is no value."""
+        if self.stratification is None or values[i] is None:
+            return 0.0
+        row = self.stratification.stretching[i]
+        return sum(float(row[j]) * (values[j] - values[i]) for j in (i - 1, i + 1) if 0 <= j < len(values))
+
+    def _inverse(self, fields: Mapping[str, Symbol]) -> Callable[[Sequence[Symbol]], list[Symbol]]:
+        """The function of rates of the potential vorticity that gives those of the stream functions, relative to the coast."""
+        top, layers = fields[self.layers[0]], self.stratification
+        if layers is None:
+            return lambda changes: [solve(laplacian, changes[0], boundary=top)]
+        squares = [float(k) ** 2 for k in layers.wave_numbers]
+
+        def operator(square: float) -> Callable[[Symbol], Symbol]:
+            return (lambda x: laplacian(x) - square * x) if square else laplacian
+
+        shapes = [solve(operator(square), fields["ones"], boundary=top) if square and self.profiles else None for square in squares]
+
+        def inverse(changes: Sequence[Symbol]) -> list[Symbol]:
+            stored, modes = [stage(change, boundary="zero") for change in changes], []  # each mode reads all of them
+            for square, shape, weights in zip(squares, shapes, layers.to_modes, strict=True):
+                mode = solve(operator(square), combined(weights, stored), boundary=top)
+                if shape is not None:
+                    mode = mode - square * sum_of(mode) / (self.points + square * sum_of(shape)) * shape
+                modes.append(mode)
+            return [combined(weights, modes) for weights in layers.from_modes]
+
+        return inverse
 
     def _carried(self, now: dict[str, Symbol]) -> dict[str, Symbol]:
         """The velocities of the drifters."""
         if self.drift is None:
             return {}
         places = [now["drift_y"], now["drift_x"]]
-        v, u = host_stage(self.drift.velocity, (now["psi"], *places), "zero", outputs=2)
+        v, u = host_stage(self.drift.velocity, (now[self.layers[0]], *places), "zero", outputs=2)
         return {"drift_y": v, "drift_x": u}
 
     def check(self, parameters: Mapping[str, Array]) -> None:
@@ -151,8 +223,12 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         damping = nu * laplacian_bound(self.grid, 2) ** (1 if self.viscosity == "laplacian" else 2) + drag
         if damping > 0:
             check_step(self.dt, REACH / damping, f"nu = {nu:.4g} {self.parameters['nu'].unit}, drag = {drag:.4g} 1/s")
-        if beta:
-            check_step(self.dt, REACH / (abs(beta) * self._longest()), f"Rossby waves, beta = {beta:.4g} 1/(m s)")
+        flows = [float(parameters[name].max()) for name in self.flows]
+        gradients = [beta - self._stretched(flows, i) for i in range(len(flows))] or [beta]
+        if steepest := max(map(abs, gradients)):
+            check_step(self.dt, REACH / (steepest * self._longest()), f"Rossby waves, beta = {beta:.4g} 1/(m s)")
+        if fastest := max(map(abs, flows), default=0.0):
+            check_step(self.dt, REACH * self.grid.smallest[1] / fastest, f"a mean flow of {fastest:.4g} m/s")
 
     def _longest(self) -> float:
         """The largest kₓ / (kₓ² + k_y²) of waves, m; in a basin, where waves run both ways along x, 1 / (2 |k|)."""
@@ -163,6 +239,11 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             return 0.5 / math.hypot(across, math.pi / ((columns + 1) * dx))
         waves = [2 * math.pi * k / (columns * dx) for k in range(1, columns // 2 + 1)]
         return max(k / (k * k + across * across) for k in waves)
+
+
+def combined(weights: Sequence[float] | F64, fields: Sequence[Symbol]) -> Any:
+    """Σ w f."""
+    return sum(float(weight) * field for weight, field in zip(weights, fields, strict=True))
 
 
 def jacobian(a: Symbol, b: Symbol) -> Any:
