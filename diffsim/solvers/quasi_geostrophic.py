@@ -1,4 +1,4 @@
-"""Ocean currents and large vortices of one layer: barotropic quasi-geostrophic flow."""
+"""Ocean currents and large vortices of one layer or several: quasi-geostrophic flow."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Coast(Rule):
 
 
 class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
-    """Barotropic quasi-geostrophic flow on the β-plane: wind-driven gyres, western boundary currents, Rossby waves, vortices.
+    """Quasi-geostrophic flow of one layer or several on the β-plane: wind-driven gyres, Rossby waves, eddies that grow on a shear.
 
         ζₜ + J(ψ, ζ) + β ψₓ = F - r ζ + ν ∇²ζ,    ζ = ∇²ψ,    J(a, b) = aₓ b_y - a_y bₓ
 
@@ -63,9 +63,21 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
     first 0. So `receivers={"drift_y": [place], "drift_x": [place]}` records the path of a drifter that is released at this place, best a
     point of the grid. The velocity between points is that of a cubic spline through ψ, at which drifters do not cross a coast.
 
-    Inputs: initial stream function `psi` (m²/s), `wind` F (1/s², the curl of the wind stress over density and depth), and the numbers
-    `beta` (1/(m s)), `drag` r (1/s) and `nu` (m²/s; with "biharmonic" m⁴/s). Axes are (y, x). Coasts run through the first points outside
-    of the grid: a basin of 1000 km with points each 10 km has 99 of them. `Grid(..., origin=spacing)` counts coordinates from the coast.
+    With `layers` there is a stream function for each, `psi1` of the top one to `psiN`, and J has the potential vorticity of each layer,
+
+        q_i = ∇²ψ_i + f0² / H_i ((ψ_{i-1} - ψ_i) / g'_{i-1} + (ψ_{i+1} - ψ_i) / g'_i)
+
+    without the term of a surface that it does not have. The wind acts on the top layer, the drag on the bottom one, and drifters are in
+    the top one. The energy Σ H_i |∇ψ_i|²/2 + Σ f0² (ψ_i - ψ_{i+1})² / (2 g'_i) is kept. Vertical modes, which `stratification` has with
+    their Rossby radii, decouple the systems: each stage solves one for each mode. States are stream functions relative to the coast, on
+    which each layer has a value of its own. These values keep the volume of each layer: the mean of ψ_i - ψ_{i+1} over the sea, coasts
+    included, is 0. With `mean_flow` the eddies of each layer move on a uniform flow along x, whose stream function is -U_i y and which
+    stays as it is. Its numbers `U1` to `UN` (m/s) are inputs.
+
+    Inputs: initial stream function `psi` (m²/s), `wind` F (1/s², the curl of the wind stress over density and depth of the layer), and the
+    numbers `beta` (1/(m s)), `drag` r (1/s) and `nu` (m²/s; with "biharmonic" m⁴/s). Axes are (y, x). Coasts run through the first points
+    outside of the grid: a basin of 1000 km with points each 10 km has 99 of them. `Grid(..., origin=spacing)` counts coordinates from the
+    coast.
 
     Args:
         grid: two axes, spacing in metres.
@@ -75,6 +87,11 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             ("slip", "periodic") is a channel; its transport is 0.
         viscosity: "laplacian", ν ∇²ζ, or "biharmonic", -ν ∇⁴ζ, which damps short waves alone.
         drifters: whether the flow carries particles.
+        layers: mean thicknesses H_i, m, from the top down; none: one layer, whose thickness does not matter.
+        gravities: reduced gravities g Δρ / ρ of the surfaces between layers, m/s², one less than layers. For two layers with the Rossby
+            radius R it is (f0 R)² (1 / H_1 + 1 / H_2).
+        f0: Coriolis parameter, 1/s, for layers alone.
+        mean_flow: whether each layer has a mean flow along x, for layers and sides that are periodic along x.
 
     Raises:
         ParameterError: an argument out of range, or a grid of another number of axes; by a run, a viscosity or drag below 0.
@@ -85,7 +102,9 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
 
     Reference: Arakawa (1966), Computational design for long-term numerical integration of the equations of fluid motion, J. Comput.
         Phys. 1, 119-143, doi:10.1016/0021-9991(66)90015-5, equation 46; Vallis (2017), Atmospheric and Oceanic Fluid Dynamics, 2nd ed.,
-        chapters 5 and 19, doi:10.1017/9781107588417; Thom (1933), Proc. R. Soc. Lond. A 141, 651-669, doi:10.1098/rspa.1933.0146.
+        chapters 5, 9 and 19, doi:10.1017/9781107588417; McWilliams (1977), A note on a consistent quasigeostrophic model in a multiply
+        connected domain, Dyn. Atmos. Oceans 1, 427-441, doi:10.1016/0377-0265(77)90002-1, for the values on coasts; Thom (1933), Proc. R.
+        Soc. Lond. A 141, 651-669, doi:10.1098/rspa.1933.0146.
 
     Example:
         import numpy as np
@@ -100,6 +119,11 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         gyre = ds.Simulation(sea, wrt=["wind"], precision="f64")
         transport, gradient = gyre.value_and_grad(lambda found: found.final["psi"].max(), inputs, steps=960)
         assert 1e3 < transport < 1e5 and gradient["wind"].shape == (31, 31)
+
+        # Two layers, 500 and 3500 m: the wind pushes the upper one.
+        sea = ds.solvers.QuasiGeostrophic(grid, dt=3600.0, layers=(500.0, 3500.0), gravities=(0.02,), f0=1e-4)
+        currents = ds.Simulation(sea, wrt=[], precision="f64").run(inputs | {"wind": 8 * inputs["wind"]}, steps=480).final
+        assert 20e3 < sea.stratification.radii[0] < 40e3 and abs(currents["psi1"]).max() > 3 * abs(currents["psi2"]).max()
     """
 
     stable_dt_power = 2.0
@@ -113,7 +137,7 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         drifters: bool = False,
         layers: tuple[float, ...] = (),
         gravities: tuple[float, ...] = (),
-        f0: float = 1e-4,
+        f0: float | None = None,
         mean_flow: bool = False,
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
@@ -123,8 +147,9 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         self.viscosity = one_of("viscosity", viscosity, ("laplacian", "biharmonic"))
         coasts = {"slip": Coast(-1.0), "no_slip": Coast(1.0)}
         rules = tuple("periodic" if pair[0] == "periodic" else (coasts[pair[0]], coasts[pair[1]]) for pair in self.sides)
-        if not layers and gravities:
-            raise ParameterError(f"gravities = {shown(gravities)} without layers, expected both or neither; give layers=(500.0, 3500.0)")
+        for name, value in (("gravities", gravities or None), ("f0", f0)):
+            if value is not None and not layers:
+                raise ParameterError(f"{name} = {shown(value)} without layers, expected it with layers alone; give layers=(500.0, 3500.0)")
         self.stratification = Stratification(layers, gravities, f0) if layers else None
         self.layers = ("psi",) if self.stratification is None else tuple(f"psi{i}" for i in range(1, len(layers) + 1))
         self.flows = self._flows(flag("mean_flow", mean_flow))
@@ -159,7 +184,7 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
 
     def step(self, wind: Symbol, beta: Symbol, drag: Symbol, nu: Symbol, **others: Symbol) -> dict[str, Symbol]:
         layers, inverse = [others[name] for name in self.layers], self._inverse(others)
-        flows = [others[name] for name in self.flows] or [None] * len(layers)
+        flows: list[Any] = [others[name] for name in self.flows] or [None] * len(layers)
 
         def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
             psi, changes = [now[name] for name in self.layers], []

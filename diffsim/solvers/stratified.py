@@ -45,7 +45,7 @@ class Stratification:
         doi:10.1016/0377-0265(78)90002-7; Vallis (2017), section 5.3.2, doi:10.1017/9781107588417.
     """
 
-    def __init__(self, layers: Sequence[float], gravities: Sequence[float], f0: float) -> None:
+    def __init__(self, layers: Sequence[float], gravities: Sequence[float], f0: float | None) -> None:
         example = "write it like layers=(500.0, 3500.0), gravities=(0.02,), f0=1e-4"
         for name, values in (("layers", layers), ("gravities", gravities)):
             if not isinstance(values, (tuple, list, np.ndarray)):
