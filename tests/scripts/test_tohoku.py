@@ -81,7 +81,7 @@ def test_faults_explain_records_too(folder: Path, tmp_path: Path) -> None:
 def test_nonlinear_waves_explain_the_records_of_linear_ones(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The sea is 4 km deep and the waves are 2 m high, so both are the same to some per cent."""
     rows = invert(folder, tmp_path, "--waves", "nonlinear", "--iterations", "12", "--smooth", "2")
-    assert all(row["reduction"] > 0.9 for row in rows.values()), rows
+    assert all(row["reduction"] > 0.8 for row in rows.values()), rows
     uplift = np.load(tmp_path / "uplift_free_nonlinear.npy")
     assert 1.2 < uplift.max() < 2.8
     highest = np.unravel_index(np.argmax(uplift), uplift.shape)
