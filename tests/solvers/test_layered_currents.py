@@ -23,7 +23,7 @@ CHANNEL = ("slip", "periodic")
 
 @functools.cache
 def sea(sides: Any, layers: int, mean_flow: bool = False, dt: float = DT, viscosity: Any = "laplacian") -> ds.Simulation:
-    """One simulation for all tests that can share its kernels."""
+    """A simulation that all tests share which need this one."""
     strata = {"layers": THICK[:layers], "gravities": REDUCED[: layers - 1], "f0": F0}
     return ds.Simulation(QuasiGeostrophic(ds.Grid(SHAPE, 1.0), dt, sides, viscosity, mean_flow=mean_flow, **strata), precision="f64")
 
@@ -33,8 +33,8 @@ def names(layers: int) -> list[str]:
 
 
 def inputs_of(psi: list[Array], flows: tuple[float, ...] = (), **numbers: Any) -> dict[str, Any]:
-    given = {"wind": np.zeros(SHAPE), "beta": 0.0, "drag": 0.0, "nu": 0.0} | numbers
-    return given | dict(zip(names(len(psi)), psi, strict=True)) | {f"U{i + 1}": flow for i, flow in enumerate(flows)}
+    known = {"wind": np.zeros(SHAPE), "beta": 0.0, "drag": 0.0, "nu": 0.0} | numbers
+    return known | dict(zip(names(len(psi)), psi, strict=True)) | {f"U{i + 1}": flow for i, flow in enumerate(flows)}
 
 
 def matrix_of_layers(layers: int) -> Array:
@@ -46,7 +46,7 @@ def matrix_of_layers(layers: int) -> Array:
 
 
 def laplacian_matrix(sides: Any) -> sparse.csr_matrix:
-    """Of the values at the points of SHAPE, with 0 on coasts."""
+    """The Laplacian of values at the points of SHAPE, with 0 on coasts."""
     lines = []
     for n, (low, _) in zip(SHAPE, words(sides), strict=True):
         line = sparse.diags([1.0, -2.0, 1.0], [-1, 0, 1], (n, n)).tolil()
