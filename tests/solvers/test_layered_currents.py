@@ -13,7 +13,7 @@ from scipy.sparse.linalg import spsolve
 import diffsim as ds
 from diffsim.errors import ParameterError, StabilityError
 from diffsim.solvers import QuasiGeostrophic
-from tests.solvers.test_quasi_geostrophic import SIDES, TAU, arakawa, around, five_points, whirls, words
+from tests.solvers.test_quasi_geostrophic import SIDES, TAU, arakawa, around, five_points, laplacian_matrix, whirls, words
 
 Array = np.ndarray
 SHAPE, DT = (12, 10), 0.1
@@ -45,17 +45,6 @@ def matrix_of_layers(layers: int) -> Array:
     return F0 * (heights[1:] - heights[:-1]) / np.array(THICK[:layers])[:, None]
 
 
-def laplacian_matrix(sides: Any) -> sparse.csr_matrix:
-    """The Laplacian of values at the points of SHAPE, with 0 on coasts."""
-    lines = []
-    for n, (low, _) in zip(SHAPE, words(sides), strict=True):
-        line = sparse.diags([1.0, -2.0, 1.0], [-1, 0, 1], (n, n)).tolil()
-        if low == "periodic":
-            line[0, -1] = line[-1, 0] = 1.0
-        lines.append(line)
-    return sparse.kronsum(lines[1], lines[0]).tocsr()
-
-
 def coast_points(sides: Any) -> int:
     """Points of the sea and of its coast, by the weights of the trapezoidal rule, in all."""
     return int(np.prod([n + (low != "periodic") for n, (low, _) in zip(SHAPE, words(sides), strict=True)]))
@@ -66,7 +55,7 @@ def stream_functions(changes: list[Array], sides: Any) -> list[Array]:
     between layers changes its volume, and the mean over the depth is 0 on the coasts."""
     layers, n, cells = len(changes), changes[0].size, coast_points(sides)
     stretching, thick = matrix_of_layers(layers), np.array(THICK[:layers])
-    system = sparse.kron(np.eye(layers), laplacian_matrix(sides)) + sparse.kron(stretching, np.eye(n))
+    system = sparse.kron(np.eye(layers), laplacian_matrix(SHAPE, sides)) + sparse.kron(stretching, np.eye(n))
     right = np.concatenate([change.ravel() for change in changes])
     if cells == n:  # a box, whose mean is not determined
         system = system.tolil()
@@ -134,7 +123,7 @@ def test_steps_are_those_of_an_independent_version(name: str, layers: int, visco
 
 def energy(psi: list[Array], sides: Any) -> float:
     """Kinetic and available potential energy. The surfaces between the layers have the mean 0, coasts included."""
-    flat, cells = laplacian_matrix(sides), coast_points(sides)
+    flat, cells = laplacian_matrix(SHAPE, sides), coast_points(sides)
     kinetic = sum(-0.5 * h * p.ravel() @ (flat @ p.ravel()) for h, p in zip(THICK, psi, strict=False))
     rises = [(above - below, F0**2 / g) for above, below, g in zip(psi, psi[1:], REDUCED, strict=False)]
     return kinetic + sum(0.5 * c * ((d**2).sum() - d.sum() ** 2 / cells) for d, c in rises)
