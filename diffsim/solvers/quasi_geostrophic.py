@@ -1,17 +1,20 @@
-"""Ocean currents and large vortices of one layer: barotropic quasi-geostrophic flow."""
+"""Ocean currents and large vortices of one layer or several: quasi-geostrophic flow."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from diffsim.base.arguments import flag, one_of
+import numpy as np
+
+from diffsim.base.arguments import flag, one_of, shown
 from diffsim.boundary import Rule
 from diffsim.boundary.rules import Combination, Place
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import diff_centred, laplacian
+from diffsim.expr.reductions import sum as sum_of
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import rk4
 from diffsim.mesh.grid import Grid
@@ -19,8 +22,10 @@ from diffsim.simulation import host_stage
 from diffsim.solvers.parts.drift import Drift
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step, laplacian_bound
 from diffsim.solvers.parts.staggered import words_of
-from diffsim.stepping.declare.equation import Equation, Variable
+from diffsim.solvers.stratified import F64, Stratification
+from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.stepping.stages.solve import solve
+from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array
 
 Word: TypeAlias = Literal["periodic", "slip", "no_slip"]
@@ -46,7 +51,7 @@ class Coast(Rule):
 
 
 class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
-    """Barotropic quasi-geostrophic flow on the β-plane: wind-driven gyres, western boundary currents, Rossby waves, vortices.
+    """Quasi-geostrophic flow of one layer or several on the β-plane: wind-driven gyres, Rossby waves, eddies that grow on a shear.
 
         ζₜ + J(ψ, ζ) + β ψₓ = F - r ζ + ν ∇²ζ,    ζ = ∇²ψ,    J(a, b) = aₓ b_y - a_y bₓ
 
@@ -58,9 +63,21 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
     first 0. So `receivers={"drift_y": [place], "drift_x": [place]}` records the path of a drifter that is released at this place, best a
     point of the grid. The velocity between points is that of a cubic spline through ψ, at which drifters do not cross a coast.
 
-    Inputs: initial stream function `psi` (m²/s), `wind` F (1/s², the curl of the wind stress over density and depth), and the numbers
-    `beta` (1/(m s)), `drag` r (1/s) and `nu` (m²/s; with "biharmonic" m⁴/s). Axes are (y, x). Coasts run through the first points outside
-    of the grid: a basin of 1000 km with points each 10 km has 99 of them. `Grid(..., origin=spacing)` counts coordinates from the coast.
+    With `layers` there is a stream function for each, `psi1` of the top one to `psiN`, and J has the potential vorticity of each layer,
+
+        q_i = ∇²ψ_i + f0² / H_i ((ψ_{i-1} - ψ_i) / g'_{i-1} + (ψ_{i+1} - ψ_i) / g'_i)
+
+    without the term of a surface that it does not have. The wind acts on the top layer, the drag on the bottom one, and drifters are in
+    the top one. The energy Σ H_i |∇ψ_i|²/2 + Σ f0² (ψ_i - ψ_{i+1})² / (2 g'_i) is kept. Vertical modes, which `stratification` has with
+    their Rossby radii, decouple the systems: each stage solves one for each mode. States are stream functions relative to the coast, on
+    which each layer has a value of its own. These values keep the volume of each layer: the mean of ψ_i - ψ_{i+1} over the sea, coasts
+    included, is 0. With `mean_flow` the eddies of each layer move on a uniform flow along x, whose stream function is -U_i y and which
+    stays as it is. Its numbers `U1` to `UN` (m/s) are inputs.
+
+    Inputs: initial stream function `psi` (m²/s), `wind` F (1/s², the curl of the wind stress over density and depth of the layer), and the
+    numbers `beta` (1/(m s)), `drag` r (1/s) and `nu` (m²/s; with "biharmonic" m⁴/s). Axes are (y, x). Coasts run through the first points
+    outside of the grid: a basin of 1000 km with points each 10 km has 99 of them. `Grid(..., origin=spacing)` counts coordinates from the
+    coast.
 
     Args:
         grid: two axes, spacing in metres.
@@ -70,6 +87,11 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             ("slip", "periodic") is a channel; its transport is 0.
         viscosity: "laplacian", ν ∇²ζ, or "biharmonic", -ν ∇⁴ζ, which damps short waves alone.
         drifters: whether the flow carries particles.
+        layers: mean thicknesses H_i, m, from the top down; none: one layer, whose thickness does not matter.
+        gravities: reduced gravities g Δρ / ρ of the surfaces between layers, m/s², one less than layers. For two layers with the Rossby
+            radius R it is (f0 R)² (1 / H_1 + 1 / H_2).
+        f0: Coriolis parameter, 1/s, for layers alone.
+        mean_flow: whether each layer has a mean flow along x, for layers and sides that are periodic along x.
 
     Raises:
         ParameterError: an argument out of range, or a grid of another number of axes; by a run, a viscosity or drag below 0.
@@ -80,7 +102,9 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
 
     Reference: Arakawa (1966), Computational design for long-term numerical integration of the equations of fluid motion, J. Comput.
         Phys. 1, 119-143, doi:10.1016/0021-9991(66)90015-5, equation 46; Vallis (2017), Atmospheric and Oceanic Fluid Dynamics, 2nd ed.,
-        chapters 5 and 19, doi:10.1017/9781107588417; Thom (1933), Proc. R. Soc. Lond. A 141, 651-669, doi:10.1098/rspa.1933.0146.
+        chapters 5, 9 and 19, doi:10.1017/9781107588417; McWilliams (1977), A note on a consistent quasigeostrophic model in a multiply
+        connected domain, Dyn. Atmos. Oceans 1, 427-441, doi:10.1016/0377-0265(77)90002-1, for the values on coasts; Thom (1933), Proc. R.
+        Soc. Lond. A 141, 651-669, doi:10.1098/rspa.1933.0146.
 
     Example:
         import numpy as np
@@ -95,6 +119,11 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         gyre = ds.Simulation(sea, wrt=["wind"], precision="f64")
         transport, gradient = gyre.value_and_grad(lambda found: found.final["psi"].max(), inputs, steps=960)
         assert 1e3 < transport < 1e5 and gradient["wind"].shape == (31, 31)
+
+        # Two layers, 500 and 3500 m: the wind pushes the upper one.
+        sea = ds.solvers.QuasiGeostrophic(grid, dt=3600.0, layers=(500.0, 3500.0), gravities=(0.02,), f0=1e-4)
+        currents = ds.Simulation(sea, wrt=[], precision="f64").run(inputs | {"wind": 8 * inputs["wind"]}, steps=480).final
+        assert 20e3 < sea.stratification.radii[0] < 40e3 and abs(currents["psi1"]).max() > 3 * abs(currents["psi2"]).max()
     """
 
     stable_dt_power = 2.0
@@ -106,6 +135,10 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         sides: Sides = "slip",
         viscosity: Literal["laplacian", "biharmonic"] = "laplacian",
         drifters: bool = False,
+        layers: tuple[float, ...] = (),
+        gravities: tuple[float, ...] = (),
+        f0: float | None = None,
+        mean_flow: bool = False,
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if grid.ndim != 2 or None in grid.uniform_spacing:
@@ -114,7 +147,13 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         self.viscosity = one_of("viscosity", viscosity, ("laplacian", "biharmonic"))
         coasts = {"slip": Coast(-1.0), "no_slip": Coast(1.0)}
         rules = tuple("periodic" if pair[0] == "periodic" else (coasts[pair[0]], coasts[pair[1]]) for pair in self.sides)
-        self.states = {"psi": Variable(rules, unit="m²/s")}
+        for name, value in (("gravities", gravities or None), ("f0", f0)):
+            if value is not None and not layers:
+                raise ParameterError(f"{name} = {shown(value)} without layers, expected it with layers alone; give layers=(500.0, 3500.0)")
+        self.stratification = Stratification(layers, gravities, f0) if layers else None
+        self.layers = ("psi",) if self.stratification is None else tuple(f"psi{i}" for i in range(1, len(layers) + 1))
+        self.flows = self._flows(flag("mean_flow", mean_flow))
+        self.states = {name: Variable(rules, unit="m²/s") for name in self.layers}
         self.drift = Drift(grid, self.sides) if flag("drifters", drifters) else None
         if self.drift is not None:
             beyond = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.sides)
@@ -127,21 +166,79 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             "nu": Variable(axes=(), unit="m²/s" if viscosity == "laplacian" else "m⁴/s"),
         }
 
-    def step(self, psi: Symbol, wind: Symbol, beta: Symbol, drag: Symbol, nu: Symbol, **drifts: Symbol) -> dict[str, Symbol]:
-        def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
-            vorticity = laplacian(now["psi"])
-            spread = laplacian(vorticity) if self.viscosity == "laplacian" else -laplacian(laplacian(vorticity))
-            change = wind - jacobian(now["psi"], vorticity) - beta * diff_centred(now["psi"], 1) - drag * vorticity + nu * spread
-            return {"psi": solve(laplacian, change, boundary=psi)} | self._carried(now)
+        self.parameters |= {name: Variable(axes=(), unit="m/s") for name in self.flows}
+        walls = [pair[0] != "periodic" for pair in self.sides]
+        self.points = math.prod(n + wall for n, wall in zip(grid.shape, walls, strict=True))
+        self.profiles = {"ones": Profile(0, np.ones(grid.shape[0]))} if self.stratification is not None and any(walls) else {}
 
-        return rk4(rate, {"psi": psi} | drifts, self.dt)
+    def _flows(self, wanted: bool) -> tuple[str, ...]:
+        """The names of the mean flows."""
+        if not wanted:
+            return ()
+        if self.stratification is None or self.sides[1][0] != "periodic":
+            raise ParameterError(
+                "mean_flow=True, expected layers, and sides that are periodic along x, through which the flow passes; give "
+                'layers=(500.0, 3500.0), gravities=(0.02,) and sides=("slip", "periodic"), or leave mean_flow out'
+            )
+        return tuple(f"U{i}" for i in range(1, len(self.layers) + 1))
+
+    def step(self, wind: Symbol, beta: Symbol, drag: Symbol, nu: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        layers, inverse = [others[name] for name in self.layers], self._inverse(others)
+        flows: list[Any] = [others[name] for name in self.flows] or [None] * len(layers)
+
+        def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
+            psi, changes = [now[name] for name in self.layers], []
+            for i, (here, flow) in enumerate(zip(psi, flows, strict=True)):
+                vorticity, slope = laplacian(here), diff_centred(here, 1)
+                potential, gradient = vorticity + self._stretched(psi, i), beta - self._stretched(flows, i)
+                spread = laplacian(vorticity) if self.viscosity == "laplacian" else -laplacian(laplacian(vorticity))
+                change = -jacobian(here, potential) if i else wind - jacobian(here, potential)
+                change = change - gradient * slope
+                if flow is not None:
+                    change = change - flow * diff_centred(potential, 1)
+                if i == len(psi) - 1:
+                    change = change - drag * vorticity
+                changes.append(change + nu * spread)
+            return dict(zip(self.layers, inverse(changes), strict=True)) | self._carried(now)
+
+        return rk4(rate, {name: others[name] for name in self.states}, self.dt)
+
+    def _stretched(self, values: Sequence[Any], i: int) -> Any:
+        """Row i of the stretching S of a value of each layer; 0 of one layer, or where there is no value."""
+        if self.stratification is None or values[i] is None:
+            return 0.0
+        row = self.stratification.stretching[i]
+        return sum(float(row[j]) * (values[j] - values[i]) for j in (i - 1, i + 1) if 0 <= j < len(values))
+
+    def _inverse(self, fields: Mapping[str, Symbol]) -> Callable[[Sequence[Symbol]], list[Symbol]]:
+        """The function of rates of the potential vorticity that gives those of the stream functions, relative to the coast."""
+        top, layers = fields[self.layers[0]], self.stratification
+        if layers is None:
+            return lambda changes: [solve(laplacian, changes[0], boundary=top)]
+        squares = [float(k) ** 2 for k in layers.wave_numbers]
+
+        def operator(square: float) -> Callable[[Symbol], Symbol]:
+            return (lambda x: laplacian(x) - square * x) if square else laplacian
+
+        shapes = [solve(operator(square), fields["ones"], boundary=top) if square and self.profiles else None for square in squares]
+
+        def inverse(changes: Sequence[Symbol]) -> list[Symbol]:
+            stored, modes = [stage(change, boundary="zero") for change in changes], []  # each mode reads all of them
+            for square, shape, weights in zip(squares, shapes, layers.to_modes, strict=True):
+                mode = solve(operator(square), combined(weights, stored), boundary=top)
+                if shape is not None:
+                    mode = mode - square * sum_of(mode) / (self.points + square * sum_of(shape)) * shape
+                modes.append(mode)
+            return [combined(weights, modes) for weights in layers.from_modes]
+
+        return inverse
 
     def _carried(self, now: dict[str, Symbol]) -> dict[str, Symbol]:
         """The velocities of the drifters."""
         if self.drift is None:
             return {}
         places = [now["drift_y"], now["drift_x"]]
-        v, u = host_stage(self.drift.velocity, (now["psi"], *places), "zero", outputs=2)
+        v, u = host_stage(self.drift.velocity, (now[self.layers[0]], *places), "zero", outputs=2)
         return {"drift_y": v, "drift_x": u}
 
     def check(self, parameters: Mapping[str, Array]) -> None:
@@ -151,8 +248,12 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         damping = nu * laplacian_bound(self.grid, 2) ** (1 if self.viscosity == "laplacian" else 2) + drag
         if damping > 0:
             check_step(self.dt, REACH / damping, f"nu = {nu:.4g} {self.parameters['nu'].unit}, drag = {drag:.4g} 1/s")
-        if beta:
-            check_step(self.dt, REACH / (abs(beta) * self._longest()), f"Rossby waves, beta = {beta:.4g} 1/(m s)")
+        flows = [float(parameters[name].max()) for name in self.flows]
+        gradients = [beta - self._stretched(flows, i) for i in range(len(flows))] or [beta]
+        if steepest := max(map(abs, gradients)):
+            check_step(self.dt, REACH / (steepest * self._longest()), f"Rossby waves, beta = {beta:.4g} 1/(m s)")
+        if fastest := max(map(abs, flows), default=0.0):
+            check_step(self.dt, REACH * self.grid.smallest[1] / fastest, f"a mean flow of {fastest:.4g} m/s")
 
     def _longest(self) -> float:
         """The largest kₓ / (kₓ² + k_y²) of waves, m; in a basin, where waves run both ways along x, 1 / (2 |k|)."""
@@ -163,6 +264,11 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             return 0.5 / math.hypot(across, math.pi / ((columns + 1) * dx))
         waves = [2 * math.pi * k / (columns * dx) for k in range(1, columns // 2 + 1)]
         return max(k / (k * k + across * across) for k in waves)
+
+
+def combined(weights: Sequence[float] | F64, fields: Sequence[Symbol]) -> Any:
+    """Σ w f."""
+    return sum(float(weight) * field for weight, field in zip(weights, fields, strict=True))
 
 
 def jacobian(a: Symbol, b: Symbol) -> Any:

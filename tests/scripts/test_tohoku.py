@@ -75,3 +75,15 @@ def test_a_forecast_lies_within_its_deviations(folder: Path, tmp_path: Path) -> 
 def test_faults_explain_records_too(folder: Path, tmp_path: Path) -> None:
     rows = invert(folder, tmp_path, "--source", "faults", "--iterations", "5", "--weight", "1e-4")
     assert np.mean([row["reduction"] for row in rows.values()]) > 0.3
+
+
+@pytest.mark.slow
+def test_nonlinear_waves_explain_the_records_of_linear_ones(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sea is 4 km deep and the waves are 2 m high, so both are the same to some per cent."""
+    rows = invert(folder, tmp_path, "--waves", "nonlinear", "--iterations", "12", "--smooth", "2")
+    assert all(row["reduction"] > 0.8 for row in rows.values()), rows
+    uplift = np.load(tmp_path / "uplift_free_nonlinear.npy")
+    assert 1.2 < uplift.max() < 2.8
+    highest = np.unravel_index(np.argmax(uplift), uplift.shape)
+    assert abs(33.0 + 10 / 96 * highest[0] - 38.0) < 0.5 and abs(140.0 + 10 / 96 * highest[1] - 144.0) < 0.7
+    assert "reduction" in capsys.readouterr().out and (tmp_path / "tohoku_free_nonlinear.png").stat().st_size > 10_000

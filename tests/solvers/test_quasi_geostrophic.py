@@ -64,15 +64,20 @@ def arakawa(a: Array, b: Array) -> Array:
     return -total / 12  # Arakawa's is that of (b, a)
 
 
-def poisson(right: Array, sides: Any) -> Array:
-    """The stream function of a vorticity, by elimination; of mean 0 where no side is a coast."""
+def laplacian_matrix(shape: tuple[int, ...], sides: Any) -> sparse.csr_matrix:
+    """The Laplacian of the points of a basin, with 0 on coasts."""
     lines = []
-    for n, (low, _) in zip(right.shape, words(sides), strict=True):
+    for n, (low, _) in zip(shape, words(sides), strict=True):
         line = sparse.diags([1.0, -2.0, 1.0], [-1, 0, 1], (n, n)).tolil()
         if low == "periodic":
             line[0, -1] = line[-1, 0] = 1.0
         lines.append(line)
-    matrix = sparse.kronsum(lines[1], lines[0]).tolil()
+    return sparse.kronsum(lines[1], lines[0]).tocsr()
+
+
+def poisson(right: Array, sides: Any) -> Array:
+    """The stream function of a vorticity, by elimination; of mean 0 where no side is a coast."""
+    matrix = laplacian_matrix(right.shape, sides).tolil()
     if all(low == "periodic" for low, _ in words(sides)):
         matrix[0] = 1.0
         right = right.copy()
