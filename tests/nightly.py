@@ -145,6 +145,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "scene/shots/test_cluster.py": {
         "test_a_worker_that_is_killed_within_an_evaluation_loses_its_shot_alone": (),
         "test_ctrl_c_ends_all_processes_and_the_run_resumes": (),
+        "test_a_shot_that_kills_its_workers": (),
     },
     "scene/shots/test_misfits.py": {
         "test_a_start_more_than_half_a_period_off": 3,
@@ -154,9 +155,19 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "scene/test_resume_inside.py": {
         "test_histories_go_on_inside_the_gradient": (),
+        "test_it_goes_on_inside_the_gradient": (),
+    },
+    "scene/test_reuse.py": {
+        "test_every_key_that_decides_the_numbers_is_part_of_the_key": 2,
     },
     "scene/test_run.py": {
         "test_resumed_run_ends_with_the_same_bits": (),
+    },
+    "scene/words/test_own_equation.py": {
+        "test_a_scene_goes_to_another_process": (),
+    },
+    "scene/words/test_own_parts.py": {
+        "test_the_examples_of_the_page_run_from_the_command": (),
     },
     "scripts/test_tohoku.py": {
         "test_a_free_field_explains_its_records": (),
@@ -173,21 +184,18 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_run_from_rest_is_computed_backwards": ("f64-0",),
         "test_an_error_that_is_not_of_rounding_is_seen_in_kept_states": 2,
     },
+    "simulation/test_locks.py": {
+        "test_a_process_pool_takes_a_simulation_that_was_used": (),
+    },
     "simulation/test_planning.py": {
         "test_all_that_a_plan_needs_is_measured": ("acoustic 2-D order 8 zero",),
         "test_steps_are_undone_for_the_measurement_only_if_asked": (),
         "test_the_fields_of_a_plan_are_what_is_allocated": ("acoustic 2-D order 8 zero", "oddities"),
-        "test_the_peak_is_what_becomes_resident": ("75",),
+        "test_the_peak_is_what_becomes_resident": (),
     },
     "simulation/test_simulation.py": {
-        "test_checkpointed_gradient_has_the_bits_of_the_stored_one": (
-            "1-staggered acoustic 2-D",
-            "1-acoustic 2-D mixed",
-            "1-functions",
-            "1-regions 2-D",
-            "1-loop 2-D",
-        ),
-        "test_forward_and_adjoint_equal_numpy": 3,
+        "test_checkpointed_gradient_has_the_bits_of_the_stored_one": ("1-acoustic 2-D mixed", "1-functions", "1-loop 2-D"),
+        "test_forward_and_adjoint_equal_numpy": 6,
         "test_tangent_is_the_transpose_of_the_adjoint_and_agrees_with_differences": (
             "long wave on the sphere",
             "acoustic 2-D mixed",
@@ -218,6 +226,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "solvers/test_burgers.py": {
         "test_the_gradient_is_that_of_differences": (),
+    },
+    "solvers/test_drift.py": {
+        "test_the_gradient_through_paths_is_that_of_differences_and_certified": (),
     },
     "solvers/test_elastic.py": {
         "test_the_gradient_is_certified_in_the_layer_at_the_surface_and_at_the_source": (),
@@ -270,7 +281,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_grid_is_as_narrow_as_the_step_allows": ("(3, 15)-periodic", "(3, 15)-zero", "(3, 3)-zero"),
     },
     "stepping/derive/test_overwritten.py": {
-        "test_what_is_overwritten_changes_no_bit": ("zero",),
+        "test_what_is_overwritten_changes_no_bit": (),
     },
     "stepping/derive/test_residuals.py": {
         "test_tangents_and_cotangents_of_stored_runs_have_one_product": ("5", "15"),
@@ -285,7 +296,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_an_interior_changes_no_bit": (),
     },
     "stepping/passes/test_rolling.py": {
-        "test_no_bit_depends_on_what_is_kept": ("stretched 1-D", "transport 3 1"),
+        "test_no_bit_depends_on_what_is_kept": ("transport 3 1",),
     },
     "stepping/passes/test_sharing.py": {
         "test_gradients_through_shared_values": 2,
@@ -308,6 +319,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "stepping/source/test_folds.py": {
         "test_one_sweep_over_the_grid_and_beyond_changes_no_bit": ("1-along0-seeds0",),
+        "test_long_nests_are_swept_without_kept_values": (),
     },
     "stepping/source/test_wavefront.py": {
         "test_a_batch": (),
@@ -338,13 +350,14 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "stepping/stages/test_running_sum.py": {
         "test_derivatives_in_every_dimension": (),
         "test_derivatives_through_every_rule": (),
+        "test_checkpointed_equals_stored": (),
     },
     "stepping/stages/test_solve.py": {
         "test_a_right_side_is_compatible_up_to_the_rounding_of_its_terms": ("False-False-f64",),
-        "test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives": ("given-lu", "odd-lu", "odd-bicgstab"),
+        "test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives": ("given-lu",),
         "test_in_f32_as_exact_as_f32_can_be": (),
         "test_recorded_solutions_are_not_solved_for_again": ("False",),
-        "test_rounding_that_a_function_gives_is_compatible_without_its_mean": ("host-cg-f32", "loop-cg-f32"),
+        "test_rounding_that_a_function_gives_is_compatible_without_its_mean": ("loop-cg-f32",),
         "test_unsymmetric_operators_in_every_dimension": (),
         "test_weights_that_are_numbers_of_a_run_are_solved_by_transforms": (),
         "test_weights_with_a_number_of_all_cells": ("False",),
@@ -357,7 +370,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "stepping/trace/test_antiperiodic.py": {
         "test_steps_and_gradients_are_numpys": ("((9,), [Antiperiodic(), Antiperiodic(), Antiperiodic()])",),
-        "test_vjp_and_jvp_agree": ("cg", "bicgstab"),
+        "test_vjp_and_jvp_agree": ("cg",),
     },
     "stepping/trace/test_given_sides.py": {
         "test_systems_take_named_values": (),
@@ -369,7 +382,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "stepping/trace/test_open_sides.py": {
         "test_gradients_are_certified": (),
-        "test_low_sides_are_as_high_sides_and_no_cell_has_divergence": ("open-open-open-open", "still-slip-inflow-open"),
+        "test_low_sides_are_as_high_sides_and_no_cell_has_divergence": ("still-slip-inflow-open",),
     },
     "stepping/trace/test_regions.py": {
         "test_regions_are_states_multiplied_by_0_outside": (),

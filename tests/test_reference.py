@@ -44,7 +44,10 @@ SHARED = "Arguments, result and errors"
 
 LONG = {
     *(f"diffsim.{name}" for name in ("Antiperiodic", "Batch", "BlockJacobi", "plan")),
-    *(f"diffsim.solvers.{name}" for name in ("Acoustic", "Advection", "Burgers", "DGAcoustic", "DGAdvection", "Elastic", "ViscoAcoustic")),
+    *(f"diffsim.solvers.{name}" for name in ("Acoustic", "Advection", "Burgers", "DGAcoustic", "DGAdvection", "Elastic", "Euler")),
+    *(f"diffsim.solvers.{name}" for name in ("Kolmogorov", "Lorenz96TwoScale", "NavierStokes", "QuasiGeostrophic", "ReactionDiffusion")),
+    *(f"diffsim.solvers.{name}" for name in ("Schroedinger", "ShallowWater", "ViscoAcoustic")),
+    *(f"diffsim.chaos.{name}" for name in ("ensemble_gradient", "predictability", "shadowing")),
     *("diffsim.solvers.bodies.cylinder", "diffsim.expr.interpolate_to", "diffsim.photonics.slab_mode", "diffsim.plot.animate"),
 }
 """Names whose examples compile for longer than a second: two thirds of the time of all."""
