@@ -11,6 +11,7 @@ import numpy as np
 
 from diffsim.base.arguments import flag, plural, shown, whole
 from diffsim.base.system import local_ranks
+from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains.boxes import Cuts, Slices
 from diffsim.domains.cut import Cut
 from diffsim.domains.points import BoxPoints, overhang, points_in
@@ -101,6 +102,7 @@ class Domain(Protocol):
         alone: whether there is one process.
         local: processes on this machine.
         owned: the cells of the whole grid that this process owns.
+        wide: the cells that it has: these and ghost cells.
         inner: the same cells, of those here.
         gathered: whether results are those of the whole grid.
         spent: exchanges of ghost cells so far, and their seconds.
@@ -112,6 +114,7 @@ class Domain(Protocol):
     alone: bool
     local: int
     owned: Slices
+    wide: Slices
     inner: Slices
     gathered: bool
     ghost_share: float
@@ -134,8 +137,11 @@ class Domain(Protocol):
     ) -> Stepper:
         """The stepper of a step that was cut, with all points."""
 
-    def cut(self, values: Array) -> Array:
-        """The cells here of an array over the whole grid."""
+    def cut(self, values: Array, axes: Sequence[int] | None = None, rows: int = 0) -> Array:
+        """The cells here of an array over the whole grid, or over some of its axes, after `rows` other axes."""
+
+    def require_same_ghosts(self, fields: Mapping[str, Array]) -> None:
+        """Raise ParameterError if a field over the cells here has other numbers in ghost cells than their owner has."""
 
     def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
         """Inputs at the cells here and final states as the user gets them, both at the same cells."""
@@ -175,7 +181,7 @@ class Whole:
 
     def __init__(self, grid: Grid) -> None:
         self.owned: Slices = tuple(slice(0, n) for n in grid.shape)
-        self.inner, self.gathered = self.owned, True
+        self.wide, self.inner, self.gathered = self.owned, self.owned, True
         self.place: object = None
 
     def step(self, step: TracedStep) -> TracedStep:
@@ -189,8 +195,11 @@ class Whole:
     ) -> Stepper:
         return Stepper(step, points, receivers, dtype, differentiable)
 
-    def cut(self, values: Array) -> Array:
+    def cut(self, values: Array, axes: Sequence[int] | None = None, rows: int = 0) -> Array:
         return values
+
+    def require_same_ghosts(self, fields: Mapping[str, Array]) -> None:
+        pass
 
     def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
         return fields, final
@@ -278,6 +287,7 @@ class InBox:
         self._known_ways: dict[tuple[int, ...] | None, Ways] = {}
         self._buffers: dict[tuple[int, int, np.dtype], Array] = {}
         self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
+        self.wide = self.box.cells
         self.place: object = (ranks.rank, self.box, domains.parts)
         self._exchanges, self._seconds = 0, 0.0
         self.agreed(lambda: None, lambda result: same)
@@ -346,8 +356,28 @@ class InBox:
 
     # arrays
 
-    def cut(self, values: Array) -> Array:
-        return self.box.cut(values)
+    def cut(self, values: Array, axes: Sequence[int] | None = None, rows: int = 0) -> Array:
+        return self.box.cut(values, axes, rows)
+
+    def require_same_ghosts(self, fields: Mapping[str, Array]) -> None:
+        incoming, outgoing = self._ways(None)
+
+        def digests(ways: list[tuple[int, Slices]], rank: int) -> dict[str, int]:
+            return {name: fingerprint([values[where] for other, where in ways if other == rank]) for name, values in fields.items()}
+
+        every = self._ranks.gathered({to: digests(outgoing, to) for to, _ in outgoing})
+
+        def compare() -> None:
+            for owner in sorted({owner for owner, _ in incoming}):
+                here, there = digests(incoming, owner), every[owner][self._ranks.rank]
+                differ = [name for name in fields if here[name] != there[name]]
+                if differ:
+                    raise ParameterError(
+                        f"input {differ[0]} has other numbers on rank {owner}, at cells that both have, expected the same; give all ranks "
+                        "the same file, or a function whose value at a cell depends on the coordinates of this cell alone"
+                    )
+
+        self.agreed(compare)
 
     def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
         if self.gathered:
