@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ class DomainCase:
         seen: the state with receivers.
         scale: input -> (middle, spread); others are between -1 and 1.
         fields: input -> its array, from the grid, in place of random numbers.
+        functions: input -> a function of coordinates; one process has its values as an array.
+        mapped: inputs that domains read from a file which is mapped into memory.
         wrt: inputs that have gradients.
         precision: of the simulation.
         steps: time steps.
@@ -43,6 +47,8 @@ class DomainCase:
     seen: str = "p"
     scale: tuple[tuple[str, float, float], ...] = ()
     fields: tuple[tuple[str, Callable[[ds.Grid], np.ndarray]], ...] = ()
+    functions: tuple[tuple[str, Callable[..., np.ndarray]], ...] = ()
+    mapped: tuple[str, ...] = ()
     wrt: tuple[str, ...] | None = None
     precision: str = "f32"
     steps: int = 13
@@ -65,12 +71,17 @@ class DomainCase:
             precision=self.precision,
             domains=None if parts is None else Domains(parts, self.between),
         )
-        return results(
-            simulation, self.inputs(simulation), self.steps, self.checkpoints, tangents=self.derivatives, curvature=self.derivatives
-        )
+        inputs: dict[str, Any] = self.inputs(simulation)
+        with tempfile.TemporaryDirectory() as folder:
+            if parts is not None:
+                inputs |= dict(self.functions) | {name: mapped(inputs[name], Path(folder) / f"{name}.npy") for name in self.mapped}
+            return results(simulation, inputs, self.steps, self.checkpoints, tangents=self.derivatives, curvature=self.derivatives)
 
     def inputs(self, simulation: ds.Simulation) -> dict[str, np.ndarray]:
         rng, arrays = np.random.default_rng(zlib.crc32(self.name.encode())), dict(self.fields)
+        grid = simulation.grid
+        places = np.meshgrid(*(grid.coordinates(axis) for axis in range(grid.ndim)), indexing="ij")
+        arrays |= {name: lambda grid, function=function: function(*places) for name, function in self.functions}
         scale = {name: (middle, spread) for name, middle, spread in self.scale}
         inputs = {}
         for name in simulation.inputs:
@@ -79,6 +90,13 @@ class DomainCase:
             values = arrays[name](simulation.grid) if name in arrays else middle + spread * rng.uniform(-1, 1, shape)
             inputs[name] = values.astype(simulation.dtype)
         return inputs
+
+
+def mapped(values: np.ndarray, path: Path) -> np.ndarray:
+    """An array in f64 in a file that is mapped into memory."""
+    np.save(path, values.astype(np.float64))
+    out: np.ndarray = np.load(path, mmap_mode="r")
+    return out
 
 
 def around_cuts(grid: ds.Grid, cuts: tuple[tuple[int, ...], ...], between: float) -> list[list[float]]:
@@ -121,11 +139,21 @@ QUICK = [
         "q",
         "T",
         scale=(("kappa", 0.3, 0.1),),
+        functions=(("T", lambda y, x: np.sin(y * x) + 0.1 * y),),
+        mapped=("kappa",),
         precision="f64",
         between=1,
         derivatives=True,
     ),
-    DomainCase("acoustic of order 2 on 4 ranks", acoustic((15, 19), 2), ((2, 2),), "f", scale=SPEED),
+    DomainCase(
+        "acoustic of order 2 on 4 ranks",
+        acoustic((15, 19), 2),
+        ((2, 2),),
+        "f",
+        scale=SPEED,
+        functions=(("c", lambda z, x: 2000.0 + 2.0 * z + 100.0 * np.sin(x)),),
+        mapped=("p",),
+    ),
 ]
 """Cases of the gate."""
 NIGHTLY = [

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
 import diffsim as ds
@@ -72,6 +73,21 @@ def test_all_calls_have_the_bits_of_one_process() -> None:
 
 @WITH_MPI
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs the files of Linux about a process")
+def test_no_rank_holds_what_it_does_not_own(tmp_path: Path) -> None:
+    """A rank of four needs about a quarter of the memory of one process, for cells that are added to a grid."""
+    small, large = 1024, 2048
+    np.save(tmp_path / "p.npy", np.random.default_rng(0).standard_normal((large, large)))
+
+    def added(ranks: int) -> int:
+        grown = [launched(ranks, "tests.domains.memory", str(n), str(ranks), str(tmp_path / "p.npy")) for n in (small, large)]
+        return int(grown[1].stdout) - int(grown[0].stdout)
+
+    assert added(4) < 0.3 * added(1)
+
+
+@WITH_MPI
+@pytest.mark.slow
 def test_ghost_cells_are_no_more_than_needed(tmp_path: Path) -> None:
     """One cell beyond those that are right is wrong: sums at points see it. The second one reaches owned cells and gradients."""
     case = next(case for case in NIGHTLY if case.name == "acoustic order 2 on 2 ranks")
@@ -95,6 +111,7 @@ def test_cells_that_are_not_computed_are_missed(tmp_path: Path) -> None:
         ("inputs", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs from rank 0, expected the same on all, got other inputs"),
         ("nan", "diffsim: rank 0 of 2: ParameterError: on rank 1: input kappa has 1 values that are not finite"),
         pytest.param("points", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs", marks=pytest.mark.slow),
+        pytest.param("place", "diffsim: rank 0 of 2: ParameterError: input kappa has other numbers on rank 1", marks=pytest.mark.slow),
         ("loss", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs from rank 0, expected the same on all, got another loss"),
         ("function", "diffsim: rank 1 of 2: ParameterError: a watch that fails on one rank"),
     ],
