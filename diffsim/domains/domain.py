@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from diffsim.domains.ranks import Ranks
 from diffsim.domains.reach import Reach, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
 from diffsim.domains.stepper import DomainStepper, Field, Plain
+from diffsim.domains.totals import total_of_rows
 from diffsim.domains.widths import UNCUT, Widths, after
 from diffsim.engine import clock
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
@@ -268,7 +269,7 @@ class InBox:
     ) -> None:
         self._ranks, self.gathered, maps = ranks, domains.gathered, tuple(maps)
         programs = Programs(step, receivers, dtype, differentiable=True)
-        require_local(step, programs)
+        require_local(step, programs, domains.parts)
         require_open(step, domains.parts)
         is_cut, of_maps = np.array(domains.parts) > 1, reach_of_maps(maps, grid.shape)
         least = tuple(int(r) for r in np.maximum(reach_of(programs, np.zeros(grid.ndim, int)).most, 1))
@@ -381,25 +382,32 @@ class InBox:
 
     def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
         if self.gathered:
-            return fields, {name: self.cut(values) for name, values in final.items()}
+            return fields, {name: self.cut(values) if values.ndim else values for name, values in final.items()}
         return {name: values[self.inner] for name, values in fields.items()}, final
 
     def of_whole(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        numbers = {name: value if self._first else np.zeros_like(value) for name, value in values.items() if not value.ndim}
+        fields = {name: value for name, value in values.items() if name not in numbers}
         if self.gathered:
-            return {name: self.box.cut(value) for name, value in values.items()}
+            return {name: self.box.cut(value) for name, value in fields.items()} | numbers
         arrays = {}
-        for name, value in values.items():
+        for name, value in fields.items():
             arrays[name] = np.zeros(self.box.shape, value.dtype)
             arrays[name][self.inner] = value
         if arrays:
             self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)
-        return arrays
+        return arrays | numbers
+
+    @property
+    def _first(self) -> bool:
+        """Whether the box has the first cell of the grid, to which the cotangent of a number goes."""
+        return not any(begin for begin, _ in self.box.wide)
 
     def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: np.ascontiguousarray(value[self.owned]) if self.gathered else value for name, value in values.items()}
+        return {name: np.ascontiguousarray(value[self.owned]) if self.gathered and value.ndim else value for name, value in values.items()}
 
     def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: self._assembled(values) if self.gathered else values.copy() for name, values in owned.items()}
+        return {name: self._assembled(values) if self.gathered and values.ndim else values.copy() for name, values in owned.items()}
 
     def _assembled(self, owned: Array) -> Array:
         out = np.empty(self.cuts.grid, owned.dtype)
@@ -468,6 +476,10 @@ class InBox:
             outgoing = [(to, p.there) for to in range(self._ranks.size) for p in self.cuts.pieces(to, far) if p.owner == mine]
             self._known_ways[far] = incoming, outgoing
         return self._known_ways[far]
+
+    def total(self, rows: Array, how: Literal["sum", "max"]) -> Array:
+        every = self._ranks.gathered(np.ascontiguousarray(rows[self.inner[0]]))  # ranks are counted along the first axis, the only one cut
+        return total_of_rows(np.concatenate(every), how)
 
     # agreement
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from diffsim.checkpoint.growth import largest
 from diffsim.domains.boxes import Slices
 from diffsim.domains.points import BoxPoints
 from diffsim.domains.reach import Reach, in_windows, reach_of
+from diffsim.domains.totals import with_totals_of_ranks
 from diffsim.domains.widths import Widths, after, covers
 from diffsim.errors import ScheduleError
 from diffsim.stepping.declare.points import PointTable
@@ -139,6 +140,9 @@ class Neighbours(Protocol):
     def columns(self, points: BoxPoints, values: Array) -> Array:
         """The columns of all points, from those of the points of the box."""
 
+    def total(self, rows: Array, how: Literal["sum", "max"]) -> Array:
+        """The total of all cells, from the totals of the rows of the box along the first axis."""
+
 
 class DomainStepper(Stepper):
     """A stepper in a box.
@@ -176,6 +180,7 @@ class DomainStepper(Stepper):
         neighbours, points = self._neighbours, self._neighbours.overhang
         reach = reach_of(programs, points)
         programs.replace(in_windows(programs, reach, neighbours.inner, neighbours.widths(reach), points))
+        programs.replace({program.name: with_totals_of_ranks(program, neighbours.total) for program in programs if any(program.totals)})
         return programs
 
     def move(self, points: Mapping[str, PointTable]) -> None:
@@ -196,7 +201,7 @@ class DomainStepper(Stepper):
     def state(self) -> dict[str, Array]:
         inner = self._neighbours.inner
         owned = {name: self.launcher.cells(self.delays[name][0], self._level(name))[inner] for name in self.delays}
-        return self._neighbours.whole(owned)
+        return self._neighbours.whole({name: self.step.states[name].of_cells(values) for name, values in owned.items()})
 
     def traces(self) -> dict[str, Array]:
         traces = super().traces()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
+from diffsim import expr
 from diffsim.domains import Domains
 from tests.domains.results import results
 
@@ -130,6 +131,47 @@ def acoustic(shape: tuple[int, ...], order: int, **options: Any) -> Callable[[],
     return lambda: ds.solvers.Acoustic(ds.Grid(shape, 10.0), 5e-4, order, **options)
 
 
+class Mixed(ds.Equation):
+    """Diffusion and decay by the range, the mean and the sum of all cells, which derivatives of all orders see."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 0.05
+        self.states = {"q": ds.Variable((ds.Dirichlet(0.4), ds.Neumann(0.2)))}
+        self.parameters = {"k": ds.Variable()}
+        self.forcings = ("f",)
+
+    def step(self, q: Any, k: Any, f: Any) -> dict[str, Any]:
+        extent, mean, energy = expr.max(q) - expr.min(q), expr.mean(k * q), expr.sum(q * q)
+        flux = expr.interpolate(mean * k * q, 0)  # a number that is read at neighbours
+        change = k * expr.laplacian(q, 2) / (1.0 + extent) + expr.div([flux, 0.0 * expr.diff(q, 1)]) + mean - q / energy
+        return {"q": q + self.dt * (change + f)}
+
+
+class Adaptive(ds.Equation):
+    """Nonlinear diffusion with time steps as long as its largest coefficient allows, until an end. The time is a state, a number."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 1.0
+        self.states = {"q": ds.Variable("mirror"), "time": ds.Variable(axes=())}
+        self.parameters = {"end": ds.Variable(axes=())}
+
+    def step(self, q: Any, time: Any, end: Any) -> dict[str, Any]:
+        k = 0.1 * (1.0 + q * q)
+        dt = expr.minimum(0.1 * min(self.grid.spacing) ** 2 / expr.max(k), end - time)
+        return {"q": q + dt * k * expr.laplacian(q, 2), "time": time + dt}
+
+
+class Summed(ds.Equation):
+    """A field that moves towards its mean, and is scaled by its largest value."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 0.05
+        self.states = {"q": ds.Variable("zero")}
+
+    def step(self, q: Any) -> dict[str, Any]:
+        return {"q": q + self.dt * (expr.mean(q * q) - q / expr.max(q))}
+
+
 SPEED = (("c", 2500.0, 500.0),)
 QUICK = [
     DomainCase(
@@ -154,9 +196,29 @@ QUICK = [
         functions=(("c", lambda z, x: 2000.0 + 2.0 * z + 100.0 * np.sin(x)),),
         mapped=("p",),
     ),
+    DomainCase("sums of all cells", lambda: Summed(ds.Grid((13, 19), 0.5)), ((2, 1),), seen="q", steps=5, checkpoints=(2,)),
 ]
 """Cases of the gate."""
 NIGHTLY = [
+    DomainCase(
+        "numbers of all cells",
+        lambda: Mixed(ds.Grid((19, 21), 0.5)),
+        ((2, 1),),
+        "f",
+        "q",
+        scale=(("k", 0.3, 0.1),),
+        derivatives=True,
+    ),
+    DomainCase("sums in 3-D", lambda: Summed(ds.Grid((10, 7, 37), 0.5)), ((3, 1, 1),), seen="q", precision="f64", derivatives=True),
+    DomainCase(
+        "adaptive steps",
+        lambda: Adaptive(ds.Grid((17, 23), 0.5)),
+        ((3, 1),),
+        seen="q",
+        scale=(("end", 1.5, 0.0), ("time", 0.0, 0.0)),
+        steps=17,
+        derivatives=True,
+    ),
     DomainCase(
         "acoustic with C-PML and a free surface",
         acoustic((17, 29), 4, boundary=(TOP_FREE, "zero"), layer=((0, 3), (5, 5)), layer_speed=2500.0, layer_frequency=25.0),

@@ -18,7 +18,7 @@ import diffsim as ds
 from diffsim.domains import Domains, mpi
 from diffsim.domains.ranks import Alone
 from diffsim.errors import MissingPackageError, ParameterError, ShapeError
-from tests.domains.generator import NIGHTLY, QUICK, DomainCase
+from tests.domains.generator import NIGHTLY, QUICK, DomainCase, Summed
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = Path(sys.executable).parent / "mpiexec"
@@ -182,6 +182,8 @@ GRID = ds.Grid((24, 20), 0.5)
     [
         (lambda: ds.solvers.Heat(GRID, 0.1, method="crank_nicolson"), (2, 1), ParameterError, "a stage of the kind Solve"),
         (lambda: ds.solvers.Heat(GRID, 0.1, boundary="periodic"), (2, 1), ParameterError, "cut axis 0, whose ends are joined"),
+        (lambda: Summed(GRID), (1, 2), ParameterError, r"a largest value of all cells, expected cuts of its first axis alone, \(2, 1\)"),
+        (lambda: Summed(ds.Grid((24,), 0.5)), (2,), ParameterError, "a largest value of all cells, expected a grid of more than one axis"),
         (lambda: ds.solvers.Heat(GRID, 0.1), (2, 2), ParameterError, "need 4 ranks, one for each box, got 2; start .* mpiexec -n 4"),
         (lambda: ds.solvers.Heat(GRID, 0.1), (2,), ParameterError, "expected 2 numbers"),
         (lambda: ds.solvers.Heat(ds.Grid((24,), 0.5), 0.1), (2, 1), ParameterError, r"expected 1 number \(one an axis\)"),

@@ -118,7 +118,10 @@ def _started(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike]
         fields = {name: compiled.at_cells(name, value) for name, value in made_up(compiled, steps).items()}
     else:
         driven = (*compiled.step.forcings, *compiled.step.series)
-        cut = {name: _cut(compiled, name, value, steps) if name in driven and not is_function(value) else value for name, value in inputs.items()}
+        cut = {
+            name: _cut(compiled, name, value, steps) if name in driven and not is_function(value) else value
+            for name, value in inputs.items()
+        }
         fields = compiled.checked(cut, steps)
     seconds = []
     for _ in range(2):  # the first time touches memory

@@ -127,4 +127,3 @@ def evaluated(compiled: OfOneRun, name: str, function: Callable[..., Any], cells
         ) from None
     with np.errstate(over="ignore"):  # overflow gives infinity, which is refused
         return np.array(full, dtype, order="C")
-
