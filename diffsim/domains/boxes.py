@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import EllipsisType
 from typing import TypeVar
 
 import numpy as np
@@ -89,7 +90,8 @@ class Box:
     def cut(self, values: npt.NDArray[Number], axes: Sequence[int] | None = None, rows: int = 0) -> npt.NDArray[Number]:
         """A view of the cells of the box in an array over the whole grid, or over some of its axes, after `rows` other axes."""
         along = self.cells if axes is None else tuple(self.cells[axis] for axis in axes)
-        return values[(*(slice(None),) * rows, *along, ...)]
+        where: tuple[slice | EllipsisType, ...] = (*(slice(None),) * rows, *along, ...)
+        return values[where]
 
     def find(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """The numbers of those of some cells, shape (cells, axes), that the box has, and their positions in it."""

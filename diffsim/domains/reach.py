@@ -11,7 +11,7 @@ from diffsim.boundary import depth
 from diffsim.expr.graph import Node, reads
 from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
-from diffsim.stepping.ir.program import Box, Nest, Operation, Place, PointGather, Program, Total
+from diffsim.stepping.ir.program import Box, Nest, Operation, Place, PointGather, Program
 from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.trace import TracedMap
 from diffsim.typing import IntArray
@@ -141,8 +141,6 @@ def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: I
                     operation = replace(operation, window=_window(inner, most, shape))
             elif isinstance(operation, PointGather):
                 walk.want(wanted, program, operation.node, points)
-            elif isinstance(operation, Total) and operation.source in program.places:
-                wanted.setdefault(program.places[operation.source], np.zeros_like(points))
             operations.insert(0, operation)
         out[program.name] = replace(program, operations=tuple(operations))
     return out
@@ -208,9 +206,6 @@ class _Walk:
             elif isinstance(operation, PointGather):
                 read = self._of(program, operation.node, known)
                 _merge(now, Place(f"sum at points {number}"), {level: far + self._points for level, far in read.items()})
-            elif isinstance(operation, Total) and operation.source in program.places:  # of owned cells
-                place = program.places[operation.source]
-                _merge(now, Place(f"sum of cells {number}"), known[place] if place in known else self._start(program, place))
             for place, far in now.items():
                 _merge(known, place, far)
             yield operation, now

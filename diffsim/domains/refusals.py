@@ -34,14 +34,11 @@ def require_local(step: TracedStep, programs: Programs, parts: Sequence[int]) ->
         if any(program.calls) or any(program.loops):
             raise ParameterError(f"domains of a step whose program {program.name} has a call of the host or a loop; {remedy}")
         if any(program.totals) and (len(parts) == 1 or math.prod(parts[1:]) > 1):
-            expected = (
-                "a grid of more than one axis"
-                if len(parts) == 1
-                else f"cuts of its first axis alone, {(math.prod(parts), *(1,) * (len(parts) - 1))}"
-            )
+            by_rows, several = (math.prod(parts), *(1,) * (len(parts) - 1)), len(parts) > 1
+            expected = f"cuts of its first axis alone, {by_rows}" if several else "a grid of more than one axis"
             raise ParameterError(
-                f"domains = {tuple(parts)} of a step with a sum, a mean or a largest value of all cells, expected {expected}: rows are added "
-                f"up as one process does; {'cut so, or ' * (len(parts) > 1)}{remedy}"
+                f"domains = {tuple(parts)} of a step with a sum, a mean or a largest value of all cells, expected {expected}, since rows "
+                f"are added up as in one process; {'cut so, or ' if several else ''}{remedy}"
             )
 
 

@@ -1,6 +1,6 @@
 """Sums, and largest values, of all cells of a grid in domains, with the bits of one process.
 
-One process adds up the cells of each row along the first axis (each plane in three dimensions), and then the rows in their order. A rank that
+One process adds up the cells of each row (each plane in three dimensions), and then the rows in the order of the first axis. A rank that
 owns whole rows computes their totals as one process does. All ranks get those of all rows, and add them up in the order of the grid.
 """
 

@@ -141,7 +141,7 @@ class Mixed(ds.Equation):
         self.forcings = ("f",)
 
     def step(self, q: Any, k: Any, f: Any) -> dict[str, Any]:
-        extent, mean, energy = expr.max(q) - expr.min(q), expr.mean(k * q), expr.sum(q * q)
+        extent, mean, energy = expr.max(q) - expr.min(q), expr.mean(k * q), expr.sum(q * q + 0.01 * expr.laplacian(q, 4) ** 2)
         flux = expr.interpolate(mean * k * q, 0)  # a number that is read at neighbours
         change = k * expr.laplacian(q, 2) / (1.0 + extent) + expr.div([flux, 0.0 * expr.diff(q, 1)]) + mean - q / energy
         return {"q": q + self.dt * (change + f)}
@@ -158,7 +158,7 @@ class Adaptive(ds.Equation):
     def step(self, q: Any, time: Any, end: Any) -> dict[str, Any]:
         k = 0.1 * (1.0 + q * q)
         dt = expr.minimum(0.1 * min(self.grid.spacing) ** 2 / expr.max(k), end - time)
-        return {"q": q + dt * k * expr.laplacian(q, 2), "time": time + dt}
+        return {"q": q + dt * k * expr.laplacian((1.0 + time) * q, 2), "time": time + dt}
 
 
 class Summed(ds.Equation):

@@ -7,6 +7,7 @@ the field varies, in the grid's unit, at the place on the cell where the field l
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import EllipsisType
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,8 +73,8 @@ def checked_array(compiled: OfShapes, name: str, value: Any, steps: int, cells: 
     dtype, shape = compiled.dtype, compiled.input_shape(name, steps)
     per = "step and source" if name in compiled.step.forcings else "step and cell" if name in compiled.step.series else "cell"
     if is_function(value):
-        where = tuple(slice(0, n) for n in compiled.grid.shape) if cells is None else cells
-        array = evaluated(compiled, name, value, where, dtype)
+        here = tuple(slice(0, n) for n in compiled.grid.shape) if cells is None else cells
+        array = evaluated(compiled, name, value, here, dtype)
         check_input(name, array, array.shape, per)
         return array
     if cells is None or name not in compiled.traced.fields:
@@ -84,7 +85,8 @@ def checked_array(compiled: OfShapes, name: str, value: Any, steps: int, cells: 
     if array.shape == shape:
         axes = compiled.traced.fields[name].axes
         along = cells if axes is None else tuple(cells[axis] for axis in axes)
-        array, shape = array[(*along, ...)], tuple(part.stop - part.start for part in along)
+        where: tuple[slice | EllipsisType, ...] = (*along, ...)
+        array, shape = array[where], tuple(part.stop - part.start for part in along)
     array = real_array(f"input {name}", array, dtype)
     check_input(name, array, shape, per)
     return array
@@ -103,7 +105,7 @@ def evaluated(compiled: OfOneRun, name: str, function: Callable[..., Any], cells
     if placed is None or placed.axes == ():
         expected = "an array with a row for each step" if placed is None else "one number"
         raise ParameterError(
-            f"input {name} is a function, expected {expected}: only fields over cells may be functions, of coordinates; give what it returns"
+            f"input {name} is a function, expected {expected}: fields over cells alone may be functions of coordinates; give its values"
         )
     axes = range(grid.ndim) if placed.axes is None else placed.axes
     along = [grid.coordinates(axis, placed.location[axis])[cells[axis]] for axis in axes]

@@ -170,7 +170,7 @@ class HostCall:
     """A call of a host function: from the cells of some fields to the cells of others.
 
     Attributes:
-        total: where the function adds up the totals of rows in place of a kernel: this total, a number. There are no inputs and outputs then.
+        total: a number, where the function adds up its rows in place of a kernel. There are no inputs and outputs then.
     """
 
     function: HostFunction
