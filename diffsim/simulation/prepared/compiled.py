@@ -150,7 +150,7 @@ class Compiled:
 
         def same(fields: dict[str, Array]) -> object:
             places = [each for table in self.points.values() for each in (table.cells, table.weights)]
-            return steps, [*fields], [*whole], fingerprint([*whole.values(), *places])
+            return steps, sorted(inputs), [*whole], fingerprint([*whole.values(), *places])
 
         fields = domain.agreed(lambda: self._checked(inputs, steps, whole), same)
         if not domain.alone:
