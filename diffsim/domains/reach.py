@@ -107,12 +107,15 @@ def reach_of(programs: Programs, points: IntArray) -> Reach:
     return Reach(states, bars, forward, primal, later)
 
 
-def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray) -> dict[str, Program]:
+def in_windows(
+    programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray, lasting: tuple[bool, bool]
+) -> tuple[dict[str, Program], dict[str, IntArray]]:
     """The programs, by name, whose nests compute no ghost cells of which there is no use.
 
     A value that depends on cells r away is right up to `room` - r cells beyond the owned ones at most, and there is no use of others. Of
     the next value of a state that the next step reads q away, at most `room` - R + q are needed, where R is the largest distance of all:
-    then as many steps follow as for a state that is read R away. Other values are needed as far as these read them.
+    then as many steps follow as for a state that is read R away. If no step follows without an exchange, which replaces ghost cells, none
+    of these are needed. Other values are needed as far as these read them.
 
     Args:
         programs: of a step in a box.
@@ -120,11 +123,19 @@ def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: I
         inner: the owned cells of the box.
         room: the most ghost cells that are right before a step, along each axis.
         points: see `reach_of`.
+        lasting: whether a second step, and a second step of the adjoint, can follow an exchange.
+
+    Returns:
+        The programs, and the width to which a step computes the next value of each state, and of each cotangent.
     """
     walk, shape = _Walk(programs, points), programs.step.grid.shape
     least = room - reach.most
-    needed = {Place(array, walk.states[array]): least + reach.of_states[reach.states.index((array, 0))] for array in walk.states}
-    needed |= {Place(array, walk.bars[array]): least + reach.of_bars[reach.bars.index((array, 0))] for array in walk.bars}
+    of_states, of_bars = (
+        least + of if again else np.zeros_like(of) for of, again in zip((reach.of_states, reach.of_bars), lasting, strict=True)
+    )
+    needed = {Place(array, walk.states[array]): of_states[reach.states.index((array, 0))] for array in walk.states}
+    needed |= {Place(array, walk.bars[array]): of_bars[reach.bars.index((array, 0))] for array in walk.bars}
+    computed: dict[str, IntArray] = {}
     if programs.with_residuals is not None:  # the adjoint may read these at neighbours
         needed |= {Place(name, 0): room for name in programs.with_residuals.names}
     out = {}
@@ -134,6 +145,9 @@ def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: I
         for operation, now in reversed(follows):
             if isinstance(operation, Nest):
                 limits = {place: np.minimum(wanted.get(place, least), room - walk.farthest(far)) for place, far in now.items()}
+                for place, far in limits.items():
+                    if place in needed:
+                        computed[place.array] = np.minimum(computed.get(place.array, far), far)
                 for target, node in [*((a.target, a.node) for a in operation.assigns), *((s.target, s.factor) for s in operation.scatters)]:
                     walk.want(wanted, program, node, limits[target])
                 if operation.assigns:
@@ -143,7 +157,7 @@ def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: I
                 walk.want(wanted, program, operation.node, points)
             operations.insert(0, operation)
         out[program.name] = replace(program, operations=tuple(operations))
-    return out
+    return out, computed
 
 
 def _levels(depths: Mapping[str, int]) -> tuple[Level, ...]:
