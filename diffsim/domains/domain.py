@@ -277,7 +277,7 @@ class InBox:
         self._points = np.where(is_cut, self._widest_points(bare, points), 0)
         reach = reach_of(programs, self._points)
         stretched = np.array([h is None for h in grid.uniform_spacing], int)
-        self._margin = 2 * of_maps + stretched
+        self._margin = 2 * of_maps + stretched + reach.given
         choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
         ghosts = [(k - 1) * reach.by_next + reach.most + self._margin for k in choices]
         divisions = [Cuts(grid.shape, domains.parts, tuple(each.tolist()), least) for each in ghosts]

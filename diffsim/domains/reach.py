@@ -20,6 +20,8 @@ Level = tuple[str, int]
 """The storage of a state or of a cotangent, and an age: 0 for the values with which a step starts, 1 for those a step before."""
 Far = Mapping[Level, IntArray]
 """Values on which another one depends -> how far away they are along each axis."""
+GIVEN: Level = ("coefficients, series and profiles", 0)
+"""In place of a level: what is given before the run, and right in the whole box."""
 NOT_READ = -(2**40)
 """In place of a distance: there is no dependence."""
 
@@ -47,6 +49,8 @@ class Reach:
         forward: levels of states on which a step depends.
         primal: levels of states on which its adjoint depends, also through residuals that are kept of them.
         later: levels of cotangents on which its adjoint depends.
+        given: how much farther away than states and cotangents a value reads what is given before the run, along each axis. The box has so
+            many ghost cells more.
     """
 
     states: tuple[Level, ...]
@@ -54,6 +58,7 @@ class Reach:
     forward: Reads
     primal: Reads
     later: Reads
+    given: IntArray
 
     @property
     def of_states(self) -> IntArray:
@@ -93,18 +98,22 @@ def reach_of(programs: Programs, points: IntArray) -> Reach:
         return Reads(*(np.full((*rows, len(levels), ndim), NOT_READ) for rows in ((len(arrays),), ())))
 
     forward, primal, later = nothing(walk.states, states), nothing(walk.bars, states), nothing(walk.bars, bars)
+    given = np.zeros(ndim, int)
     for program, before in walk.of_all():
         ahead = program.direction > 0
         arrays = walk.states if ahead else walk.bars
         targets = {Place(array, depth): number for number, (array, depth) in enumerate(arrays.items())}
-        for place, far in walk.through(program, before).items():
+        for place, all_far in walk.through(program, before).items():
+            far = {level: away for level, away in all_far.items() if level != GIVEN}
+            if GIVEN in all_far and (far or place in targets):
+                given = np.maximum(given, all_far[GIVEN] - walk.farthest(far))
             for level, away in far.items():
                 into, levels = (later, bars) if level[0] in walk.bars else (forward if ahead else primal, states)
                 at = levels.index(level)
                 into.by_any[at] = np.maximum(into.by_any[at], away)
                 if place in targets:
                     into.by_next[targets[place], at] = np.maximum(into.by_next[targets[place], at], away)
-    return Reach(states, bars, forward, primal, later)
+    return Reach(states, bars, forward, primal, later, given)
 
 
 def in_windows(
@@ -184,6 +193,7 @@ class _Walk:
         self.bars = {} if programs.adjoint is None else programs.adjoint.depths
         fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
         self._deep = _deep(fields, step.grid.shape)
+        self._slim = programs.slim()
 
     def of_all(self) -> Iterator[tuple[Program, Mapping[Place, Far]]]:
         """All programs, each with the values that it has from earlier ones, and how far these depend on what their step starts with."""
@@ -198,8 +208,8 @@ class _Walk:
             yield residuals.adjoint, {place: far for place, far in everything.items() if place.array in residuals.names}
 
     def farthest(self, far: Far) -> IntArray:
-        """How far the most distant values are."""
-        return np.max([self._none, *far.values()], axis=0)
+        """How far the most distant values are, but those that are given."""
+        return np.max([self._none, *(away for level, away in far.items() if level != GIVEN)], axis=0)
 
     def through(self, program: Program, before: Mapping[Place, Far]) -> dict[Place, Far]:
         """Storage -> how far its value depends on what the step starts with."""
@@ -242,13 +252,18 @@ class _Walk:
         for place, away in self._read(program, node):
             for level, far in (known[place] if place in known else self._start(program, place)).items():
                 out[level] = np.maximum(out.get(level, self._none), far + away)
+        for name, offsets in program.reads([node]).items():
+            if name in self._slim and name not in program.places:  # along its axes; a number is the same everywhere
+                away = np.max(np.abs(np.array(sorted(offsets))), axis=0)
+                along = [axis in self._slim[name].axes for axis in range(len(away))]
+                out[GIVEN] = np.maximum(out.get(GIVEN, self._none), np.where(along, away, 0))
         return out
 
     def _start(self, program: Program, place: Place) -> Far:
-        """The dependence of a value that no operation before has computed: on itself, if the step starts with it."""
+        """The dependence of a value that no operation before has computed: on itself, if the step starts with it, or what is given."""
         depth = self.states.get(place.array, 0) or self.bars.get(place.array, 0)
         if not depth or place.level is None:
-            return {}
+            return {GIVEN: self._none}
         newest_first = program.direction < 0 and place.array in self.states
         return {(place.array, place.level if newest_first else depth - 1 - place.level): self._none}
 

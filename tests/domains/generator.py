@@ -161,6 +161,20 @@ class Adaptive(ds.Equation):
         return {"q": q + dt * k * expr.laplacian((1.0 + time) * q, 2), "time": time + dt}
 
 
+class Driven(ds.Equation):
+    """Diffusion driven by a coefficient and by series, which are read farther away than the state."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 0.02
+        self.states = {"q": ds.Variable("mirror")}
+        self.parameters = {"k": ds.Variable("mirror")}
+        self.series = {"wind": ds.Variable("mirror"), "tide": ds.Variable("mirror", axes=(0,))}
+
+    def step(self, q: Any, k: Any, wind: Any, tide: Any) -> dict[str, Any]:
+        push = expr.laplacian(k, 8) + expr.laplacian(wind, 6) + tide * expr.laplacian(k, 2)
+        return {"q": q + self.dt * (k * expr.laplacian(q, 2) + 0.1 * push)}
+
+
 class Summed(ds.Equation):
     """A field that moves towards its mean, and is scaled by its largest value."""
 
@@ -208,6 +222,15 @@ NIGHTLY = [
         "q",
         scale=(("k", 0.3, 0.1),),
         derivatives=True,
+    ),
+    DomainCase(
+        "coefficients and series that are read far away",
+        lambda: Driven(ds.Grid((24, 25), 0.5)),
+        ((2, 1), (1, 2)),
+        seen="q",
+        scale=(("k", 0.3, 0.1),),
+        wrt=("k", "q"),
+        between=1,
     ),
     DomainCase("sums in 3-D", lambda: Summed(ds.Grid((10, 7, 37), 0.5)), ((3, 1, 1),), seen="q", precision="f64", derivatives=True),
     DomainCase(
