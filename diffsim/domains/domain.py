@@ -402,7 +402,7 @@ class InBox:
 
     @property
     def _first(self) -> bool:
-        """Whether the box has the first cell of the grid, to which the cotangent of a number goes."""
+        """True if the box has the first cell of the grid, to which the cotangent of a number goes."""
         return not any(begin for begin, _ in self.box.wide)
 
     def own(self, values: Mapping[str, Array]) -> dict[str, Array]:

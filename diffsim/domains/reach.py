@@ -98,7 +98,7 @@ def reach_of(programs: Programs, points: IntArray) -> Reach:
         return Reads(*(np.full((*rows, len(levels), ndim), NOT_READ) for rows in ((len(arrays),), ())))
 
     forward, primal, later = nothing(walk.states, states), nothing(walk.bars, states), nothing(walk.bars, bars)
-    given = np.zeros(ndim, int)
+    farther = np.zeros(ndim, int)
     for program, before in walk.of_all():
         ahead = program.direction > 0
         arrays = walk.states if ahead else walk.bars
@@ -106,14 +106,14 @@ def reach_of(programs: Programs, points: IntArray) -> Reach:
         for place, all_far in walk.through(program, before).items():
             far = {level: away for level, away in all_far.items() if level != GIVEN}
             if GIVEN in all_far and (far or place in targets):
-                given = np.maximum(given, all_far[GIVEN] - walk.farthest(far))
+                farther = np.maximum(farther, all_far[GIVEN] - walk.farthest(far))
             for level, away in far.items():
                 into, levels = (later, bars) if level[0] in walk.bars else (forward if ahead else primal, states)
                 at = levels.index(level)
                 into.by_any[at] = np.maximum(into.by_any[at], away)
                 if place in targets:
                     into.by_next[targets[place], at] = np.maximum(into.by_next[targets[place], at], away)
-    return Reach(states, bars, forward, primal, later, given)
+    return Reach(states, bars, forward, primal, later, farther)
 
 
 def in_windows(
