@@ -200,7 +200,7 @@ def main() -> None:
         exchange = statistics.median(turn[1]["exchange"] for turn in turns)
         sys.stdout.write(
             f"{options.equation} {options.shape} in {options.cuts}, ms of the processor a step: {statistics.median(alone):.1f} of rank 0 "
-            f"alone, of which exchanges {exchange:.2f} by the clock; {statistics.median(share):.1f} of one process of one thread, divided by "
+            f"alone, of which exchanges {exchange:.2f} by the clock; {statistics.median(share):.1f} of one process of one thread over "
             f"the boxes; ratio of medians {statistics.median(alone) / statistics.median(share):.3f}, of the least "
             f"{min(alone) / min(share):.3f}\n"
         )
