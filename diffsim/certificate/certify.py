@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
+from diffsim.simulation.prepared.reading import checked_array, is_function
 from diffsim.typing import Array
 
 
@@ -82,7 +84,13 @@ def certify(
     arrays = mapping("inputs", inputs, '{"c": c, "f": f}')
     one = simulation._one if isinstance(simulation, Batch) else simulation
     meanings = {name: simulation._meaning(name) for name in one.inputs}
-    point = {name: real_array(f"inputs[{name!r}]", value, float, meanings.get(name, ANYTHING)) for name, value in arrays.items()}
+
+    def array(name: str, value: Any) -> Array:
+        if is_function(value) and name in one.inputs:
+            return checked_array(one._compiled, name, value, steps).astype(float)
+        return real_array(f"inputs[{name!r}]", value, float, meanings.get(name, ANYTHING))
+
+    point = {name: array(name, value) for name, value in arrays.items()}
     for name in simulation.wrt:  # initial fields that are left out are zero
         point.setdefault(name, np.zeros(simulation.input_shape(name, steps)))
     chooser = Chooser({name: point[name] for name in simulation.wrt}, scale, bounds, np.random.default_rng(seed), meanings)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.base.arguments import instance, mapping, real_array
+from diffsim.base.arguments import instance, mapping
 from diffsim.errors import DivergenceError, ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.simulation.prepared.checks import check_input
+from diffsim.simulation.prepared.reading import whole_array
 from diffsim.typing import Array
 
 PARTS = ("final", "traces")
@@ -41,12 +42,12 @@ class Vectors:
         if missing:
             raise ParameterError(f"inputs without {missing[0]}, expected all states and parameters, {', '.join(wanted)}; give it")
         self.dtype = simulation.dtype
-        states = {name: real_array(f"input {name}", inputs[name], self.dtype, simulation._meaning(name)) for name in self.names}
+        states = {name: whole_array(simulation._compiled, name, inputs[name], self.dtype) for name in self.names}
         for name, value in states.items():
             states[name] = value if value.ndim else np.broadcast_to(value, self.shapes[name])  # a number holds in all cells
             check_input(name, states[name], self.shapes[name], "cell")
         for name in simulation.equation.parameters:
-            value = real_array(f"input {name}", inputs[name], self.dtype, simulation._meaning(name))
+            value = whole_array(simulation._compiled, name, inputs[name], self.dtype)
             check_input(name, value, simulation.input_shape(name, 1), "cell")
         self.state = self.joined(states)
         self.fixed = {name: value for name, value in inputs.items() if name not in self.names}

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import EllipsisType
 from typing import TypeVar
 
 import numpy as np
@@ -81,9 +82,16 @@ class Box:
         low, high = self.wide[axis]
         return low == 0, high == self.grid[axis]
 
-    def cut(self, values: npt.NDArray[Number], axes: Sequence[int] | None = None) -> npt.NDArray[Number]:
-        """A view of the cells of the box in an array over the whole grid, or over some of its axes."""
-        return values[tuple(slice(*self.wide[axis]) for axis in (range(len(self.grid)) if axes is None else axes))]
+    @property
+    def cells(self) -> Slices:
+        """All cells of the box in an array over the whole grid."""
+        return tuple(slice(*along) for along in self.wide)
+
+    def cut(self, values: npt.NDArray[Number], axes: Sequence[int] | None = None, rows: int = 0) -> npt.NDArray[Number]:
+        """A view of the cells of the box in an array over the whole grid, or over some of its axes, after `rows` other axes."""
+        along = self.cells if axes is None else tuple(self.cells[axis] for axis in axes)
+        where: tuple[slice | EllipsisType, ...] = (*(slice(None),) * rows, *along, ...)
+        return values[where]
 
     def find(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """The numbers of those of some cells, shape (cells, axes), that the box has, and their positions in it."""

@@ -20,6 +20,7 @@ from diffsim.mesh.field import Region
 from diffsim.mesh.grid import Grid
 from diffsim.stepping.declare.equation import Profile
 from diffsim.stepping.trace.fields import Placed, Stage
+from diffsim.stepping.trace.reductions import Reduction
 from diffsim.stepping.trace.side_profiles import Beyond, Ones
 from diffsim.stepping.trace.stages import StoredExpression
 from diffsim.stepping.trace.trace import Trace, TracedMap, TracedStep
@@ -48,6 +49,9 @@ class Cut:
         nodes = step.graph.copied_to(graph, _data)
         stages: list[Stage] = []
         for stage in step.stages:
+            if isinstance(stage, Reduction):
+                stages.append(replace(stage, output=self._field(stage.output)))
+                continue
             assert isinstance(stage, StoredExpression)  # others are refused
             stages.append(replace(self._field(stage), node=nodes[stage.node.id]))
         return replace(

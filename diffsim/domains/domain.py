@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from diffsim.base.arguments import flag, plural, shown, whole
 from diffsim.base.system import local_ranks
+from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains.boxes import Cuts, Slices
 from diffsim.domains.cut import Cut
 from diffsim.domains.points import BoxPoints, overhang, points_in
@@ -18,6 +19,7 @@ from diffsim.domains.ranks import Ranks
 from diffsim.domains.reach import Reach, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
 from diffsim.domains.stepper import DomainStepper, Field, Plain
+from diffsim.domains.totals import total_of_rows
 from diffsim.domains.widths import UNCUT, Widths, after
 from diffsim.engine import clock
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
@@ -101,6 +103,7 @@ class Domain(Protocol):
         alone: whether there is one process.
         local: processes on this machine.
         owned: the cells of the whole grid that this process owns.
+        wide: the cells that it has: these and ghost cells.
         inner: the same cells, of those here.
         gathered: whether results are those of the whole grid.
         spent: exchanges of ghost cells so far, and their seconds.
@@ -112,6 +115,7 @@ class Domain(Protocol):
     alone: bool
     local: int
     owned: Slices
+    wide: Slices
     inner: Slices
     gathered: bool
     ghost_share: float
@@ -134,8 +138,11 @@ class Domain(Protocol):
     ) -> Stepper:
         """The stepper of a step that was cut, with all points."""
 
-    def cut(self, values: Array) -> Array:
-        """The cells here of an array over the whole grid."""
+    def cut(self, values: Array, axes: Sequence[int] | None = None, rows: int = 0) -> Array:
+        """The cells here of an array over the whole grid, or over some of its axes, after `rows` other axes."""
+
+    def require_same_ghosts(self, fields: Mapping[str, Array]) -> None:
+        """Raise ParameterError if a field over the cells here has other numbers in ghost cells than their owner has."""
 
     def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
         """Inputs at the cells here and final states as the user gets them, both at the same cells."""
@@ -175,7 +182,7 @@ class Whole:
 
     def __init__(self, grid: Grid) -> None:
         self.owned: Slices = tuple(slice(0, n) for n in grid.shape)
-        self.inner, self.gathered = self.owned, True
+        self.wide, self.inner, self.gathered = self.owned, self.owned, True
         self.place: object = None
 
     def step(self, step: TracedStep) -> TracedStep:
@@ -189,8 +196,11 @@ class Whole:
     ) -> Stepper:
         return Stepper(step, points, receivers, dtype, differentiable)
 
-    def cut(self, values: Array) -> Array:
+    def cut(self, values: Array, axes: Sequence[int] | None = None, rows: int = 0) -> Array:
         return values
+
+    def require_same_ghosts(self, fields: Mapping[str, Array]) -> None:
+        pass
 
     def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
         return fields, final
@@ -259,7 +269,7 @@ class InBox:
     ) -> None:
         self._ranks, self.gathered, maps = ranks, domains.gathered, tuple(maps)
         programs = Programs(step, receivers, dtype, differentiable=True)
-        require_local(step, programs)
+        require_local(step, programs, domains.parts)
         require_open(step, domains.parts)
         is_cut, of_maps = np.array(domains.parts) > 1, reach_of_maps(maps, grid.shape)
         least = tuple(int(r) for r in np.maximum(reach_of(programs, np.zeros(grid.ndim, int)).most, 1))
@@ -267,7 +277,7 @@ class InBox:
         self._points = np.where(is_cut, self._widest_points(bare, points), 0)
         reach = reach_of(programs, self._points)
         stretched = np.array([h is None for h in grid.uniform_spacing], int)
-        self._margin = 2 * of_maps + stretched
+        self._margin = 2 * of_maps + stretched + reach.given
         choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
         ghosts = [(k - 1) * reach.by_next + reach.most + self._margin for k in choices]
         divisions = [Cuts(grid.shape, domains.parts, tuple(each.tolist()), least) for each in ghosts]
@@ -278,6 +288,7 @@ class InBox:
         self._known_ways: dict[tuple[int, ...] | None, Ways] = {}
         self._buffers: dict[tuple[int, int, np.dtype], Array] = {}
         self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
+        self.wide = self.box.cells
         self.place: object = (ranks.rank, self.box, domains.parts)
         self._exchanges, self._seconds = 0, 0.0
         self.agreed(lambda: None, lambda result: same)
@@ -346,30 +357,59 @@ class InBox:
 
     # arrays
 
-    def cut(self, values: Array) -> Array:
-        return self.box.cut(values)
+    def cut(self, values: Array, axes: Sequence[int] | None = None, rows: int = 0) -> Array:
+        return self.box.cut(values, axes, rows)
+
+    def require_same_ghosts(self, fields: Mapping[str, Array]) -> None:
+        if not fields:
+            return
+        incoming, outgoing = self._ways(None)
+
+        def digests(ways: list[tuple[int, Slices]], rank: int) -> dict[str, int]:
+            return {name: fingerprint([values[where] for other, where in ways if other == rank]) for name, values in fields.items()}
+
+        every = self._ranks.gathered({to: digests(outgoing, to) for to, _ in outgoing})
+
+        def compare() -> None:
+            for owner in sorted({owner for owner, _ in incoming}):
+                here, there = digests(incoming, owner), every[owner][self._ranks.rank]
+                differ = [name for name in fields if here[name] != there[name]]
+                if differ:
+                    raise ParameterError(
+                        f"input {differ[0]} has other numbers on rank {owner}, at cells that both have, expected the same; give all ranks "
+                        "the same file, or a function whose value at a cell depends on the coordinates of this cell alone"
+                    )
+
+        self.agreed(compare)
 
     def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
         if self.gathered:
-            return fields, {name: self.cut(values) for name, values in final.items()}
+            return fields, {name: self.cut(values) if values.ndim else values for name, values in final.items()}
         return {name: values[self.inner] for name, values in fields.items()}, final
 
     def of_whole(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        numbers = {name: value if self._first else np.zeros_like(value) for name, value in values.items() if not value.ndim}
+        fields = {name: value for name, value in values.items() if name not in numbers}
         if self.gathered:
-            return {name: self.box.cut(value) for name, value in values.items()}
+            return {name: self.box.cut(value) for name, value in fields.items()} | numbers
         arrays = {}
-        for name, value in values.items():
+        for name, value in fields.items():
             arrays[name] = np.zeros(self.box.shape, value.dtype)
             arrays[name][self.inner] = value
         if arrays:
             self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)
-        return arrays
+        return arrays | numbers
+
+    @property
+    def _first(self) -> bool:
+        """True if the box has the first cell of the grid, to which the cotangent of a number goes."""
+        return not any(begin for begin, _ in self.box.wide)
 
     def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: np.ascontiguousarray(value[self.owned]) if self.gathered else value for name, value in values.items()}
+        return {name: np.ascontiguousarray(value[self.owned]) if self.gathered and value.ndim else value for name, value in values.items()}
 
     def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: self._assembled(values) if self.gathered else values.copy() for name, values in owned.items()}
+        return {name: self._assembled(values) if self.gathered and values.ndim else values.copy() for name, values in owned.items()}
 
     def _assembled(self, owned: Array) -> Array:
         out = np.empty(self.cuts.grid, owned.dtype)
@@ -438,6 +478,10 @@ class InBox:
             outgoing = [(to, p.there) for to in range(self._ranks.size) for p in self.cuts.pieces(to, far) if p.owner == mine]
             self._known_ways[far] = incoming, outgoing
         return self._known_ways[far]
+
+    def total(self, rows: Array, how: Literal["sum", "max"]) -> Array:
+        every = self._ranks.gathered(np.ascontiguousarray(rows[self.inner[0]]))  # ranks are counted along the first axis, the only one cut
+        return total_of_rows(np.concatenate(every), how)
 
     # agreement
 

@@ -20,6 +20,8 @@ Level = tuple[str, int]
 """The storage of a state or of a cotangent, and an age: 0 for the values with which a step starts, 1 for those a step before."""
 Far = Mapping[Level, IntArray]
 """Values on which another one depends -> how far away they are along each axis."""
+GIVEN: Level = ("coefficients, series and profiles", 0)
+"""In place of a level: what is given before the run, and right in the whole box."""
 NOT_READ = -(2**40)
 """In place of a distance: there is no dependence."""
 
@@ -47,6 +49,8 @@ class Reach:
         forward: levels of states on which a step depends.
         primal: levels of states on which its adjoint depends, also through residuals that are kept of them.
         later: levels of cotangents on which its adjoint depends.
+        given: how much farther away than states and cotangents a value reads what is given before the run, along each axis. The box has so
+            many ghost cells more.
     """
 
     states: tuple[Level, ...]
@@ -54,6 +58,7 @@ class Reach:
     forward: Reads
     primal: Reads
     later: Reads
+    given: IntArray
 
     @property
     def of_states(self) -> IntArray:
@@ -93,26 +98,33 @@ def reach_of(programs: Programs, points: IntArray) -> Reach:
         return Reads(*(np.full((*rows, len(levels), ndim), NOT_READ) for rows in ((len(arrays),), ())))
 
     forward, primal, later = nothing(walk.states, states), nothing(walk.bars, states), nothing(walk.bars, bars)
+    farther = np.zeros(ndim, int)
     for program, before in walk.of_all():
         ahead = program.direction > 0
         arrays = walk.states if ahead else walk.bars
         targets = {Place(array, depth): number for number, (array, depth) in enumerate(arrays.items())}
-        for place, far in walk.through(program, before).items():
+        for place, all_far in walk.through(program, before).items():
+            far = {level: away for level, away in all_far.items() if level != GIVEN}
+            if GIVEN in all_far and (far or place in targets):
+                farther = np.maximum(farther, all_far[GIVEN] - walk.farthest(far))
             for level, away in far.items():
                 into, levels = (later, bars) if level[0] in walk.bars else (forward if ahead else primal, states)
                 at = levels.index(level)
                 into.by_any[at] = np.maximum(into.by_any[at], away)
                 if place in targets:
                     into.by_next[targets[place], at] = np.maximum(into.by_next[targets[place], at], away)
-    return Reach(states, bars, forward, primal, later)
+    return Reach(states, bars, forward, primal, later, farther)
 
 
-def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray) -> dict[str, Program]:
+def in_windows(
+    programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray, lasting: tuple[bool, bool]
+) -> tuple[dict[str, Program], dict[str, IntArray]]:
     """The programs, by name, whose nests compute no ghost cells of which there is no use.
 
     A value that depends on cells r away is right up to `room` - r cells beyond the owned ones at most, and there is no use of others. Of
     the next value of a state that the next step reads q away, at most `room` - R + q are needed, where R is the largest distance of all:
-    then as many steps follow as for a state that is read R away. Other values are needed as far as these read them.
+    then as many steps follow as for a state that is read R away. If no step follows without an exchange, which replaces ghost cells, none
+    of these are needed. Other values are needed as far as these read them.
 
     Args:
         programs: of a step in a box.
@@ -120,11 +132,19 @@ def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: I
         inner: the owned cells of the box.
         room: the most ghost cells that are right before a step, along each axis.
         points: see `reach_of`.
+        lasting: whether a second step, and a second step of the adjoint, can follow an exchange.
+
+    Returns:
+        The programs, and the width to which a step computes the next value of each state, and of each cotangent.
     """
     walk, shape = _Walk(programs, points), programs.step.grid.shape
     least = room - reach.most
-    needed = {Place(array, walk.states[array]): least + reach.of_states[reach.states.index((array, 0))] for array in walk.states}
-    needed |= {Place(array, walk.bars[array]): least + reach.of_bars[reach.bars.index((array, 0))] for array in walk.bars}
+    of_states, of_bars = (
+        least + of if again else np.zeros_like(of) for of, again in zip((reach.of_states, reach.of_bars), lasting, strict=True)
+    )
+    needed = {Place(array, walk.states[array]): of_states[reach.states.index((array, 0))] for array in walk.states}
+    needed |= {Place(array, walk.bars[array]): of_bars[reach.bars.index((array, 0))] for array in walk.bars}
+    computed: dict[str, IntArray] = {}
     if programs.with_residuals is not None:  # the adjoint may read these at neighbours
         needed |= {Place(name, 0): room for name in programs.with_residuals.names}
     out = {}
@@ -134,6 +154,9 @@ def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: I
         for operation, now in reversed(follows):
             if isinstance(operation, Nest):
                 limits = {place: np.minimum(wanted.get(place, least), room - walk.farthest(far)) for place, far in now.items()}
+                for place, far in limits.items():
+                    if place in needed:
+                        computed[place.array] = np.minimum(computed.get(place.array, far), far)
                 for target, node in [*((a.target, a.node) for a in operation.assigns), *((s.target, s.factor) for s in operation.scatters)]:
                     walk.want(wanted, program, node, limits[target])
                 if operation.assigns:
@@ -143,7 +166,7 @@ def in_windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: I
                 walk.want(wanted, program, operation.node, points)
             operations.insert(0, operation)
         out[program.name] = replace(program, operations=tuple(operations))
-    return out
+    return out, computed
 
 
 def _levels(depths: Mapping[str, int]) -> tuple[Level, ...]:
@@ -170,6 +193,7 @@ class _Walk:
         self.bars = {} if programs.adjoint is None else programs.adjoint.depths
         fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
         self._deep = _deep(fields, step.grid.shape)
+        self._slim = programs.slim()
 
     def of_all(self) -> Iterator[tuple[Program, Mapping[Place, Far]]]:
         """All programs, each with the values that it has from earlier ones, and how far these depend on what their step starts with."""
@@ -184,8 +208,8 @@ class _Walk:
             yield residuals.adjoint, {place: far for place, far in everything.items() if place.array in residuals.names}
 
     def farthest(self, far: Far) -> IntArray:
-        """How far the most distant values are."""
-        return np.max([self._none, *far.values()], axis=0)
+        """How far the most distant values are, but those that are given."""
+        return np.max([self._none, *(away for level, away in far.items() if level != GIVEN)], axis=0)
 
     def through(self, program: Program, before: Mapping[Place, Far]) -> dict[Place, Far]:
         """Storage -> how far its value depends on what the step starts with."""
@@ -228,13 +252,18 @@ class _Walk:
         for place, away in self._read(program, node):
             for level, far in (known[place] if place in known else self._start(program, place)).items():
                 out[level] = np.maximum(out.get(level, self._none), far + away)
+        for name, offsets in program.reads([node]).items():
+            if name in self._slim and name not in program.places:  # along its axes; a number is the same everywhere
+                away = np.max(np.abs(np.array(sorted(offsets))), axis=0)
+                along = [axis in self._slim[name].axes for axis in range(len(away))]
+                out[GIVEN] = np.maximum(out.get(GIVEN, self._none), np.where(along, away, 0))
         return out
 
     def _start(self, program: Program, place: Place) -> Far:
-        """The dependence of a value that no operation before has computed: on itself, if the step starts with it."""
+        """The dependence of a value that no operation before has computed: on itself, if the step starts with it, or what is given."""
         depth = self.states.get(place.array, 0) or self.bars.get(place.array, 0)
         if not depth or place.level is None:
-            return {}
+            return {GIVEN: self._none}
         newest_first = program.direction < 0 and place.array in self.states
         return {(place.array, place.level if newest_first else depth - 1 - place.level): self._none}
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -32,8 +32,9 @@ from diffsim.boundary import Rules, zero_rules
 from diffsim.checkpoint.growth import largest
 from diffsim.domains.boxes import Slices
 from diffsim.domains.points import BoxPoints
-from diffsim.domains.reach import Reach, in_windows, reach_of
-from diffsim.domains.widths import Widths, after, covers
+from diffsim.domains.reach import Level, Reach, in_windows, reach_of
+from diffsim.domains.totals import with_totals_of_ranks
+from diffsim.domains.widths import Widths, after, covers, lasts
 from diffsim.errors import ScheduleError
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.derive.forward import receiver_points, source_points
@@ -139,6 +140,9 @@ class Neighbours(Protocol):
     def columns(self, points: BoxPoints, values: Array) -> Array:
         """The columns of all points, from those of the points of the box."""
 
+    def total(self, rows: Array, how: Literal["sum", "max"]) -> Array:
+        """The total of all cells, from the totals of the rows of the box along the first axis."""
+
 
 class DomainStepper(Stepper):
     """A stepper in a box.
@@ -166,8 +170,10 @@ class DomainStepper(Stepper):
         super().__init__(step, {name: each.table for name, each in self._points.items()}, receivers, dtype, differentiable)
         self._reach = reach_of(self.programs, neighbours.overhang)
         widest, reach = neighbours.widths(self._reach), self._reach
-        self._right = Widths(reach.states, widest, widest - reach.most + reach.of_states)
-        self._bars_right = Widths(reach.bars, widest, widest - reach.most + reach.of_bars)
+        self._right, self._bars_right = (
+            Widths(levels, widest, enough, np.array([self._computed[array] for array, age in levels if age == 0]).reshape(-1, widest.size))
+            for levels, enough in self._levels(reach, widest)
+        )
         self._right_in_slot: dict[int, IntArray] = {}
         self._right_before: dict[int, IntArray] = {}  # step that is held -> width of the state before it
 
@@ -175,8 +181,19 @@ class DomainStepper(Stepper):
         programs = super()._programs(differentiable)
         neighbours, points = self._neighbours, self._neighbours.overhang
         reach = reach_of(programs, points)
-        programs.replace(in_windows(programs, reach, neighbours.inner, neighbours.widths(reach), points))
+        widest = neighbours.widths(reach)
+        (states, of_states), (bars, of_bars) = self._levels(reach, widest)
+        lasting = lasts(states, widest, of_states, reach.forward), lasts(bars, widest, of_bars, reach.later)
+        changed, self._computed = in_windows(programs, reach, neighbours.inner, widest, points, lasting)
+        programs.replace(changed)
+        programs.replace({program.name: with_totals_of_ranks(program, neighbours.total) for program in programs if any(program.totals)})
         return programs
+
+    @staticmethod
+    def _levels(reach: Reach, widest: IntArray) -> tuple[tuple[tuple[Level, ...], IntArray], ...]:
+        """The levels of states and of cotangents, each with the widths beyond which there is no use of more."""
+        more = widest - reach.most
+        return (reach.states, more + reach.of_states), (reach.bars, more + reach.of_bars)
 
     def move(self, points: Mapping[str, PointTable]) -> None:
         here = self._neighbours.agreed(lambda: {name: self._neighbours.points(name, table) for name, table in points.items()})
@@ -196,7 +213,7 @@ class DomainStepper(Stepper):
     def state(self) -> dict[str, Array]:
         inner = self._neighbours.inner
         owned = {name: self.launcher.cells(self.delays[name][0], self._level(name))[inner] for name in self.delays}
-        return self._neighbours.whole(owned)
+        return self._neighbours.whole({name: self.step.states[name].of_cells(values) for name, values in owned.items()})
 
     def traces(self) -> dict[str, Array]:
         traces = super().traces()

@@ -22,18 +22,20 @@ class Widths:
         levels: the arrays, each with its ages from 0 on.
         widest: the width where all ghost cells are right.
         enough: for each level the width beyond which there is no use of more. An exchange makes it so wide.
+        computed: for each array the width to which a step computes it, shape (arrays, axes); None: all that can be right.
 
     Attributes:
         enough: the same.
         now: the present widths, shape (levels, axes). It is replaced, and never changed in place.
     """
 
-    def __init__(self, levels: Sequence[Level], widest: IntArray, enough: IntArray) -> None:
+    def __init__(self, levels: Sequence[Level], widest: IntArray, enough: IntArray, computed: IntArray | None = None) -> None:
         self.levels, self.enough = tuple(levels), enough
         self._newest = np.array([age == 0 for _, age in levels], bool)
         self._before = np.maximum(np.arange(len(levels)) - 1, 0)  # where the widths of a level a step later come from
         self._widest = np.broadcast_to(widest, enough.shape)
         self._uncut = self._widest == UNCUT
+        self._most = enough[self._newest] if computed is None else np.minimum(enough[self._newest], computed)
         self.now: IntArray = self._widest
 
     def start(self) -> None:
@@ -56,8 +58,8 @@ class Widths:
     def advance(self, width: IntArray) -> None:
         """Note a step, after which new values have these widths, shape (arrays, axes)."""
         after = self.now[self._before]
-        after[self._newest] = np.minimum(width, self.enough[self._newest])
-        self.now = np.where(self._uncut & (after > 0), UNCUT, after)
+        after[self._newest] = np.minimum(width, self._most)
+        self.now = np.where(self._uncut & (after >= 0), UNCUT, after)
 
 
 def covers(right: IntArray, reads: IntArray) -> bool:
@@ -69,3 +71,10 @@ def after(right: IntArray, reads: Reads) -> IntArray:
     """The widths of new values of a step that reads levels which are so far right, shape (arrays, axes)."""
     out: IntArray = (right[None] - reads.by_next).min(axis=1, initial=-NOT_RIGHT)
     return out
+
+
+def lasts(levels: Sequence[Level], widest: IntArray, enough: IntArray, reads: Reads) -> bool:
+    """True if a second step can follow an exchange, from widths that no exchange exceeds."""
+    right = Widths(levels, widest, enough)
+    right.advance(after(right.now, reads))
+    return covers(right.now, reads.by_any)

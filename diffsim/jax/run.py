@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from diffsim.base.arguments import mapping, real_array
+from diffsim.base.arguments import mapping
 from diffsim.base.packages import needed_by
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.jax.operation import Operation
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import ExportedRun, export
-from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.reading import whole_array
 
 with needed_by("diffsim.jax"):
     import jax
@@ -73,7 +73,7 @@ def _value(model: ExportedRun, name: str, value: Any) -> Any:
     if isinstance(value, jax.Array):
         model.check_type(name, value.dtype.name, f".astype({model.compiled.dtype.name!r})")
     else:
-        value = jax.numpy.array(real_array(f"input {name}", value, model.compiled.dtype, input_meaning(model.compiled, name)))
+        value = jax.numpy.array(whole_array(model.compiled, name, value, model.compiled.dtype))
     shape = model.compiled.input_shape(name, model.steps)
     if value.shape != shape:
         raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; give an array of this shape")

@@ -28,6 +28,7 @@ from diffsim.simulation.prepared.inputs import input_meaning, value_meaning
 from diffsim.simulation.prepared.locks import Turn
 from diffsim.simulation.prepared.options import Until, WatchAdjoint
 from diffsim.simulation.prepared.points import Tables, point_tables, side_by_side
+from diffsim.simulation.prepared.reading import is_function, whole_array
 from diffsim.simulation.prepared.solution import Pullback, Solution
 from diffsim.simulation.prepared.traced import Traced
 from diffsim.simulation.simulation import Simulation
@@ -188,7 +189,7 @@ class Batch(Rebuilt, Summary):
         """Solve forward, and prepare the reverse sweep; see `Simulation.vjp`."""
         steps = check_steps(steps)
         joint_inputs = self._together(inputs, steps)
-        shared = {name for name, value in inputs.items() if np.ndim(value) == len(self.input_shape(name, steps))}
+        shared = {name for name, value in inputs.items() if is_function(value) or np.ndim(value) == len(self.input_shape(name, steps))}
         joint, pull = self._all.vjp(joint_inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
         solution = self._apart(joint)
         like = Solution(*({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in _parts(solution)))
@@ -274,6 +275,8 @@ class Batch(Rebuilt, Summary):
 
     def _spread(self, name: str, value: Any, shape: tuple[int, ...], what: str) -> Any:
         """An input with an axis of runs, or as the simulation of all runs takes it."""
+        if is_function(value):
+            value = whole_array(self._one._compiled, name, value, self._one.dtype)
         meaning = ANYTHING if is_bare(value) else self._meaning(name)
         if what == "tangents" and meaning is not ANYTHING:
             meaning = replace(meaning, difference=True)

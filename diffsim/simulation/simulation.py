@@ -52,7 +52,8 @@ class Simulation(Rebuilt, Summary):
 
     Its inputs are named: the equation's parameters (over the cells along the axes along which they vary), its initial fields (over the
     cells; zero if left out), the amplitudes of its forcings (shape (steps, sources)), and its series (shape (steps, cells along the axes
-    along which they vary)).
+    along which they vary)). A parameter or an initial field may be a function of the coordinates of its cells, in the grid's unit:
+    `{"c": lambda z, x: 1500 + 0.5 * z}` gets those of the axes along which it varies, in arrays that NumPy broadcasts.
 
     Args:
         equation: the equation to solve.
@@ -270,7 +271,7 @@ class Simulation(Rebuilt, Summary):
         """Solve forward. Inside a differentiated function (`diffsim.grad` and the like) it is one operation on the tape.
 
         Args:
-            inputs: arrays by name, see the class. Those that are differentiated for must be in `wrt`.
+            inputs: arrays and functions by name, see the class. Those that are differentiated for must be in `wrt`.
             steps: time steps, or their maximum.
             every: call `watch` and `until` every `every` steps; 0: never call `watch`, and call `until` after each step.
             watch: called with the number of steps done and the states. It is not called while the run is differentiated.
@@ -298,7 +299,7 @@ class Simulation(Rebuilt, Summary):
         """Solve forward, and prepare the reverse sweep.
 
         Args:
-            inputs: arrays by name, see the class.
+            inputs: arrays and functions by name, see the class.
             steps: time steps, or their maximum.
             checkpoint: "auto", a memory size such as "4 GB", a number of slots, a schedule, or a `Policy`.
             on_action: called after each action of the schedule.

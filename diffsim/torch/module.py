@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from diffsim.base.arguments import mapping, real_array
+from diffsim.base.arguments import mapping
 from diffsim.base.packages import needed_by
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
 from diffsim.simulation import Simulation, Solution
 from diffsim.simulation.exported import ExportedRun, export
-from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.reading import whole_array
 from diffsim.torch.operation import applied, wants_gradient
 
 with needed_by("diffsim.torch"):
@@ -139,7 +139,7 @@ class Module(torch.nn.Module):
 def _tensor(model: ExportedRun, name: str, value: Any) -> Any:
     """An input as a tensor of the simulation's type in the memory of the host."""
     if not isinstance(value, torch.Tensor):
-        array = real_array(f"input {name}", value, model.compiled.dtype, input_meaning(model.compiled, name))
+        array = whole_array(model.compiled, name, value, model.compiled.dtype)
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     if value.device.type != "cpu" or value.layout != torch.strided:
         where = f"on the device {value.device}" if value.device.type != "cpu" else f"of the layout {value.layout}"

@@ -4,7 +4,8 @@ Two ranks of one thread (or as many as there are boxes) take turns with one proc
 the medians of a step forward, or of one of a gradient by 4 slots (`--gradient`), and their ratio. With `--weak` the process has one thread
 and the grid of one box. A rank that waits for its turn sleeps.
 
-`--alone` runs rank 0 of the cuts without any other: its times are those of computing and copying, without waiting; its results are wrong.
+`--alone` runs rank 0 of the cuts without any other, in turns with one process of one thread: their times of the processor are those of
+computing and copying, without waiting; the results of the rank are wrong.
 """
 
 from __future__ import annotations
@@ -182,17 +183,27 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--gradient", action="store_true", help="time gradients by 4 slots")
     parser.add_argument("--weak", action="store_true", help="one process has one thread and the grid of one box")
-    parser.add_argument("--alone", action="store_true", help="one rank without others, whose ghost cells are 0")
+    parser.add_argument("--alone", action="store_true", help="one rank without others, by the time of the processor")
     parser.add_argument("--role", choices=("one", "ranks"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role:
         obey(options)
     elif options.alone:
-        mpi._known[:] = [Unheard(math.prod(sizes(options.cuts)))]
-        measured = Measured(options, sizes(options.shape), sizes(options.cuts), 1)
-        turns = [measured() for _ in range(options.turns)]
-        sys.stdout.write(f"{options.equation} {options.shape} in {options.cuts}, rank 0 alone, ms a step: ")
-        sys.stdout.write(f"{ {key: round(statistics.median(turn[key] for turn in turns), 2) for key in turns[0]} }\n")
+        shape, cuts = sizes(options.shape), sizes(options.cuts)
+        mpi._known[:] = [Alone()]
+        whole = Measured(options, shape, (1,) * len(shape), 1)
+        mpi._known[:] = [Unheard(math.prod(cuts))]
+        rank = Measured(options, shape, cuts, 1)
+        turns = [(whole(), rank()) for _ in range(options.turns)]
+        share, alone = ([turn[which]["processor"] for turn in turns] for which in (0, 1))
+        share = [each / math.prod(cuts) for each in share]
+        exchange = statistics.median(turn[1]["exchange"] for turn in turns)
+        sys.stdout.write(
+            f"{options.equation} {options.shape} in {options.cuts}, ms of the processor a step: {statistics.median(alone):.1f} of rank 0 "
+            f"alone, of which exchanges {exchange:.2f} by the clock; {statistics.median(share):.1f} of one process of one thread over "
+            f"the boxes; ratio of medians {statistics.median(alone) / statistics.median(share):.3f}, of the least "
+            f"{min(alone) / min(share):.3f}\n"
+        )
     else:
         sys.stdout.write(report(options, take_turns(options)) + "\n")
 

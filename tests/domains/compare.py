@@ -37,8 +37,11 @@ def main(folder: str, claim: str, left_out: str, *names: str) -> None:
     def widths(box: InBox, reach: Reach) -> IntArray:
         return true_widths(box, reach) + int(claim)
 
-    def windows(programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray) -> dict[str, Program]:
-        return true_windows(programs, reach, inner, room - int(left_out), points)
+    def windows(
+        programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray, lasting: tuple[bool, bool]
+    ) -> tuple[dict[str, Program], dict[str, IntArray]]:
+        changed, computed = true_windows(programs, reach, inner, room - int(left_out), points, lasting)
+        return changed, {name: far + int(left_out) for name, far in computed.items()}
 
     InBox.widths = widths  # type: ignore[method-assign]
     stepper.in_windows = windows

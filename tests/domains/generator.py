@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import diffsim as ds
+from diffsim import expr
 from diffsim.domains import Domains
 from tests.domains.results import results
 
@@ -28,6 +31,8 @@ class DomainCase:
         seen: the state with receivers.
         scale: input -> (middle, spread); others are between -1 and 1.
         fields: input -> its array, from the grid, in place of random numbers.
+        functions: input -> a function of coordinates; one process has its values as an array.
+        mapped: inputs that domains read from a file which is mapped into memory.
         wrt: inputs that have gradients.
         precision: of the simulation.
         steps: time steps.
@@ -43,6 +48,8 @@ class DomainCase:
     seen: str = "p"
     scale: tuple[tuple[str, float, float], ...] = ()
     fields: tuple[tuple[str, Callable[[ds.Grid], np.ndarray]], ...] = ()
+    functions: tuple[tuple[str, Callable[..., np.ndarray]], ...] = ()
+    mapped: tuple[str, ...] = ()
     wrt: tuple[str, ...] | None = None
     precision: str = "f32"
     steps: int = 13
@@ -65,12 +72,17 @@ class DomainCase:
             precision=self.precision,
             domains=None if parts is None else Domains(parts, self.between),
         )
-        return results(
-            simulation, self.inputs(simulation), self.steps, self.checkpoints, tangents=self.derivatives, curvature=self.derivatives
-        )
+        inputs: dict[str, Any] = self.inputs(simulation)
+        with tempfile.TemporaryDirectory() as folder:
+            if parts is not None:
+                inputs |= dict(self.functions) | {name: mapped(inputs[name], Path(folder) / f"{name}.npy") for name in self.mapped}
+            return results(simulation, inputs, self.steps, self.checkpoints, tangents=self.derivatives, curvature=self.derivatives)
 
     def inputs(self, simulation: ds.Simulation) -> dict[str, np.ndarray]:
         rng, arrays = np.random.default_rng(zlib.crc32(self.name.encode())), dict(self.fields)
+        grid = simulation.grid
+        places = np.meshgrid(*(grid.coordinates(axis) for axis in range(grid.ndim)), indexing="ij")
+        arrays |= {name: lambda grid, function=function: function(*places) for name, function in self.functions}
         scale = {name: (middle, spread) for name, middle, spread in self.scale}
         inputs = {}
         for name in simulation.inputs:
@@ -79,6 +91,13 @@ class DomainCase:
             values = arrays[name](simulation.grid) if name in arrays else middle + spread * rng.uniform(-1, 1, shape)
             inputs[name] = values.astype(simulation.dtype)
         return inputs
+
+
+def mapped(values: np.ndarray, path: Path) -> np.ndarray:
+    """An array in f64 in a file that is mapped into memory."""
+    np.save(path, values.astype(np.float64))
+    out: np.ndarray = np.load(path, mmap_mode="r")
+    return out
 
 
 def around_cuts(grid: ds.Grid, cuts: tuple[tuple[int, ...], ...], between: float) -> list[list[float]]:
@@ -112,6 +131,61 @@ def acoustic(shape: tuple[int, ...], order: int, **options: Any) -> Callable[[],
     return lambda: ds.solvers.Acoustic(ds.Grid(shape, 10.0), 5e-4, order, **options)
 
 
+class Mixed(ds.Equation):
+    """Diffusion and decay by the range, the mean and the sum of all cells, which derivatives of all orders see."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 0.05
+        self.states = {"q": ds.Variable((ds.Dirichlet(0.4), ds.Neumann(0.2)))}
+        self.parameters = {"k": ds.Variable()}
+        self.forcings = ("f",)
+
+    def step(self, q: Any, k: Any, f: Any) -> dict[str, Any]:
+        extent, mean, energy = expr.max(q) - expr.min(q), expr.mean(k * q), expr.sum(q * q + 0.01 * expr.laplacian(q, 4) ** 2)
+        flux = expr.interpolate(mean * k * q, 0)  # a number that is read at neighbours
+        change = k * expr.laplacian(q, 2) / (1.0 + extent) + expr.div([flux, 0.0 * expr.diff(q, 1)]) + mean - q / energy
+        return {"q": q + self.dt * (change + f)}
+
+
+class Adaptive(ds.Equation):
+    """Nonlinear diffusion with time steps as long as its largest coefficient allows, until an end. The time is a state, a number."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 1.0
+        self.states = {"q": ds.Variable("mirror"), "time": ds.Variable(axes=())}
+        self.parameters = {"end": ds.Variable(axes=())}
+
+    def step(self, q: Any, time: Any, end: Any) -> dict[str, Any]:
+        k = 0.1 * (1.0 + q * q)
+        dt = expr.minimum(0.1 * min(self.grid.spacing) ** 2 / expr.max(k), end - time)
+        return {"q": q + dt * k * expr.laplacian((1.0 + time) * q, 2), "time": time + dt}
+
+
+class Driven(ds.Equation):
+    """Diffusion driven by a coefficient and by series, which are read farther away than the state."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 0.02
+        self.states = {"q": ds.Variable("mirror")}
+        self.parameters = {"k": ds.Variable("mirror")}
+        self.series = {"wind": ds.Variable("mirror"), "tide": ds.Variable("mirror", axes=(0,))}
+
+    def step(self, q: Any, k: Any, wind: Any, tide: Any) -> dict[str, Any]:
+        push = expr.laplacian(k, 8) + expr.laplacian(wind, 6) + tide * expr.laplacian(k, 2)
+        return {"q": q + self.dt * (k * expr.laplacian(q, 2) + 0.1 * push)}
+
+
+class Summed(ds.Equation):
+    """A field that moves towards its mean, and is scaled by its largest value."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 0.05
+        self.states = {"q": ds.Variable("zero")}
+
+    def step(self, q: Any) -> dict[str, Any]:
+        return {"q": q + self.dt * (expr.mean(q * q) - q / expr.max(q))}
+
+
 SPEED = (("c", 2500.0, 500.0),)
 QUICK = [
     DomainCase(
@@ -121,14 +195,53 @@ QUICK = [
         "q",
         "T",
         scale=(("kappa", 0.3, 0.1),),
+        functions=(("T", lambda y, x: np.sin(y * x) + 0.1 * y),),
+        mapped=("kappa",),
         precision="f64",
         between=1,
         derivatives=True,
     ),
-    DomainCase("acoustic of order 2 on 4 ranks", acoustic((15, 19), 2), ((2, 2),), "f", scale=SPEED),
+    DomainCase(
+        "acoustic of order 2 on 4 ranks",
+        acoustic((15, 19), 2),
+        ((2, 2),),
+        "f",
+        scale=SPEED,
+        functions=(("c", lambda z, x: 2000.0 + 2.0 * z + 100.0 * np.sin(x)),),
+        mapped=("p",),
+    ),
+    DomainCase("sums of all cells", lambda: Summed(ds.Grid((13, 19), 0.5)), ((2, 1),), seen="q", steps=5, checkpoints=(2,)),
 ]
 """Cases of the gate."""
 NIGHTLY = [
+    DomainCase(
+        "numbers of all cells",
+        lambda: Mixed(ds.Grid((19, 21), 0.5)),
+        ((2, 1),),
+        "f",
+        "q",
+        scale=(("k", 0.3, 0.1),),
+        derivatives=True,
+    ),
+    DomainCase(
+        "coefficients and series that are read far away",
+        lambda: Driven(ds.Grid((24, 25), 0.5)),
+        ((2, 1), (1, 2)),
+        seen="q",
+        scale=(("k", 0.3, 0.1),),
+        wrt=("k", "q"),
+        between=1,
+    ),
+    DomainCase("sums in 3-D", lambda: Summed(ds.Grid((10, 7, 37), 0.5)), ((3, 1, 1),), seen="q", precision="f64", derivatives=True),
+    DomainCase(
+        "adaptive steps",
+        lambda: Adaptive(ds.Grid((17, 23), 0.5)),
+        ((3, 1),),
+        seen="q",
+        scale=(("end", 1.5, 0.0), ("time", 0.0, 0.0)),
+        steps=17,
+        derivatives=True,
+    ),
     DomainCase(
         "acoustic with C-PML and a free surface",
         acoustic((17, 29), 4, boundary=(TOP_FREE, "zero"), layer=((0, 3), (5, 5)), layer_speed=2500.0, layer_frequency=25.0),

@@ -18,13 +18,15 @@ def main(kind: str) -> None:
     ds.init(threads=1)
     here = MPI.COMM_WORLD.rank == 1
     rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), 0.05), 0.1), receivers={"T": [[0.5]]}, domains=(2,))
-    kappa = np.full(40, 5e-3)
+    kappa: Any = np.full(40, 5e-3)
     if here and kind == "inputs":
         kappa[3] = 4e-3
-    if here and kind == "nan":
-        kappa[3] = np.nan
+    if kind == "nan":
+        kappa[33] = np.nan  # rank 1 owns it, and rank 0 does not have it
     if here and kind == "points":
         rod.move(receivers={"T": [[1.5]]})
+    if kind == "place":
+        kappa = lambda x: 5e-3 * x / x.max()  # noqa: E731
     start = {"kappa": kappa, "T": np.linspace(0.0, 1.0, 40)}
     if kind == "loss":
         noise = np.random.default_rng(MPI.COMM_WORLD.rank).normal()

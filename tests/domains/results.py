@@ -17,7 +17,7 @@ def loss_of(solution: ds.Solution) -> Any:
 
 def results(
     simulation: ds.Simulation,
-    inputs: dict[str, np.ndarray],
+    inputs: dict[str, Any],
     steps: int,
     checkpoints: tuple[Any, ...] = ("auto",),
     loss: Loss = loss_of,
@@ -33,7 +33,7 @@ def results(
         out[f"loss, {checkpoint}"] = np.array(value)
         out |= {f"gradient {name}, {checkpoint}": bars for name, bars in gradient.items()}
     rng = np.random.default_rng(1)
-    along = {name: 0.1 * rng.uniform(-1, 1, np.shape(value)).astype(simulation.dtype) for name, value in inputs.items()}
+    along = {name: 0.1 * rng.uniform(-1, 1, simulation.input_shape(name, steps)).astype(simulation.dtype) for name in inputs}
     along = {name: value for name, value in along.items() if name in simulation.wrt}
     if tangents:
         _, moved = simulation.jvp(inputs, along, steps)

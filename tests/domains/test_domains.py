@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
 import diffsim as ds
 from diffsim.domains import Domains, mpi
 from diffsim.domains.ranks import Alone
 from diffsim.errors import MissingPackageError, ParameterError, ShapeError
-from tests.domains.generator import NIGHTLY, QUICK, DomainCase
+from tests.domains.generator import NIGHTLY, QUICK, DomainCase, Summed
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = Path(sys.executable).parent / "mpiexec"
@@ -72,6 +73,21 @@ def test_all_calls_have_the_bits_of_one_process() -> None:
 
 @WITH_MPI
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs the files of Linux about a process")
+def test_no_rank_holds_what_it_does_not_own(tmp_path: Path) -> None:
+    """A rank of four needs about a quarter of the memory of one process, for cells that are added to a grid."""
+    small, large = 1024, 2048
+    np.save(tmp_path / "p.npy", np.random.default_rng(0).standard_normal((large, large)))
+
+    def added(ranks: int) -> int:
+        grown = [launched(ranks, "tests.domains.memory", str(n), str(ranks), str(tmp_path / "p.npy")) for n in (small, large)]
+        return int(grown[1].stdout) - int(grown[0].stdout)
+
+    assert added(4) < 0.3 * added(1)
+
+
+@WITH_MPI
+@pytest.mark.slow
 def test_ghost_cells_are_no_more_than_needed(tmp_path: Path) -> None:
     """One cell beyond those that are right is wrong: sums at points see it. The second one reaches owned cells and gradients."""
     case = next(case for case in NIGHTLY if case.name == "acoustic order 2 on 2 ranks")
@@ -95,6 +111,7 @@ def test_cells_that_are_not_computed_are_missed(tmp_path: Path) -> None:
         ("inputs", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs from rank 0, expected the same on all, got other inputs"),
         ("nan", "diffsim: rank 0 of 2: ParameterError: on rank 1: input kappa has 1 values that are not finite"),
         pytest.param("points", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs", marks=pytest.mark.slow),
+        pytest.param("place", "diffsim: rank 0 of 2: ParameterError: input kappa has other numbers on rank 1", marks=pytest.mark.slow),
         ("loss", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs from rank 0, expected the same on all, got another loss"),
         ("function", "diffsim: rank 1 of 2: ParameterError: a watch that fails on one rank"),
     ],
@@ -165,6 +182,8 @@ GRID = ds.Grid((24, 20), 0.5)
     [
         (lambda: ds.solvers.Heat(GRID, 0.1, method="crank_nicolson"), (2, 1), ParameterError, "a stage of the kind Solve"),
         (lambda: ds.solvers.Heat(GRID, 0.1, boundary="periodic"), (2, 1), ParameterError, "cut axis 0, whose ends are joined"),
+        (lambda: Summed(GRID), (1, 2), ParameterError, r"a largest value of all cells, expected cuts of its first axis alone, \(2, 1\)"),
+        (lambda: Summed(ds.Grid((24,), 0.5)), (2,), ParameterError, "a largest value of all cells, expected a grid of more than one axis"),
         (lambda: ds.solvers.Heat(GRID, 0.1), (2, 2), ParameterError, "need 4 ranks, one for each box, got 2; start .* mpiexec -n 4"),
         (lambda: ds.solvers.Heat(GRID, 0.1), (2,), ParameterError, "expected 2 numbers"),
         (lambda: ds.solvers.Heat(ds.Grid((24,), 0.5), 0.1), (2, 1), ParameterError, r"expected 1 number \(one an axis\)"),

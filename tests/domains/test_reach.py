@@ -7,7 +7,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.domains.reach import Reach, in_windows, reach_of
-from diffsim.domains.widths import Widths, after, covers
+from diffsim.domains.widths import Widths, after, covers, lasts
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.program import Nest, Program
 
@@ -28,6 +28,17 @@ def computed(program: Program) -> dict[str, int]:
     nests = [operation for operation in program.operations if isinstance(operation, Nest)]
     rows = {a.target.array: 40 if nest.window is None else nest.window[0][1] for nest in nests for a in nest.assigns}
     return {name: last - OWN[0].stop for name, last in rows.items()}
+
+
+def windows(programs: Programs, room: int) -> dict[str, Program]:
+    """The programs with windows for a box with so many rows of ghost cells."""
+    reach, widest = reach_of(programs, POINTS), np.array([room, UNCUT])
+    more = widest - reach.most
+    lasting = (
+        lasts(reach.states, widest, more + reach.of_states, reach.forward),
+        lasts(reach.bars, widest, more + reach.of_bars, reach.later),
+    )
+    return in_windows(programs, reach, OWN, widest, POINTS, lasting)[0]
 
 
 def exchanged(reach: Reach, steps: int, turns: int = 3) -> list[dict[tuple[str, int], int]]:
@@ -55,8 +66,19 @@ def test_a_wave_exchanges_its_newest_pressure_alone() -> None:
     assert exchanged(reach, 2) == [{("p", 0): 5}] * 3
     assert exchanged(reach, 3) == [{("p", 0): 7, ("p", 1): 5}] * 3
     for room, rows in ((3, 1), (5, 3)):  # for one step, and for two
-        windows = in_windows(programs, reach, OWN, np.array([room, UNCUT]), POINTS)
-        assert computed(windows["forward"]) == {"p": rows}
+        assert computed(windows(programs, room)["forward"]) == {"p": rows}
+
+
+def test_no_step_computes_what_the_next_exchange_replaces() -> None:
+    """Order 8 with a layer reads psi 4 cells away for the next zeta. With one step between exchanges no ghost cell of it is computed."""
+    layer = {"layer": 5, "layer_speed": 2500.0, "layer_frequency": 25.0}
+    programs = programs_of(ds.solvers.Acoustic(ds.Grid(SHAPE, 10.0), 1e-3, order=8, **layer), "p")
+    room = int(reach_of(programs, POINTS).most[0])
+    assert room == 6
+    once, again = windows(programs, room), windows(programs, room + 5)
+    assert set(computed(once["forward"]).values()) == {1}  # for a point
+    assert set(computed(once["adjoint"]).values()) == {0}
+    assert set(computed(again["forward"]).values()) == {8}  # psi, as far as it is right
 
 
 def test_elastic_waves_compute_velocities_as_far_as_stresses_read_them() -> None:
@@ -67,7 +89,7 @@ def test_elastic_waves_compute_velocities_as_far_as_stresses_read_them() -> None
     assert reach.most.tolist() == [4, 4]
     taken = exchanged(reach, 1)
     assert taken == [{("syy", 0): 4, ("sxy", 0): 4, ("sxx", 0): 2}] * 3
-    rows = computed(in_windows(programs, reach, OWN, np.array([4, UNCUT]), POINTS)["forward"])
+    rows = computed(windows(programs, 4)["forward"])
     assert {name: rows[name] for name in ("vy", "vx", "syy", "sxx", "sxy")} == {"vy": 2, "vx": 2, "syy": 0, "sxx": 0, "sxy": 0}
 
 
@@ -75,7 +97,7 @@ def test_elastic_waves_compute_velocities_as_far_as_stresses_read_them() -> None
 def test_windows_are_those_of_right_cells_in_each_program(room: int) -> None:
     """No nest computes rows that are wrong after a step, and each computes all rows of owned cells."""
     programs = programs_of(ds.solvers.Elastic(ds.Grid(SHAPE, 10.0), 1e-3, order=4), "vx")
-    for name, program in in_windows(programs, reach_of(programs, POINTS), OWN, np.array([room, UNCUT]), POINTS).items():
+    for name, program in windows(programs, room).items():
         for operation in program.operations:
             if isinstance(operation, Nest) and operation.window is not None:
                 (first, last), across = operation.window

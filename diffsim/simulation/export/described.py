@@ -12,6 +12,7 @@ from diffsim.mesh.field import Location
 from diffsim.simulation.prepared.checks import check_names
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.inputs import input_meaning, unit_of
+from diffsim.simulation.prepared.reading import is_function, whole_array
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
 
@@ -94,6 +95,8 @@ def _inputs(compiled: Compiled, kind: str, label: str, named: Mapping[str, Any])
         series = name in compiled.step.series
         placed = compiled.step.series[name] if series else compiled.traced.fields[name]
         axes = tuple(range(compiled.grid.ndim)) if placed.axes is None else placed.axes
+        if kind == "input" and is_function(value):
+            value = whole_array(compiled, name, value)
         values = real_array(name, value, meaning=meaning)
         cells = tuple(compiled.grid.shape[a] for a in axes)
         values = _fitting(f"{kind} {name}", values, (*values.shape[:1], *cells) if series else cells)

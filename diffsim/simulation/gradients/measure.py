@@ -17,6 +17,7 @@ from diffsim.engine import clock
 from diffsim.errors import PlanError
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.reading import is_function
 from diffsim.simulation.prepared.sizes import made_up
 from diffsim.stepping.run.rounding import SPACING
 from diffsim.stepping.run.stepper import Stepper
@@ -117,7 +118,10 @@ def _started(compiled: Compiled, steps: int, inputs: Mapping[str, npt.ArrayLike]
         fields = {name: compiled.at_cells(name, value) for name, value in made_up(compiled, steps).items()}
     else:
         driven = (*compiled.step.forcings, *compiled.step.series)
-        cut = {name: _cut(compiled, name, value, steps) if name in driven else value for name, value in inputs.items()}
+        cut = {
+            name: _cut(compiled, name, value, steps) if name in driven and not is_function(value) else value
+            for name, value in inputs.items()
+        }
         fields = compiled.checked(cut, steps)
     seconds = []
     for _ in range(2):  # the first time touches memory

@@ -23,6 +23,7 @@ from diffsim.errors import ParameterError
 from diffsim.simulation.prepared.checks import check_room
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.options import RunOptions, Watcher
+from diffsim.simulation.prepared.reading import is_function
 from diffsim.simulation.prepared.report import SweepReport
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.points import PointTable
@@ -71,7 +72,9 @@ def _may_share(name: str, value: Array, original: Any) -> bool:
     """True if an input that was checked may share memory with the user's array."""
     if type(original) is np.ndarray:
         return np.may_share_memory(value, original)
-    return not isinstance(original, (float, int, list, tuple)) and np.may_share_memory(value, host_array(name, bare(original)))
+    if isinstance(original, (float, int, list, tuple)) or is_function(original):
+        return False
+    return np.may_share_memory(value, host_array(name, bare(original)))
 
 
 class UntilStepper:

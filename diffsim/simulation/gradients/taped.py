@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,6 @@ from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
-from diffsim.base.arguments import real_array
 from diffsim.base.quantities import plain
 from diffsim.errors import DerivativeError
 from diffsim.simulation.gradients.gradient import run_reversibly
@@ -24,6 +23,7 @@ from diffsim.simulation.prepared.forward import run_forward
 from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.points import with_tangents
+from diffsim.simulation.prepared.reading import is_function, whole_array
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import dot
@@ -38,8 +38,9 @@ def run_taped(compiled: Compiled, inputs: Mapping[str, Any], steps: int, options
     Raises:
         DerivativeError: an input that is not in `wrt` is differentiated for.
     """
-    run = TapedRun.of(compiled, tuple(inputs), steps, options)
-    inputs = {name: _kept_or_array(compiled, name, value) for name, value in inputs.items()}
+    functions = {name: value for name, value in inputs.items() if is_function(value)}
+    inputs = {name: _kept_or_array(compiled, name, value) for name, value in inputs.items() if name not in functions}
+    run = TapedRun.of(compiled, tuple(inputs), steps, options, functions)
     fixed = [n for n in run.names if n not in compiled.wrt and not is_plain(core(inputs[n]))]
     if fixed:
         raise DerivativeError(
@@ -55,10 +56,9 @@ def _kept_or_array(compiled: Compiled, name: str, value: Any) -> Any:
     """An input as an array, or as a list, which may hold differentiated values."""
     if isinstance(value, DifferentiatedArray):
         return value
-    meaning = input_meaning(compiled, name)
     if isinstance(value, (list, tuple)):
-        return plain(f"input {name}", value, meaning)
-    return real_array(f"input {name}", value, meaning=meaning)
+        return plain(f"input {name}", value, input_meaning(compiled, name))
+    return whole_array(compiled, name, value)
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class TapedRun:
         outputs: the meaning of each value: ("final", state) or ("traces", state).
         points: places of sources and receivers in this run. `Simulation.move` may have changed them since.
         options: see `Simulation.run`.
+        functions: inputs that are functions of coordinates, and no arguments.
     """
 
     compiled: Compiled
@@ -78,20 +79,29 @@ class TapedRun:
     steps: int
     points: Mapping[str, PointTable]
     options: RunOptions
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls: type[Run], compiled: Compiled, names: tuple[str, ...], steps: int, options: RunOptions) -> Run:
+    def of(
+        cls: type[Run],
+        compiled: Compiled,
+        names: tuple[str, ...],
+        steps: int,
+        options: RunOptions,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> Run:
         """A run with sources and receivers where they are now.
 
         Raises:
             ParameterError: an input has a name that is not known.
         """
-        check_names("inputs", names, compiled.inputs, "inputs")
+        functions = functions or {}
+        check_names("inputs", (*names, *functions), compiled.inputs, "inputs")
         outputs = (*(("final", s) for s in compiled.step.states), *(("traces", s) for s in compiled.receivers))
-        return cls(compiled, names, outputs, steps, dict(compiled.points), options)
+        return cls(compiled, names, outputs, steps, dict(compiled.points), options, functions)
 
-    def _named(self, args: Sequence[Array]) -> dict[str, Array]:
-        return dict(zip(self.names, args, strict=True))
+    def _named(self, args: Sequence[Array]) -> dict[str, Any]:
+        return {**self.functions, **dict(zip(self.names, args, strict=True))}
 
     def _values(self, solution: Solution) -> tuple[Array, ...]:
         return tuple(getattr(solution, part)[name] for part, name in self.outputs)
@@ -125,4 +135,4 @@ class TapedRun:
         names = (*self.names, *(dot(name, order) for name in self.names))
         outputs = (*self.outputs, *((part, dot(name, order)) for part, name in self.outputs))
         points = with_tangents(self.points, compiled.step.forcings, compiled.receivers, order)
-        return TapedRun(tangent, names, outputs, self.steps, points, self.options)
+        return TapedRun(tangent, names, outputs, self.steps, points, self.options, self.functions)

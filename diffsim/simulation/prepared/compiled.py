@@ -6,23 +6,21 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from diffsim.base.arguments import mapping, real_array
-from diffsim.base.quantities import ANYTHING, is_bare
+from diffsim.base.arguments import mapping
 from diffsim.checkpoint import AnySchedule, Policy
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains import Domain, Whole
 from diffsim.engine import PRECISIONS
-from diffsim.errors import ParameterError
+from diffsim.errors import DiffsimError, ParameterError
 from diffsim.simulation.prepared.blown_up import CAUSE_OF_GRADIENT
-from diffsim.simulation.prepared.checks import check_input, check_names, finite_solution, require_finite
-from diffsim.simulation.prepared.inputs import input_meaning
+from diffsim.simulation.prepared.checks import check_names, finite_solution, require_finite
 from diffsim.simulation.prepared.locks import Turn
 from diffsim.simulation.prepared.points import with_tangents
+from diffsim.simulation.prepared.reading import checked_array, in_memory, whole_array
 from diffsim.simulation.prepared.report import SweepReport
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.simulation.prepared.traced import Traced
@@ -142,40 +140,83 @@ class Compiled:
                 if moved:
                     self.move(now)
 
-    def checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
-        """All inputs as arrays of this precision, at the cells of this process; zero for initial fields and tangents that are left out."""
+    def checked(self, inputs: Mapping[str, Any], steps: int) -> dict[str, Array]:
+        """All inputs as arrays of this precision, at the cells of this process; zero for initial fields and tangents that are left out.
+
+        In domains each process reads and checks its own cells of functions and of mapped files, and finds those that neighbours have too
+        to be the same. Arrays in memory must be the same as a whole.
+        """
+        domain, whole = self.domain, dict[str, Array]()  # of arrays in memory, where others have other cells
 
         def same(fields: dict[str, Array]) -> object:
             places = [each for table in self.points.values() for each in (table.cells, table.weights)]
-            return steps, [*fields], fingerprint([*fields.values(), *places])
+            return steps, sorted(inputs), [*whole], fingerprint([*whole.values(), *places])
 
-        whole = self.domain.agreed(lambda: self._checked(inputs, steps), same)
-        return {name: self.at_cells(name, value) for name, value in whole.items()}
+        fields = domain.agreed(lambda: self._checked(inputs, steps, whole), same)
+        if not domain.alone:
+            parts = {name: fields[name] for name in self.traced.fields if name in inputs and name not in whole}
+            domain.require_same_ghosts(parts)
+            self._judge(inputs, steps, fields, bool(parts.keys() & self.equation.parameters))
+        return fields
 
     def at_cells(self, name: str, value: Array) -> Array:
-        """An input at the cells of this process. Amplitudes and series are returned unchanged."""
-        return value if name in self.step.forcings or name in self.step.series else self.domain.cut(value)
+        """An input at the cells of this process. Amplitudes are returned unchanged."""
+        if name in self.step.forcings:
+            return value
+        series = self.step.series.get(name)
+        if series is None:
+            return self.domain.cut(value)
+        return self.domain.cut(value, series.axes or (), rows=1)
 
-    def _checked(self, inputs: Mapping[str, npt.ArrayLike], steps: int) -> dict[str, Array]:
-        """All inputs as arrays of this precision, over the whole grid."""
+    def _checked(self, inputs: Mapping[str, Any], steps: int, whole: dict[str, Array]) -> dict[str, Array]:
+        """All inputs as arrays of this precision, at the cells of this process. `whole` gets arrays of which this is a part."""
         check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
-        equation = self.equation
+        equation, alone, fields = self.equation, self.domain.alone, self.traced.fields
+        cells = None if alone else self.domain.wide
+        cells_here = self.coefficients.grid.shape
         primal = {*equation.parameters, *equation.initials, *equation.states, *equation.forcings, *equation.series}
         out: dict[str, Array] = {}
         for name in self.inputs:
-            shape = self.input_shape(name, steps)
-            if name not in inputs:
-                if name in self.initial.traced.inputs or name not in primal:
-                    out[name] = self.traced.over_cells(name, np.zeros(shape, self.dtype))
-                    continue
+            if name in inputs:
+                value = inputs[name]
+                if not alone and in_memory(value):
+                    value = whole[name] = whole_array(self, name, value)
+                array = checked_array(self, name, value, steps, cells)
+                out[name] = fields[name].over_cells(array, cells_here) if name in fields else self.at_cells(name, array)
+            elif name in self.initial.traced.inputs or name not in primal:
+                empty = np.zeros(self.input_shape(name, steps), self.dtype)
+                out[name] = self.at_cells(name, self.traced.over_cells(name, empty))
+            else:
+                shape = self.input_shape(name, steps)
                 raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
-            unchecked = inputs[name]
-            value = real_array(f"input {name}", unchecked, self.dtype, ANYTHING if is_bare(unchecked) else input_meaning(self, name))
-            per = "step and source" if name in self.step.forcings else "step and cell" if name in self.step.series else "cell"
-            check_input(name, value, shape, per)
-            out[name] = self.traced.over_cells(name, value)
-        equation.check({name: out[name] for name in equation.parameters})
+        if alone:
+            equation.check({name: out[name] for name in equation.parameters})
         return out
+
+    def _judge(self, inputs: Mapping[str, Any], steps: int, fields: Mapping[str, Array], parts: bool) -> None:
+        """Let the equation check the parameters in domains, with the verdict of one process.
+
+        If no process holds all of them (`parts`), each checks its own cells. Some equations look at neighbours or sides of the grid, and
+        would refuse cells for what lies outside of them: what a part refuses is judged by the whole.
+        """
+        names = self.equation.parameters
+        if type(self.equation).check is Equation.check:
+            return
+        if parts and all(self.domain.every(self._passes({name: fields[name] for name in names}))):
+            return
+
+        def whole(name: str) -> Array:
+            return self.traced.over_cells(name, checked_array(self, name, inputs[name], steps))
+
+        self.domain.agreed(lambda: self.equation.check({name: whole(name) for name in names}))
+
+    def _passes(self, parameters: Mapping[str, Array]) -> bool:
+        """True if the equation accepts the parameters of some cells."""
+        try:
+            self.equation.check(parameters)
+        except (DiffsimError, ValueError, IndexError):  # the last ones from arrays over the whole grid
+            return False
+        return True
 
     def reserve(self, schedule: AnySchedule, policy: Policy) -> None:
         """Allocate memory for a schedule. Within a budget, free memory of an earlier run that this one does not need."""

@@ -167,11 +167,16 @@ class Written:
 
 @dataclass(frozen=True)
 class HostCall:
-    """A call of a host function: from the cells of some fields to the cells of others."""
+    """A call of a host function: from the cells of some fields to the cells of others.
+
+    Attributes:
+        total: a number, where the function adds up its rows in place of a kernel. There are no inputs and outputs then.
+    """
 
     function: HostFunction
     inputs: tuple[str, ...]
     outputs: tuple[Written, ...]
+    total: Total | None = None
 
 
 @dataclass(frozen=True)
@@ -331,7 +336,11 @@ class Program:
 
     @property
     def totals(self) -> Iterator[Total]:
-        return (operation for operation in self.each if isinstance(operation, Total))
+        for operation in self.each:
+            if isinstance(operation, Total):
+                yield operation
+            elif isinstance(operation, HostCall) and operation.total is not None:
+                yield operation.total
 
     @property
     def stacks(self) -> dict[str, int]:

@@ -19,7 +19,7 @@ from diffsim.errors import DiffsimError, HostStageError, PlanError
 from diffsim.expr.graph import Graph
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import strip
-from diffsim.stepping.ir.program import HostCall, Place, Program
+from diffsim.stepping.ir.program import HostCall, Place, Program, Total
 from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
@@ -57,6 +57,8 @@ Tables = Callable[[int, int], Mapping[str, IntArray]]
 
 def call_name(call: HostCall) -> str:
     """The name of a host function in messages, by its results."""
+    if call.total is not None:
+        return f"the sum of the rows of {call.total.target}"
     return f"the function that gives {' and '.join(written.name for written in call.outputs)}"
 
 
@@ -401,6 +403,8 @@ class Launcher:
                 for part in parts:
                     if isinstance(part, Program):
                         self._one_step(part, t)
+                    elif part.total is not None:
+                        self._add_rows(part, part.total, start + program.direction * t)
                     else:
                         with _errors_of(part, start + program.direction * t):
                             self._call(part, program, {name: table[t:] for name, table in levels.items()})
@@ -426,6 +430,12 @@ class Launcher:
             arguments[-1].flags.writeable = False
         for written, cells in zip(call.outputs, self.outside(call.function)(*arguments), strict=True):
             self.put_field(written.target.array, cells, written.rules, level(written.target))
+
+    def _add_rows(self, call: HostCall, total: Total, step: int) -> None:
+        """Let a host function add up the totals of rows, in one step."""
+        (number,), values = call.function(self.slim_cells(total.source)), self.slim_cells(total.target)
+        at: int | tuple[()] = step if total.slim.series else ()
+        values[at] = values[at] + number if total.accumulate else number
 
     def _describe(self, program: Program, known: _Launches, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
         """Write the control data of the coming steps for the kernels."""
