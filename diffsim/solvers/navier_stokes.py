@@ -60,8 +60,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
     The method "imex2" takes viscosity and diffusion implicitly, so that they do not limit the step (`diffsim.integrators.imex_ars222`, with
     transforms for its systems). Its rates have the pressure gradient of the step before, and each projection adds what is missing
     (pressure correction, in rotational form). Velocity and scalars are of second order, next to walls too, and so is the pressure, which is
-    that of the middle of the step. Here the initial `p` is read; 0 will do where the flow starts from rest or has several steps to forget it.
-    Long steps follow what changes slowly, and damp the rest.
+    that of the middle of the step. Here the initial `p` is read; 0 will do where the flow starts from rest, or has several steps to forget
+    it. Long steps follow what changes slowly, and damp the rest.
 
     A scalar, such as `scalars=("T",)`, is a state of this name at centres, with a diffusivity `kappa_T` (m²/s, a number). Its values
     at inlets are inputs, such as `T_low_x` (a value for each cell of the side); through other sides nothing diffuses. At a "velocity" side
@@ -81,7 +81,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         grid: two or three axes, spacing in metres.
         dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66
             at order 6, and while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity.
-            imex2 has no limit for viscosity, and dt |v|/dx <= 0.54, 1.2, 1.6, 2.3, 2.9 and 7.5 for ν / (|v| dx) = 0, 0.1, 0.2, 0.5, 1 and 5.
+            imex2 has no limit for viscosity, and dt |v|/dx <= 0.54, 1.2, 1.6, 2.3, 2.9 and 7.5 where ν / (|v| dx) is 0, 0.1, 0.2, 0.5, 1
+            and 5.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
             "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
             inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of
@@ -109,8 +110,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     Raises:
         ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
-            three axes, order 4, such cells, scalars or a viscosity that varies, or "imex2" with what it does not solve; by a run, a viscosity or diffusivity below 0 (of a field,
-            or 0).
+            three axes, order 4, such cells, scalars or a viscosity that varies, or "imex2" with what it does not solve; by a run, a
+            viscosity or diffusivity below 0 (of a field, or 0).
         StabilityError: by a run, a time step beyond the stable one for viscosity, diffusivity, or the velocity of an inlet (not of a
             series, nor for an eddy viscosity).
         SingularError: by a run, more flows in than out.
