@@ -18,7 +18,7 @@ LONG_ROUND_OFF = 5e-3
 """The same after 10 000 steps in a box that reflects; measured 8e-4."""
 WIDE_ROUND_OFF = 1e-10
 OTHER_SCHEME = 2e-3
-"""Of a flow with waves of at least 8 cells, by differences of second order and by Fourier series."""
+"""The same for a flow with waves of at least 8 cells, by differences of second order and by Fourier series."""
 
 
 @dataclass(frozen=True)
