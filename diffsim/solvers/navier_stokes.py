@@ -329,7 +329,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         return self.method(rate, start, self.dt, project=project)
 
     def _operators(self, nu: Symbol, now: Mapping[str, Symbol]) -> dict[str, Callable[[Symbol], Symbol]]:
-        """What "imex2" takes implicitly: friction of the velocities, diffusion of the scalars."""
+        """Operators that "imex2" takes implicitly: friction of the velocities, diffusion of the scalars."""
 
         def spreading(coefficient: Symbol) -> Callable[[Symbol], Symbol]:
             return lambda x: coefficient * laplacian(x, self.order)

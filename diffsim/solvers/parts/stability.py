@@ -56,7 +56,7 @@ GROWTH = 1.01
 """A larger growth a step of the fastest mode is refused. Heun's method lets modes without viscosity grow, by 1 % at dt |v|/dx = 0.53."""
 
 Factor: TypeAlias = Callable[[Any, Any], Any]
-"""What a step multiplies a mode by, from dt times the eigenvalues of its explicit rates and of its friction."""
+"""The factor by which a step multiplies a mode, from dt times the eigenvalues of its explicit rates and of its friction."""
 
 
 def runge_kutta(stages: int) -> Factor:
