@@ -45,6 +45,8 @@ __all__ = ["adams_bashforth2", "euler", "imex_ars222", "imex_euler", "leapfrog",
 State: TypeAlias = Mapping[str, Any]
 Rate: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
 Operators: TypeAlias = Mapping[str, Callable[[Symbol], Symbol]]
+IMPLICIT_SHARE = 1 - 1 / math.sqrt(2)
+"""g of `imex_ars222`, by which its implicit part is L-stable: the share of the step over which the last rate of the operators acts."""
 Project: TypeAlias = Callable[[dict[str, Any], Any], Mapping[str, Any]]
 """(state, dt) -> the state that obeys the constraint, and any other fields, such as a pressure."""
 Time: TypeAlias = "float | Symbol"
@@ -329,7 +331,8 @@ def imex_euler(
         method: method for the linear systems, see `diffsim.solve`.
         tolerance: tolerance of the linear systems, see `diffsim.solve`.
         project: brings states back to a constraint after each system, see `euler`. Where it commutes with L, as on a periodic grid, the
-            order remains. Between walls, let f have the pressure gradient of the step before, and add what `project` finds.
+            order remains. Between walls, let f have the pressure gradient of the step before, and add what `project` finds, as
+            `ds.solvers.NavierStokes` does.
 
     Returns:
         The state one step later.
@@ -390,7 +393,7 @@ def imex_ars222(
     Reference: as for `imex_euler`, section 2.6.
     """
     _require_operators(operators, state)
-    g = 1 - 1 / math.sqrt(2)
+    g = IMPLICIT_SHARE
     d = 1 - 1 / (2 * g)
     right = _stored(euler(rate, state, g * dt), state)
     first = _stored(_implicit(right, operators, state, g * dt, method, tolerance), state)

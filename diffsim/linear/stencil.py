@@ -52,6 +52,7 @@ class Stencil:
         self.shape, self.offsets, self.rules = shape, tuple(offsets), rules
         self.size = int(np.prod(shape))
         self.modes: dict[tuple[tuple[int, ...], ...], Any] = {}  # see `diffsim.linear.transforms.diagonal`
+        self.inside: dict[int, Stencil] = {}  # without the last layer of an axis, see `diffsim.linear.held`
 
     @functools.cached_property
     def along(self) -> list[dict[int, csr_array]]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from diffsim.boundary import Rules
 from diffsim.errors import ParameterError
 from diffsim.linear.dominant import DominantFactors, dominates
+from diffsim.linear.held import HeldLayer, held_layer
 from diffsim.linear.neighbours import neighbours
 from diffsim.linear.preconditioner import Given, Preconditioner, described, products
 from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, leaves_constants
@@ -29,7 +30,7 @@ TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-7}
 """Default tolerance of iterations."""
 
 Weights = Sequence[float | npt.NDArray]
-Prepared = Tridiagonal | Diagonal | Factored | DominantFactors | ConjugateGradients | BiConjugateGradients
+Prepared = Tridiagonal | Diagonal | HeldLayer | Factored | DominantFactors | ConjugateGradients | BiConjugateGradients
 
 
 class System:
@@ -117,7 +118,9 @@ class System:
             return self._preconditioned(self.preconditioner, stencil.matrix(weights), tolerance, stencil.shape)
         ways: dict[str, Callable[[], Prepared | None]] = {
             "tridiagonal": lambda: None if (axis := axis_of(stencil)) is None else Tridiagonal(stencil, axis, weights),
-            "direct": lambda: diagonal(stencil, [w for w in weights if isinstance(w, float)]) if _constant(weights) else None,
+            "direct": lambda: (
+                diagonal(stencil, [w for w in weights if isinstance(w, float)]) if _constant(weights) else held_layer(stencil, weights)
+            ),
             "cg": lambda: ConjugateGradients(neighbours(stencil, weights) or stencil.matrix(weights), tolerance, stencil.shape),
             "bicgstab": lambda: BiConjugateGradients(stencil.matrix(weights), tolerance),
             "lu": lambda: _factored(stencil.matrix(weights)),
@@ -128,7 +131,7 @@ class System:
                 raise ParameterError(f"method = {self.method!r} {WANTS[self.method]}; choose 'auto'")
             return prepared
         numbers = ways["direct"]()
-        if isinstance(numbers, Diagonal) and (axis_of(stencil) is None or not numbers.regular):
+        if isinstance(numbers, Diagonal | HeldLayer) and (axis_of(stencil) is None or not numbers.regular):
             return numbers
         lines = ways["tridiagonal"]()
         if lines is not None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.linear.iterations import norm
 from diffsim.linear.sparse import require_compatible
 from diffsim.linear.stencil import Stencil
 
@@ -84,7 +85,7 @@ class Diagonal:
         if not self.regular and not transposed:
             with np.errstate(over="ignore", invalid="ignore"):
                 flat = hat.reshape(-1)
-                part, whole = (float(np.linalg.norm(values)) for values in (flat[self._zero], flat))
+                part, whole = (norm(values.view(values.real.dtype)) for values in (flat[self._zero], flat))
             if math.isfinite(whole):  # else the solution is not finite either, and the run says so
                 require_compatible(part / whole if whole else 0.0, right_side, size)
         (exact, *_) = self._inverse.values()

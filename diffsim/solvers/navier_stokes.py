@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,13 +14,13 @@ from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div, grad
-from diffsim.integrators import rk4, ssp_rk2, ssp_rk3
+from diffsim.integrators import IMPLICIT_SHARE, imex_ars222, rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides
 from diffsim.solvers.parts.fluxes import advection, carried
 from diffsim.solvers.parts.immersed import Walls, wall_fields
 from diffsim.solvers.parts.outflow import outflow, outflow_profiles
-from diffsim.solvers.parts.stability import check_common, check_flow, check_sign, check_step, laplacian_bound
+from diffsim.solvers.parts.stability import Factor, ars222, check_common, check_flow, check_sign, check_step, laplacian_bound, runge_kutta
 from diffsim.solvers.parts.staggered import axes_of, words_of
 from diffsim.solvers.parts.viscosity import layered, smagorinsky
 from diffsim.stepping.declare.equation import Equation, Variable
@@ -31,8 +31,13 @@ Word: TypeAlias = Literal["periodic", "no_slip", "slip", "moving", "inflow", "op
 Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 """The sides of a flow: one word, or one an axis, where a pair is that of the low and the high side."""
 
-METHODS = {"rk2": (ssp_rk2, 2.0, 2), "rk3": (ssp_rk3, 2.51, 3), "rk4": (rk4, 2.78, 4)}
-"""The methods in time, how far along the negative real axis they are stable, and their stages."""
+METHODS: dict[str, tuple[Any, float, Factor]] = {
+    "rk2": (ssp_rk2, 2.0, runge_kutta(2)),
+    "rk3": (ssp_rk3, 2.51, runge_kutta(3)),
+    "rk4": (rk4, 2.78, runge_kutta(4)),
+    "imex2": (imex_ars222, math.inf, ars222),
+}
+"""The methods in time, how far along the negative real axis they are stable, and the factors of their steps."""
 
 
 class NavierStokes(Equation, kind="navier_stokes"):
@@ -52,6 +57,12 @@ class NavierStokes(Equation, kind="navier_stokes"):
     constant where no side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its
     initial value is not read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
 
+    The method "imex2" takes viscosity and diffusion implicitly, so that they do not limit the step (`diffsim.integrators.imex_ars222`, with
+    transforms for its systems). Its rates have the pressure gradient of the step before, and each projection adds what is missing
+    (pressure correction, in rotational form). Velocity and scalars are of second order, next to walls too, and so is the pressure, which is
+    that of the middle of the step. Here the initial `p` is read; 0 will do where the flow starts from rest, or has several steps to forget
+    it. Long steps follow what changes slowly, and damp the rest.
+
     A scalar, such as `scalars=("T",)`, is a state of this name at centres, with a diffusivity `kappa_T` (m²/s, a number). Its values
     at inlets are inputs, such as `T_low_x` (a value for each cell of the side); through other sides nothing diffuses. At a "velocity" side
     the value holds where fluid leaves too: give that side `Neumann(0.0)` in the rules of the scalar, or take "outflow". With
@@ -70,6 +81,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         grid: two or three axes, spacing in metres.
         dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66
             at order 6, and while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity.
+            imex2 has no limit for viscosity, and dt |v|/dx <= 0.54, 1.2, 1.6, 2.3, 2.9 and 7.5 where ν / (|v| dx) is 0, 0.1, 0.2, 0.5, 1
+            and 5.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
             "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
             inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of
@@ -80,7 +93,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
             first layer is the velocity through it, and which is given with `u`. Without an open side as much must flow in as out, to
             round-off.
         order: of the differences in space, 2, or in a periodic box also 4 or 6.
-        method: in time, "rk2", "rk3" or "rk4".
+        method: in time, "rk2", "rk3" or "rk4", or "imex2", with a constant viscosity, no bodies, and open sides that are high ones.
         forced: whether there are accelerations. They act inside of bodies too, so the force on these includes their weight.
         bodies: "none"; "fixed"; or "moving", whose outline rests and whose surface moves, such as a cylinder that turns: then the inputs
             `u_wall` and `v_wall` (m/s, on the faces of the velocities) are its velocity, without divergence inside of the body. Two axes of
@@ -92,23 +105,26 @@ class NavierStokes(Equation, kind="navier_stokes"):
         viscosity: "constant"; "field": `nu` is a field at centres, and friction is ∇·(ν (∇v + ∇vᵀ)), with harmonic means on edges, so that
             layers that meet on faces slide exactly; or "smagorinsky": that with ν + (C_s Δ)² |S|, where Δ is the root of the volume of a
             cell, |S|² = 2 Σ S_ab², and `C_s` an input (a number; good: 0.1 to 0.2). Uniform cells and order 2.
-        series: those inputs of sides that have a value for each time step, such as ("inflow",). It holds for the whole step.
+        series: those inputs of sides that have a value for each time step, such as ("inflow",). It holds for the whole step. By rk2 and
+            imex2, values of the middle of each step are of second order in time.
 
     Raises:
         ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
-            three axes, order 4, such cells, scalars or a viscosity that varies; by a run, a viscosity or diffusivity below 0 (of a field,
-            or 0).
+            three axes, order 4, such cells, scalars or a viscosity that varies, or "imex2" with what it does not solve; by a run, a
+            viscosity or diffusivity below 0 (of a field, or 0).
         StabilityError: by a run, a time step beyond the stable one for viscosity, diffusivity, or the velocity of an inlet (not of a
             series, nor for an eddy viscosity).
         SingularError: by a run, more flows in than out.
 
     Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %;
-        |v| dx / kappa <= 2 where a scalar has fronts.
+        |v| dx / kappa <= 2 where a scalar has fronts; imex2 with dt |v|/dx = 0.5 where dt ν Σ 4/dx² would be above 10.
 
     Reference: Harlow and Welch (1965), Phys. Fluids 8, 2182-2189, doi:10.1063/1.1761178; Morinishi, Lund, Vasilyev and Moin (1998), Fully
         conservative higher order finite difference schemes for incompressible flow, J. Comput. Phys. 143, 90-124,
         doi:10.1006/jcph.1998.5962, of which orders 4 and 6 are the divergence form; Sanderse and Koren (2012), J. Comput. Phys. 231,
-        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Fadlun, Verzicco, Orlandi and Mohd-Yusof (2000),
+        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Guermond, Minev
+        and Shen (2006), Comput. Methods Appl. Mech. Eng. 195, 6011-6045, doi:10.1016/j.cma.2005.10.010, section 3, for the pressure of
+        "imex2"; Fadlun, Verzicco, Orlandi and Mohd-Yusof (2000),
         J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places next to bodies; Shortley and
         Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall; Smagorinsky (1963),
         Mon. Weather Rev. 91, 99-164, doi:10.1175/1520-0493(1963)091<0099:GCEWTP>2.3.CO;2; Braack and Mucha (2014), J. Comput. Math. 32,
@@ -148,7 +164,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         dt: float,
         sides: Sides = "periodic",
         order: Literal[2, 4, 6] = 2,
-        method: Literal["rk2", "rk3", "rk4"] = "rk3",
+        method: Literal["rk2", "rk3", "rk4", "imex2"] = "rk3",
         forced: bool = False,
         bodies: Literal["none", "fixed", "moving"] = "none",
         scalars: tuple[str, ...] | Mapping[str, Boundary] = (),
@@ -167,7 +183,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
             raise ParameterError(
                 "grid of cells of several sizes with no open side, expected uniform cells there; take some, or open a side"
             )
-        self.method, self._reach, self._stages = METHODS[one_of("method", method, tuple(METHODS))]
+        self.method, self._reach, self._factor = METHODS[one_of("method", method, tuple(METHODS))]
+        self.implicit = self.method is imex_ars222
         self.states = {name: Variable(self._around.velocity(k), _face(k, grid.ndim), "m/s") for k, name in enumerate(self.velocities)}
         self.states["p"] = Variable(self._around.pressure(), unit="m²/s²")
         for axis, high in self._around.of(*FREE):
@@ -191,8 +208,20 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.bodies = one_of("bodies", bodies, ("none", "fixed", "moving"))
         if self.bodies != "none":
             self._add_bodies()
+        if self.implicit:
+            self._check_implicit()
         self.series = {name: self.parameters[one_of("series", name, on_sides)] for name in names("series", series, '("inflow",)')}
         self.parameters = {name: variable for name, variable in self.parameters.items() if name not in self.series}
+
+    def _check_implicit(self) -> None:
+        """Raise unless the friction is a system for each velocity alone, whose values all lie in the grid."""
+        low = [f"{self.sides[axis][0]!r} on the low side of {self.axes[axis]}" for axis, high in self._around.of(*FREE) if not high]
+        if low or self.bodies != "none" or self.viscosity != "constant":
+            what = ", ".join([*low, f"bodies = {self.bodies!r}", f"viscosity = {self.viscosity!r}"])
+            raise ParameterError(
+                f"method = 'imex2' with {what}, expected open sides that are high ones, no bodies and a constant viscosity; take 'rk3', "
+                "or leave those out"
+            )
 
     def _add_viscosity(self) -> None:
         """Declare the inputs of a viscosity that varies."""
@@ -270,7 +299,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:  # ν ∇²v - ∇·(v vᵀ) + f - β s g, and κ ∇²s - ∇·(v s)
             parts = [v[name] for name in self.velocities]
             inert = (advection(parts, k, self.order) for k in range(len(parts)))
-            friction = self._friction(parts, nu, now)
+            friction = [-slope for slope in grad(p, self.order)] if self.implicit else self._friction(parts, nu, now)
             rates = {name: drag - flux for name, drag, flux in zip(self.velocities, friction, inert, strict=True)}
             rates = {name: rates[name] + forces[name] if name in forces else rates[name] for name in self.velocities}
             for side, name in self.outlets.items():
@@ -280,19 +309,32 @@ class NavierStokes(Equation, kind="navier_stokes"):
                 lighter = add([now[f"beta_{name}"] * v[name] for name in self.scalars])
                 rates[self.velocities[k]] -= g * interpolate(lighter, k, self.order) if g else 0.0
             for name in self.scalars:
-                rates[name] = now[f"kappa_{name}"] * laplacian(v[name], self.order) - carried(parts, v[name], self.order)
+                spread = 0.0 if self.implicit else now[f"kappa_{name}"] * laplacian(v[name], self.order)
+                rates[name] = spread - carried(parts, v[name], self.order)
             return walls.felt(v, rates) if walls else rates
 
         def project(v: dict[str, Symbol], dt: Any) -> dict[str, Symbol]:
             source = div([v[name] for name in self.velocities], self.order) / dt
             pressure = solve(lambda q: div(grad(q, self.order), self.order), source, boundary=p)
             slopes = grad(pressure, self.order)
+            if self.implicit:
+                pressure = p + pressure - IMPLICIT_SHARE * self.dt * nu * source
             return v | {name: v[name] - dt * slope for name, slope in zip(self.velocities, slopes, strict=True)} | {"p": pressure}
 
         start = {name: now[name] for name in (*self.velocities, *self.scalars)}
+        if self.implicit:
+            return imex_ars222(rate, self._operators(nu, now), start, self.dt, project=project)
         if walls:
             return walls.forces(self.method(rate, start, self.dt, project=walls.project))
         return self.method(rate, start, self.dt, project=project)
+
+    def _operators(self, nu: Symbol, now: Mapping[str, Symbol]) -> dict[str, Callable[[Symbol], Symbol]]:
+        """Operators that "imex2" takes implicitly: friction of the velocities, diffusion of the scalars."""
+
+        def spreading(coefficient: Symbol) -> Callable[[Symbol], Symbol]:
+            return lambda x: coefficient * laplacian(x, self.order)
+
+        return {name: spreading(nu) for name in self.velocities} | {name: spreading(now[f"kappa_{name}"]) for name in self.scalars}
 
     def _friction(self, v: list[Symbol], nu: Symbol, now: Mapping[str, Symbol]) -> Iterable[Symbol]:
         """∇·(ν (∇v + ∇vᵀ)), which is ν ∇²v where ν is constant."""
@@ -316,7 +358,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
                 check_step(self.dt, limit, f"{name} = {most:.4g} m²/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")
         for (axis, _), name in self.inflows.items():
             if name in parameters:
-                check_flow(self.dt, self._stages, float(np.abs(parameters[name]).max()), float(nu.min()), self.grid.smallest[axis], name)
+                check_flow(self.dt, self._factor, float(np.abs(parameters[name]).max()), float(nu.min()), self.grid.smallest[axis], name)
 
 
 def _face(axis: int, ndim: int) -> tuple[int, ...]:

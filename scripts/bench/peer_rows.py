@@ -17,6 +17,8 @@ ROUND_OFF = 1e-3
 LONG_ROUND_OFF = 5e-3
 """The same after 10 000 steps in a box that reflects; measured 8e-4."""
 WIDE_ROUND_OFF = 1e-10
+OTHER_SCHEME = 2e-3
+"""The same for a flow with waves of at least 8 cells, by differences of second order and by Fourier series."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,14 @@ class Row:
 
     def write(self, path: Path, threads: int) -> None:
         """Write the problem as peers read it."""
-        kinds = {"acoustic": _acoustic, "diffusion": _diffusion, "elastic": _elastic, "maxwell": _maxwell, "product": _product}
+        kinds = {
+            "acoustic": _acoustic,
+            "diffusion": _diffusion,
+            "elastic": _elastic,
+            "maxwell": _maxwell,
+            "flow": _flow,
+            "product": _product,
+        }
         arrays = kinds[self.settings["kind"]](self.settings)
         np.savez(path, settings=json.dumps(self.settings | {"threads": threads}), **arrays)  # type: ignore[arg-type]
 
@@ -67,6 +76,11 @@ def rows(quick: bool) -> list[Row]:
         if what != "stored":
             settings = {"kind": "acoustic", "n": 64, "order": 4, "steps": small_steps, "dx": DX, "dt": DT, "frequency": FREQUENCY} | common
             out.append(Row(f"small-{what}", f"acoustic 64², order 4, {small_steps} steps: {title}", settings, LONG_ROUND_OFF))
+    for ndim, n, few in [(2, 64, 20)] if quick else [(2, 128, 100), (2, 256, 100), (3, 32, 50), (3, 64, 50)]:
+        for what, gradient in (("forward", False), ("stored", True)):
+            settings = {"kind": "flow", "n": n, "ndim": ndim, "steps": few, "dt": 0.01, "nu": 0.01, "gradient": gradient, "slots": 0}
+            line = f"incompressible flow {n}{'²³'[ndim - 2]}, {few} steps, f64: {'gradient, all stored' if gradient else 'forward'}"
+            out.append(Row(f"flow-{ndim}-{n}-{what}", line, settings, OTHER_SCHEME))
     for dtype, tolerance in (("f32", ROUND_OFF), ("f64", WIDE_ROUND_OFF)):
         settings = {"kind": "product", "n": count, "dtype": dtype, "gradient": True, "slots": 0, "steps": 0}
         out.append(Row(f"product-{dtype}", f"value and gradient of sum(cumprod(x) x), {count:,} values, {dtype}", settings, tolerance))
@@ -103,6 +117,19 @@ def _shot(settings: dict[str, Any]) -> dict[str, np.ndarray]:
 def _diffusion(settings: dict[str, Any]) -> dict[str, np.ndarray]:
     kappa, initial = heat.arrays_of(settings["n"])
     return {"kappa": kappa, "initial": initial}
+
+
+def _flow(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Waves across their wave numbers."""
+    rng, ndim, count = np.random.default_rng(0), settings["ndim"], 5
+    numbers = np.array([[1, 1, 0], [0, 1, 1], [2, 0, 1], [1, -1, 0], [0, 2, 1]])[:, :ndim]
+    along = rng.normal(size=(count, ndim))
+    across = along - numbers * ((along * numbers).sum(axis=1) / (numbers**2).sum(axis=1))[:, None]
+    return {
+        "numbers": numbers,
+        "amplitudes": 0.5 * across / np.linalg.norm(across, axis=1)[:, None],
+        "phases": rng.uniform(0, 2 * np.pi, count),
+    }
 
 
 def _product(settings: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -11,16 +11,20 @@ import pytest
 
 import diffsim as ds
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "mosaic" / "flow.py"
+SCRIPTS = Path(__file__).parents[2] / "scripts" / "mosaic"
 
 
-@pytest.fixture(scope="module")
-def script() -> Any:
-    spec = importlib.util.spec_from_file_location("mosaic_flow", SCRIPT)
+def loaded(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"mosaic_{name}", SCRIPTS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def script() -> Any:
+    return loaded("flow")
 
 
 @pytest.fixture(autouse=True)
@@ -69,3 +73,35 @@ def test_derivatives_for_velocity_viscosity_and_time_step_agree_with_differences
     for k in range(3):
         ends = [loss(*(each + sign * 1e-5 * along[j] if j == k else each for j, each in enumerate(point))) for sign in (1, -1)]
         assert np.isclose((gradient[k] * along[k]).sum(), (ends[0] - ends[1]) / 2e-5, rtol=1e-7), k
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", [True, False])
+def test_derivatives_past_an_obstacle_agree_with_differences(profile: bool) -> None:
+    """With an inlet as in `drag_opt`, and between two open sides as in `forward/cylinder`."""
+    obstacle, rng, n = loaded("obstacle"), np.random.default_rng(2), 16
+    point = {"v0": rng.uniform(0.5, 0.7, (n, n, 1, 2)), "viscosity": np.array([0.02]), "dt": np.array([0.01])}
+    point["v0"][..., 1] -= 0.6
+    if profile:
+        point["inflow_profile"] = rng.uniform(0.5, 0.7, n)
+    rest = {"steps": 10, "domain_extent": 1.5, "obstacle": {"shape": "cylinder", "center": [0.4, 0.5], "radius": 0.15}}
+    weights = rng.standard_normal(point["v0"].shape)
+
+    def loss(*values: Any) -> Any:
+        flow = obstacle.past(rest | dict(zip(point, values, strict=True)))
+        return (weights * flow["result"]).sum() + 20 * flow["drag"][0]
+
+    values = tuple(point.values())
+    assert obstacle.division(rest | point) == 1 and obstacle.past(rest | point)["drag"][0] < -0.01
+    gradient = ds.grad(loss, argnums=tuple(range(len(values))))(*values)
+    for k, name in enumerate(point):
+        along = rng.standard_normal(values[k].shape) * values[k]
+        ends = [loss(*(each + sign * 1e-5 * along if j == k else each for j, each in enumerate(values))) for sign in (1, -1)]
+        assert np.isclose((gradient[k] * along).sum(), (ends[0] - ends[1]) / 2e-5, rtol=1e-6), name
+
+
+@pytest.mark.slow
+def test_the_drag_of_a_flat_inflow_is_that_of_the_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean from 2 s to 4 s on 32 cells of the table in docs/validation_flow.md."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    assert float(loaded("drag").drag(np.full(32, 0.5))) == pytest.approx(3.094, abs=2e-3)

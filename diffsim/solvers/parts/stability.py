@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from diffsim.base.arguments import instance, positive, whole
 from diffsim.errors import ParameterError, StabilityError
 from diffsim.expr.weights import centred, staggered
+from diffsim.integrators import IMPLICIT_SHARE
 from diffsim.mesh.grid import Grid
 from diffsim.typing import Array
 
@@ -52,26 +55,40 @@ def check_sign(name: str, values: Array, unit: str, positive: bool = True) -> No
 GROWTH = 1.01
 """A larger growth a step of the fastest mode is refused. Heun's method lets modes without viscosity grow, by 1 % at dt |v|/dx = 0.53."""
 
+Factor: TypeAlias = Callable[[Any, Any], Any]
+"""The factor by which a step multiplies a mode, from dt times the eigenvalues of its explicit rates and of its friction."""
 
-def check_flow(dt: float, stages: int, speed: float, nu: float, width: float, what: str) -> None:
-    """Raise `StabilityError` where waves grow in a uniform flow, by central differences of second order and a method of Runge and Kutta.
 
-    A step multiplies the wave of phase θ a cell by P(dt (4 ν sin²(θ/2) (-1) / dx² + i |v| sin θ / dx)), where P is the Taylor polynomial
-    of the exponential function of as many terms as the method has stages.
+def runge_kutta(stages: int) -> Factor:
+    """The factor of an explicit method whose order is its number of stages, 2 to 4."""
+    return lambda flow, friction: sum((flow + friction) ** k / math.factorial(k) for k in range(stages + 1))
+
+
+def ars222(flow: Any, friction: Any) -> Any:
+    """The factor of `imex_ars222`, which takes friction implicitly."""
+    g, d = IMPLICIT_SHARE, 1 - 1 / (2 * IMPLICIT_SHARE)
+    first = (1 + g * flow) / (1 - g * friction)
+    return (1 + d * flow + ((1 - d) * flow + (1 - g) * friction) * first) / (1 - g * friction)
+
+
+def check_flow(dt: float, factor: Factor, speed: float, nu: float, width: float, what: str) -> None:
+    """Raise `StabilityError` where waves grow in a uniform flow, by central differences of second order.
+
+    The wave of phase θ a cell has the eigenvalues i |v| sin θ / dx of the flow and -4 ν sin²(θ/2) / dx² of friction.
 
     Args:
         dt: time step, s.
-        stages: of the method, 2 to 4.
+        factor: of the method.
         speed: of the flow, m/s.
         nu: viscosity, m²/s.
         width: of a cell along the flow, m.
         what: the input that has this speed.
     """
     phase = np.linspace(0.0, np.pi, 181)
-    rates = -4 * nu / width**2 * np.sin(0.5 * phase) ** 2 + 1j * speed / width * np.sin(phase)
+    flow, friction = 1j * speed / width * np.sin(phase), -4 * nu / width**2 * np.sin(0.5 * phase) ** 2
 
     def grows(step: float) -> bool:
-        return float(np.abs(sum((step * rates) ** k / math.factorial(k) for k in range(stages + 1))).max()) > GROWTH
+        return float(np.abs(factor(step * flow, step * friction)).max()) > GROWTH
 
     if grows(dt):
         below, above = 0.0, dt

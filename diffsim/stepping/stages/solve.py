@@ -216,8 +216,8 @@ def solve(
             and a rule gives its last value, on the side itself, that value replaces the equation there.
         method: "tridiagonal": elimination on all lines along one axis, for an operator that reads a cell and its two neighbours there. The
             time grows linearly with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers: constants, or
-            expressions of inputs with `axes=()` and of sums over all cells. "lu": sparse elimination, for some ten thousand cells, in two
-            dimensions for some hundred thousand. "cg":
+            expressions of inputs with `axes=()` and of sums over all cells; a last layer of faces that a rule gives may be beside them.
+            "lu": sparse elimination, for some ten thousand cells, in two dimensions for some hundred thousand. "cg":
             conjugate gradients with multigrid, for a symmetric operator that is positive or negative definite. "bicgstab": stabilised
             biconjugate gradients, for any other operator. "auto": the first of these that works, with "lu" for up to 20 000 cells. If the
             operator maps constants to 0, such as that of a Poisson equation with "mirror" or

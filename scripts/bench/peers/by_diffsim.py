@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from exchange import Problem, Results, serve
+from exchange import Problem, Results, serve, waves
 
 import diffsim
 import diffsim.numpy as dnp
 from diffsim.checkpoint import StoreAll
-from diffsim.solvers import Acoustic, Elastic, Heat, Maxwell
+from diffsim.solvers import Acoustic, Elastic, Heat, Maxwell, NavierStokes
 
 
 def acoustic(problem: Problem) -> Callable[[], Results]:
@@ -98,6 +98,30 @@ def diffusion(problem: Problem) -> Callable[[], Results]:
     return gradient if problem.gradient else forward
 
 
+def flow(problem: Problem) -> Callable[[], Results]:
+    diffsim.init(threads=problem.threads)
+    settings, n, ndim = problem.settings, problem.settings["n"], problem.settings["ndim"]
+    equation = NavierStokes(diffsim.Grid((n,) * ndim, 2 * np.pi / n), settings["dt"], method="rk2")
+    simulation = diffsim.Simulation(equation, precision="f64")
+    parts = {}
+    for axis, name in enumerate("uvw"[:ndim]):  # along x, y, z; the grid has them the other way round
+        shift = [1.0 if other == axis else 0.5 for other in range(ndim)]
+        parts[name] = np.ascontiguousarray(np.moveaxis(waves(problem, shift, axis), range(1, ndim + 1), range(ndim, 0, -1)))
+    inputs = {"nu": settings["nu"]} | {name: part.sum(axis=0) for name, part in parts.items()}
+
+    def energy(solution: diffsim.Solution) -> Any:
+        return sum(0.5 * (solution.final[name] ** 2).mean() for name in parts)
+
+    def forward() -> Results:
+        return {"energy": np.asarray(energy(simulation.run(inputs, problem.steps)))}
+
+    def gradient() -> Results:
+        _, slopes = simulation.value_and_grad(energy, inputs, problem.steps, checkpoint=StoreAll(problem.steps))
+        return {"gradient": sum(np.tensordot(part, slopes[name], axes=ndim) for name, part in parts.items())}
+
+    return gradient if problem.gradient else forward
+
+
 def product(problem: Problem) -> Callable[[], Results]:
     diffsim.init(threads=problem.threads)
     x = problem["x"]
@@ -115,4 +139,4 @@ def product(problem: Problem) -> Callable[[], Results]:
 
 
 if __name__ == "__main__":
-    serve({"acoustic": acoustic, "diffusion": diffusion, "elastic": elastic, "maxwell": maxwell, "product": product})
+    serve({"acoustic": acoustic, "diffusion": diffusion, "elastic": elastic, "maxwell": maxwell, "flow": flow, "product": product})

@@ -62,6 +62,28 @@ WEIGHTS = {4: (-5 / 2, 4 / 3, -1 / 12), 8: (-205 / 72, 8 / 5, -1 / 5, 8 / 315, -
 """Second difference by order: weight of the cell, then of both neighbours at distance 1, 2, ..."""
 
 
+def waves(problem: Problem, shift: list[float], component: int | None = None) -> np.ndarray:
+    """The waves of an initial velocity in a periodic box of side 2π, each without divergence: a cos(k·x + φ).
+
+    Args:
+        problem: has "numbers" k, "amplitudes" a and "phases" φ.
+        shift: of the places along x, y, z from the corners of the cells, in cells.
+        component: one of the velocity; None: all.
+
+    Returns:
+        Shape (wave, component, n, n, ...), axes x, y, z; without the second axis for one component.
+    """
+    n = problem.settings["n"]
+    places = np.meshgrid(*[2 * np.pi / n * (np.arange(n) + part) for part in shift], indexing="ij")
+    angle = np.tensordot(problem["numbers"], np.stack(places), axes=1) + problem["phases"].reshape(-1, *[1] * len(shift))
+    wave, size = np.cos(angle), problem["amplitudes"]
+    return (
+        np.stack([wave * size[:, c].reshape(-1, *[1] * len(shift)) for c in range(len(shift))], axis=1)
+        if component is None
+        else (wave * size[:, component].reshape(-1, *[1] * len(shift)))
+    )
+
+
 def serve(work: Mapping[str, Callable[[Problem], Callable[[], Results]]]) -> None:
     """Do the work of the command line."""
     answers = os.fdopen(os.dup(1), "w")
