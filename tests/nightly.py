@@ -32,7 +32,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_gradients_are_those_of_the_simulation": 3,
     },
     "bridges/test_jax_transforms.py": {
-        "test_a_transform_gives_the_derivative_of_the_simulation": 3,
+        "test_a_transform_gives_the_derivative_of_the_simulation": 6,
     },
     "bridges/test_torch.py": {
         "test_a_hessian_is_that_of_diffsim": (),
@@ -436,14 +436,14 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_mapped_function_maps_another_one": (),
     },
     "tile/test_preconditioners.py": {
-        "test_larger_blocks_take_fewer_iterations": ("True-cg",),
+        "test_larger_blocks_take_fewer_iterations": (),
         "test_the_inverses_of_blocks": ("shape0-block0", "shape3-block3"),
     },
     "tile/test_products.py": {
         "test_products_of_arguments_and_transposes": ("lengths0-f4", "lengths0-f8"),
     },
     "tile/test_programs.py": {
-        "test_second_order_of_a_tile_program": 8,
+        "test_second_order_of_a_tile_program": 4,
         "test_tile_program": 8,
     },
     "tile/test_random_programs.py": {
@@ -453,5 +453,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_derivatives_are_refused_where_those_of_array_programs_are": ("cholesky-f4",),
         "test_second_derivatives_of_matrices_of_tiles_agree_with_those_of_array_programs": (),
         "test_the_error_names_the_tile_and_only_derivatives_that_are_asked_for_count": ("inv", "slogdet"),
+        "test_units_do_not_make_a_matrix_of_a_tile_singular": (),
     },
 }
