@@ -34,7 +34,7 @@ try:
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
-ROOT = Path("/")
+ROOT, CORE = Path("/"), Path("sys/devices/system/cpu/cpu0")
 REGISTERS = (16, 32, 64)
 REGISTER_VARIABLE = "DIFFSIM_REGISTER_BYTES"
 """Environment variable that sets the width of registers, for tests of all widths on one machine."""
@@ -161,19 +161,22 @@ def _width(features: Sequence[str]) -> int:
 
 def last_cache_bytes() -> int:
     """Bytes of the CPU's last cache, or a usual number of them where the system does not say."""
-    return max(_caches().items(), default=("", USUAL_CACHE))[1]
+    return max(_caches(), default=("", "", USUAL_CACHE))[2]
 
 
 def core_cache_bytes() -> int:
-    """Bytes of the largest cache that each core of the CPU has to itself, or a usual number of them where the system does not say."""
-    return _caches().get("2", USUAL_CORE_CACHE)
+    """Bytes of the largest cache that a core of the CPU has to itself, or a usual number of them where the system does not say."""
+    core = _text(ROOT / CORE / "topology/thread_siblings_list").strip()
+    return max((size for _, shared, size in _caches() if shared == core), default=USUAL_CORE_CACHE)
 
 
-def _caches() -> dict[str, int]:
-    """Level -> bytes of the CPU's caches; of the first level, those of data or of instructions."""
-    caches = (ROOT / "sys/devices/system/cpu/cpu0/cache").glob("index*")
-    sizes = [(_text(cache / "level").strip(), re.fullmatch(r"(\d+)K\s*", _text(cache / "size"))) for cache in caches]
-    return {level: int(size[1]) << 10 for level, size in sizes if size}
+def _caches() -> list[tuple[str, str, int]]:
+    """The level of each cache of the first core, the processors that share it, and its bytes."""
+    texts = [
+        [_text(cache / what).strip() for what in ("level", "shared_cpu_list", "size")] for cache in (ROOT / CORE / "cache").glob("index*")
+    ]
+    sizes = [(level, shared, re.fullmatch(r"(\d+)K", size)) for level, shared, size in texts]
+    return [(level, shared, int(size[1]) << 10) for level, shared, size in sizes if size]
 
 
 # memory

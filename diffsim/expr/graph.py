@@ -44,7 +44,7 @@ class Node:
         self.op = op
         self.args = args
         self.data: Any = data  # its operation says which
-        self.known: dict[tuple[str | int, ...], Any] | None = None
+        self.known: dict[tuple[object, ...], Any] | None = None
 
     def __repr__(self) -> str:
         inner = ", ".join(f"#{a.id}" for a in self.args)
@@ -337,7 +337,7 @@ def once_for(function: Callable[[Sequence[Node]], Result]) -> Callable[[Iterable
         first = roots[0]
         if first.known is None:
             first.known = {}
-        key: tuple[str | int, ...] = (function.__name__, *[root.id for root in roots])
+        key = (function, *[root.id for root in roots])
         if key not in first.known:
             first.known[key] = function(roots)
         result: Result = first.known[key]

@@ -82,7 +82,8 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
     Args:
         grid: two axes, spacing in metres.
         dt: time step, s. Stable while dt |v| / dx <= 1.7 in each direction, dt β kₓ / (kₓ² + k_y²) <= 2.78 for all waves, and dt (ν S + r)
-            <= 2.78, where S is 8/dx² and with "biharmonic" its square.
+            <= 2.78, where S is 8/dx² and with "biharmonic" its square. With mean flows β is that of each layer with its shear, and
+            dt |U| / dx is added to the second number.
         sides: "periodic", "slip" or "no_slip", for all axes, or an entry each, where a pair is that of the low and the high side.
             ("slip", "periodic") is a channel; its transport is 0.
         viscosity: "laplacian", ν ∇²ζ, or "biharmonic", -ν ∇⁴ζ, which damps short waves alone.
@@ -147,13 +148,15 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         self.viscosity = one_of("viscosity", viscosity, ("laplacian", "biharmonic"))
         coasts = {"slip": Coast(-1.0), "no_slip": Coast(1.0)}
         rules = tuple("periodic" if pair[0] == "periodic" else (coasts[pair[0]], coasts[pair[1]]) for pair in self.sides)
-        for name, value in (("gravities", gravities or None), ("f0", f0)):
-            if value is not None and not layers:
+        layered = _any(layers)
+        for name, stated in (("gravities", _any(gravities)), ("f0", f0 is not None)):
+            if stated and not layered:
+                value = gravities if name == "gravities" else f0
                 raise ParameterError(f"{name} = {shown(value)} without layers, expected it with layers alone; give layers=(500.0, 3500.0)")
-        self.stratification = Stratification(layers, gravities, f0) if layers else None
-        self.layers = ("psi",) if self.stratification is None else tuple(f"psi{i}" for i in range(1, len(layers) + 1))
+        self.stratification = Stratification(layers, gravities, f0) if layered else None
+        self.psi_names = ("psi",) if self.stratification is None else tuple(f"psi{i}" for i in range(1, len(layers) + 1))
         self.flows = self._flows(flag("mean_flow", mean_flow))
-        self.states = {name: Variable(rules, unit="m²/s") for name in self.layers}
+        self.states = {name: Variable(rules, unit="m²/s") for name in self.psi_names}
         self.drift = Drift(grid, self.sides) if flag("drifters", drifters) else None
         if self.drift is not None:
             beyond = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.sides)
@@ -180,14 +183,14 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
                 "mean_flow=True, expected layers, and sides that are periodic along x, through which the flow passes; give "
                 'layers=(500.0, 3500.0), gravities=(0.02,) and sides=("slip", "periodic"), or leave mean_flow out'
             )
-        return tuple(f"U{i}" for i in range(1, len(self.layers) + 1))
+        return tuple(f"U{i}" for i in range(1, len(self.psi_names) + 1))
 
     def step(self, wind: Symbol, beta: Symbol, drag: Symbol, nu: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        layers, inverse = [others[name] for name in self.layers], self._inverse(others)
+        layers, inverse = [others[name] for name in self.psi_names], self._inverse(others)
         flows: list[Any] = [others[name] for name in self.flows] or [None] * len(layers)
 
         def rate(now: dict[str, Symbol]) -> dict[str, Symbol]:
-            psi, changes = [now[name] for name in self.layers], []
+            psi, changes = [now[name] for name in self.psi_names], []
             for i, (here, flow) in enumerate(zip(psi, flows, strict=True)):
                 vorticity, slope = laplacian(here), diff_centred(here, 1)
                 potential, gradient = vorticity + self._stretched(psi, i), beta - self._stretched(flows, i)
@@ -199,20 +202,20 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
                 if i == len(psi) - 1:
                     change = change - drag * vorticity
                 changes.append(change + nu * spread)
-            return dict(zip(self.layers, inverse(changes), strict=True)) | self._carried(now)
+            return dict(zip(self.psi_names, inverse(changes), strict=True)) | self._carried(now, flows[0])
 
         return rk4(rate, {name: others[name] for name in self.states}, self.dt)
 
     def _stretched(self, values: Sequence[Any], i: int) -> Any:
         """Row i of the stretching S of a value of each layer; 0 of one layer, or where there is no value."""
-        if self.stratification is None or values[i] is None:
+        if self.stratification is None or not values or values[i] is None:
             return 0.0
         row = self.stratification.stretching[i]
         return sum(float(row[j]) * (values[j] - values[i]) for j in (i - 1, i + 1) if 0 <= j < len(values))
 
     def _inverse(self, fields: Mapping[str, Symbol]) -> Callable[[Sequence[Symbol]], list[Symbol]]:
         """The function of rates of the potential vorticity that gives those of the stream functions, relative to the coast."""
-        top, layers = fields[self.layers[0]], self.stratification
+        top, layers = fields[self.psi_names[0]], self.stratification
         if layers is None:
             return lambda changes: [solve(laplacian, changes[0], boundary=top)]
         squares = [float(k) ** 2 for k in layers.wave_numbers]
@@ -233,13 +236,13 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
 
         return inverse
 
-    def _carried(self, now: dict[str, Symbol]) -> dict[str, Symbol]:
-        """The velocities of the drifters."""
+    def _carried(self, now: dict[str, Symbol], flow: Symbol | None) -> dict[str, Symbol]:
+        """The velocities of the drifters, in the top layer and on its mean flow."""
         if self.drift is None:
             return {}
         places = [now["drift_y"], now["drift_x"]]
-        v, u = host_stage(self.drift.velocity, (now[self.layers[0]], *places), "zero", outputs=2)
-        return {"drift_y": v, "drift_x": u}
+        v, u = host_stage(self.drift.velocity, (now[self.psi_names[0]], *places), "zero", outputs=2)
+        return {"drift_y": v, "drift_x": u if flow is None else u + flow}
 
     def check(self, parameters: Mapping[str, Array]) -> None:
         for name, unit in (("drag", "1/s"), ("nu", self.parameters["nu"].unit)):
@@ -249,11 +252,12 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         if damping > 0:
             check_step(self.dt, REACH / damping, f"nu = {nu:.4g} {self.parameters['nu'].unit}, drag = {drag:.4g} 1/s")
         flows = [float(parameters[name].max()) for name in self.flows]
-        gradients = [beta - self._stretched(flows, i) for i in range(len(flows))] or [beta]
-        if steepest := max(map(abs, gradients)):
-            check_step(self.dt, REACH / (steepest * self._longest()), f"Rossby waves, beta = {beta:.4g} 1/(m s)")
-        if fastest := max(map(abs, flows), default=0.0):
-            check_step(self.dt, REACH * self.grid.smallest[1] / fastest, f"a mean flow of {fastest:.4g} m/s")
+        steepest = max(abs(beta - self._stretched(flows, i)) for i in range(max(len(flows), 1)))
+        fastest, why = max(map(abs, flows), default=0.0), f"Rossby waves, beta = {beta:.4g} 1/(m s)"
+        if flows:
+            why = f"Rossby waves on a mean flow of {fastest:.4g} m/s, by beta and shear {steepest:.4g} 1/(m s)"
+        if frequency := steepest * self._longest() + fastest / self.grid.smallest[1]:
+            check_step(self.dt, REACH / frequency, why)
 
     def _longest(self) -> float:
         """The largest kₓ / (kₓ² + k_y²) of waves, m; in a basin, where waves run both ways along x, 1 / (2 |k|)."""
@@ -264,6 +268,11 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             return 0.5 / math.hypot(across, math.pi / ((columns + 1) * dx))
         waves = [2 * math.pi * k / (columns * dx) for k in range(1, columns // 2 + 1)]
         return max(k / (k * k + across * across) for k in waves)
+
+
+def _any(values: object) -> bool:
+    """Whether an argument is anything but an empty tuple or list. What it should be is checked where it is used."""
+    return not (isinstance(values, (tuple, list)) and not values)
 
 
 def combined(weights: Sequence[float] | F64, fields: Sequence[Symbol]) -> Any:

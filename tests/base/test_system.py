@@ -114,6 +114,23 @@ def test_cores_are_no_more_than_the_quota(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
+    ("second", "core"),
+    [("0,4", 2 << 20), ("0-3", 48 << 10)],  # that of a core and its two threads; that of two cores
+)
+def test_a_core_has_the_caches_that_no_other_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str, core: int) -> None:
+    monkeypatch.setattr(system, "ROOT", tmp_path)
+    assert (system.core_cache_bytes(), system.last_cache_bytes()) == (system.USUAL_CORE_CACHE, system.USUAL_CACHE)
+    files = {"topology/thread_siblings_list": "0,4\n"}
+    for index, (level, size, shared) in enumerate(
+        (("1", "48K", "0,4"), ("1", "32K", "0,4"), ("2", "2048K", second), ("3", "32768K", "0-7"))
+    ):
+        kinds = (("level", level), ("size", size), ("shared_cpu_list", shared))
+        files |= {f"cache/index{index}/{name}": f"{text}\n" for name, text in kinds}
+    write(tmp_path, {f"sys/devices/system/cpu/cpu0/{name}": text for name, text in files.items()})
+    assert (system.core_cache_bytes(), system.last_cache_bytes()) == (core, 32 << 20)
+
+
+@pytest.mark.parametrize(
     ("features", "width"),
     [
         (["SSE", "SSE2", "SSE42", "AVX", "F16C"], 16),

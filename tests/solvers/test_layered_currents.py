@@ -281,12 +281,15 @@ def test_wrong_layers_and_flows_are_refused() -> None:
     for wrong, message in (
         ({"layers": (1.0,)}, "1 layers and 0 gravities"),
         ({"layers": 500.0}, "layers = 500.0"),
+        ({"layers": 0}, "layers = 0"),
+        ({"layers": np.array([1.0, 2.0])}, "2 layers and 0 gravities"),
         ({"layers": (1.0, 2.0)}, "2 layers and 0 gravities"),
         ({"layers": (1.0, -2.0), "gravities": (1.0,)}, "a thickness of layers = -2.0"),
         ({"layers": (1.0, 2.0), "gravities": (0.0,)}, "one of gravities = 0.0"),
         ({"layers": (1.0, 2.0), "gravities": (1.0,), "f0": 0.0}, "f0 = 0.0"),
         ({"layers": (1.0, 2.0), "gravities": (1.0,)}, "f0 = None"),
         ({"gravities": (1.0,)}, "gravities = .* without layers"),
+        ({"gravities": np.array([1.0])}, "gravities = .* without layers"),
         ({"f0": 1.0}, "f0 = 1.0 without layers"),
         ({"mean_flow": True}, "expected layers"),
         ({"layers": (1.0, 2.0), "gravities": (1.0,), "f0": 1.0, "mean_flow": True}, "periodic along x"),
@@ -298,3 +301,16 @@ def test_wrong_layers_and_flows_are_refused() -> None:
         channel.run(inputs_of(rest, (30.0, 30.0)), 1)
     with pytest.raises(StabilityError, match="Rossby"):
         channel.run(inputs_of(rest, (0.0, 0.0), beta=90.0), 1)
+    length = SHAPE[1] / (2 * np.pi)  # of the longest wave, which has no slope across the channel in the bound
+    channel.run(inputs_of(rest, (15.0, 15.0)), 1)  # each alone is stable
+    channel.run(inputs_of(rest, (0.0, 0.0), beta=15.0 / length), 1)
+    with pytest.raises(StabilityError, match="Rossby waves on a mean flow of 15 m/s"):
+        channel.run(inputs_of(rest, (15.0, 15.0), beta=15.0 / length), 1)
+
+
+@pytest.mark.slow
+def test_the_mean_flow_carries_drifters() -> None:
+    strata = {"layers": THICK[:2], "gravities": REDUCED[:1], "f0": F0}
+    equation = QuasiGeostrophic(ds.Grid(SHAPE, 1.0), DT, CHANNEL, drifters=True, mean_flow=True, **strata)
+    final = ds.Simulation(equation, wrt=[], precision="f64").run(inputs_of([np.zeros(SHAPE)] * 2, (0.5, -0.2)), 10).final
+    assert np.allclose(final["drift_x"], 0.5 * 10 * DT, rtol=1e-12) and not final["drift_y"].any()
