@@ -68,11 +68,13 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         q_i = ∇²ψ_i + f0² / H_i ((ψ_{i-1} - ψ_i) / g'_{i-1} + (ψ_{i+1} - ψ_i) / g'_i)
 
     without the term of a surface that it does not have. The wind acts on the top layer, the drag on the bottom one, and drifters are in
-    the top one. The energy Σ H_i |∇ψ_i|²/2 + Σ f0² (ψ_i - ψ_{i+1})² / (2 g'_i) is kept. Vertical modes, which `stratification` has with
-    their Rossby radii, decouple the systems: each stage solves one for each mode. States are stream functions relative to the coast, on
-    which each layer has a value of its own. These values keep the volume of each layer: the mean of ψ_i - ψ_{i+1} over the sea, coasts
-    included, is 0. With `mean_flow` the eddies of each layer move on a uniform flow along x, whose stream function is -U_i y and which
-    stays as it is. Its numbers `U1` to `UN` (m/s) are inputs.
+    the top one. Vertical modes, which `stratification` has with their Rossby radii, decouple the systems: each stage solves one for each
+    mode. States are stream functions relative to the coast, on which each layer has a value of its own. These values keep the volume of
+    each layer: m_i = -Σ (ψ_i - ψ_{i+1}) / N is the difference of the values of two layers, where the states are 0 on the coast and N counts
+    points of the sea, those of a coast as halves and of a corner as quarters: (n + 1)² in a basin of n x n points. So the surface below
+    layer i is f0 / g'_i (ψ_{i+1} - ψ_i - m_i) above its mean height. The energy Σ H_i |∇ψ_i|²/2 + Σ f0² (ψ_i - ψ_{i+1} + m_i)² / (2 g'_i) is
+    kept, where the second sum counts points in the same way. With `mean_flow` the eddies of each layer move on a uniform flow along x,
+    whose stream function is -U_i y and which stays as it is. Its numbers `U1` to `UN` (m/s) are inputs.
 
     Inputs: initial stream function `psi` (m²/s), `wind` F (1/s², the curl of the wind stress over density and depth of the layer), and the
     numbers `beta` (1/(m s)), `drag` r (1/s) and `nu` (m²/s; with "biharmonic" m⁴/s). Axes are (y, x). Coasts run through the first points

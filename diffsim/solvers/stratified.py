@@ -52,9 +52,11 @@ class Stratification:
                 raise ParameterError(f"{name} = {shown(values)}, expected a number for each; {example}")
         if len(layers) < 2 or len(gravities) != len(layers) - 1:
             raise ParameterError(
-                f"{len(layers)} layers and {len(gravities)} gravities, expected two layers or more and a reduced gravity for each surface "
-                f"between two of them; {example}"
+                f"the number of layers is {len(layers)} and that of gravities {len(gravities)}, expected two layers or more, and "
+                f"{max(len(layers) - 1, 1)} gravities, one for each surface between two layers; {example}"
             )
+        if f0 is None:
+            raise ParameterError(f"f0 is missing, expected the Coriolis parameter of the layers, 1/s; {example}")
         self.thickness = np.array([positive("a thickness of layers", h, example, "m") for h in layers])
         reduced = np.array([positive("one of gravities", g, example, "m/s²") for g in gravities])
         turning = number("f0", f0, "a finite number other than 0", lambda f: f != 0 and math.isfinite(f), example, "1/s")

@@ -279,15 +279,15 @@ def test_the_gradient_is_that_of_differences(sides: Any, mean_flow: bool) -> Non
 def test_wrong_layers_and_flows_are_refused() -> None:
     grid = ds.Grid(SHAPE, 1.0)
     for wrong, message in (
-        ({"layers": (1.0,)}, "1 layers and 0 gravities"),
+        ({"layers": (1.0,)}, "layers is 1 and that of gravities 0, expected two layers or more, and 1 gravities"),
         ({"layers": 500.0}, "layers = 500.0"),
         ({"layers": 0}, "layers = 0"),
-        ({"layers": np.array([1.0, 2.0])}, "2 layers and 0 gravities"),
-        ({"layers": (1.0, 2.0)}, "2 layers and 0 gravities"),
+        ({"layers": np.array([1.0, 2.0])}, "layers is 2 and that of gravities 0"),
+        ({"layers": (1.0, 2.0)}, "layers is 2 and that of gravities 0"),
         ({"layers": (1.0, -2.0), "gravities": (1.0,)}, "a thickness of layers = -2.0"),
         ({"layers": (1.0, 2.0), "gravities": (0.0,)}, "one of gravities = 0.0"),
         ({"layers": (1.0, 2.0), "gravities": (1.0,), "f0": 0.0}, "f0 = 0.0"),
-        ({"layers": (1.0, 2.0), "gravities": (1.0,)}, "f0 = None"),
+        ({"layers": (1.0, 2.0), "gravities": (1.0,)}, "f0 is missing"),
         ({"gravities": (1.0,)}, "gravities = .* without layers"),
         ({"gravities": np.array([1.0])}, "gravities = .* without layers"),
         ({"f0": 1.0}, "f0 = 1.0 without layers"),
