@@ -72,8 +72,8 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
     mode. States are stream functions relative to the coast, on which each layer has a value of its own. These values keep the volume of
     each layer: m_i = -Σ (ψ_i - ψ_{i+1}) / N is the difference of the values of two layers, where the states are 0 on the coast and N counts
     points of the sea, those of a coast as halves and of a corner as quarters: (n + 1)² in a basin of n x n points. So the surface below
-    layer i is f0 / g'_i (ψ_{i+1} - ψ_i - m_i) above its mean height. The energy Σ H_i |∇ψ_i|²/2 + Σ f0² (ψ_i - ψ_{i+1} + m_i)² / (2 g'_i) is
-    kept, where the second sum counts points in the same way. With `mean_flow` the eddies of each layer move on a uniform flow along x,
+    layer i is f0 / g'_i (ψ_{i+1} - ψ_i - m_i) above its mean height. The energy Σ H_i |∇ψ_i|²/2 + Σ f0² (ψ_i - ψ_{i+1} + m_i)² / (2 g'_i)
+    is kept, where the second sum counts points in the same way. With `mean_flow` the eddies of each layer move on a uniform flow along x,
     whose stream function is -U_i y and which stays as it is. Its numbers `U1` to `UN` (m/s) are inputs.
 
     Inputs: initial stream function `psi` (m²/s), `wind` F (1/s², the curl of the wind stress over density and depth of the layer), and the
@@ -273,7 +273,7 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
 
 
 def _any(values: object) -> bool:
-    """Whether an argument is anything but an empty tuple or list. What it should be is checked where it is used."""
+    """True if an argument is anything but an empty tuple or list. What it should be is checked where it is used."""
     return not (isinstance(values, (tuple, list)) and not values)
 
 

@@ -55,10 +55,10 @@ class Stratification:
                 f"the number of layers is {len(layers)} and that of gravities {len(gravities)}, expected two layers or more, and "
                 f"{max(len(layers) - 1, 1)} gravities, one for each surface between two layers; {example}"
             )
-        if f0 is None:
-            raise ParameterError(f"f0 is missing, expected the Coriolis parameter of the layers, 1/s; {example}")
         self.thickness = np.array([positive("a thickness of layers", h, example, "m") for h in layers])
         reduced = np.array([positive("one of gravities", g, example, "m/s²") for g in gravities])
+        if f0 is None:
+            raise ParameterError(f"f0 is missing, expected the Coriolis parameter of the layers, 1/s; {example}")
         turning = number("f0", f0, "a finite number other than 0", lambda f: f != 0 and math.isfinite(f), example, "1/s")
         self.coupling = turning**2 / reduced
         pull = np.zeros((len(layers), len(layers)))  # H S
