@@ -555,18 +555,18 @@ def domain_of(
     same: object,
 ) -> Domain:
     """The part of this process: the whole grid unless a launcher of MPI started several."""
+    from diffsim.domains.mpi import ranks
+
+    processes = ranks()  # first, so that an error ends all of them with one line
     wanted = Domains.of(domains)
     if len(wanted.parts) != grid.ndim:
         raise ParameterError(f"domains = {wanted.parts}, expected {plural(grid.ndim, 'number')} (one an axis); write one for each axis")
-    from diffsim.domains.mpi import ranks
-
-    processes = ranks()
     if processes.size == 1 and not processes.launched:
         return Whole(grid)
     if processes.size != wanted.count:
         raise ParameterError(
             f"domains = {wanted.parts} need {plural(wanted.count, 'rank')}, one for each box, got {processes.size}; start the program with "
-            f"mpiexec -n {wanted.count}"
+            f"mpiexec -n {wanted.count}{', or leave domains out: each process then has the whole grid' if wanted.count == 1 else ''}"
         )
     if wanted.count == 1:
         return Whole(grid)

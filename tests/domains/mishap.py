@@ -17,7 +17,7 @@ import diffsim as ds
 def main(kind: str) -> None:
     ds.init(threads=1)
     here = MPI.COMM_WORLD.rank == 1
-    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), 0.05), 0.1), receivers={"T": [[0.5]]}, domains=(2,))
+    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), 0.05), 0.1), receivers={"T": [[0.5]]}, domains=(1, 1) if kind == "axes" else (2,))
     kappa: Any = np.full(40, 5e-3)
     if here and kind == "inputs":
         kappa[3] = 4e-3

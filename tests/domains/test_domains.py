@@ -113,6 +113,7 @@ def test_cells_that_are_not_computed_are_missed(tmp_path: Path) -> None:
         pytest.param("points", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs", marks=pytest.mark.slow),
         pytest.param("place", "diffsim: rank 0 of 2: ParameterError: input kappa has other numbers on rank 1", marks=pytest.mark.slow),
         ("loss", "diffsim: rank 0 of 2: ParameterError: rank 1 of 2 differs from rank 0, expected the same on all, got another loss"),
+        ("axes", "diffsim: rank 0 of 2: ParameterError: domains = (1, 1), expected 1 number (one an axis)"),
         ("function", "diffsim: rank 1 of 2: ParameterError: a watch that fails on one rank"),
     ],
 )
