@@ -24,7 +24,7 @@ ALIKE = {
 
 
 class Pointwise(ds.Equation):
-    """Inputs of each kind. A step reads no neighbours, so without points there are no ghost cells to compare."""
+    """A parameter, a profile and a number, series of both kinds, amplitudes, and a check whose error is not one of diffsim."""
 
     def __init__(self, grid: ds.Grid) -> None:
         self.grid, self.dt = grid, 0.1

@@ -169,7 +169,7 @@ class Compiled:
         return self.domain.cut(value, series.axes or (), rows=1)
 
     def _checked(self, inputs: Mapping[str, Any], steps: int, whole: dict[str, Array]) -> dict[str, Array]:
-        """All inputs as arrays of this precision, at the cells of this process. `whole` gets, in domains, those that are not read by box."""
+        """All inputs as arrays of this precision, at the cells of this process. In domains `whole` gets those not read by box."""
         check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
         equation, alone, fields = self.equation, self.domain.alone, self.traced.fields
         cells = None if alone else self.domain.wide
