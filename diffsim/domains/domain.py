@@ -104,6 +104,7 @@ class Domain(Protocol):
         local: processes on this machine.
         owned: the cells of the whole grid that this process owns.
         wide: the cells that it has: these and ghost cells.
+        cut_axes: the axes that are cut, along which processes have other cells.
         inner: the same cells, of those here.
         gathered: whether results are those of the whole grid.
         spent: exchanges of ghost cells so far, and their seconds.
@@ -116,6 +117,7 @@ class Domain(Protocol):
     local: int
     owned: Slices
     wide: Slices
+    cut_axes: tuple[int, ...]
     inner: Slices
     gathered: bool
     ghost_share: float
@@ -184,6 +186,7 @@ class Whole:
         self.owned: Slices = tuple(slice(0, n) for n in grid.shape)
         self.wide, self.inner, self.gathered = self.owned, self.owned, True
         self.place: object = None
+        self.cut_axes: tuple[int, ...] = ()
 
     def step(self, step: TracedStep) -> TracedStep:
         return step
@@ -289,6 +292,7 @@ class InBox:
         self._buffers: dict[tuple[int, int, np.dtype], Array] = {}
         self.alone, self.local, self.owned, self.ghost_share = False, local_ranks(), self.box.owned, self.box.ghost_share
         self.wide = self.box.cells
+        self.cut_axes = tuple(axis for axis, parts in enumerate(domains.parts) if parts > 1)
         self.place: object = (ranks.rank, self.box, domains.parts)
         self._exchanges, self._seconds = 0, 0.0
         self.agreed(lambda: None, lambda result: same)

@@ -121,7 +121,8 @@ def in_windows(
 ) -> tuple[dict[str, Program], dict[str, IntArray]]:
     """The programs, by name, whose nests compute no ghost cells of which there is no use.
 
-    A value that depends on cells r away is right up to `room` - r cells beyond the owned ones at most, and there is no use of others. Of
+    A value that depends on cells r away is right up to `room` - r cells beyond the owned ones at most, and there is no use of others. One
+    that depends on given values alone is right farther out, for there are `reach.given` more ghost cells of these, and others use it. Of
     the next value of a state that the next step reads q away, at most `room` - R + q are needed, where R is the largest distance of all:
     then as many steps follow as for a state that is read R away. If no step follows without an exchange, which replaces ghost cells, none
     of these are needed. Other values are needed as far as these read them.
@@ -145,15 +146,21 @@ def in_windows(
     needed = {Place(array, walk.states[array]): of_states[reach.states.index((array, 0))] for array in walk.states}
     needed |= {Place(array, walk.bars[array]): of_bars[reach.bars.index((array, 0))] for array in walk.bars}
     computed: dict[str, IntArray] = {}
-    if programs.with_residuals is not None:  # the adjoint may read these at neighbours
+    if programs.with_residuals is not None:  # the adjoint reads these where it reads a cotangent, so at most as far as these are right
         needed |= {Place(name, 0): room for name in programs.with_residuals.names}
+
+    def right(far: Far) -> IntArray:
+        if far.keys() == {GIVEN}:
+            return room + reach.given - far[GIVEN]
+        return room - walk.farthest(far)
+
     out = {}
     for program, before in walk.of_all():
         follows = [*walk.operations(program, dict(before))]
         wanted, operations = dict(needed), list[Operation]()
         for operation, now in reversed(follows):
             if isinstance(operation, Nest):
-                limits = {place: np.minimum(wanted.get(place, least), room - walk.farthest(far)) for place, far in now.items()}
+                limits = {place: np.minimum(wanted.get(place, least), right(far)) for place, far in now.items()}
                 for place, far in limits.items():
                     if place in needed:
                         computed[place.array] = np.minimum(computed.get(place.array, far), far)
@@ -247,7 +254,7 @@ class _Walk:
                 yield program.places[name], np.where(away > 0, np.maximum(away, self._deep), 0)
 
     def _of(self, program: Program, node: Node, known: Mapping[Place, Far]) -> Far:
-        """The dependences of an expression."""
+        """The dependences of an expression. A constant is given too: where it is stored, it is right in the box alone."""
         out: dict[Level, IntArray] = {}
         for place, away in self._read(program, node):
             for level, far in (known[place] if place in known else self._start(program, place)).items():
@@ -257,7 +264,7 @@ class _Walk:
                 away = np.max(np.abs(np.array(sorted(offsets))), axis=0)
                 along = [axis in self._slim[name].axes for axis in range(len(away))]
                 out[GIVEN] = np.maximum(out.get(GIVEN, self._none), np.where(along, away, 0))
-        return out
+        return out or {GIVEN: self._none}
 
     def _start(self, program: Program, place: Place) -> Far:
         """The dependence of a value that no operation before has computed: on itself, if the step starts with it, or what is given."""

@@ -32,7 +32,7 @@ from diffsim.boundary import Rules, zero_rules
 from diffsim.checkpoint.growth import largest
 from diffsim.domains.boxes import Slices
 from diffsim.domains.points import BoxPoints
-from diffsim.domains.reach import Level, Reach, in_windows, reach_of
+from diffsim.domains.reach import Reach, in_windows, reach_of
 from diffsim.domains.totals import with_totals_of_ranks
 from diffsim.domains.widths import Widths, after, covers, lasts
 from diffsim.errors import ScheduleError
@@ -144,6 +144,35 @@ class Neighbours(Protocol):
         """The total of all cells, from the totals of the rows of the box along the first axis."""
 
 
+@dataclass(frozen=True)
+class Room:
+    """The ghost cells that the programs of a stepper have.
+
+    Attributes:
+        reach: of the programs.
+        widest: how many an exchange makes right along each axis.
+    """
+
+    reach: Reach
+    widest: IntArray
+
+    @property
+    def of_states(self) -> IntArray:
+        """For each level of states the width beyond which there is no use of more."""
+        return self.widest - self.reach.most + self.reach.of_states
+
+    @property
+    def of_bars(self) -> IntArray:
+        """The same for each level of cotangents."""
+        return self.widest - self.reach.most + self.reach.of_bars
+
+    @property
+    def lasting(self) -> tuple[bool, bool]:
+        """Whether a second step, and a second step of the adjoint, can follow an exchange."""
+        reach, widest = self.reach, self.widest
+        return lasts(reach.states, widest, self.of_states, reach.forward), lasts(reach.bars, widest, self.of_bars, reach.later)
+
+
 class DomainStepper(Stepper):
     """A stepper in a box.
 
@@ -168,11 +197,11 @@ class DomainStepper(Stepper):
         self._neighbours = neighbours
         self._points = {name: neighbours.points(name, table) for name, table in points.items()}
         super().__init__(step, {name: each.table for name, each in self._points.items()}, receivers, dtype, differentiable)
-        self._reach = reach_of(self.programs, neighbours.overhang)
-        widest, reach = neighbours.widths(self._reach), self._reach
+        room = self._room
+        self._reach, widest = room.reach, room.widest
         self._right, self._bars_right = (
             Widths(levels, widest, enough, np.array([self._computed[array] for array, age in levels if age == 0]).reshape(-1, widest.size))
-            for levels, enough in self._levels(reach, widest)
+            for levels, enough in ((room.reach.states, room.of_states), (room.reach.bars, room.of_bars))
         )
         self._right_in_slot: dict[int, IntArray] = {}
         self._right_before: dict[int, IntArray] = {}  # step that is held -> width of the state before it
@@ -181,19 +210,11 @@ class DomainStepper(Stepper):
         programs = super()._programs(differentiable)
         neighbours, points = self._neighbours, self._neighbours.overhang
         reach = reach_of(programs, points)
-        widest = neighbours.widths(reach)
-        (states, of_states), (bars, of_bars) = self._levels(reach, widest)
-        lasting = lasts(states, widest, of_states, reach.forward), lasts(bars, widest, of_bars, reach.later)
-        changed, self._computed = in_windows(programs, reach, neighbours.inner, widest, points, lasting)
+        self._room = room = Room(reach, neighbours.widths(reach))
+        changed, self._computed = in_windows(programs, reach, neighbours.inner, room.widest, points, room.lasting)
         programs.replace(changed)
         programs.replace({program.name: with_totals_of_ranks(program, neighbours.total) for program in programs if any(program.totals)})
         return programs
-
-    @staticmethod
-    def _levels(reach: Reach, widest: IntArray) -> tuple[tuple[tuple[Level, ...], IntArray], ...]:
-        """The levels of states and of cotangents, each with the widths beyond which there is no use of more."""
-        more = widest - reach.most
-        return (reach.states, more + reach.of_states), (reach.bars, more + reach.of_bars)
 
     def move(self, points: Mapping[str, PointTable]) -> None:
         here = self._neighbours.agreed(lambda: {name: self._neighbours.points(name, table) for name, table in points.items()})

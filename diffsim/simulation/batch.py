@@ -277,6 +277,11 @@ class Batch(Rebuilt, Summary):
         """An input with an axis of runs, or as the simulation of all runs takes it."""
         if is_function(value):
             value = whole_array(self._one._compiled, name, value, self._one.dtype)
+        elif isinstance(value, list | tuple) and any(map(is_function, value)):
+            raise ParameterError(
+                f"input {name} is a {type(value).__name__} of functions, expected one function, which holds for all runs; give one, or an "
+                f"array of shape {(self.runs, *shape)} with the values of each run"
+            )
         meaning = ANYTHING if is_bare(value) else self._meaning(name)
         if what == "tangents" and meaning is not ANYTHING:
             meaning = replace(meaning, difference=True)

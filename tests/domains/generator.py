@@ -14,6 +14,7 @@ import numpy as np
 import diffsim as ds
 from diffsim import expr
 from diffsim.domains import Domains
+from diffsim.stepping.trace.stages import stage
 from tests.domains.results import results
 
 TOP_FREE = ("odd_image", "zero")
@@ -175,6 +176,28 @@ class Driven(ds.Equation):
         return {"q": q + self.dt * (k * expr.laplacian(q, 2) + 0.1 * push)}
 
 
+class Staged(ds.Equation):
+    """A field that is driven by a stage of a coefficient, or of a series, which is read farther away than the field."""
+
+    def __init__(self, grid: ds.Grid, push: Callable[[Any, Any], Any]) -> None:
+        self.grid, self.dt, self._push = grid, 0.1, push
+        self.states = {"q": ds.Variable("mirror")}
+        self.parameters = {"k": ds.Variable("mirror")}
+        self.series = {"wind": ds.Variable("mirror", axes=(0, 1))}
+
+    def step(self, q: Any, k: Any, wind: Any) -> dict[str, Any]:
+        staged = {
+            "k": stage(k * k, boundary="mirror"),
+            "wind": stage(wind * wind, boundary="mirror"),
+            "1": stage(0.0 * k + 1.0, boundary="zero"),
+        }
+        return {"q": q + self._push(q, staged) + 0.001 * wind * k}
+
+
+def staged_far(name: str, order: int) -> Callable[[], ds.Equation]:
+    return lambda: Staged(ds.Grid((40, 11), 1.0), lambda q, at: 0.1 * expr.laplacian(q, 2) + 0.02 * expr.laplacian(at[name], order))
+
+
 class Summed(ds.Equation):
     """A field that moves towards its mean, and is scaled by its largest value."""
 
@@ -211,6 +234,18 @@ QUICK = [
         mapped=("p",),
     ),
     DomainCase("sums of all cells", lambda: Summed(ds.Grid((13, 19), 0.5)), ((2, 1),), seen="q", steps=5, checkpoints=(2,)),
+    DomainCase(
+        "a stage of a coefficient that is read at neighbours",
+        lambda: Staged(ds.Grid((22, 7), 1.0), lambda q, staged: 0.01 * expr.laplacian(staged["k"], 2) * q),
+        ((2, 1),),
+        seen="q",
+        scale=(("k", 2.0, 1.0),),
+        wrt=("k",),
+        precision="f64",
+        steps=5,
+        between=1,
+        checkpoints=("auto",),
+    ),
 ]
 """Cases of the gate."""
 NIGHTLY = [
@@ -231,6 +266,20 @@ NIGHTLY = [
         scale=(("k", 0.3, 0.1),),
         wrt=("k", "q"),
         between=1,
+    ),
+    *(
+        DomainCase(
+            f"a stage of {name} that is read farther away than the state",
+            staged_far(name, order),
+            ((2, 1),),
+            seen="q",
+            scale=(("k", 2.0, 1.0),),
+            wrt=("k", "q"),
+            precision="f64",
+            steps=7,
+            between=3,
+        )
+        for name, order in (("k", 4), ("wind", 6), ("1", 8))
     ),
     DomainCase("sums in 3-D", lambda: Summed(ds.Grid((10, 7, 37), 0.5)), ((3, 1, 1),), seen="q", precision="f64", derivatives=True),
     DomainCase(

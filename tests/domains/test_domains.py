@@ -18,7 +18,8 @@ import diffsim as ds
 from diffsim.domains import Domains, mpi
 from diffsim.domains.ranks import Alone
 from diffsim.errors import MissingPackageError, ParameterError, ShapeError
-from tests.domains.generator import NIGHTLY, QUICK, DomainCase, Summed
+from tests.domains.generator import NIGHTLY, QUICK, DomainCase, Summed, mapped
+from tests.domains.refused import ALIKE, Pointwise
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = Path(sys.executable).parent / "mpiexec"
@@ -125,6 +126,17 @@ def test_an_error_ends_all_ranks_with_one_line(kind: str, line: str) -> None:
 
 
 @WITH_MPI
+@pytest.mark.slow
+def test_inputs_that_differ_are_refused_on_all_ranks(tmp_path: Path) -> None:
+    """Mapped files that are not read by box are compared as a whole. What the check of an equation raises on one rank is raised on all."""
+    done = launched(2, "tests.domains.refused", str(tmp_path), timeout=60)
+    said = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    assert said.pop("check", done.stderr) == "KeyError: the error of a user"
+    assert set(said) == {"k", "depth", "wind", "tide", "f", "depth of a function"}
+    assert all(line.startswith("ParameterError: rank 1 of 2 differs from rank 0, expected the same on all") for line in said.values()), said
+
+
+@WITH_MPI
 def test_one_rank_alone_may_follow_its_gradient() -> None:
     assert launched(2, "tests.domains.mishap", "followed", timeout=120).returncode == 0
 
@@ -206,6 +218,17 @@ def test_calls_that_domains_do_not_have_are_refused() -> None:
     with pytest.raises(ParameterError, match="a Batch for a grid in domains"):
         ds.Batch(rod, 2)
     assert rod.box == (slice(0, 12),)
+
+
+@pytest.mark.usefixtures("two_ranks")
+def test_fields_along_an_axis_that_is_cut_are_read_by_box(tmp_path: Path) -> None:
+    """All others are compared as a whole, and an error of any type in the check of a part is left to the whole."""
+    run = ds.Simulation(Pointwise(ds.Grid((16, 7), 1.0)), sources={"f": [[3.0, 3.0]]}, domains=(2, 1), wrt=[])
+    files = {name: mapped(np.asarray(value), tmp_path / f"{name}.npy") for name, value in ALIKE.items()}
+    assert [name for name, file in files.items() if run._compiled._by_box(name, file)] == ["r"]
+    assert not any(run._compiled._by_box(name, np.asarray(value)) for name, value in ALIKE.items())
+    assert [run._compiled._by_box(name, lambda *at: 1.0) for name in ("r", "u", "depth")] == [True, True, False]
+    assert [run._compiled._passes({"r": np.full(3, value)}) for value in (1.0, 9.0)] == [True, False]
 
 
 def test_without_a_launcher_one_process_has_the_whole_grid(monkeypatch: pytest.MonkeyPatch) -> None:

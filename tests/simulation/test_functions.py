@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.errors import DiffsimError, ParameterError, ShapeError
+from diffsim.errors import DerivativeError, DiffsimError, ParameterError, ShapeError
 
 STEPS = 6
 ROD = ds.Grid((24,), spacing=0.05, origin=1.0)
@@ -50,6 +50,24 @@ def test_functions_have_the_bits_of_arrays(call: Callable[[ds.Simulation, dict[s
     assert functions == arrays if isinstance(arrays, (str, int)) else np.array_equal(functions, arrays)
 
 
+def test_a_polynomial_of_numpy_is_a_function(rod: ds.Simulation) -> None:
+    """It is an array of its coefficients too, here as many as there are cells."""
+    line = np.poly1d(np.arange(1.0, 25.0) * 1e-6)
+    polynomial, array = (rod.run({**ARRAYS, "T": value, "q": AMPLITUDES}, STEPS).final["T"] for value in (line, line(X)))
+    assert np.array_equal(polynomial, array)
+
+
+@pytest.mark.parametrize("kappa", [lambda a, x: a * x, lambda a, x: np.full(24, float(a))])
+def test_a_function_of_a_differentiated_value_is_refused(kappa: Callable[[Any, Any], Any], rod: ds.Simulation) -> None:
+    with pytest.raises(DerivativeError, match=r"input kappa, a function of x, uses a value that is diff.*; give the array of its values"):
+        ds.grad(lambda a: loss(rod.run({**ARRAYS, "q": AMPLITUDES, "kappa": lambda x: kappa(a, x)}, STEPS)))(1e-3)
+
+
+def test_a_batch_takes_one_function_for_all_runs(rod: ds.Simulation) -> None:
+    with pytest.raises(ParameterError, match=r"input T is a list of functions, expected one .*for all runs; .* array of shape \(2, 24\)"):
+        ds.Batch(rod, 2).run({**ARRAYS, "q": AMPLITUDES, "T": [np.sin, np.cos]}, STEPS)
+
+
 def test_a_pullback_does_not_see_later_changes_of_what_a_function_returned(rod: ds.Simulation) -> None:
     kappa = ARRAYS["kappa"].copy()
     solution, pullback = rod.vjp({**FUNCTIONS, "kappa": lambda x: kappa, "q": AMPLITUDES}, STEPS)
@@ -85,11 +103,16 @@ def fails(x: Any) -> Any:
     raise KeyError("layer 7")
 
 
+def refuses(x: Any) -> Any:
+    raise ParameterError("layer 8 is unknown")
+
+
 @pytest.mark.parametrize(
     ("inputs", "error", "message"),
     [
         ({"T": lambda y, x: x}, ParameterError, r"input T, a function of x, raised TypeError: .*arrays of the shapes \(24,\); mend"),
         ({"T": fails}, ParameterError, "raised KeyError: .*layer 7.*mend the function 'fails'"),
+        ({"T": refuses}, ParameterError, "^layer 8 is unknown$"),
         ({"T": lambda x: np.zeros(3)}, ShapeError, r"a function of x, returned shape \(3,\), expected \(24,\) or one that NumPy broad"),
         ({"T": lambda x: np.zeros((2, 24))}, ShapeError, r"returned shape \(2, 24\), expected \(24,\)"),
         ({"T": lambda x: np.where(x > 2.0, np.nan, x)}, ParameterError, "input T has 3 values that are not finite"),

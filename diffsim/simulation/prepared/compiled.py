@@ -15,7 +15,7 @@ from diffsim.checkpoint import AnySchedule, Policy
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains import Domain, Whole
 from diffsim.engine import PRECISIONS
-from diffsim.errors import DiffsimError, ParameterError
+from diffsim.errors import ParameterError
 from diffsim.simulation.prepared.blown_up import CAUSE_OF_GRADIENT
 from diffsim.simulation.prepared.checks import check_names, finite_solution, require_finite
 from diffsim.simulation.prepared.locks import Turn
@@ -143,10 +143,10 @@ class Compiled:
     def checked(self, inputs: Mapping[str, Any], steps: int) -> dict[str, Array]:
         """All inputs as arrays of this precision, at the cells of this process; zero for initial fields and tangents that are left out.
 
-        In domains each process reads and checks its own cells of functions and of mapped files, and finds those that neighbours have too
-        to be the same. Arrays in memory must be the same as a whole.
+        In domains each process reads and checks its own cells of functions and of mapped files (`_by_box`), and finds those that neighbours
+        have too to be the same. Other inputs must be the same as a whole.
         """
-        domain, whole = self.domain, dict[str, Array]()  # of arrays in memory, where others have other cells
+        domain, whole = self.domain, dict[str, Array]()  # of inputs that are compared as a whole
 
         def same(fields: dict[str, Array]) -> object:
             places = [each for table in self.points.values() for each in (table.cells, table.weights)]
@@ -169,7 +169,7 @@ class Compiled:
         return self.domain.cut(value, series.axes or (), rows=1)
 
     def _checked(self, inputs: Mapping[str, Any], steps: int, whole: dict[str, Array]) -> dict[str, Array]:
-        """All inputs as arrays of this precision, at the cells of this process. `whole` gets arrays of which this is a part."""
+        """All inputs as arrays of this precision, at the cells of this process. In domains `whole` gets those not read by box."""
         check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
         equation, alone, fields = self.equation, self.domain.alone, self.traced.fields
         cells = None if alone else self.domain.wide
@@ -179,7 +179,7 @@ class Compiled:
         for name in self.inputs:
             if name in inputs:
                 value = inputs[name]
-                if not alone and in_memory(value):
+                if not alone and not self._by_box(name, value):
                     value = whole[name] = whole_array(self, name, value)
                 array = checked_array(self, name, value, steps, cells)
                 out[name] = fields[name].over_cells(array, cells_here) if name in fields else self.at_cells(name, array)
@@ -192,6 +192,16 @@ class Compiled:
         if alone:
             equation.check({name: out[name] for name in equation.parameters})
         return out
+
+    def _by_box(self, name: str, value: Any) -> bool:
+        """True if each process reads an input at its own cells alone: a field along an axis that is cut, of a function or a mapped file.
+
+        This is the same on all processes. Of a series, a number, or amplitudes, each reads all that there is.
+        """
+        if name not in self.traced.fields or in_memory(value):
+            return False
+        axes = self.traced.fields[name].axes
+        return axes is None or not set(axes).isdisjoint(self.domain.cut_axes)
 
     def _judge(self, inputs: Mapping[str, Any], steps: int, fields: Mapping[str, Array], parts: bool) -> None:
         """Let the equation check the parameters in domains, with the verdict of one process.
@@ -211,10 +221,13 @@ class Compiled:
         self.domain.agreed(lambda: self.equation.check({name: whole(name) for name in names}))
 
     def _passes(self, parameters: Mapping[str, Array]) -> bool:
-        """True if the equation accepts the parameters of some cells."""
+        """True if the equation accepts the parameters of some cells.
+
+        Any error counts as a refusal: one that left this process would leave the others waiting. The whole raises it on all of them.
+        """
         try:
             self.equation.check(parameters)
-        except (DiffsimError, ValueError, IndexError):  # the last ones from arrays over the whole grid
+        except Exception:
             return False
         return True
 

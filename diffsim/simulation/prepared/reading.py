@@ -13,9 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.ad.arrays.array import Array as DifferentiatedArray
+from diffsim.ad.arrays.array import core
+from diffsim.ad.core import is_plain
 from diffsim.base.arguments import real_array, shown
 from diffsim.base.quantities import ANYTHING, Meaning, is_bare
-from diffsim.errors import ParameterError, ShapeError
+from diffsim.errors import DerivativeError, DiffsimError, ParameterError, ShapeError
 from diffsim.simulation.prepared.checks import check_input
 from diffsim.simulation.prepared.inputs import OfOneRun, input_meaning, unit_of
 from diffsim.stepping.ir.names import primal
@@ -33,8 +36,8 @@ class OfShapes(OfOneRun, Protocol):
 
 
 def is_function(value: object) -> bool:
-    """True if an input is a function of coordinates."""
-    return callable(value) and not hasattr(value, "__array__")
+    """True if an input is a function of coordinates, a polynomial of NumPy (`np.poly1d`, an array of its coefficients too) among them."""
+    return callable(value)
 
 
 def in_memory(value: object) -> bool:
@@ -100,6 +103,8 @@ def evaluated(compiled: OfOneRun, name: str, function: Callable[..., Any], cells
     Raises:
         ShapeError: the function returns another shape.
         ParameterError: it raises an error, returns something else than real numbers, or the input is no field over cells.
+        DerivativeError: it uses a value that is differentiated.
+        DiffsimError: it raises this error of diffsim.
     """
     grid, placed = compiled.grid, compiled.traced.fields.get(name)
     if placed is None or placed.axes == ():
@@ -111,14 +116,21 @@ def evaluated(compiled: OfOneRun, name: str, function: Callable[..., Any], cells
     along = [grid.coordinates(axis, placed.location[axis])[cells[axis]] for axis in axes]
     what = f"input {name}, a function of {', '.join(grid.axes[axis] for axis in axes)}"
     at = np.meshgrid(*along, indexing="ij", sparse=True)
+    differentiated = f"{what}, uses a value that is differentiated, expected plain numbers alone; give the array of its values"
     try:
         value = function(*at)
-    except Exception as error:
+    except DerivativeError as error:
+        raise DerivativeError(differentiated) from error
+    except DiffsimError:
+        raise
+    except Exception as error:  # the code of a user may raise anything
         shapes = ", ".join(str(each.shape) for each in at)
         raise ParameterError(
             f"{what}, raised {type(error).__name__}: {shown(str(error))}, expected values of cells whose coordinates are arrays of the "
             f"shapes {shapes}; mend the function {shown(getattr(function, '__name__', function))}"
         ) from error
+    if isinstance(value, DifferentiatedArray) and not is_plain(core(value)):
+        raise DerivativeError(differentiated)
     values = real_array(what, value, None, ANYTHING if is_bare(value) else Meaning(unit_of(compiled.equation, primal(name))))
     shape = tuple(len(each) for each in along)
     try:
