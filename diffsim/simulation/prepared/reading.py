@@ -17,6 +17,7 @@ from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.ad.arrays.array import core
 from diffsim.ad.core import is_plain
 from diffsim.base.arguments import real_array, shown
+from diffsim.base.messages import reason_shown
 from diffsim.base.quantities import ANYTHING, Meaning, is_bare
 from diffsim.errors import DerivativeError, DiffsimError, ParameterError, ShapeError
 from diffsim.simulation.prepared.checks import check_input
@@ -126,7 +127,7 @@ def evaluated(compiled: OfOneRun, name: str, function: Callable[..., Any], cells
     except Exception as error:  # the code of a user may raise anything
         shapes = ", ".join(str(each.shape) for each in at)
         raise ParameterError(
-            f"{what}, raised {type(error).__name__}: {shown(str(error))}, expected values of cells whose coordinates are arrays of the "
+            f"{what}, raised {type(error).__name__}: {reason_shown(error)}, expected values of cells whose coordinates are arrays of the "
             f"shapes {shapes}; mend the function {shown(getattr(function, '__name__', function))}"
         ) from error
     if isinstance(value, DifferentiatedArray) and not is_plain(core(value)):
