@@ -52,20 +52,19 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     Inputs: viscosity `nu` (m²/s, a number), initial velocities `u`, `v` and in three dimensions `w` along x, y and z (m/s). Axes are (y, x)
     or (z, y, x), and walls lie half a cell beyond the outermost centres. The initial velocity may have a divergence; the first step removes
-    it ("imex2": see there). With `forced` also accelerations `fx`, `fy` and `fz` (m/s²) on the faces of the velocity. Sides have further inputs, constant in
-    time but for those in `series`. The state `p` is the pressure over the density (m²/s²), up to a
-    constant where no side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its
-    initial value is not read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
+    it ("imex2": see there). With `forced` also accelerations `fx`, `fy` and `fz` (m/s²) on the faces of the velocity. Sides have further
+    inputs, constant in time but for those in `series`. The state `p` is the pressure over the density (m²/s²), up to a constant where no
+    side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its initial value is not
+    read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
 
     The method "imex2" takes viscosity and diffusion implicitly, so that they do not limit the step (`diffsim.integrators.imex_ars222`). Its
     systems are solved by transforms, but for that of the velocity through an open side, whose factors cost several times as much
     (docs/limits.md). Its rates have the pressure gradient of the step before, and each projection adds what is missing (pressure
     correction, in rotational form). Velocity and scalars are of second order, next to walls too, and so is the pressure, which is that of
-    the middle of the step. This needs an initial velocity that satisfies the sides and has no divergence. Otherwise the first 5 to 10
-    steps are wrong: in a channel of 16 x 16 cells at rest, whose inlet is on at t = 0, the velocity is off by 44, 22, 3, 0.6 and 0.1 % of
-    the fastest inflow after 1, 2, 3, 5 and 8 steps of 4 explicit ones; rk3 has no such error. Here the initial `p` is read; 0 will do
-    where the flow starts from rest and its sides do too, or has several steps to forget it. Long steps follow what changes slowly, and
-    damp the rest.
+    the middle of the step. This needs an initial velocity that satisfies the sides and has no divergence. Otherwise the first 5 to 10 steps
+    are wrong: in a channel of 16 x 16 cells at rest, whose inlet is on at t = 0, the velocity is off by 44, 22, 3, 0.6 and 0.1 % of the
+    fastest inflow after 1, 2, 3, 5 and 8 steps as long as 4 of rk3. Here the initial `p` is read; 0 will do where the flow starts from rest
+    and its sides do too, or has several steps to forget it. Long steps follow what changes slowly, and damp the rest.
 
     A scalar, such as `scalars=("T",)`, is a state of this name at centres, with a diffusivity `kappa_T` (m²/s, a number). Its values
     at inlets are inputs, such as `T_low_x` (a value for each cell of the side); through other sides nothing diffuses. At a "velocity" side
@@ -84,7 +83,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
     Args:
         grid: two or three axes, spacing in metres.
         dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66
-            at order 6, and while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity.
+            at order 6, and while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity and diffusion.
             imex2 has no limit for viscosity and diffusion. There dt Σ |v|/dx <= 0.53, 1.22, 1.59, 2.28, 2.87 and 7.54 where ν / (|v| dx)
             is 0, 0.1, 0.2, 0.5, 1 and 5, with the |v| of the largest component, and with the least of ν and all κ for ν.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
@@ -127,12 +126,12 @@ class NavierStokes(Equation, kind="navier_stokes"):
     Reference: Harlow and Welch (1965), Phys. Fluids 8, 2182-2189, doi:10.1063/1.1761178; Morinishi, Lund, Vasilyev and Moin (1998), Fully
         conservative higher order finite difference schemes for incompressible flow, J. Comput. Phys. 143, 90-124,
         doi:10.1006/jcph.1998.5962, of which orders 4 and 6 are the divergence form; Sanderse and Koren (2012), J. Comput. Phys. 231,
-        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Guermond, Minev and Shen (2006), Comput. Methods
-        Appl. Mech. Eng. 195, 6011-6045, doi:10.1016/j.cma.2005.10.010, section 3, for the pressure of "imex2"; Fadlun, Verzicco,
-        Orlandi and Mohd-Yusof (2000), J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places
-        next to bodies; Shortley and Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end
-        at a wall; Smagorinsky (1963), Mon. Weather Rev. 91, 99-164, doi:10.1175/1520-0493(1963)091<0099:GCEWTP>2.3.CO;2; Braack and Mucha (2014), J. Comput. Math. 32,
-        507-521, doi:10.4208/jcm.1405-m4347, for "outflow". The flow of a linear profile through cut faces is of this solver.
+        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Guermond, Minev and Shen (2006), Comput. Methods Appl.
+        Mech. Eng. 195, 6011-6045, doi:10.1016/j.cma.2005.10.010, section 3, for the pressure of "imex2"; Fadlun, Verzicco, Orlandi and
+        Mohd-Yusof (2000), J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places next to bodies;
+        Shortley and Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall; Smagorinsky
+        (1963), Mon. Weather Rev. 91, 99-164, doi:10.1175/1520-0493(1963)091<0099:GCEWTP>2.3.CO;2; Braack and Mucha (2014), J. Comput. Math.
+        32, 507-521, doi:10.4208/jcm.1405-m4347, for "outflow". The flow of a linear profile through cut faces is of this solver.
 
     Example:
         import numpy as np
@@ -224,8 +223,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         what += [f"viscosity = {self.viscosity!r}"] * (self.viscosity != "constant")
         if what:
             raise ParameterError(
-                f"method = 'imex2' with {', '.join(what)}, expected open sides that are high ones, no bodies and a constant viscosity; take 'rk3', "
-                "or leave those out"
+                f"method = 'imex2' with {', '.join(what)}, expected open sides that are high ones, no bodies and a constant viscosity; "
+                "take 'rk3', or leave those out"
             )
 
     def _add_viscosity(self) -> None:
