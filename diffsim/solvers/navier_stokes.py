@@ -82,10 +82,10 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     Args:
         grid: two or three axes, spacing in metres.
-        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66
-            at order 6, and while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity and diffusion.
-            imex2 has no limit for viscosity and diffusion. There dt Σ |v|/dx <= 0.53, 1.22, 1.59, 2.28, 2.87 and 7.54 where ν / (|v| dx)
-            is 0, 0.1, 0.2, 0.5, 1 and 5, with the |v| of the largest component, and with the least of ν and all κ for ν.
+        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66 at order 6, and
+            while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity, and scalars
+            diffusion. imex2 has no limit for viscosity and diffusion. There dt Σ |v|/dx <= 0.53, 1.22, 1.59, 2.28, 2.87 and 7.54 where ν /
+            (|v| dx) is 0, 0.1, 0.2, 0.5, 1 and 5, with the |v| of the largest component, and with the least of ν and all κ for ν.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
             "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
             inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of
