@@ -64,9 +64,11 @@ class HeldLayer:
 def held_layer(stencil: Stencil, weights: Weights) -> HeldLayer | None:
     """The system in this form. None: it has another one, no transform turns the matrix inside into numbers, or the grid has one axis."""
     here = (0,) * len(stencil.shape)
-    own = stencil.offsets.index(here) if here in stencil.offsets else -1
+    if len(here) == 1 or here not in stencil.offsets:
+        return None
+    own = stencil.offsets.index(here)
     for axis, n in enumerate(stencil.shape):
-        if len(stencil.shape) > 1 and n > 2 and (inside := _constants(weights, axis, own)) is not None:
+        if n > 2 and (inside := _constants(weights, axis, own)) is not None:
             if axis not in stencil.inside:
                 stencil.inside[axis] = Inside(stencil, axis)
             numbers = diagonal(stencil.inside[axis], inside)

@@ -52,16 +52,19 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     Inputs: viscosity `nu` (m²/s, a number), initial velocities `u`, `v` and in three dimensions `w` along x, y and z (m/s). Axes are (y, x)
     or (z, y, x), and walls lie half a cell beyond the outermost centres. The initial velocity may have a divergence; the first step removes
-    it. With `forced` also accelerations `fx`, `fy` and `fz` (m/s²) on the faces of the velocity. Sides have further inputs, constant in
-    time but for those in `series`. The state `p` is the pressure over the density (m²/s²), up to a
-    constant where no side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its
-    initial value is not read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
+    it ("imex2": see there). With `forced` also accelerations `fx`, `fy` and `fz` (m/s²) on the faces of the velocity. Sides have further
+    inputs, constant in time but for those in `series`. The state `p` is the pressure over the density (m²/s²), up to a constant where no
+    side is open. It is that of the last stage: of second order in time by rk2, of third by rk4, of first by rk3. Its initial value is not
+    read, so certificates leave it out: `wrt=["nu", "u", "v"]`.
 
-    The method "imex2" takes viscosity and diffusion implicitly, so that they do not limit the step (`diffsim.integrators.imex_ars222`, with
-    transforms for its systems). Its rates have the pressure gradient of the step before, and each projection adds what is missing
-    (pressure correction, in rotational form). Velocity and scalars are of second order, next to walls too, and so is the pressure, which is
-    that of the middle of the step. Here the initial `p` is read; 0 will do where the flow starts from rest, or has several steps to forget
-    it. Long steps follow what changes slowly, and damp the rest.
+    The method "imex2" takes viscosity and diffusion implicitly, so that they do not limit the step (`diffsim.integrators.imex_ars222`). Its
+    systems are solved by transforms, but for that of the velocity through an open side, whose factors cost several times as much
+    (docs/limits.md). Its rates have the pressure gradient of the step before, and each projection adds what is missing (pressure
+    correction, in rotational form). Velocity and scalars are of second order, next to walls too, and so is the pressure, which is that of
+    the middle of the step. This needs an initial velocity that satisfies the sides and has no divergence. Otherwise the first 5 to 10 steps
+    are wrong: in a channel of 16 x 16 cells at rest, whose inlet is on at t = 0, the velocity is off by 44, 22, 3, 0.6 and 0.1 % of the
+    fastest inflow after 1, 2, 3, 5 and 8 steps as long as 4 of rk3. Here the initial `p` is read; 0 will do where the flow starts from rest
+    and its sides do too, or has several steps to forget it. Long steps follow what changes slowly, and damp the rest.
 
     A scalar, such as `scalars=("T",)`, is a state of this name at centres, with a diffusivity `kappa_T` (m²/s, a number). Its values
     at inlets are inputs, such as `T_low_x` (a value for each cell of the side); through other sides nothing diffuses. At a "velocity" side
@@ -79,10 +82,10 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     Args:
         grid: two or three axes, spacing in metres.
-        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66
-            at order 6, and while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity.
-            imex2 has no limit for viscosity, and dt |v|/dx <= 0.54, 1.2, 1.6, 2.3, 2.9 and 7.5 where ν / (|v| dx) is 0, 0.1, 0.2, 0.5, 1
-            and 5.
+        dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66 at order 6, and
+            while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity, and scalars
+            diffusion. imex2 has no limit for viscosity and diffusion. There dt Σ |v|/dx <= 0.53, 1.22, 1.59, 2.28, 2.87 and 7.54 where ν /
+            (|v| dx) is 0, 0.1, 0.2, 0.5, 1 and 5, with the |v| of the largest component, and with the least of ν and all κ for ν.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
             "periodic"; "no_slip"; "slip", a wall without friction; "moving", a wall that slides by the velocities along it, which are
             inputs, such as `u_high_y` (m/s, a number); "inflow", where the input `inflow` (m/s, a value for each cell of the side; of
@@ -106,7 +109,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
             layers that meet on faces slide exactly; or "smagorinsky": that with ν + (C_s Δ)² |S|, where Δ is the root of the volume of a
             cell, |S|² = 2 Σ S_ab², and `C_s` an input (a number; good: 0.1 to 0.2). Uniform cells and order 2.
         series: those inputs of sides that have a value for each time step, such as ("inflow",). It holds for the whole step. By rk2 and
-            imex2, values of the middle of each step are of second order in time.
+            imex2, velocities along a side at the middle of each step are of second order in time. A velocity through a side is at the end
+            of the step the one that was given: that of the middle, so of first order there.
 
     Raises:
         ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
@@ -116,19 +120,18 @@ class NavierStokes(Equation, kind="navier_stokes"):
             series, nor for an eddy viscosity).
         SingularError: by a run, more flows in than out.
 
-    Good values: 10 cells across the thinnest layer; rk3 with dt |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %;
-        |v| dx / kappa <= 2 where a scalar has fronts; imex2 with dt |v|/dx = 0.5 where dt ν Σ 4/dx² would be above 10.
+    Good values: 10 cells across the thinnest layer; rk3 with dt Σ |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %;
+        |v| dx / kappa <= 2 where a scalar has fronts; imex2 with dt Σ |v|/dx = 0.5 where dt ν Σ 4/dx² would be above 10.
 
     Reference: Harlow and Welch (1965), Phys. Fluids 8, 2182-2189, doi:10.1063/1.1761178; Morinishi, Lund, Vasilyev and Moin (1998), Fully
         conservative higher order finite difference schemes for incompressible flow, J. Comput. Phys. 143, 90-124,
         doi:10.1006/jcph.1998.5962, of which orders 4 and 6 are the divergence form; Sanderse and Koren (2012), J. Comput. Phys. 231,
-        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Guermond, Minev
-        and Shen (2006), Comput. Methods Appl. Mech. Eng. 195, 6011-6045, doi:10.1016/j.cma.2005.10.010, section 3, for the pressure of
-        "imex2"; Fadlun, Verzicco, Orlandi and Mohd-Yusof (2000),
-        J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places next to bodies; Shortley and
-        Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall; Smagorinsky (1963),
-        Mon. Weather Rev. 91, 99-164, doi:10.1175/1520-0493(1963)091<0099:GCEWTP>2.3.CO;2; Braack and Mucha (2014), J. Comput. Math. 32,
-        507-521, doi:10.4208/jcm.1405-m4347, for "outflow". The flow of a linear profile through cut faces is of this solver.
+        3041-3063, doi:10.1016/j.jcp.2011.11.028, for the projection of each stage; Guermond, Minev and Shen (2006), Comput. Methods Appl.
+        Mech. Eng. 195, 6011-6045, doi:10.1016/j.cma.2005.10.010, section 3, for the pressure of "imex2"; Fadlun, Verzicco, Orlandi and
+        Mohd-Yusof (2000), J. Comput. Phys. 161, 35-60, doi:10.1006/jcph.2000.6484, for velocities that are given at places next to bodies;
+        Shortley and Weller (1938), J. Appl. Phys. 9, 334-348, doi:10.1063/1.1710426, for second differences that end at a wall; Smagorinsky
+        (1963), Mon. Weather Rev. 91, 99-164, doi:10.1175/1520-0493(1963)091<0099:GCEWTP>2.3.CO;2; Braack and Mucha (2014), J. Comput. Math.
+        32, 507-521, doi:10.4208/jcm.1405-m4347, for "outflow". The flow of a linear profile through cut faces is of this solver.
 
     Example:
         import numpy as np
@@ -215,12 +218,13 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     def _check_implicit(self) -> None:
         """Raise unless the friction is a system for each velocity alone, whose values all lie in the grid."""
-        low = [f"{self.sides[axis][0]!r} on the low side of {self.axes[axis]}" for axis, high in self._around.of(*FREE) if not high]
-        if low or self.bodies != "none" or self.viscosity != "constant":
-            what = ", ".join([*low, f"bodies = {self.bodies!r}", f"viscosity = {self.viscosity!r}"])
+        what = [f"{self.sides[axis][0]!r} on the low side of {self.axes[axis]}" for axis, high in self._around.of(*FREE) if not high]
+        what += [f"bodies = {self.bodies!r}"] * (self.bodies != "none")
+        what += [f"viscosity = {self.viscosity!r}"] * (self.viscosity != "constant")
+        if what:
             raise ParameterError(
-                f"method = 'imex2' with {what}, expected open sides that are high ones, no bodies and a constant viscosity; take 'rk3', "
-                "or leave those out"
+                f"method = 'imex2' with {', '.join(what)}, expected open sides that are high ones, no bodies and a constant viscosity; "
+                "take 'rk3', or leave those out"
             )
 
     def _add_viscosity(self) -> None:
@@ -296,11 +300,12 @@ class NavierStokes(Equation, kind="navier_stokes"):
         walls = Walls(now, self.velocities, nu, p, self.grid.spacing) if self.bodies != "none" else None
         forces = dict(zip(self.velocities, (now[name] for name in self.forces), strict=False))
 
-        def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:  # ν ∇²v - ∇·(v vᵀ) + f - β s g, and κ ∇²s - ∇·(v s)
+        def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:
+            # ν ∇²v - ∇·(v vᵀ) + f - β s g, and κ ∇²s - ∇·(v s). Where ν and κ act implicitly: -∇p for ν ∇²v, and 0 for κ ∇²s.
             parts = [v[name] for name in self.velocities]
             inert = (advection(parts, k, self.order) for k in range(len(parts)))
-            friction = [-slope for slope in grad(p, self.order)] if self.implicit else self._friction(parts, nu, now)
-            rates = {name: drag - flux for name, drag, flux in zip(self.velocities, friction, inert, strict=True)}
+            stress = [-slope for slope in grad(p, self.order)] if self.implicit else self._friction(parts, nu, now)
+            rates = {name: push - flux for name, push, flux in zip(self.velocities, stress, inert, strict=True)}
             rates = {name: rates[name] + forces[name] if name in forces else rates[name] for name in self.velocities}
             for side, name in self.outlets.items():
                 free = outflow(parts, *side, now[f"on_{name}"], now[f"beside_{name}"], self.grid)
@@ -356,9 +361,12 @@ class NavierStokes(Equation, kind="navier_stokes"):
             if (most := float(parameters[name].max())) > 0:
                 limit = self._reach / (most * laplacian_bound(self.grid, self.order))
                 check_step(self.dt, limit, f"{name} = {most:.4g} m²/s, dx = {min(self.grid.smallest):.4g} m, order {self.order}")
-        for (axis, _), name in self.inflows.items():
-            if name in parameters:
-                check_flow(self.dt, self._factor, float(np.abs(parameters[name]).max()), float(nu.min()), self.grid.smallest[axis], name)
+        least = sorted((float(parameters[name].min()), name) for name in ("nu", *(f"kappa_{name}" for name in self.scalars)))
+        for (axis, _), inlet in self.inflows.items():
+            if inlet in parameters:
+                speed, width = float(np.abs(parameters[inlet]).max()), self.grid.smallest[axis]
+                for diffusion, name in least:
+                    check_flow(self.dt, self._factor, speed, diffusion, width, inlet, name)
 
 
 def _face(axis: int, ndim: int) -> tuple[int, ...]:

@@ -21,6 +21,12 @@ COURANT, DIFFUSION = 0.5, 2.2
 """The largest Σ |v| dt/dx of the flow that enters or starts, and Σ 4 ν dt/dx², of a step of rk3 beside a body."""
 
 
+def require_plane(shape: tuple[int, ...]) -> None:
+    """Raise unless an initial velocity of this shape is one of two dimensions."""
+    if shape[2:] != (1, 2):
+        raise ValueError(f"v0 has shape {shape}, expected (nx, ny, 1, 2) past an obstacle; give one plane, or leave out the obstacle")
+
+
 def past(inputs: Mapping[str, Any], divided: int = 1) -> dict[str, Any]:
     """Velocity and drag after some steps, differentiable for `v0`, `viscosity`, `dt` and `inflow_profile`.
 
@@ -34,8 +40,12 @@ def past(inputs: Mapping[str, Any], divided: int = 1) -> dict[str, Any]:
     Returns:
         result: velocity after the last step, as `v0`.
         drag: the mean force of the obstacle on the fluid along x over the second half of the steps, over the density, (1,), m³/s².
+
+    Raises:
+        ValueError: `v0` has three dimensions.
     """
     v0, profile = inputs["v0"], inputs.get("inflow_profile")
+    require_plane(v0.shape)
     spacing, columns = inputs["domain_extent"] / v0.shape[0], v0.shape[1::-1]
     cells = inputs["dt"][0] / divided / spacing  # by which a velocity of 1 moves in a step
     simulation, steps = channel(columns, profile is not None), inputs["steps"] * divided

@@ -9,6 +9,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.boundary import bound
+from diffsim.errors import SingularError
 from diffsim.linear import System
 from diffsim.linear.held import HeldLayer, held_layer
 from diffsim.linear.stencil import Stencil
@@ -58,3 +59,10 @@ def test_other_systems_are_left_to_other_methods() -> None:
     assert held_layer(stencil, [1.0, *weights[1:]]) is None
     _, line, along = system((5,), 0, "mirror", 1, np.float64)
     assert held_layer(line, along) is None
+    ends = [np.ones((5, 7)), np.ones((5, 7))]  # without the cell itself the last rows are 0, and the matrix has no inverse
+    for weight in ends:
+        weight[-1] = 0.0
+    rules = bound(("mirror", "periodic"), (0, 0), (1.0, 1.0))
+    assert held_layer(Stencil((5, 7), [(0, 1), (0, -1)], rules), ends) is None
+    with pytest.raises(SingularError):
+        System([(0, 1), (0, -1)], rules, "auto", None).solve(ends, np.ones((5, 7)))

@@ -71,18 +71,20 @@ def ars222(flow: Any, friction: Any) -> Any:
     return (1 + d * flow + ((1 - d) * flow + (1 - g) * friction) * first) / (1 - g * friction)
 
 
-def check_flow(dt: float, factor: Factor, speed: float, nu: float, width: float, what: str) -> None:
+def check_flow(dt: float, factor: Factor, speed: float, nu: float, width: float, what: str, name: str = "nu") -> None:
     """Raise `StabilityError` where waves grow in a uniform flow, by central differences of second order.
 
-    The wave of phase θ a cell has the eigenvalues i |v| sin θ / dx of the flow and -4 ν sin²(θ/2) / dx² of friction.
+    The wave of phase θ a cell has the eigenvalues i |v| sin θ / dx of the flow and -4 ν sin²(θ/2) / dx² of friction. Those of a scalar
+    have its diffusivity κ for ν.
 
     Args:
         dt: time step, s.
         factor: of the method.
         speed: of the flow, m/s.
-        nu: viscosity, m²/s.
+        nu: viscosity or diffusivity, m²/s.
         width: of a cell along the flow, m.
         what: the input that has this speed.
+        name: the input that is this viscosity or diffusivity.
     """
     phase = np.linspace(0.0, np.pi, 181)
     flow, friction = 1j * speed / width * np.sin(phase), -4 * nu / width**2 * np.sin(0.5 * phase) ** 2
@@ -95,4 +97,4 @@ def check_flow(dt: float, factor: Factor, speed: float, nu: float, width: float,
         for _ in range(40):
             middle = 0.5 * (below + above)
             below, above = (below, middle) if grows(middle) else (middle, above)
-        check_step(dt, below, f"{what} of {speed:.4g} m/s, nu = {nu:.4g} m²/s, dx = {width:.4g} m")
+        check_step(dt, below, f"{what} of {speed:.4g} m/s, {name} = {nu:.4g} m²/s, dx = {width:.4g} m")

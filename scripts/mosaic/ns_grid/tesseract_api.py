@@ -25,7 +25,7 @@ class InputSchema(make_differentiable(CanonicalInputs, ["v0", "viscosity", "dt",
     """Mosaic's inputs, and those of the solver."""
 
     order: Order = Field(default=4, description="Order of the differences in space in a periodic box; past an obstacle it is 2.")
-    precision: Precision = Field(default="f32", description="Type of the solver's arithmetic.")
+    precision: Precision = Field(default="f32", description="Type of the arithmetic in a periodic box; past an obstacle it is f64.")
 
     @model_validator(mode="after")
     def _solved(self) -> InputSchema:
@@ -33,6 +33,10 @@ class InputSchema(make_differentiable(CanonicalInputs, ["v0", "viscosity", "dt",
         x, y = (tuple(getattr(sides, f"{axis}_{end}").type.value for end in ("lo", "hi")) for axis in "xy")
         if self.obstacle is None and not sides.is_fully_periodic:
             raise ValueError("boundary_conditions are given without an obstacle, expected a periodic box; leave them out")
+        if self.obstacle is None and self.inflow_profile is not None:
+            raise ValueError("inflow_profile is given without an obstacle, expected a periodic box without an inflow; leave it out")
+        if self.obstacle is not None:
+            obstacle.require_plane(self.v0.shape)
         if self.obstacle is not None and (y != ("no_slip",) * 2 or BETWEEN_WALLS.get(x) != (self.inflow_profile is not None)):
             raise ValueError(
                 f"sides along x are {x} and along y {y}, expected walls without slip along y, and along x periodic ones with an "
