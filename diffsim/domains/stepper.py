@@ -168,7 +168,7 @@ class Room:
 
     @property
     def lasting(self) -> tuple[bool, bool]:
-        """Whether a second step, and a second step of the adjoint, can follow an exchange."""
+        """True if a second step can follow an exchange, and the same for a second step of the adjoint."""
         reach, widest = self.reach, self.widest
         return lasts(reach.states, widest, self.of_states, reach.forward), lasts(reach.bars, widest, self.of_bars, reach.later)
 
