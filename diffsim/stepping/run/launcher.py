@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend, fills
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
-from diffsim.errors import DiffsimError, HostStageError, PlanError
+from diffsim.errors import PlanError
 from diffsim.expr.graph import Graph
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import strip
@@ -23,6 +22,7 @@ from diffsim.stepping.ir.program import HostCall, Place, Program, Total
 from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
+from diffsim.stepping.run.host_calls import call_name, errors_of
 from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Queue, put_numbers
 from diffsim.stepping.run.strips import strip_rows, tile_addresses
@@ -55,13 +55,6 @@ Tables = Callable[[int, int], Mapping[str, IntArray]]
 """(steps done, steps of the coming launch) -> the level table of each ring."""
 
 
-def call_name(call: HostCall) -> str:
-    """The name of a host function in messages, by its results."""
-    if call.total is not None:
-        return f"the sum of the rows of {call.total.target}"
-    return f"the function that gives {' and '.join(written.name for written in call.outputs)}"
-
-
 @dataclass(frozen=True)
 class _Launches:
     """Values that every launch of a program needs, looked up once.
@@ -79,18 +72,6 @@ class _Launches:
     tables: dict[str, int]
     most: int
     stepwise: bool
-
-
-@contextmanager
-def _errors_of(call: HostCall, step: int) -> Iterator[None]:
-    """Add the number of the step to an error of a host function."""
-    try:
-        yield
-    except DiffsimError as error:
-        raise type(error)(f"in step {step}, {call_name(call)}: {error}") from error
-    except Exception as error:
-        text = f"in step {step}, {call_name(call)} raised {type(error).__name__}: {error}; correct it, or the inputs that lead there"
-        raise HostStageError(text) from error
 
 
 class Launcher:
@@ -406,7 +387,7 @@ class Launcher:
                     elif part.total is not None:
                         self._add_rows(part, part.total, start + program.direction * t)
                     else:
-                        with _errors_of(part, start + program.direction * t):
+                        with errors_of(part, start + program.direction * t):
                             self._call(part, program, {name: table[t:] for name, table in levels.items()})
 
     def _one_step(self, program: Program, t: int) -> None:

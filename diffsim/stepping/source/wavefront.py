@@ -96,9 +96,9 @@ class Wavefront:
         return found if least >= 2 * (found.margin + steps * len(nests) * lag + tallest) + unit else None
 
     def pays(self, program: Program, fields: StoredFields, workers: int) -> bool:
-        """Whether what a step reads and writes does not fit into a cache, and the rows between the first and the last stage do.
+        """True if a cache is too small for the fields of a step, and large enough for the rows between the first and the last stage.
 
-        That is the last cache, or those of the cores, if the step has no residuals: these come from memory, or go there, in any case.
+        The last cache counts, and for steps without residuals also those of the cores. Residuals come from memory, or go there, anyway.
         """
         layout = fields.layout
         arrays = [array for array in program.arrays() if array not in fields.slim]
