@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -259,8 +260,14 @@ def test_the_function_may_edit_what_it_is_given() -> None:
 
 
 def test_a_function_that_is_not_deterministic_is_caught() -> None:
+    """States are compared as often as 2 % of the steps' time allow, so steps take long enough for some on a busy machine too."""
     rng = np.random.default_rng(0)
-    run = one_stage(lambda u: u + 0.1 * rng.standard_normal(u.shape))
+
+    def drawn(u: Any) -> Any:
+        time.sleep(0.002)
+        return u + 0.1 * rng.standard_normal(u.shape)
+
+    run = one_stage(drawn)
     with pytest.raises(ReplayError):
         run.value_and_grad(loss, inputs(run), 60, checkpoint=ds.checkpoint.Policy(slots=3, verify=True))
 
