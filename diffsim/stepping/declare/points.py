@@ -138,15 +138,21 @@ class PointTable:
     @cached_property
     def by_row(self) -> tuple[IntArray, IntArray]:
         """The points in the order of the last row of the first axis on which they have a cell, and these rows."""
-        last = np.maximum.reduceat(self.cells[:, 0], self.starts[:-1])
+        last = self.last_rows(0)
         order = np.argsort(last, kind="stable")
         return order, last[order]
 
+    def last_rows(self, axis: int) -> IntArray:
+        """The last row along an axis on which each point has a cell."""
+        rows: IntArray = np.maximum.reduceat(self.cells[:, axis], self.starts[:-1])
+        return rows
+
     @cached_property
     def tallest(self) -> int:
-        """Rows from the first to the last one of a point's cells, at most."""
-        rows, starts = self.cells[:, 0], self.starts[:-1]
-        return int((np.maximum.reduceat(rows, starts) - np.minimum.reduceat(rows, starts)).max(initial=0))
+        """Rows from the first to the last one of a point's cells along any axis but the last, at most."""
+        starts, axes = self.starts[:-1], range(max(1, self.cells.shape[1] - 1))
+        heights = [self.last_rows(axis) - np.minimum.reduceat(self.cells[:, axis], starts) for axis in axes]
+        return int(np.max(heights, initial=0))
 
     def gather(self, values: Array) -> Array:
         """Values at the points, shape (points,), of a field over the cells."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +44,7 @@ from diffsim.stepping.source.kernel import (
     table_offset,
 )
 from diffsim.stepping.source.slabs import slab_bounds, useful_workers
-from diffsim.stepping.source.wavefront import SIZES, TOGETHER, Wavefront, WavefrontKernel
+from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKernel, ways
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
 
@@ -465,19 +464,17 @@ class Launcher:
 
     def _wavefront(self, program: Program, workers: int, most: int = TOGETHER[0]) -> Wavefront | None:
         """The way to compute up to `most` steps together, or None if each is computed alone."""
-        ways = self._wavefronts.get((program.name, workers))
-        if ways is None:
-            ways = self._wavefronts[program.name, workers] = self._wavefronts_of(program, workers)
-        return next((each for each in ways if each.steps <= most), None) if ways else None
+        known = self._wavefronts.get((program.name, workers))
+        if known is None:
+            known = self._wavefronts[program.name, workers] = self._wavefronts_of(program, workers)
+        return next((each for each in known if each.steps <= most), None) if known else None
 
     def _wavefronts_of(self, program: Program, workers: int) -> list[Wavefront]:
         """The ways to compute steps together, the most steps first."""
         if self._threads is None:
             return []
         tallest = max((self.points[gather.points].tallest for gather in program.gathers), default=0)
-        sizes = [size for size in SIZES if size >= tallest][: 1 + (tallest == 0)] or [tallest]
-        candidates = [Wavefront.of(program, self.fields, workers, *each) for each in itertools.product(TOGETHER, reversed(sizes))]
-        return [each for each in candidates if each is not None and each.pays(program, self.fields, workers)]
+        return ways(program, self.fields, workers, tallest)
 
     def _kernel(self, program: Program, workers: int, wavefront: Wavefront | None = None) -> BoundKernel:
         key = (program.name, workers, wavefront)
@@ -523,6 +520,7 @@ class Launcher:
             "point cells": lambda: self._stored(table.cells),
             "point weights": lambda: table.weights,
             "point order": lambda: table.by_row[0],
+            "point last rows": lambda: table.last_rows(1),
             "point rows": lambda: np.searchsorted(table.by_row[1], np.arange(self.layout.rows[0] + 1)),
             "cells": lambda: self._stored(cells),
             "starts": lambda: starts,

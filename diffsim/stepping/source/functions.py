@@ -15,20 +15,31 @@ from diffsim.stepping.ir.program import Place, Program
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.source.kernel import ZERO, Kernel, annotation
 
-INDICES = ("w", "lo", "hi", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
+INDICES = ("w", "lo", "hi", "front", "back", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
 """Integer arguments of functions in the source."""
 TARGET = Place("one array", 0)
 """The array in functions that several arrays share."""
 
 
 class FunctionKernel(Kernel):
-    """Source of a program that calls functions."""
+    """Source of a program that calls functions.
 
-    def __init__(self, program: Program, graph: Graph, fields: StoredFields) -> None:
+    Attributes:
+        banded: whether planes are computed in bands of rows, each from row `front` to `back`.
+    """
+
+    def __init__(self, program: Program, graph: Graph, fields: StoredFields, banded: bool = False) -> None:
+        self.banded = banded
         super().__init__(program, graph, fields)
         self.functions = Text()  # their source
         self._arguments_of: dict[str, list[str]] = {}
         self._shared: dict[tuple[str, ...], str] = {}  # body -> name of the function
+
+    def across(self, ahead: int = 0) -> tuple[str, str]:
+        """Source of the first row of a plane that is computed, and of the end, both `ahead` rows farther on."""
+        if not self.banded:
+            return str(ahead), str(self.layout.rows[1] + ahead)
+        return (f"front + {ahead}", f"back + {ahead}") if ahead else ("front", "back")
 
     def call(self, name: str, write: Callable[[], None], given: Mapping[str, str] | None = None) -> None:
         """Call a function of the source with some arguments by name. Write the function first if it does not exist yet.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from diffsim.boundary import Ghost, Rules, fills
 from diffsim.stepping.ir.program import Assign, Place
 from diffsim.stepping.source.functions import FunctionKernel
@@ -23,7 +25,7 @@ def _fill(kernel: FunctionKernel, target: Place, rules: Rules, reach: tuple[int,
         if planes:
             text(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]}):")
             text.depth += 1
-            bounds = f"{layout.row_halo[1]}, {layout.row_halo[1] + layout.rows[1]}"
+            bounds = ", ".join(kernel.across(layout.row_halo[1]))
         else:
             bounds = f"lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]}"
         with text.block(f"for i in range({bounds})"):
@@ -33,7 +35,8 @@ def _fill(kernel: FunctionKernel, target: Place, rules: Rules, reach: tuple[int,
         with text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
             text(f"plane = k * {layout.strides[0]}")
             for ghost in kernel.ghosts(rules, reach, 1):
-                _fill_tiles(kernel, target, "plane + ", layout.stride, ghost)
+                with text.block(owner(layout, ghost, 1)) if kernel.banded else nullcontext():
+                    _fill_tiles(kernel, target, "plane + ", layout.stride, ghost)
     if kernel.ndim > 1 and reach[0]:
         for ghost in kernel.ghosts(rules, reach, 0):
             with text.block(owner(layout, ghost)):

@@ -68,6 +68,7 @@ Kind = Literal[
     "point weights",
     "point rows",
     "point order",
+    "point last rows",
     "strip",
     "tiles",
     "rolled",

@@ -39,8 +39,9 @@ def slab_bounds(layout: Layout, workers: int) -> list[int]:
     return [worker * (n // unit) // workers * unit for worker in range(workers)] + [n]
 
 
-def owner(layout: Layout, ghost: Ghost) -> str:
-    """Source of the condition under which a worker fills, or folds, a row outside the grid: it owns the rows that this row depends on."""
-    halo, rows = layout.row_halo[0], layout.rows[0]
+def owner(layout: Layout, ghost: Ghost, axis: int = 0) -> str:
+    """Source of the condition under which a row outside the grid is filled, or folded: the worker's slab, or along axis 1 the present band
+    of rows, has the rows that this row depends on."""
+    halo, rows, (low, high) = layout.row_halo[axis], layout.rows[axis], (("lo", "hi"), ("front", "back"))[axis]
     row = ghost.cells[0][0] if ghost.cells else min(max(ghost.position, halo), halo + rows - 1)
-    return f"if lo + {halo} <= {row} and {row} < hi + {halo}"
+    return f"if {low} + {halo} <= {row} and {row} < {high} + {halo}"

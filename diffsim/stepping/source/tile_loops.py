@@ -23,8 +23,8 @@ from diffsim.stepping.source.slabs import TALLEST_BLOCK, slab_bounds
 class TileKernel(FunctionKernel):
     """Source of a program whose nests are loops over the tiles of each worker's slab, for `workers` CPU threads."""
 
-    def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int) -> None:
-        super().__init__(program, graph, fields)
+    def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int, banded: bool = False) -> None:
+        super().__init__(program, graph, fields, banded)
         self.workers = workers
 
     # which rows and tiles
@@ -77,7 +77,8 @@ class TileKernel(FunctionKernel):
             low, high = f"ti.select(lo == 0, {-beyond[0]}, lo)", f"ti.select(hi == {layout.rows[0]}, {layout.rows[0] + beyond[0]}, hi)"
             bounds |= {"first": low, "last": high}
         if len(self.rows) == 2:
-            bounds |= {"below": str(-beyond[1]), "above": str(layout.rows[1] + beyond[1])}
+            below, above = (str(-beyond[1]), str(layout.rows[1] + beyond[1])) if beyond[1] else self.across()
+            bounds |= {"below": below, "above": above}
         return bounds
 
     def _in_window(self, where: dict[str, str], window: Box | None) -> dict[str, str]:
@@ -121,7 +122,11 @@ class TileKernel(FunctionKernel):
             whole = TALLEST_BLOCK
             begin = min(n, -(-begin // whole) * whole)
             end = max(begin, n if end == n else end // whole * whole)
-            bounds = [f"ti.max(lo, ti.min(hi, {bound}))" if low == "first" else str(bound) for bound in (begin, end)]
+            bounds = [str(begin), str(end)]
+            if low == "first":
+                bounds = [f"ti.max(lo, ti.min(hi, {bound}))" for bound in bounds]
+            elif self.banded:
+                bounds = [f"ti.max(front, ti.min(back, {bound}))" for bound in bounds]
             if (begin, end) != (0, n) or far:
                 cut(low, high, *bounds)
         begin, n = min(layout.tiles, -(-left // layout.lanes)), layout.shape[-1]

@@ -9,23 +9,29 @@ without a wavefront, and no bit changes.
 A receiver is read when the stage before it has computed the last row of its cells, before a later stage overwrites them. So it belongs to
 the stage of that row.
 
+In three dimensions the planes of a few stages may not fit a cache. Then a sweep goes over them in *bands* of rows, one after the other.
+Within a band each stage is `Bands.lag` rows behind the one before it, so that all said above holds along the second axis as well. Rows that
+a stage leaves out at the end of a band are computed with the next band.
+
 Reference: M. Wolf, More iteration space tiling, Supercomputing 1989; with threads Wellein et al., Efficient temporal blocking for stencil
 computations by multicore-aware wavefront parallelization, 2009, doi:10.1109/COMPSAC.2009.82.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 from diffsim.base.system import core_cache_bytes, last_cache_bytes
-from diffsim.boundary import Rules, ghosts
+from diffsim.boundary import Sides, ghosts
 from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import identifier
 from diffsim.mesh.field import Layout
 from diffsim.stepping.ir.program import Nest, PointGather, Program
 from diffsim.stepping.ir.stored import StoredFields
+from diffsim.stepping.passes.streams import rows_together
 from diffsim.stepping.source.barrier import NOTHING, write_barrier
 from diffsim.stepping.source.kernel import DONE, STEPS, Argument, Kind
 from diffsim.stepping.source.slabs import grain, slab_bounds
@@ -38,6 +44,8 @@ SIZES = (0, 1, 8)
 BLOCK = 8
 """Rows of a stage that a sweep computes before it goes on to the next stage, in two dimensions. A call of a function takes as long as some
 hundred cells."""
+LEAST_BAND = 8
+"""Rows of a band, at least."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,23 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Bands:
+    """How a sweep in three dimensions cuts planes.
+
+    Attributes:
+        rows: of a band. The last band has up to twice as many.
+        lag: rows of the second axis from one stage to the next.
+    """
+
+    rows: int
+    lag: int
+
+    def count(self, layout: Layout) -> int:
+        """The number of bands."""
+        return max(1, layout.rows[1] // self.rows)
+
+
+@dataclass(frozen=True)
 class Wavefront:
     """How the steps of a program are computed together.
 
@@ -65,6 +90,7 @@ class Wavefront:
         margin: rows at the sides of the grid that are computed together, because cells outside the grid depend on them.
         reads: of receivers in a sweep.
         tallest: rows from the first to the last cell of a receiver, at most.
+        bands: into which planes are cut; None: whole planes.
     """
 
     steps: int
@@ -72,23 +98,39 @@ class Wavefront:
     margin: int
     reads: tuple[Read, ...]
     tallest: int
+    bands: Bands | None = None
 
     @classmethod
-    def of(cls, program: Program, fields: StoredFields, workers: int, steps: int, tallest: int) -> Wavefront | None:
-        """The wavefront of a program, or None if so many of its steps cannot be computed together."""
+    def of(cls, program: Program, fields: StoredFields, workers: int, steps: int, tallest: int, banded: bool = False) -> Wavefront | None:
+        """The wavefront of a program, or None if so many of its steps cannot be computed together.
+
+        Args:
+            program: the program of a step.
+            fields: how the arrays are stored.
+            workers: number of CPU threads.
+            steps: number of steps in a sweep.
+            tallest: see the attribute.
+            banded: whether planes are cut into bands. None is returned if they cannot be cut, or need not be, since a core's cache has room
+                for them.
+        """
         layout, nests = fields.layout, list(program.nests)
-        if len(layout.shape) == 1 or program.alone or not nests or not all(map(_simple, program.operations)):
+        if len(layout.shape) < (3 if banded else 2) or program.alone or not nests or not all(map(_simple, program.operations)):
             return None
         written = {assign.target.array for nest in nests for assign in nest.assigns} | {each.target.array for each in program.scatters}
         at_points = [each.factor for each in program.scatters] + [gather.node for gather in program.gathers]
-        if _reach(program, at_points, written):
+        if any(_reach(program, at_points, written, axis) for axis in range(1 + banded)):
             return None
         unit = grain(layout)
-        lag = _multiple(_reach(program, [a.node for nest in nests for a in nest.assigns], written), unit)
-        margin = _margin(program, fields)
+        lag = _multiple(_reach(program, [a.node for nest in nests for a in nest.assigns], written, 0), unit)
+        margin = _margin(program, fields, 0)
         if margin is None:
             return None
         found = cls(steps, lag, _multiple(margin, unit), _reads(program), tallest)
+        if banded:
+            bands = found._bands(program, fields, written)
+            if bands is None:
+                return None
+            found = replace(found, bands=bands)
         if not all(found._in_time(program, read) for read in found.reads):
             return None
         bounds = slab_bounds(layout, workers)
@@ -99,28 +141,49 @@ class Wavefront:
         """True if a cache is too small for the fields of a step, and large enough for the rows between the first and the last stage.
 
         The last cache counts, and for steps without residuals also those of the cores. Residuals come from memory, or go there, anyway.
+        Bands are made for the cache of a core.
         """
+        size, cores = _step_bytes(program, fields), workers * core_cache_bytes()
+        without_residuals = program.direction > 0 and 1 not in program.entries.values()
+        if self.bands is not None:
+            return without_residuals and cores < size
+        caches = [last_cache_bytes(), *((cores,) if without_residuals else ())]
+        return any(2 * workers * self._plane_bytes(program, fields) <= cache < size for cache in caches)
+
+    def _plane_bytes(self, program: Program, fields: StoredFields) -> int:
+        """Bytes of the rows (planes in three dimensions) between the first and the last stage."""
         layout = fields.layout
-        arrays = [array for array in program.arrays() if array not in fields.slim]
-        levels = sum(program.period(array) if array in program.entries else 1 for array in arrays)
-        row = layout.nbytes // (layout.rows[0] + 2 * layout.row_halo[0]) * levels
-        rows = self.steps * len(list(program.nests)) * self.lag + rows_of_block(layout) + 2 * layout.row_halo[0]
-        caches = [last_cache_bytes()]
-        if program.direction > 0 and 1 not in program.entries.values():
-            caches.append(workers * core_cache_bytes())
-        return any(2 * workers * rows * row <= cache < layout.nbytes * levels for cache in caches)
+        row = _step_bytes(program, fields) // (layout.rows[0] + 2 * layout.row_halo[0])
+        return (self.steps * len(list(program.nests)) * self.lag + rows_of_block(layout) + 2 * layout.row_halo[0]) * row
+
+    def _bands(self, program: Program, fields: StoredFields, written: set[str]) -> Bands | None:
+        """Bands with room in the cache of a core, or None if planes cannot be cut into at least two, or have room themselves.
+
+        The first rows of a stage's bands are multiples of `Bands.lag`. So either a band of a stage has no row, or all those at the side on
+        which cells outside depend.
+        """
+        nests, layout = list(program.nests), fields.layout
+        margin = _margin(program, fields, 1)
+        if margin is None or any(nest.folded for nest in nests):
+            return None
+        unit = max(rows_together(program, variant) for nest in nests for variant in nest.variants)
+        far = _reach(program, [assign.node for nest in nests for assign in nest.assigns], written, 1)
+        lag, halo = _multiple(max(far, margin, 1), unit), layout.row_halo[1]
+        row = self._plane_bytes(program, fields) // (layout.rows[1] + 2 * halo)
+        bands = Bands(_multiple(max(core_cache_bytes() // row - 2 * halo, LEAST_BAND), lag), lag)
+        return bands if bands.count(layout) > 1 else None
 
     def _in_time(self, program: Program, read: Read) -> bool:
         """Whether receivers are read before a later stage overwrites one of their rows."""
         nests = [number for number, operation in enumerate(program.operations) if isinstance(operation, Nest)]
-        own = nests.index(read.nest)
+        own, lag = nests.index(read.nest), self.lag if self.bands is None else min(self.lag, self.bands.lag)
         gather = program.operations[read.number]
         assert isinstance(gather, PointGather)
         for later in range(own + 1, self.steps * len(nests)):
             step, place = divmod(later, len(nests))
             nest = program.operations[nests[place]]
             assert isinstance(nest, Nest)
-            if program.changes(gather, nest, step - read.later) and (later - own) * self.lag < self.tallest:
+            if program.changes(gather, nest, step - read.later) and (later - own) * lag < self.tallest:
                 return False
         return True
 
@@ -141,31 +204,60 @@ def _simple(operation: object) -> bool:
     return isinstance(operation, PointGather)
 
 
-def _reach(program: Program, nodes: list[Node], written: set[str]) -> int:
-    """How far away along the first axis the nodes read arrays that the program writes."""
+def ways(program: Program, fields: StoredFields, workers: int, tallest: int) -> list[Wavefront]:
+    """The ways in which steps of a program are computed together where that pays, the most steps first.
+
+    Args:
+        program: the program of a step.
+        fields: how the arrays are stored.
+        workers: number of CPU threads.
+        tallest: rows from the first to the last cell of a receiver, at most.
+    """
+    sizes = [size for size in SIZES if size >= tallest][: 1 + (tallest == 0)] or [tallest]
+    candidates = (
+        Wavefront.of(program, fields, workers, steps, size, banded)
+        for steps in TOGETHER
+        for banded in (True, False)
+        for size in reversed(sizes)
+    )
+    return [each for each in candidates if each is not None and each.pays(program, fields, workers)]
+
+
+def _step_bytes(program: Program, fields: StoredFields) -> int:
+    """Bytes of the fields that a step reads and writes."""
+    total = 0
+    for array in program.arrays():
+        if array not in fields.slim:
+            levels = program.period(array) if array in program.entries else 1
+            total += levels * fields.sparse.get(array, fields.layout).nbytes
+    return total
+
+
+def _reach(program: Program, nodes: list[Node], written: set[str], axis: int) -> int:
+    """How far away along an axis the nodes read arrays that the program writes."""
     found = program.reads(nodes)
-    return max((abs(o[0]) for name, offsets in found.items() if program.places[name].array in written for o in offsets), default=0)
+    return max((abs(o[axis]) for name, offsets in found.items() if program.places[name].array in written for o in offsets), default=0)
 
 
-def _margin(program: Program, fields: StoredFields) -> int | None:
-    """How far from the sides of the first axis the cells are on which cells outside the grid depend; None if the rule joins both ends."""
-    n, far = fields.layout.shape[0], 0
+def _margin(program: Program, fields: StoredFields, axis: int) -> int | None:
+    """How far from the sides of an axis the cells are on which cells outside the grid depend; None if the rule joins both ends."""
+    n, far = fields.layout.shape[axis], 0
     for nest in program.nests:
         for assign in nest.assigns:
-            reach = fields.reach.get(assign.target.array, (0,))[0]
-            outside = assign.outside[0] if assign.outside else 0
+            reach = fields.reach[assign.target.array][axis] if assign.target.array in fields.reach else 0
+            outside = assign.outside[axis] if assign.outside else 0
             for rules, depth in ((assign.rules, reach), (assign.fold, outside)):
                 if depth and rules:
-                    if rules[0][0].rule.joins:
+                    if rules[axis][0].rule.joins:
                         return None
-                    far = max(far, _deepest(rules, n, depth))
+                    far = max(far, _deepest(rules[axis], n, depth))
     return far
 
 
-def _deepest(rules: Rules, n: int, reach: int) -> int:
+def _deepest(sides: Sides, n: int, reach: int) -> int:
     """The distance from a side of the farthest cell on which a cell outside depends."""
     found = 0
-    for ghost in ghosts(rules[0], n, reach):
+    for ghost in ghosts(sides, n, reach):
         cells = [cell for cell, _ in ghost.cells] or [0 if ghost.position < 0 else n - 1]
         found = max(found, *(1 + cell if ghost.position < 0 else n - cell for cell in cells))
     return found
@@ -194,12 +286,12 @@ class WavefrontKernel(WorkerKernel):
     """
 
     def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int, wavefront: Wavefront) -> None:
-        super().__init__(program, graph, fields, workers)
+        super().__init__(program, graph, fields, workers, banded=wavefront.bands is not None)
         self.wavefront = wavefront
 
     def _arguments(self) -> list[Argument]:
         points = dict.fromkeys(gather.points for gather in self.program.gathers)
-        kinds: tuple[Kind, ...] = ("point rows", "point order")
+        kinds: tuple[Kind, ...] = ("point rows", "point order", *(("point last rows",) if self.banded else ()))
         own = [Argument(f"{identifier(name)}_{kind.replace(' ', '_')}", kind, name) for name in points for kind in kinds]
         return super()._arguments() + own
 
@@ -226,9 +318,10 @@ class WavefrontKernel(WorkerKernel):
 
         One loop computes both, because LLVM makes code that is 10 - 15 % faster of a function that is called at one place.
         """
-        text, wave, rows = self.text, self.wavefront, rows_of_block(self.layout)
+        text, wave, rows, bands = self.text, self.wavefront, rows_of_block(self.layout), self.wavefront.bands
         numbers = [number for number, operation in enumerate(self.program.operations) if isinstance(operation, Nest)]
-        text(f"blocks = (hi - lo + {rows - 1}) // {rows}")
+        text(f"height = (hi - lo + {rows - 1}) // {rows}")  # of the slab, in blocks
+        text("blocks = height" if bands is None else f"blocks = height * {bands.count(self.layout)}")
         with text.block("for b in range(blocks + 2)"):
             if self.workers > 1:
                 with text.block(f"if b == blocks and begin <= {done}"):
@@ -238,9 +331,12 @@ class WavefrontKernel(WorkerKernel):
                 text(f"part = {done + 1}")
             with text.block("if begin <= part"), text.block(f"for ahead in range({wave.steps})"):
                 for stage, number in enumerate(numbers):
-                    behind = f"({stage} + ahead * {len(numbers)}) * {wave.lag}"
+                    before = f"({stage} + ahead * {len(numbers)})"
+                    behind = f"{before} * {wave.lag}"
                     text(f"margin = {wave.margin} + {behind}")
-                    text(f"begun = lo + b * {rows} - {behind}")
+                    text(f"begun = lo + {'b' if bands is None else 'b % height'} * {rows} - {behind}")
+                    if bands is not None:
+                        self._band(bands, before)
                     self._bounds(rows)
                     with text.block("if low < high"):
                         self._rows_of(number)
@@ -253,6 +349,17 @@ class WavefrontKernel(WorkerKernel):
         if self.workers > 1:
             with text.block(f"if begin <= {done + 1}"):
                 write_barrier(text, self.workers, str(done + 2))
+
+    def _band(self, bands: Bands, before: str) -> None:
+        """The rows of planes of the present block, `front` to `back`: those of its band, or all at the ends of a slab. So many stages are
+        `before` the present one."""
+        text, last = self.text, bands.count(self.layout) - 1
+        text(f"band = b // height * {bands.rows} - {before} * {bands.lag}")
+        text(f"front, back = ti.max(0, band), band + {bands.rows}")
+        with text.block(f"if b // height >= {last}"):
+            text(f"back = {self.layout.rows[1]}")
+        with text.block("if b >= blocks"):
+            text("front = 0")
 
     def _bounds(self, rows: int, receiver: str = "") -> None:
         """The rows of a stage in the present block, `low` to `high`: between the ends of the slab, then at the first end of the grid, then
@@ -283,7 +390,9 @@ class WavefrontKernel(WorkerKernel):
         name = identifier(gather.points)
         with self.text.block(f"for e in range({name}_point_rows[lo], {name}_point_rows[hi])"):
             self.text(f"r = {name}_point_order[e]")
-            self.write_gather(gather, str(read.number))
+            last = f"{name}_point_last_rows[r]"
+            with self.text.block(f"if front <= {last} and {last} < back") if self.banded else nullcontext():
+                self.write_gather(gather, str(read.number))
 
     def _gather_of(self, read: Read) -> PointGather:
         gather = self.program.operations[read.number]

@@ -184,7 +184,10 @@ class WorkerKernel(TileKernel):
     def _after(self, nest: Nest) -> None:
         for index, scatter in enumerate(nest.scatters):
             points = identifier(scatter.points)
-            with self.text.block(f"for e in range({points}_rows[lo], {points}_rows[hi])"):
+            with self.text.block(f"for e in range({points}_rows[lo], {points}_rows[hi])"), ExitStack() as band:
+                if self.banded:
+                    row, (first, end) = f"{points}_cells[e, 1]", self.across(self.layout.row_halo[1])
+                    band.enter_context(self.text.block(f"if {first} <= {row} and {row} < {end}"))
                 self.write_scatter(scatter, index)
         for strip in nest.restores:
             self._strip(strip, back=True)
