@@ -41,6 +41,7 @@ class Row:
         """Write the problem as peers read it."""
         kinds = {
             "acoustic": _acoustic,
+            "volume": _volume,
             "diffusion": _diffusion,
             "elastic": _elastic,
             "maxwell": _maxwell,
@@ -76,6 +77,11 @@ def rows(quick: bool) -> list[Row]:
         if what != "stored":
             settings = {"kind": "acoustic", "n": 64, "order": 4, "steps": small_steps, "dx": DX, "dt": DT, "frequency": FREQUENCY} | common
             out.append(Row(f"small-{what}", f"acoustic 64², order 4, {small_steps} steps: {title}", settings, LONG_ROUND_OFF))
+    for what, gradient, n, few in (("forward", False, 32 if quick else 256, 50), ("stored", True, 32 if quick else 128, 100)):
+        for order in (4, 8):
+            settings = {"kind": "volume", "n": n, "order": order, "steps": few, "dx": DX, "dt": 1e-3, "frequency": FREQUENCY}
+            line = f"acoustic {n}³, order {order}, {few} steps: {'gradient, all stored' if gradient else 'forward'}"
+            out.append(Row(f"volume-{order}-{what}", line, settings | {"gradient": gradient, "slots": 0}, ROUND_OFF))
     for ndim, n, few in [(2, 64, 20)] if quick else [(2, 128, 100), (2, 256, 100), (3, 32, 50), (3, 64, 50)]:
         for what, gradient in (("forward", False), ("stored", True)):
             settings = {"kind": "flow", "n": n, "ndim": ndim, "steps": few, "dt": 0.01, "nu": 0.01, "gradient": gradient, "slots": 0}
@@ -92,6 +98,19 @@ def _acoustic(settings: dict[str, Any]) -> dict[str, np.ndarray]:
     row, first, step, count = receivers_of(n)
     receivers = np.array([(row, first + step * r) for r in range(count)])
     return {"speed": speed_of(n), "wavelet": wavelet_of(settings["steps"]), "source": np.array([[n // 2, n // 2]]), "receivers": receivers}
+
+
+def _volume(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The medium of two dimensions, slower with the third one; a source in the middle, and a line of receivers near it."""
+    n = settings["n"]
+    slower = np.linspace(1.0, 0.8, n, dtype=np.float32)
+    receivers = np.array([(n // 2 - 6, n // 2, row) for row in range(4, n - 4, 4)])
+    return {
+        "speed": speed_of(n)[:, :, None] * slower,
+        "wavelet": wavelet_of(settings["steps"]),
+        "source": np.full((1, 3), n // 2),
+        "receivers": receivers,
+    }
 
 
 def _elastic(settings: dict[str, Any]) -> dict[str, np.ndarray]:

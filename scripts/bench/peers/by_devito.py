@@ -51,7 +51,7 @@ def acoustic(problem: Problem) -> Callable[[], Results]:
     def start() -> None:
         m.data[:] = (speed * dt) ** 2
         p.data[:] = 0
-        source.data[1 : steps + 1, 0] = problem["wavelet"] / dx**2
+        source.data[1 : steps + 1, 0] = problem["wavelet"] / dx**speed.ndim
 
     def forward() -> Results:
         start()
@@ -153,4 +153,4 @@ def _without_slots(problem: Problem) -> None:
 
 
 if __name__ == "__main__":
-    serve({"acoustic": acoustic, "diffusion": diffusion})
+    serve({"acoustic": acoustic, "volume": acoustic, "diffusion": diffusion})

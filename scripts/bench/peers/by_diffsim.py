@@ -139,4 +139,14 @@ def product(problem: Problem) -> Callable[[], Results]:
 
 
 if __name__ == "__main__":
-    serve({"acoustic": acoustic, "diffusion": diffusion, "elastic": elastic, "maxwell": maxwell, "flow": flow, "product": product})
+    serve(
+        {
+            "acoustic": acoustic,
+            "volume": acoustic,
+            "diffusion": diffusion,
+            "elastic": elastic,
+            "maxwell": maxwell,
+            "flow": flow,
+            "product": product,
+        }
+    )
