@@ -82,7 +82,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_page_gives_the_same_bits_on_two_ranks": (),
     },
     "elementwise/test_functions.py": {
-        "test_derivatives": 2,
+        "test_derivatives": 4,
         "test_in_an_operator": 4,
         "test_value_in_a_step": 4,
         "test_value_in_a_tile": 4,

@@ -33,7 +33,7 @@ class TaichiEngine(Engine):
         kernel_impl, transformer = self.part("lang.kernel_impl"), self.part("lang.ast.ast_transformer")
         context = self.part("lang.ast").ASTTransformerContext
         context.get_pos_info = _without_places(context.get_pos_info)
-        kernel_impl._inside_class = _outside_classes(kernel_impl._inside_class)
+        kernel_impl._inside_class = translation.outside_classes(kernel_impl._inside_class)
         kernel_impl._get_tree_and_ctx = _reading_trees(kernel_impl._get_tree_and_ctx, context, kernel_impl._get_global_vars)
         translator = self.translator(self.language._lib.core.DataType, transformer.build_stmt)
         transformer.build_stmts = translator.executing_runs(transformer.build_stmts)
@@ -74,20 +74,6 @@ def _without_places(otherwise: Callable[..., str]) -> Callable[..., str]:
         return "" if translation.is_unread(str(context.file)) else otherwise(context, node)
 
     return place
-
-
-def _outside_classes(otherwise: Callable[[int], bool]) -> Callable[[int], bool]:
-    """The function that says if a function is decorated within a class. For that Taichi reads the source of the caller, and `inspect` goes
-    through all modules of the process: 5 to 10 ms for each function. Kernels of this package and generated ones are in no class."""
-
-    def inside(level_of_class_stackframe: int) -> bool:
-        try:
-            caller = sys._getframe(level_of_class_stackframe)  # who would have begun the class
-        except ValueError:
-            return False
-        return not translation.is_unread(caller.f_code.co_filename) and otherwise(level_of_class_stackframe + 1)
-
-    return inside
 
 
 def _reading_trees(otherwise: Callable[..., Any], make_context: Callable[..., Any], names: Callable[..., Any]) -> Callable[..., Any]:
