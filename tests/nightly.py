@@ -295,7 +295,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_poiseuille_and_couette_flow_are_exact_up_to_a_constant": (),
         "test_taylor_green_vortices_decay_by_the_order_of_the_differences": (),
         "test_the_cavity_flow_of_a_sliding_lid": (),
-        "test_the_gradient_is_that_of_differences": ("box",),
+        "test_the_gradient_is_that_of_differences": ("channel",),
         "test_the_order_in_time_is_that_of_the_method": (),
     },
     "solvers/test_quasi_geostrophic.py": {

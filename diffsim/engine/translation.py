@@ -69,8 +69,8 @@ def tree_of(code: CodeType) -> ast.FunctionDef:
 
 
 def outside_classes(otherwise: Callable[[int], bool]) -> Callable[[int], bool]:
-    """The function that says if a function is decorated within a class. For that an engine reads the source of the caller, and `inspect` goes
-    through all modules of the process: 5 to 10 ms for each function. Kernels of this package and generated ones are in no class."""
+    """The function that says if a function is decorated within a class. For that an engine reads the source of the caller, and `inspect`
+    goes through all modules of the process: 5 to 10 ms for each function. Kernels of this package and generated ones are in no class."""
 
     def inside(level_of_class_stackframe: int) -> bool:
         try:

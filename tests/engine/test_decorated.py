@@ -38,6 +38,7 @@ def test_no_source_is_read_for_a_generated_kernel(monkeypatch: pytest.MonkeyPatc
         return read(frame, context)
 
     monkeypatch.setattr(inspect, "getframeinfo", asking)
-    kernel = compile_kernel("@ti.func\ndef two():\n    return 2\n\n@ti.kernel\ndef one() -> ti.i32:\n    return two() - 1\n", "one", {}, True)
+    source = "@ti.func\ndef two():\n    return 2\n\n@ti.kernel\ndef one() -> ti.i32:\n    return two() - 1\n"
+    kernel = compile_kernel(source, "one", {}, generated=True)
     assert kernel() == 1
     assert asked == []
