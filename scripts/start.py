@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Set up diffsim in an environment of its own (.venv beside this folder's parent), then run it. Needs Python 3.10 - 3.13 and pip.
+"""Set up diffsim in an environment of its own (.venv beside this folder's parent), then run it. Needs Python 3.10 - 3.13 and pip or uv.
 
     python3 scripts/start.py run scenes/tsunami.toml     any diffsim command
     python3 scripts/start.py test                        the tests; further arguments go to pytest
 
 The system's Python is left alone, so this works where a bare `pip install` is refused (PEP 668), and where the venv module
-comes without its own pip (Debian). Later calls reuse the environment while pyproject.toml stays the same.
+comes without its own pip (Debian). Where there is uv, it installs, in a tenth of pip's time. Later calls reuse the environment while
+pyproject.toml stays the same.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -19,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = Path(os.environ.get("DIFFSIM_VENV", ROOT / ".venv"))
-BIN = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = ENVIRONMENT / "diffsim-installed"
 
 
@@ -35,7 +37,7 @@ def main() -> int:
         return 2
     tests = sys.argv[1] == "test"
     install("dev" if tests else "")
-    command = [str(BIN / "python"), "-m", *(["pytest", *sys.argv[2:]] if tests else ["diffsim", *sys.argv[1:]])]
+    command = [str(PYTHON), "-m", *(["pytest", *sys.argv[2:]] if tests else ["diffsim", *sys.argv[1:]])]
     return subprocess.call(command, cwd=ROOT if tests else None)
 
 
@@ -46,16 +48,27 @@ def install(extra: str) -> None:
     if done and done[0] == wanted and (not extra or extra in done):
         return
     print(f"setting up {ENVIRONMENT} (once; downloads about 200 MB) ...", file=sys.stderr, flush=True)
-    python = BIN / "python"
-    if not python.exists():
+    if not PYTHON.exists():
         venv.create(ENVIRONMENT, with_pip=False)
-    target = f"{ROOT}[{extra}]" if extra else str(ROOT)
-    pip = [sys.executable, "-m", "pip", "--python", str(python)]  # the system's pip, working on the environment
-    if subprocess.call([*pip, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
-        subprocess.check_call([str(python), "-m", "ensurepip", "-q"])  # an old pip without --python
-        pip = [str(python), "-m", "pip"]
-    subprocess.check_call([*pip, "install", "-q", "--disable-pip-version-check", "--editable", target])
+    target = ["-q", "--editable", f"{ROOT}[{extra}]" if extra else str(ROOT)]
+    if not by_uv(target):
+        by_pip(target)
     STAMP.write_text(" ".join([wanted, *({*done[1:], extra} - {""})]))
+
+
+def by_uv(target: list[str]) -> bool:
+    """Install by uv. Returns whether there is one that could, for it does not read pip's settings, of a mirror for example."""
+    uv = shutil.which("uv")
+    return uv is not None and subprocess.call([uv, "pip", "install", "--python", str(PYTHON), *target]) == 0
+
+
+def by_pip(target: list[str]) -> None:
+    """Install by the system's pip, working on the environment."""
+    pip = [sys.executable, "-m", "pip", "--python", str(PYTHON)]
+    if subprocess.call([*pip, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        subprocess.check_call([str(PYTHON), "-m", "ensurepip", "-q"])  # an old pip without --python
+        pip = [str(PYTHON), "-m", "pip"]
+    subprocess.check_call([*pip, "install", "--disable-pip-version-check", *target])
 
 
 if __name__ == "__main__":

@@ -27,12 +27,13 @@ for _ignored in ("SIGINT", "SIGHUP"):  # a shell's background jobs ignore the fi
 
 
 SHARED_OUT = (
-    *(f"tests/{folder}/" for folder in ("kernels", "layers", "solvers", "stepping", "steps")),
+    *(f"tests/{folder}/" for folder in ("kernels", "layers", "steps")),
+    *(f"tests/stepping/{folder}/" for folder in ("derive", "passes", "run", "source", "stages")),
     *(f"tests/simulation/test_{name}.py" for name in ("batch", "checkpoints", "simulation")),
 )
 """Where steps of small grids are shared out to all threads: what holds for kernels is tested there. Elsewhere steps have as many threads as
-they are worth, as those of users have. Kernels for several threads compile for longer, and threads wait for one another where each core has
-a process with tests."""
+they are worth, as those of users have. Kernels for several threads take a quarter longer to compile, and threads wait for one another where
+each core has a process with tests."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -24,8 +24,14 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "ad/userkernel/test_lint.py": {
         "test_accepted": 2,
     },
+    "assimilate/test_kalman.py": {
+        "test_states_and_deviations_are_those_of_the_smoother": ("1",),
+    },
     "base/test_system.py": {
-        "test_every_question_has_an_answer_without": ("affinity", "all"),
+        "test_every_question_has_an_answer_without": ("all",),
+    },
+    "base/test_wrong_calls.py": {
+        "test_array_functions_refuse_wrong_arguments_inside_of_a_derivative": 4,
     },
     "bridges/test_jax.py": {
         "test_gradients_agree_with_differences": (),
@@ -39,11 +45,17 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_workers_of_a_data_loader_have_simulations": (),
     },
     "bridges/test_torch_transforms.py": {
-        "test_a_transform_gives_the_derivative_of_the_simulation": 3,
+        "test_a_transform_gives_the_derivative_of_the_simulation": 6,
     },
     "certificate/test_fronts.py": {
         "test_a_lake_at_rest_fails_by_name_with_a_limiter_that_has_a_kink_there": (),
         "test_the_right_gradient_passes_though_kinks_are_close_by": ("gauges",),
+    },
+    "chaos/test_kolmogorov.py": {
+        "test_it_comes_to_that_of_a_spectral_program_with_the_square_of_the_spacing": (),
+    },
+    "chaos/test_sensitivity.py": {
+        "test_plain_gradients_of_an_ensemble_are_noise_where_they_are_long": (),
     },
     "chaos/test_systems.py": {
         "test_lorenz96_of_two_scales_is_that_of_scipy_and_has_exact_gradients": (),
@@ -56,20 +68,24 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         ),
     },
     "checkpoint/storage/test_disk.py": {
+        "test_a_killed_run_leaves_states_that_are_whole": ("packed",),
         "test_any_order_of_calls_on_a_slow_disk": ("0", "4"),
     },
     "command/test_cli.py": {
         "test_a_signal_while_the_command_is_imported_is_quiet": 3,
         "test_report_is_written_beside_the_results": (),
     },
+    "domains/test_domains.py": {
+        "test_domains_have_the_bits_of_one_process": ("2 ranks",),
+    },
     "domains/test_page.py": {
         "test_the_page_gives_the_same_bits_on_two_ranks": (),
     },
     "elementwise/test_functions.py": {
-        "test_derivatives": 2,
-        "test_in_an_operator": 2,
-        "test_value_in_a_step": 2,
-        "test_value_in_a_tile": 2,
+        "test_derivatives": 4,
+        "test_in_an_operator": 4,
+        "test_value_in_a_step": 4,
+        "test_value_in_a_tile": 4,
     },
     "engine/test_cache.py": {
         "test_the_command_shows_the_folder": (),
@@ -144,16 +160,19 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_run_without_a_truth": (),
     },
     "scene/shots/test_cluster.py": {
+        "test_a_run_has_the_same_bits": (),
+        "test_a_shot_that_kills_its_workers": (),
         "test_a_worker_that_is_killed_within_an_evaluation_loses_its_shot_alone": (),
         "test_ctrl_c_ends_all_processes_and_the_run_resumes": (),
-        "test_a_shot_that_kills_its_workers": (),
-        "test_a_run_has_the_same_bits": (),
     },
     "scene/shots/test_misfits.py": {
         "test_a_start_more_than_half_a_period_off": 3,
     },
     "scene/shots/test_together.py": {
         "test_a_search_that_takes_long_has_the_same_bits": (),
+    },
+    "scene/test_packaged.py": {
+        "test_a_packaged_scene_in_small": (),
     },
     "scene/test_resume_inside.py": {
         "test_histories_go_on_inside_the_gradient": (),
@@ -175,6 +194,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_free_field_explains_its_records": (),
     },
     "simulation/test_batch.py": {
+        "test_a_batch_is_certified": (),
         "test_each_run_has_the_bits_that_it_has_alone": ("numbers 2-D-f64",),
         "test_what_runs_share_has_the_sum_of_their_gradients": (),
     },
@@ -184,7 +204,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "simulation/test_drift.py": {
         "test_a_run_from_rest_is_computed_backwards": ("f64-0",),
-        "test_an_error_that_is_not_of_rounding_is_seen_in_kept_states": 2,
+        "test_an_error_that_is_not_of_rounding_is_seen_in_kept_states": 4,
     },
     "simulation/test_locks.py": {
         "test_a_process_pool_takes_a_simulation_that_was_used": (),
@@ -192,49 +212,64 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "simulation/test_planning.py": {
         "test_all_that_a_plan_needs_is_measured": ("acoustic 2-D order 8 zero",),
         "test_steps_are_undone_for_the_measurement_only_if_asked": (),
-        "test_the_fields_of_a_plan_are_what_is_allocated": ("acoustic 2-D order 8 zero", "oddities"),
+        "test_the_fields_of_a_plan_are_what_is_allocated": ("oddities",),
         "test_the_peak_is_what_becomes_resident": (),
+    },
+    "simulation/test_points.py": {
+        "test_the_gradient_is_certified": (),
     },
     "simulation/test_simulation.py": {
         "test_checkpointed_gradient_has_the_bits_of_the_stored_one": ("1-acoustic 2-D mixed", "1-functions", "1-loop 2-D"),
-        "test_forward_and_adjoint_equal_numpy": 6,
+        "test_forward_and_adjoint_equal_numpy": ("fluxes periodic", "nonlinear mirror", "staggered acoustic 2-D", "visco acoustic 2-D"),
         "test_tangent_is_the_transpose_of_the_adjoint_and_agrees_with_differences": (
-            "long wave on the sphere",
             "acoustic 2-D mixed",
-            "acoustic 1-D",
             "heat 2-D",
-            "fluxes zero",
+            "long wave on the sphere",
         ),
     },
     "simulation/test_starts.py": {
         "test_any_steps_and_slots_give_the_stored_bits": 3,
     },
     "solvers/dg/test_dg.py": {
+        "test_a_line_is_a_plane_that_does_not_vary_along_the_other_axis": (),
         "test_a_pulse_is_reflected_by_the_impedances_and_leaves_through_an_open_side": (),
         "test_acoustics_are_their_weak_form": ("2-boundary1",),
         "test_advection_is_its_weak_form": ("1-outflow",),
+        "test_errors_fall_with_order_p_plus_1_on_a_line": (),
         "test_errors_fall_with_order_p_plus_1_on_a_plane": (),
+        "test_tangent_and_adjoint_are_transposes": (),
         "test_the_limit_of_dt_is_stable_and_a_larger_dt_is_refused": (),
+        "test_the_mass_stays": (),
     },
     "solvers/test_acoustic.py": {
-        "test_a_shot_in_the_layer_is_that_in_an_endless_medium": ("2-3e-05", "4-0.003"),
+        "test_a_shot_in_the_layer_is_that_in_an_endless_medium": ("2-3e-05",),
     },
     "solvers/test_advection.py": {
         "test_the_gradient_is_that_of_differences": (),
+        "test_the_mean_error_of_a_sine_wave_falls_by_the_order": (),
     },
     "solvers/test_bodies.py": {
         "test_couette_flow_between_cylinders_is_of_second_order": (),
         "test_forces_are_those_of_momentum_and_gradients_those_of_differences": (),
     },
     "solvers/test_burgers.py": {
+        "test_the_error_falls_by_the_order": (),
         "test_the_gradient_is_that_of_differences": (),
     },
     "solvers/test_drift.py": {
-        "test_the_gradient_through_paths_is_that_of_differences_and_certified": (),
         "test_paths_in_a_steady_gyre_are_those_of_its_closed_form": (),
+        "test_the_gradient_through_paths_is_that_of_differences_and_certified": (),
     },
     "solvers/test_elastic.py": {
+        "test_reciprocity": (),
         "test_the_gradient_is_certified_in_the_layer_at_the_surface_and_at_the_source": (),
+    },
+    "solvers/test_euler.py": {
+        "test_shock_tubes": ("contact at rest-1e-14",),
+    },
+    "solvers/test_flow_implicit.py": {
+        "test_a_wall_that_oscillates": (),
+        "test_velocity_is_of_second_order_with_steps_of_twenty_explicit_ones": (),
     },
     "solvers/test_flow_options.py": {
         "test_a_scalar_in_vortices_is_of_the_order_of_the_differences": (),
@@ -254,19 +289,21 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_gradients_are_certified": (),
     },
     "solvers/test_navier_stokes.py": {
-        "test_momentum_and_energy_are_kept_without_viscosity": ("2-2",),
-        "test_no_cell_has_a_divergence_whatever_is_around": ("('periodic', ('slip', 'no_slip'))", "('no_slip', ('inflow', 'inflow'))"),
+        "test_a_force_drives_a_channel_that_is_open_at_both_ends": (),
+        "test_momentum_and_energy_are_kept_without_viscosity": (),
+        "test_no_cell_has_a_divergence_whatever_is_around": ("('no_slip', ('inflow', 'inflow'))",),
         "test_poiseuille_and_couette_flow_are_exact_up_to_a_constant": (),
-        "test_taylor_green_vortices_decay_by_the_order_of_the_differences": ("2-sizes0-0.0002",),
+        "test_taylor_green_vortices_decay_by_the_order_of_the_differences": (),
         "test_the_cavity_flow_of_a_sliding_lid": (),
-        "test_the_gradient_is_that_of_differences": ("box",),
+        "test_the_gradient_is_that_of_differences": ("channel",),
         "test_the_order_in_time_is_that_of_the_method": (),
     },
     "solvers/test_quasi_geostrophic.py": {
+        "test_a_rossby_wave_has_its_dispersion_relation": (),
         "test_energy_is_kept_between_rough_coasts_on_the_beta_plane": (),
         "test_steps_are_those_of_an_independent_version": ("mixed-laplacian",),
         "test_the_gradient_of_a_late_transport_for_the_wind_and_the_numbers": (),
-        "test_the_jacobian_keeps_energy_and_enstrophy": ("periodic",),
+        "test_the_jacobian_keeps_energy_and_enstrophy": (),
     },
     "solvers/test_reaction_diffusion.py": {
         "test_the_gradient_is_that_of_differences": ("own",),
@@ -274,14 +311,24 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "solvers/test_shallow_water.py": {
         "test_a_steady_flow_along_circles_of_latitude_is_of_second_order": (),
         "test_a_storm_over_a_beach": (),
-        "test_the_gradient_over_a_plane_bed_is_the_mean_of_both_slopes_of_the_loss": ("plane",),
+        "test_a_tide_drives_a_standing_wave_at_second_order": (),
+        "test_a_wave_runs_up_a_beach_as_carrier_and_greenspan_say": (),
+        "test_the_gradient_over_a_plane_bed_is_the_mean_of_both_slopes_of_the_loss": (),
+        "test_the_order_where_the_flow_is_smooth": (),
+        "test_water_rises_with_its_bed_and_gravity_waves_leave_from_there": (),
+        "test_waves_leave_through_an_open_side_and_a_tide_fills_a_harbour": (),
     },
     "solvers/test_visco_acoustic.py": {
+        "test_a_mode_obeys_the_discrete_dispersion_relation": ("2-shape0", "6-shape2"),
         "test_the_gradient_is_certified": ("none",),
     },
     "stepping/declare/test_groups.py": {
         "test_a_step_with_groups_has_the_bits_of_one_by_hand": (),
         "test_its_gradient_is_certified_in_two_and_three_dimensions": (),
+    },
+    "stepping/declare/test_stretched.py": {
+        "test_operators_are_of_second_order": 2,
+        "test_straight_lines_are_exact_where_cells_jump_in_size": 2,
     },
     "stepping/derive/test_outside.py": {
         "test_a_grid_is_as_narrow_as_the_step_allows": ("(3, 15)-periodic", "(3, 15)-zero", "(3, 3)-zero"),
@@ -290,13 +337,13 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_what_is_overwritten_changes_no_bit": (),
     },
     "stepping/derive/test_residuals.py": {
-        "test_tangents_and_cotangents_of_stored_runs_have_one_product": ("5", "15"),
+        "test_tangents_and_cotangents_of_stored_runs_have_one_product": ("5",),
     },
     "stepping/derive/test_subtotals.py": {
-        "test_gradients_agree_with_tangents": ("quotient-mirror-1-1", "quotient-odd-2-1", "Rusanov-periodic-1-1", "Rusanov-mixed-2-1"),
+        "test_gradients_agree_with_tangents": ("quotient-odd-2-1", "Rusanov-periodic-1-1"),
     },
     "stepping/derive/test_undo.py": {
-        "test_each_field_keeps_what_it_loses": ("zero-neither", "zero-both"),
+        "test_each_field_keeps_what_it_loses": ("zero-both",),
     },
     "stepping/passes/test_interior.py": {
         "test_an_interior_changes_no_bit": (),
@@ -305,7 +352,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_no_bit_depends_on_what_is_kept": ("transport 3 1",),
     },
     "stepping/passes/test_sharing.py": {
-        "test_gradients_through_shared_values": 2,
+        "test_gradients_through_shared_values": 3,
     },
     "stepping/run/test_cached.py": {
         "test_another_process_finds_the_kernels": ("taichi",),
@@ -324,8 +371,8 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_every_lane_count_agrees": ("acoustic 2-D mixed-16",),
     },
     "stepping/source/test_folds.py": {
-        "test_one_sweep_over_the_grid_and_beyond_changes_no_bit": ("1-along0-seeds0",),
         "test_long_nests_are_swept_without_kept_values": (),
+        "test_one_sweep_over_the_grid_and_beyond_changes_no_bit": ("1-along0-seeds0",),
     },
     "stepping/source/test_wavefront.py": {
         "test_a_batch": (),
@@ -338,6 +385,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "stepping/stages/test_host_stage.py": {
         "test_a_stage_between_fields_at_different_places": (),
+        "test_in_f32_as_exact_as_f32_can_be": (),
         "test_several_stages_feed_one_another_in_every_dimension": ("1-D",),
     },
     "stepping/stages/test_newton.py": {
@@ -351,22 +399,23 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "stepping/stages/test_repeat.py": {
         "test_a_function_on_the_host_reads_the_result_of_a_loop": (),
         "test_a_loop_is_all_its_laps": (),
+        "test_many_sweeps": (),
         "test_second_derivatives": (),
     },
     "stepping/stages/test_running_sum.py": {
+        "test_checkpointed_equals_stored": (),
         "test_derivatives_in_every_dimension": (),
         "test_derivatives_through_every_rule": (),
-        "test_checkpointed_equals_stored": (),
     },
     "stepping/stages/test_solve.py": {
         "test_a_right_side_is_compatible_up_to_the_rounding_of_its_terms": ("False-False-f64",),
-        "test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives": ("given-lu",),
+        "test_a_solution_on_faces_has_the_value_on_the_side_that_its_rule_gives": (),
         "test_in_f32_as_exact_as_f32_can_be": (),
-        "test_recorded_solutions_are_not_solved_for_again": ("False",),
-        "test_rounding_that_a_function_gives_is_compatible_without_its_mean": ("loop-cg-f32",),
+        "test_recorded_solutions_are_not_solved_for_again": (),
+        "test_rounding_that_a_function_gives_is_compatible_without_its_mean": (),
         "test_unsymmetric_operators_in_every_dimension": (),
         "test_weights_that_are_numbers_of_a_run_are_solved_by_transforms": (),
-        "test_weights_with_a_number_of_all_cells": ("False",),
+        "test_weights_with_a_number_of_all_cells": (),
     },
     "stepping/stages/test_steady.py": {
         "test_the_gradient_by_differences_and_products": ("True",),
@@ -375,6 +424,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_no_derivative_of_a_composition_in_a_step_is_wrong_without_a_word": (),
     },
     "stepping/trace/test_antiperiodic.py": {
+        "test_half_of_a_periodic_grid": (),
         "test_steps_and_gradients_are_numpys": ("((9,), [Antiperiodic(), Antiperiodic(), Antiperiodic()])",),
         "test_vjp_and_jvp_agree": ("cg",),
     },
@@ -382,9 +432,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_systems_take_named_values": (),
     },
     "stepping/trace/test_numbers.py": {
-        "test_a_step_with_numbers_is_that_of_numpy": ("((12,),)", "((7, 13),)"),
+        "test_a_step_with_numbers_is_that_of_numpy": ("((7, 13),)",),
         "test_second_derivatives": (),
-        "test_states_that_are_numbers_or_rows_are_fields_that_are_alike_in_all_cells": ("shape0", "shape1"),
+        "test_states_that_are_numbers_or_rows_are_fields_that_are_alike_in_all_cells": ("shape1",),
     },
     "stepping/trace/test_open_sides.py": {
         "test_gradients_are_certified": (),
@@ -394,7 +444,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_regions_are_states_multiplied_by_0_outside": (),
     },
     "stepping/trace/test_sides.py": {
-        "test_faces_of_an_axis_no_wider_than_the_halo": 2,
+        "test_faces_of_an_axis_no_wider_than_the_halo": 4,
         "test_gradients_are_certified": ("1",),
     },
     "steps/test_bits.py": {
@@ -449,8 +499,8 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_products_of_arguments_and_transposes": ("lengths0-f4", "lengths0-f8"),
     },
     "tile/test_programs.py": {
-        "test_second_order_of_a_tile_program": 16,
-        "test_tile_program": 8,
+        "test_second_order_of_a_tile_program": 48,
+        "test_tile_program": 16,
     },
     "tile/test_random_programs.py": {
         "test_agrees_tile_by_tile": ("6",),
@@ -458,7 +508,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "tile/test_singular.py": {
         "test_derivatives_are_refused_where_those_of_array_programs_are": ("cholesky-f4",),
         "test_second_derivatives_of_matrices_of_tiles_agree_with_those_of_array_programs": (),
-        "test_the_error_names_the_tile_and_only_derivatives_that_are_asked_for_count": ("inv", "slogdet"),
+        "test_the_error_names_the_tile_and_only_derivatives_that_are_asked_for_count": ("inv",),
         "test_units_do_not_make_a_matrix_of_a_tile_singular": (),
     },
 }

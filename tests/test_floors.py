@@ -6,10 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import diffsim
 from tests.import_graph import circles, import_graph
+from tests.sampled import together
 
 ROOT = Path(diffsim.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
@@ -61,7 +60,7 @@ def _file(pieces: list[str]) -> Path:
     return Path("__init__.py")
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+@together(sorted(ROOT.rglob("*.py")), lambda p: str(p.relative_to(ROOT)))
 def test_imports_go_down(path: Path) -> None:
     module = path.relative_to(ROOT)
     others = imports(path)

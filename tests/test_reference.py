@@ -14,7 +14,7 @@ import pytest
 
 from diffsim.reference.entries import OPTIONAL, PACKAGES, entries, items, packages
 from diffsim.reference.pages import pages
-from tests.sampled import sampled
+from tests.sampled import sampled, together
 
 ROOT = Path(__file__).parents[1]
 RUN_ALL = """
@@ -74,7 +74,7 @@ def test_the_example_runs(name: str, outcomes: dict[str, str]) -> None:
         pytest.fail(outcomes[name], pytrace=False)
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@together(ENTRIES)
 def test_it_is_documented(name: str) -> None:
     entry = ENTRIES[name]
     sections = entry.sections
@@ -86,7 +86,7 @@ def test_it_is_documented(name: str) -> None:
         assert not [section for section in wanted if not sections.get(section)], f"of the sections there are {', '.join(sections)}"
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@together(ENTRIES)
 def test_the_example_uses_the_name_and_asserts_something(name: str) -> None:
     entry = ENTRIES[name]
     at = entry.shown_at
@@ -96,7 +96,7 @@ def test_the_example_uses_the_name_and_asserts_something(name: str) -> None:
     assert "assert " in shown.example
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@together(ENTRIES)
 def test_each_parameter_is_explained(name: str) -> None:
     """A docstring that has Args names all parameters, and no other ones."""
     entry = ENTRIES[name]

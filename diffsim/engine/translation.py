@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import itertools
 import os
+import sys
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,20 @@ def tree_of(code: CodeType) -> ast.FunctionDef:
     tree = _trees[code.co_filename][code.co_name]
     tree.decorator_list = []
     return tree
+
+
+def outside_classes(otherwise: Callable[[int], bool]) -> Callable[[int], bool]:
+    """The function that says if a function is decorated within a class. For that an engine reads the source of the caller, and `inspect`
+    goes through all modules of the process: 5 to 10 ms for each function. Kernels of this package and generated ones are in no class."""
+
+    def inside(level_of_class_stackframe: int) -> bool:
+        try:
+            caller = sys._getframe(level_of_class_stackframe)  # who would have begun the class
+        except ValueError:
+            return False
+        return not is_unread(caller.f_code.co_filename) and otherwise(level_of_class_stackframe + 1)
+
+    return inside
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from diffsim.certificate.one_sided import side
 from diffsim.certificate.path import Path, finest_step
 from diffsim.certificate.verdict import judge
 from diffsim.errors import DivergenceError
+from tests.sampled import together
 
 SCALES = (1e-12, 1e-6, 1.0, 1e6, 1e12)
 FAULTS = (1e-3, -1e-3, 1.0, -2.0)
@@ -45,7 +46,7 @@ SMOOTH: dict[str, tuple[Callable[[float], float], float]] = {
 }
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@together(SMOOTH)
 @pytest.mark.parametrize("scale", SCALES)
 def test_right_gradients_pass_at_every_scale_of_the_loss(name: str, scale: float) -> None:
     f, slope = SMOOTH[name]
@@ -53,7 +54,7 @@ def test_right_gradients_pass_at_every_scale_of_the_loss(name: str, scale: float
     assert line.passed is True, line
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@together(SMOOTH)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_wrong_gradients_fail_at_every_scale_of_the_loss(name: str, fault: float, scale: float) -> None:
@@ -88,7 +89,7 @@ KINKS: dict[str, tuple[Callable[[float], float], float, float]] = {
 }
 
 
-@pytest.mark.parametrize("name", KINKS)
+@together(KINKS)
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_gradient_between_the_slopes_of_a_kink_is_not_judged_and_the_kink_is_named(name: str, share: float, scale: float) -> None:
@@ -110,7 +111,7 @@ def numbers(text: str) -> list[float]:
     return values
 
 
-@pytest.mark.parametrize("name", KINKS)
+@together(KINKS)
 @pytest.mark.parametrize("beyond", [-10.0, -1e-1, -1e-3, 1e-3, 1e-1, 10.0])
 def test_a_gradient_outside_of_the_slopes_of_a_kink_fails(name: str, beyond: float) -> None:
     f, below, above = KINKS[name]
@@ -148,7 +149,7 @@ def many_kinks(seed: int, weight: float = 0.2) -> tuple[Callable[[float], float]
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize("weight", [0.05, 0.2])
-@pytest.mark.parametrize("seed", range(30))
+@together(range(30))
 def test_gradients_beside_the_point_judge_where_kinks_are_many(seed: int, weight: float, scale: float) -> None:
     loss, slope = many_kinks(seed, weight)
     for fault in (0.0, *FAULTS):
@@ -169,7 +170,7 @@ def test_without_gradients_beside_the_point_many_kinks_cannot_be_judged_or_are_m
     assert verdicts - {True}
 
 
-@pytest.mark.parametrize("name", KINKS)
+@together(KINKS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_small_kink_at_the_point_passes_if_the_gradients_beside_it_are_right(name: str, scale: float) -> None:
     f, below, above = KINKS[name]
@@ -271,7 +272,7 @@ def test_a_slope_below_round_off_is_not_judged() -> None:
     assert line.passed is None and "round-off" in line.note, line
 
 
-@pytest.mark.parametrize("name", KINKS)
+@together(KINKS)
 @pytest.mark.parametrize("noise", [0.0, 1e-12])
 def test_one_sided_slopes_are_exact(name: str, noise: float) -> None:
     (f, below, above), rng = KINKS[name], np.random.default_rng(0)

@@ -14,7 +14,7 @@ from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.array import Array
 from diffsim.ad.arrays.guard import COPY_BYTES
 from diffsim.errors import DerivativeError, ReadOnlyError, StaleValueError
-from tests.sampled import sampled
+from tests.sampled import together
 
 from .entry import Entry, Table, apart, complex_normal, positive
 from .layouts import LAYOUTS, laid
@@ -211,7 +211,7 @@ def strides(a: Any) -> tuple[int, ...]:
     return tuple(s for s, n in zip(layout.strides, layout.shape, strict=True) if n > 1) if layout.size else ()
 
 
-@pytest.mark.parametrize("entry", sampled(EVERY, gate=OF_EACH.union(FURTHER.entries), ids=lambda e: e.name))
+@together(EVERY, lambda e: e.name, gate=OF_EACH.union(FURTHER.entries))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_edits_reach_the_same_arrays_as_in_numpy(entry: Entry) -> None:
     for layout, arguments in cases(entry):
@@ -237,7 +237,7 @@ SAMPLED = [e for e in EVERY[::9] + FURTHER.entries[::2] if not e.constant and e.
 """Functions of real numbers, whose derivatives through edits are compared with differences of NumPy's."""
 
 
-@pytest.mark.parametrize("entry", SAMPLED, ids=lambda e: e.name)
+@together(SAMPLED, lambda e: e.name)
 def test_gradients_through_edits(entry: Entry) -> None:
     rng = np.random.default_rng(8)
     values = entry.values()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
-import pytest
 
 import diffsim as ds
 import diffsim.numpy as dn
 from diffsim.ad.arrays.array import Array
-from tests.sampled import sampled
+from tests.sampled import together
 
 from .entry import Entry
 from .measures import differences, directions, is_floating, leaves, like, pairing, size
@@ -22,13 +22,19 @@ SECOND = 3e-8
 """Differences of first derivatives, which have larger derivatives themselves."""
 SINGLE = 2e-4
 
-every_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
-smooth = pytest.mark.parametrize("entry", [e for e in ENTRIES if not e.constant], ids=lambda e: e.name)
+
+def by_part(entries: list[Entry], gate: Container[Entry] | None = None) -> Any:
+    """One test for each part of NumPy."""
+    return together(entries, lambda entry: entry.name, lambda entry: entry.covers.rpartition(".")[0] or "numpy", gate)
 
 
 def of_each_name(entries: list[Entry]) -> Any:
     """In the gate one entry of each name: the others differ from it in the values and first derivatives, which it tests of all."""
-    return pytest.mark.parametrize("entry", sampled(entries, gate=OF_EACH, ids=lambda e: e.name))
+    return by_part(entries, OF_EACH)
+
+
+every_entry = by_part(ENTRIES)
+smooth = by_part([e for e in ENTRIES if not e.constant])
 
 
 twice = of_each_name([e for e in ENTRIES if not e.constant and e.second])

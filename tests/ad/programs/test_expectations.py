@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy
 import pytest
 
+from tests.sampled import together
+
 from . import oracles, reference
 from .cases import STORED, Case, stored_numbers
 from .collection import CASES
@@ -25,13 +27,13 @@ def test_stored_numbers_are_those_of_the_cases() -> None:
     assert set(stored_numbers()) == {str(case) for case in CASES if case.expected is STORED}
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.kind == "raises"], ids=str)
+@together([case for case in CASES if case.kind == "raises"])
 def test_raises(case: Case) -> None:
     with pytest.raises(case.expected):
         case.value()
 
 
-@pytest.mark.parametrize("case", RUN, ids=str)
+@together(RUN)
 def test_expectation_is_the_derivative(case: Case) -> None:
     expected = case.expected_derivative()
     assert numpy.all(numpy.isfinite(flatten(case.value())))
@@ -47,7 +49,7 @@ def test_expectation_is_the_derivative(case: Case) -> None:
     assert numpy.max(numpy.abs(expected - derivative), initial=0.0) < DIFFERENCE_TOLERANCE * case.scale(expected)
 
 
-@pytest.mark.parametrize("case", [case for case in RUN if case.plain], ids=str)
+@together([case for case in RUN if case.plain])
 def test_plain_form_is_the_program(case: Case) -> None:
     """With the inner derivatives by differences."""
     values = flatten(case.bind(numpy, reference)(*case.fresh_args()))

@@ -10,6 +10,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
+from tests.sampled import together
 
 from .cases import FIRST_ORDER, Case
 from .collection import CASES
@@ -60,13 +61,13 @@ def assert_built_like(found: Any, model: Any) -> None:
             assert not isinstance(leaf, numpy.ndarray) or numpy.asarray(entry).dtype == leaf.dtype
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.kind == "raises"], ids=str)
+@together([case for case in CASES if case.kind == "raises"])
 def test_raises(case: Case) -> None:
     with pytest.raises(case.expected):
         ds.vjp(case.bind(np, ds), *case.fresh_args())
 
 
-@pytest.mark.parametrize("case", RUN, ids=str)
+@together(RUN)
 def test_value(case: Case) -> None:
     """Called as it stands, and while it is being derived."""
     f, expected = case.bind(np, ds), case.value()
@@ -78,7 +79,7 @@ def test_value(case: Case) -> None:
             numpy.testing.assert_allclose(numpy.asarray(entry), wanted, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("case", RUN, ids=str)
+@together(RUN)
 def test_derivative(case: Case) -> None:
     result, expected = derive(case), case.expected_derivative()
     if case.kind == "grad":
@@ -92,14 +93,14 @@ def test_derivative(case: Case) -> None:
         assert not numpy.any(vector[expected == 0])
 
 
-@pytest.mark.parametrize("case", [c for c in RUN if c.kind in ("vjp", "grad")], ids=str)
+@together([c for c in RUN if c.kind in ("vjp", "grad")])
 def test_arguments_without_a_derivative_get_none(case: Case) -> None:
     bars = ds.vjp(case.bind(np, ds), *case.fresh_args())[1](case.cotangent())
     for bar, arg in zip(bars, case.args, strict=True):
         assert [leaf is None for leaf in leaves(bar)] == [not is_float(leaf) for leaf in leaves(arg)]
 
 
-@pytest.mark.parametrize("case", [c for c in RUN if c.kind in FIRST_ORDER and c.transposable], ids=str)
+@together([c for c in RUN if c.kind in FIRST_ORDER and c.transposable])
 def test_other_direction(case: Case) -> None:
     """<w, J v> = <J^T w, v>: forward where the case is in reverse, and the other way round, against the same expectation."""
     expected, tangents = case.expected_derivative(), flatten(case.tangents())

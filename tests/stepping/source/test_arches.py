@@ -45,8 +45,8 @@ ON_VULKAN = [
 ]
 """The gate compiles the first ones quickly, and `slow` all as users do."""
 THREADS = {
-    "f32": ("acoustic 2-D mixed", "nonlinear mirror", "loop 2-D"),
-    "f32 too": ("acoustic 1-D", "acoustic 3-D", "numbers 2-D"),
+    "f32": ("acoustic 2-D mixed", "nonlinear mirror"),
+    "f32 too": ("acoustic 1-D", "acoustic 3-D", "loop 2-D", "numbers 2-D"),
     "f64": ("nonlinear mirror", "sides 3-D"),
 }
 """Cases that share out rows, planes or nothing to threads; with rings, sums of all cells, and loops. The gate has the first ones."""

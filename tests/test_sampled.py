@@ -1,0 +1,31 @@
+"""Many small cases in one test."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sampled import together
+
+
+def test_all_cases_that_fail_are_named() -> None:
+    seen = []
+
+    @together(["one", "two", "three"])
+    def test(case: str, length: int) -> None:
+        seen.append(case)
+        assert len(case) == length
+
+    with pytest.raises(AssertionError, match="2 of 3 cases: one, two") as raised:
+        test(["one", "two", "three"], length=5)
+    assert seen == ["one", "two", "three"]
+    assert isinstance(raised.value.__cause__, AssertionError)
+    test(["one", "two"], length=3)
+
+
+def test_groups_are_parameters_and_those_beside_the_gate_are_slow() -> None:
+    @together(["fft.a", "linalg.a", "fft.b"], group=lambda case: case.partition(".")[0], gate={"fft.a", "linalg.a"})
+    def test(case: str) -> None: ...
+
+    ((mark),) = test.pytestmark  # type: ignore[attr-defined]
+    params = {each.id: (each.values[0], [each.name for each in each.marks]) for each in mark.args[1]}
+    assert params == {"fft": (["fft.a"], []), "linalg": (["linalg.a"], []), "fft further": (["fft.b"], ["slow"])}
