@@ -8,12 +8,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import flag, number, one_of, positive, shown
+from diffsim.base.arguments import flag, number, one_of, positive, shown, whole
 from diffsim.boundary import Dirichlet, Extrapolate, OddImage
 from diffsim.errors import ParameterError, StabilityError
-from diffsim.expr.functions import maximum, minimum
+from diffsim.expr.functions import floor, maximum, minimum, sqrt, where
 from diffsim.expr.limiters import van_albada
 from diffsim.expr.operators import add
+from diffsim.expr.reductions import max as max_of
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import euler, ssp_rk2, ssp_rk3
 from diffsim.layers import Sponge
@@ -32,6 +33,7 @@ from diffsim.solvers.parts.shallow import (
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.solvers.parts.staggered import words_of
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
+from diffsim.stepping.stages.repeat import MOST_LAPS, repeat
 from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
@@ -43,6 +45,8 @@ WORDS = ("periodic", "wall", "open", "tide")
 METHODS = {"euler": euler, "rk2": ssp_rk2, "rk3": ssp_rk3}
 COURANT = 0.5
 """The largest dt Σ (|v| + sqrt(g h)) / dx for which no depth becomes negative."""
+AIM = 0.4
+"""That number of the parts of a step, at its start."""
 UNSTABLE = 2.0
 """Times that limit, waves grow."""
 
@@ -150,6 +154,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         negligible: Positive = 1e-3,
         fastest: Positive | None = None,
         coordinates: Coordinates = "plane",
+        substeps: int = 1,
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if grid.ndim > 2 or None in grid.uniform_spacing:
@@ -166,6 +171,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         self.density = positive("density", density, "give that of the water", "kg/m³")
         self.thin = positive("thin", thin, "give a depth below which water hardly moves", "m")
         self.limiter = van_albada(positive("negligible", negligible, "give a difference between neighbours that needs no limiter", "m"))
+        self.substeps = whole("substeps", substeps, 1, MOST_LAPS, "give the most parts into which a step is cut, 1 for none")
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + sqrt(g h)", "m/s")
         depth = positive("sponge_depth", sponge_depth, "give a depth typical of the sides", "m")
         layer = Sponge(grid, self.dt, sponge, math.sqrt(GRAVITY * depth), self.metric.smallest()).profiles
@@ -174,9 +180,13 @@ class ShallowWater(Equation, kind="shallow_water"):
         if "f" in self.profiles and not self.second:
             raise ParameterError("coriolis with method='euler', expected 'rk2' or 'rk3': inertial circles grow by it; take one of these")
         steepest = sum(1 / h for h in self.metric.smallest())
+        speed = (COURANT if self.substeps == 1 else self.substeps * AIM) / (self.dt * steepest)
         self.unstable = (
-            f"dt = {self.dt:.4g} s is stable where |v| + sqrt(g h) is at most {COURANT / (self.dt * steepest):.4g} m/s: find out how fast "
-            "the flow becomes, give that as `fastest`, and lower dt until it passes the check"
+            f"dt = {self.dt:.4g} s is stable where |v| + sqrt(g h) is at most {speed:.4g} m/s: find out how fast "
+            "the flow becomes, give that as `fastest`, and lower dt until it passes the check; or let `substeps` cut the steps"
+            if self.substeps == 1
+            else f"dt = {self.dt:.4g} s is cut into at most {self.substeps} parts, which is enough where |v| + sqrt(g h) is at most "
+            f"{speed:.4g} m/s, and the flow may not become more than twice as fast within a step: give more `substeps`, or lower dt"
         )
         tides = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "tide"]
         self.tides = {side: "tide" if len(tides) == 1 else f"tide_{self._side(*side)}" for side in tides}
@@ -299,20 +309,59 @@ class ShallowWater(Equation, kind="shallow_water"):
         if self.calm:
             keep = math.prod(others[name] for name in self.calm)
             level, momenta = maximum(keep * level, z), {name: keep * q for name, q in momenta.items()}
-        state = {"eta": stage(level, boundary=eta), **momenta}
-        if self.drag != "none" or self.calm:
-            state |= {name: stage(q, boundary=others[name]) for name, q in self.slowed(state["eta"], momenta, z, others).items()}
-        state = self.method(lambda now: self.rate(now, z, others), state, self.dt)
-        momenta = self.slowed(state["eta"], {name: state[name] for name in self.momenta}, z, others)
-        return {"eta": state["eta"] + lift, **momenta}
+        level = stage(level, boundary=eta)
+        if self.substeps == 1:
+            state = self._advanced({"eta": level, **momenta}, z, others, self.dt)
+            return {**state, "eta": state["eta"] + lift}
+        if self.calm:
+            momenta = {name: stage(q, boundary=others[name]) for name, q in momenta.items()}
+        laps = max_of(1 + floor(self.dt / AIM * self._speed(level, momenta, z, others, ahead=True)))
+        part, names = self.dt / laps, tuple(self.states)
 
-    def slowed(self, eta: Symbol, momenta: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol]) -> dict[str, Symbol]:
-        """Momenta after half a step of drag."""
+        def lap(*fields: Symbol) -> tuple[Symbol, ...]:
+            state = self._advanced(dict(zip(names, fields, strict=True)), z, others, part)
+            return tuple(state[name] for name in names)
+
+        state = dict(zip(names, repeat(self.substeps, lap, level, *momenta.values(), laps=laps), strict=True))
+        speed = self._speed(state["eta"], {name: state[name] for name in self.momenta}, z, others)
+        fast = max_of(where(part * speed > UNSTABLE * COURANT, 1.0, 0.0))
+        wrong = where(laps > self.substeps, -1.0, where(fast > 0, -1.0, 0.0))
+        return {**state, "eta": state["eta"] + lift + sqrt(wrong)}  # NaN where the parts were too long: a run that is wrong ends
+
+    def _advanced(self, state: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol) -> dict[str, Symbol]:
+        """Level and momenta after a time: half of the drag, the flow, and the other half."""
+        momenta = {name: state[name] for name in self.momenta}
+        if self.drag != "none" or self.calm:
+            state |= {name: stage(q, boundary=others[name]) for name, q in self._slowed(state["eta"], momenta, z, others, dt).items()}
+        state = self.method(lambda now: self.rate(now, z, others), state, dt)
+        return {"eta": state["eta"], **self._slowed(state["eta"], {name: state[name] for name in self.momenta}, z, others, dt)}
+
+    def _slowed(
+        self, eta: Symbol, momenta: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol
+    ) -> dict[str, Symbol]:
+        """Momenta after half of the drag of a time."""
         if self.drag == "none":
             return momenta
         h = maximum(eta - z, 0.0)
-        q = slowed(list(momenta.values()), h, self.thin, 0.5 * self.dt, others.get("manning"), others.get("drag"))
+        q = slowed(list(momenta.values()), h, self.thin, 0.5 * dt, others.get("manning"), others.get("drag"))
         return dict(zip(momenta, q, strict=True))
+
+    def _speed(
+        self, eta: Symbol, momenta: Mapping[str, Symbol], z: Symbol, others: Mapping[str, Symbol], ahead: bool = False
+    ) -> Symbol:
+        """Σ (|v| + sqrt(g h)) / dx in each cell, 1/s. `ahead`: with the speed that the rise of the level to a neighbour adds at most.
+
+        Water that a wall of height h held back runs off at 2 sqrt(g h), twice the speed of its waves.
+        """
+        h = maximum(eta - z, 0.0)
+        flow, total = velocity(h, self.thin), []
+        for axis, name in enumerate(self.momenta):
+            speed = abs(flow(momenta[name])) + sqrt(GRAVITY * h)
+            if ahead:
+                low, high = rises(eta, z, axis)
+                speed = speed + sqrt(GRAVITY * maximum(abs(low), abs(high)))
+            total.append(self._across(speed, axis, others))
+        return add(total)
 
     def rate(self, now: Mapping[str, Symbol], z: Symbol, others: Mapping[str, Symbol]) -> dict[str, Symbol]:
         """Changes per second of the level and of momenta, without drag."""
@@ -375,14 +424,16 @@ class ShallowWater(Equation, kind="shallow_water"):
         speed = self.fastest or math.sqrt(GRAVITY * max(-float(parameters["z"].min()), 0.0))
         if speed > 0:
             cells = self.metric.smallest()
-            limit = COURANT / (speed * sum(1 / h for h in cells))
-            check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(cells):.4g} m, {self.grid.ndim} axes")
+            limit = (COURANT if self.substeps == 1 else self.substeps * AIM) / (speed * sum(1 / h for h in cells))
+            parts = "" if self.substeps == 1 else f", substeps = {self.substeps}"
+            check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(cells):.4g} m, {self.grid.ndim} axes{parts}")
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         self._check_speed(parameters, states, "start")
 
     def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
-        self._check_speed(parameters, final, "end")
+        if self.substeps == 1:  # otherwise each step checks its own end
+            self._check_speed(parameters, final, "end")
 
     def _check_speed(self, parameters: Mapping[str, Array], states: Mapping[str, Array], when: str) -> None:
         """Raise where dt is unstable for a flow. While the bed rises it is somewhere between both of its heights."""
@@ -392,7 +443,10 @@ class ShallowWater(Equation, kind="shallow_water"):
         speed = np.sqrt(GRAVITY * least) + np.divide(momentum, most, out=np.zeros_like(most), where=most > 10 * self.thin)
         fastest, cells = float(speed.max()), self.metric.smallest()
         limit = COURANT / (fastest * sum(1 / width for width in cells)) if fastest else math.inf
-        if not self.dt <= UNSTABLE * limit:
+        if self.substeps > 1:
+            most = self.substeps * AIM / COURANT * limit
+            check_step(self.dt, most, f"|v| + sqrt(g h) = {fastest:.4g} m/s at the {when} of the run, substeps = {self.substeps}")
+        elif not self.dt <= UNSTABLE * limit:
             raise StabilityError(
                 f"|v| + sqrt(g h) is {fastest:.4g} m/s at the {when} of the run, for which dt = {self.dt:.4g} s is not stable, expected at "
                 f"most {limit:.4g} s; lower dt, and give `fastest`, the largest of the run, for which it is then checked",
