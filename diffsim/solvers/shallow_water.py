@@ -77,7 +77,8 @@ class ShallowWater(Equation, kind="shallow_water"):
 
     Args:
         grid: one or two axes of uniform cells, spacing in metres.
-        dt: time step, s. Depths stay positive while dt (|v| + sqrt(g h)) Σ 1/dx <= 1/2.
+        dt: time step, s, of series and traces. Depths stay positive while dt (|v| + sqrt(g h)) Σ 1/dx <= 1/2; with `substeps` that is a
+            bound on the parts of a step, and dt is as long as you like.
         sides: around the water, for all axes, or an entry each, where a pair is that of the low and the high side: "periodic"; "wall";
             "open", where waves and water leave and nothing comes back; "tide", where the elevation is the input.
         method: "rk2" or "rk3", with slopes, or "euler": first order in space and time.
@@ -98,10 +99,17 @@ class ShallowWater(Equation, kind="shallow_water"):
         fastest (m/s): the largest |v| + sqrt(g h) of the run, which the time step is checked for. Left out, it is sqrt(g h) of water at
             rest at the level 0. The time step is constant, and what it is at the end of a run is checked, too.
         coordinates: "plane", in metres, or "sphere" for latitude and longitude in degrees, in this order, on a sphere of radius 6371 km.
+        substeps: the most equal parts into which a step is cut. Each step has as many as the flow needs at its start, by dt (|v| +
+            sqrt(g h) + sqrt(g |Δη|)) Σ 1/dx <= 0.4 with the rise Δη of the level to the next cell: water that a wall held back runs off at
+            2 sqrt(g h). So `fastest` is not needed, and traces, series, tides and the end of a run are at fixed times. Uplift, weather and
+            sponges act once a step. A run that needs more parts, or whose flow becomes 2.5 times as fast within a step, is refused. Memory
+            grows by `substeps` times the states, and the number of parts has no derivative: where it changes, a loss jumps by the
+            difference, which is of the order of the scheme's error. Domains refuse it.
 
     Raises:
         ParameterError: an argument out of range, or a grid of three axes or of cells of several sizes; by a run, a drag below 0.
-        StabilityError: by a run, a time step beyond the stable one for `fastest`, or of twice the stable one for the flow at its end.
+        StabilityError: by a run, a time step beyond the stable one for `fastest`, or of twice the stable one for the flow at its end; one
+            that needs more than `substeps` parts at the start.
         DivergenceError: by a run that is no longer finite; the message has the speed for which the time step is stable.
 
     Along directions in `z` that are rough from cell to cell, a level or plane bed is a kink: the gradient is the mean of the two slopes.
@@ -346,9 +354,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         q = slowed(list(momenta.values()), h, self.thin, 0.5 * dt, others.get("manning"), others.get("drag"))
         return dict(zip(momenta, q, strict=True))
 
-    def _speed(
-        self, eta: Symbol, momenta: Mapping[str, Symbol], z: Symbol, others: Mapping[str, Symbol], ahead: bool = False
-    ) -> Symbol:
+    def _speed(self, eta: Symbol, momenta: Mapping[str, Symbol], z: Symbol, others: Mapping[str, Symbol], ahead: bool = False) -> Symbol:
         """Σ (|v| + sqrt(g h)) / dx in each cell, 1/s. `ahead`: with the speed that the rise of the level to a neighbour adds at most.
 
         Water that a wall of height h held back runs off at 2 sqrt(g h), twice the speed of its waves.
@@ -444,8 +450,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         fastest, cells = float(speed.max()), self.metric.smallest()
         limit = COURANT / (fastest * sum(1 / width for width in cells)) if fastest else math.inf
         if self.substeps > 1:
-            most = self.substeps * AIM / COURANT * limit
-            check_step(self.dt, most, f"|v| + sqrt(g h) = {fastest:.4g} m/s at the {when} of the run, substeps = {self.substeps}")
+            longest = self.substeps * AIM / COURANT * limit
+            check_step(self.dt, longest, f"|v| + sqrt(g h) = {fastest:.4g} m/s at the {when} of the run, substeps = {self.substeps}")
         elif not self.dt <= UNSTABLE * limit:
             raise StabilityError(
                 f"|v| + sqrt(g h) is {fastest:.4g} m/s at the {when} of the run, for which dt = {self.dt:.4g} s is not stable, expected at "
