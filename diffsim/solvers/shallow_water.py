@@ -75,6 +75,10 @@ class ShallowWater(Equation, kind="shallow_water"):
     p / (ρ g), so a sea that balances it, η = -p / (ρ g), stays at rest. A tide is the elevation without it: the sea beyond the side stands
     p / (ρ g) lower. Wind does not act on water thinner than `thin`.
 
+    With `supply` there is the input `supply` (m/s), by which the level of each cell rises: rain, springs, and less than 0 where water seeps
+    away or is pumped out, as long as there is some. A river of Q m³/s that enters through n cells is Q / (n dx dy) in each. What is supplied
+    has no momentum.
+
     Args:
         grid: one or two axes of uniform cells, spacing in metres.
         dt: time step, s, of series and traces. Depths stay positive while dt (|v| + sqrt(g h)) Σ 1/dx <= 1/2; with `substeps` that is a
@@ -105,6 +109,9 @@ class ShallowWater(Equation, kind="shallow_water"):
             sponges act once a step. A run that needs more parts, or whose flow becomes 2.5 times as fast within a step, is refused. Memory
             grows by `substeps` times the states, and the number of parts has no derivative: where it changes, a loss jumps by the
             difference, which is of the order of the scheme's error. Domains refuse it.
+        supply: "none"; "steady", water that is constant in time, shape of the grid; "series", with a field for each step, (steps, *shape).
+            In f32 what a step adds must be more than the rounding of the level: 1e-5 m of rain are lost 100 m above the level 0. Take f64
+            there.
 
     Raises:
         ParameterError: an argument out of range, or a grid of three axes or of cells of several sizes; by a run, a drag below 0.
@@ -163,6 +170,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         fastest: Positive | None = None,
         coordinates: Coordinates = "plane",
         substeps: int = 1,
+        supply: Literal["none", "steady", "series"] = "none",
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if grid.ndim > 2 or None in grid.uniform_spacing:
@@ -176,6 +184,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         self.drag = one_of("drag", drag, ("none", "manning", "quadratic"))
         self.moving = flag("uplift", uplift)
         self.weather = one_of("weather", weather, ("none", "steady", "series"))
+        self.supply = one_of("supply", supply, ("none", "steady", "series"))
         self.density = positive("density", density, "give that of the water", "kg/m³")
         self.thin = positive("thin", thin, "give a depth below which water hardly moves", "m")
         self.limiter = van_albada(positive("negligible", negligible, "give a difference between neighbours that needs no limiter", "m"))
@@ -218,6 +227,12 @@ class ShallowWater(Equation, kind="shallow_water"):
                 self.parameters = {**self.parameters, **air}
             else:
                 self.series |= air
+        if supply != "none":
+            water = {"supply": Variable(level, unit="m/s", axes=tuple(range(grid.ndim)))}
+            if supply == "steady":
+                self.parameters = {**self.parameters, **water}
+            else:
+                self.series |= water
         self.coefficient_boundaries = {name: one.boundary for name, one in self.parameters.items()}
         if not self.changing and self.second:
             self.coefficient_boundaries |= {f"slope{axis}": self._slopes(axis) for axis in range(grid.ndim)}
@@ -317,6 +332,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         if self.calm:
             keep = math.prod(others[name] for name in self.calm)
             level, momenta = maximum(keep * level, z), {name: keep * q for name, q in momenta.items()}
+        if self.substeps == 1:
+            level = self._supplied(level, z, others, self.dt)
         level = stage(level, boundary=eta)
         if self.substeps == 1:
             state = self._advanced({"eta": level, **momenta}, z, others, self.dt)
@@ -327,7 +344,10 @@ class ShallowWater(Equation, kind="shallow_water"):
         part, names = self.dt / laps, tuple(self.states)
 
         def lap(*fields: Symbol) -> tuple[Symbol, ...]:
-            state = self._advanced(dict(zip(names, fields, strict=True)), z, others, part)
+            state = dict(zip(names, fields, strict=True))
+            if self.supply != "none":
+                state["eta"] = stage(self._supplied(state["eta"], z, others, part), boundary=eta)
+            state = self._advanced(state, z, others, part)
             return tuple(state[name] for name in names)
 
         state = dict(zip(names, repeat(self.substeps, lap, level, *momenta.values(), laps=laps), strict=True))
@@ -335,6 +355,10 @@ class ShallowWater(Equation, kind="shallow_water"):
         fast = max_of(where(part * speed > UNSTABLE * COURANT, 1.0, 0.0))
         wrong = where(laps > self.substeps, -1.0, where(fast > 0, -1.0, 0.0))
         return {**state, "eta": state["eta"] + lift + sqrt(wrong)}  # NaN where the parts were too long: a run that is wrong ends
+
+    def _supplied(self, level: Symbol, z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol) -> Symbol:
+        """The level after the supply of a time. It takes no more water than there is."""
+        return level if self.supply == "none" else maximum(level + dt * others["supply"], z)
 
     def _advanced(self, state: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol) -> dict[str, Symbol]:
         """Level and momenta after a time: half of the drag, the flow, and the other half."""
@@ -427,6 +451,14 @@ class ShallowWater(Equation, kind="shallow_water"):
                 check_sign(name, parameters[name], unit, positive=False)
         if self.moving:
             check_uplift(parameters)
+        if "supply" in parameters:
+            most, height = self.dt * float(np.abs(parameters["supply"]).max()), float(np.abs(parameters["z"]).max())
+            rounding = height * float(np.finfo(parameters["z"].dtype).eps)
+            if 0 < most < rounding:
+                raise ParameterError(
+                    f"supply adds at most {most:.2g} m a step, expected more than the rounding of levels, {rounding:.2g} m at a height of "
+                    f"{height:.4g} m; run it with precision='f64'"
+                )
         speed = self.fastest or math.sqrt(GRAVITY * max(-float(parameters["z"].min()), 0.0))
         if speed > 0:
             cells = self.metric.smallest()
