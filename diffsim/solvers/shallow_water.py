@@ -76,8 +76,8 @@ class ShallowWater(Equation, kind="shallow_water"):
     p / (ρ g) lower. Wind does not act on water thinner than `thin`.
 
     With `supply` there is the input `supply` (m/s), by which the level of each cell rises: rain, springs, and less than 0 where water seeps
-    away or is pumped out, as long as there is some. A river of Q m³/s that enters through n cells is Q / (n dx dy) in each. What is supplied
-    has no momentum.
+    away or is pumped out, as long as there is some. A river of Q m³/s that enters through n cells is Q / (n dx dy) in each. What is
+    supplied has no momentum.
 
     Args:
         grid: one or two axes of uniform cells, spacing in metres.
