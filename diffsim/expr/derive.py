@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from diffsim.elementwise.table import FUNCTIONS
 from diffsim.expr import roots
 from diffsim.expr.bounds import Finite
-from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered
+from diffsim.expr.graph import CONDITIONS, OPERATIONS, Graph, Node, Offset, is_const, ordered
 
 SINGULAR = {"div", "pow"} | {name for name, each in FUNCTIONS.items() if not each.finite}
 """Operations that may be infinite or NaN where their arguments are finite."""
@@ -22,6 +22,8 @@ CHOICES = {"select", "min", "max"}
 """Operations that take one of their last two arguments."""
 
 
+STEPS = {"floor", *CONDITIONS}
+"""Operations that are constant but for jumps."""
 CHOSEN, OUTSIDE = 1e13, 1e30
 """Largest size of values that are finite without doubt: in branches that are not chosen, which further derivatives go through without a
 condition, and in cells outside of the grid."""
@@ -40,6 +42,15 @@ class _Singular:
 def divides(node: Node) -> bool:
     """True if an expression has an operation that may be infinite or NaN, whatever its arguments are here."""
     return any(inner.op in SINGULAR for inner in ordered([node]))
+
+
+def varies(root: Node) -> bool:
+    """False if the derivative of an expression is 0 wherever it has one: it takes fields by rounding and conditions alone."""
+    found: dict[int, bool] = {}
+    for node in ordered([root]):
+        arguments = () if node.op in STEPS else node.args[1:] if node.op == "select" else node.args
+        found[node.id] = node.op == "read" or any(found[each.id] for each in arguments)
+    return found[root.id]
 
 
 def singular(node: Node, most: float = CHOSEN) -> bool:

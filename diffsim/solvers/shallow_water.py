@@ -8,12 +8,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import flag, number, one_of, positive, shown
+from diffsim.base.arguments import flag, number, one_of, positive, shown, whole
 from diffsim.boundary import Dirichlet, Extrapolate, OddImage
 from diffsim.errors import ParameterError, StabilityError
-from diffsim.expr.functions import maximum, minimum
+from diffsim.expr.functions import floor, maximum, minimum, sqrt, where
 from diffsim.expr.limiters import van_albada
 from diffsim.expr.operators import add
+from diffsim.expr.reductions import max as max_of
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import euler, ssp_rk2, ssp_rk3
 from diffsim.layers import Sponge
@@ -32,6 +33,7 @@ from diffsim.solvers.parts.shallow import (
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.solvers.parts.staggered import words_of
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
+from diffsim.stepping.stages.repeat import MOST_LAPS, repeat
 from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
@@ -43,6 +45,8 @@ WORDS = ("periodic", "wall", "open", "tide")
 METHODS = {"euler": euler, "rk2": ssp_rk2, "rk3": ssp_rk3}
 COURANT = 0.5
 """The largest dt Σ (|v| + sqrt(g h)) / dx for which no depth becomes negative."""
+AIM = 0.4
+"""That number of the parts of a step, at its start."""
 UNSTABLE = 2.0
 """Times that limit, waves grow."""
 
@@ -71,9 +75,14 @@ class ShallowWater(Equation, kind="shallow_water"):
     p / (ρ g), so a sea that balances it, η = -p / (ρ g), stays at rest. A tide is the elevation without it: the sea beyond the side stands
     p / (ρ g) lower. Wind does not act on water thinner than `thin`.
 
+    With `supply` there is the input `supply` (m/s), by which the level of each cell rises: rain, springs, and less than 0 where water seeps
+    away or is pumped out, as long as there is some. A river of Q m³/s that enters through n cells is Q / (n dx dy) in each. What is
+    supplied has no momentum.
+
     Args:
         grid: one or two axes of uniform cells, spacing in metres.
-        dt: time step, s. Depths stay positive while dt (|v| + sqrt(g h)) Σ 1/dx <= 1/2.
+        dt: time step, s, of series and traces. Depths stay positive while dt (|v| + sqrt(g h)) Σ 1/dx <= 1/2; with `substeps` that is a
+            bound on the parts of a step, and dt is as long as you like.
         sides: around the water, for all axes, or an entry each, where a pair is that of the low and the high side: "periodic"; "wall";
             "open", where waves and water leave and nothing comes back; "tide", where the elevation is the input.
         method: "rk2" or "rk3", with slopes, or "euler": first order in space and time.
@@ -94,10 +103,20 @@ class ShallowWater(Equation, kind="shallow_water"):
         fastest (m/s): the largest |v| + sqrt(g h) of the run, which the time step is checked for. Left out, it is sqrt(g h) of water at
             rest at the level 0. The time step is constant, and what it is at the end of a run is checked, too.
         coordinates: "plane", in metres, or "sphere" for latitude and longitude in degrees, in this order, on a sphere of radius 6371 km.
+        substeps: the most equal parts into which a step is cut. Each step has as many as the flow needs at its start, by dt (|v| +
+            sqrt(g h) + sqrt(g |Δη|)) Σ 1/dx <= 0.4 with the rise Δη of the level to the next cell: water that a wall held back runs off at
+            2 sqrt(g h). So `fastest` is not needed, and traces, series, tides and the end of a run are at fixed times. Uplift, weather and
+            sponges act once a step. A run that needs more parts, or whose flow becomes 2.5 times as fast within a step, is refused. Memory
+            grows by `substeps` times the states, and the number of parts has no derivative: where it changes, a loss jumps by the
+            difference, which is of the order of the scheme's error. Domains refuse it.
+        supply: "none"; "steady", water that is constant in time, shape of the grid; "series", with a field for each step, (steps, *shape).
+            In f32 what a step adds must be more than the rounding of the level: 1e-5 m of rain are lost 100 m above the level 0. Take f64
+            there.
 
     Raises:
         ParameterError: an argument out of range, or a grid of three axes or of cells of several sizes; by a run, a drag below 0.
-        StabilityError: by a run, a time step beyond the stable one for `fastest`, or of twice the stable one for the flow at its end.
+        StabilityError: by a run, a time step beyond the stable one for `fastest`, or of twice the stable one for the flow at its end; one
+            that needs more than `substeps` parts at the start.
         DivergenceError: by a run that is no longer finite; the message has the speed for which the time step is stable.
 
     Along directions in `z` that are rough from cell to cell, a level or plane bed is a kink: the gradient is the mean of the two slopes.
@@ -150,6 +169,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         negligible: Positive = 1e-3,
         fastest: Positive | None = None,
         coordinates: Coordinates = "plane",
+        substeps: int = 1,
+        supply: Literal["none", "steady", "series"] = "none",
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if grid.ndim > 2 or None in grid.uniform_spacing:
@@ -163,9 +184,11 @@ class ShallowWater(Equation, kind="shallow_water"):
         self.drag = one_of("drag", drag, ("none", "manning", "quadratic"))
         self.moving = flag("uplift", uplift)
         self.weather = one_of("weather", weather, ("none", "steady", "series"))
+        self.supply = one_of("supply", supply, ("none", "steady", "series"))
         self.density = positive("density", density, "give that of the water", "kg/m³")
         self.thin = positive("thin", thin, "give a depth below which water hardly moves", "m")
         self.limiter = van_albada(positive("negligible", negligible, "give a difference between neighbours that needs no limiter", "m"))
+        self.substeps = whole("substeps", substeps, 1, MOST_LAPS, "give the most parts into which a step is cut, 1 for none")
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + sqrt(g h)", "m/s")
         depth = positive("sponge_depth", sponge_depth, "give a depth typical of the sides", "m")
         layer = Sponge(grid, self.dt, sponge, math.sqrt(GRAVITY * depth), self.metric.smallest()).profiles
@@ -174,9 +197,13 @@ class ShallowWater(Equation, kind="shallow_water"):
         if "f" in self.profiles and not self.second:
             raise ParameterError("coriolis with method='euler', expected 'rk2' or 'rk3': inertial circles grow by it; take one of these")
         steepest = sum(1 / h for h in self.metric.smallest())
+        speed = (COURANT if self.substeps == 1 else self.substeps * AIM) / (self.dt * steepest)
         self.unstable = (
-            f"dt = {self.dt:.4g} s is stable where |v| + sqrt(g h) is at most {COURANT / (self.dt * steepest):.4g} m/s: find out how fast "
-            "the flow becomes, give that as `fastest`, and lower dt until it passes the check"
+            f"dt = {self.dt:.4g} s is stable where |v| + sqrt(g h) is at most {speed:.4g} m/s: find out how fast "
+            "the flow becomes, give that as `fastest`, and lower dt until it passes the check; or let `substeps` cut the steps"
+            if self.substeps == 1
+            else f"dt = {self.dt:.4g} s is cut into at most {self.substeps} parts, which is enough where |v| + sqrt(g h) is at most "
+            f"{speed:.4g} m/s, and the flow may not become more than twice as fast within a step: give more `substeps`, or lower dt"
         )
         tides = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "tide"]
         self.tides = {side: "tide" if len(tides) == 1 else f"tide_{self._side(*side)}" for side in tides}
@@ -200,6 +227,12 @@ class ShallowWater(Equation, kind="shallow_water"):
                 self.parameters = {**self.parameters, **air}
             else:
                 self.series |= air
+        if supply != "none":
+            water = {"supply": Variable(level, unit="m/s", axes=tuple(range(grid.ndim)))}
+            if supply == "steady":
+                self.parameters = {**self.parameters, **water}
+            else:
+                self.series |= water
         self.coefficient_boundaries = {name: one.boundary for name, one in self.parameters.items()}
         if not self.changing and self.second:
             self.coefficient_boundaries |= {f"slope{axis}": self._slopes(axis) for axis in range(grid.ndim)}
@@ -299,20 +332,66 @@ class ShallowWater(Equation, kind="shallow_water"):
         if self.calm:
             keep = math.prod(others[name] for name in self.calm)
             level, momenta = maximum(keep * level, z), {name: keep * q for name, q in momenta.items()}
-        state = {"eta": stage(level, boundary=eta), **momenta}
-        if self.drag != "none" or self.calm:
-            state |= {name: stage(q, boundary=others[name]) for name, q in self.slowed(state["eta"], momenta, z, others).items()}
-        state = self.method(lambda now: self.rate(now, z, others), state, self.dt)
-        momenta = self.slowed(state["eta"], {name: state[name] for name in self.momenta}, z, others)
-        return {"eta": state["eta"] + lift, **momenta}
+        if self.substeps == 1:
+            level = self._supplied(level, z, others, self.dt)
+        level = stage(level, boundary=eta)
+        if self.substeps == 1:
+            state = self._advanced({"eta": level, **momenta}, z, others, self.dt)
+            return {**state, "eta": state["eta"] + lift}
+        if self.calm:
+            momenta = {name: stage(q, boundary=others[name]) for name, q in momenta.items()}
+        laps = max_of(1 + floor(self.dt / AIM * self._speed(level, momenta, z, others, ahead=True)))
+        part, names = self.dt / laps, tuple(self.states)
 
-    def slowed(self, eta: Symbol, momenta: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol]) -> dict[str, Symbol]:
-        """Momenta after half a step of drag."""
+        def lap(*fields: Symbol) -> tuple[Symbol, ...]:
+            state = dict(zip(names, fields, strict=True))
+            if self.supply != "none":
+                state["eta"] = stage(self._supplied(state["eta"], z, others, part), boundary=eta)
+            state = self._advanced(state, z, others, part)
+            return tuple(state[name] for name in names)
+
+        state = dict(zip(names, repeat(self.substeps, lap, level, *momenta.values(), laps=laps), strict=True))
+        speed = self._speed(state["eta"], {name: state[name] for name in self.momenta}, z, others)
+        fast = max_of(where(part * speed > UNSTABLE * COURANT, 1.0, 0.0))
+        wrong = where(laps > self.substeps, -1.0, where(fast > 0, -1.0, 0.0))
+        return {**state, "eta": state["eta"] + lift + sqrt(wrong)}  # NaN where the parts were too long: a run that is wrong ends
+
+    def _supplied(self, level: Symbol, z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol) -> Symbol:
+        """The level after the supply of a time. It takes no more water than there is."""
+        return level if self.supply == "none" else maximum(level + dt * others["supply"], z)
+
+    def _advanced(self, state: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol) -> dict[str, Symbol]:
+        """Level and momenta after a time: half of the drag, the flow, and the other half."""
+        momenta = {name: state[name] for name in self.momenta}
+        if self.drag != "none" or self.calm:
+            state |= {name: stage(q, boundary=others[name]) for name, q in self._slowed(state["eta"], momenta, z, others, dt).items()}
+        state = self.method(lambda now: self.rate(now, z, others), state, dt)
+        return {"eta": state["eta"], **self._slowed(state["eta"], {name: state[name] for name in self.momenta}, z, others, dt)}
+
+    def _slowed(
+        self, eta: Symbol, momenta: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol
+    ) -> dict[str, Symbol]:
+        """Momenta after half of the drag of a time."""
         if self.drag == "none":
             return momenta
         h = maximum(eta - z, 0.0)
-        q = slowed(list(momenta.values()), h, self.thin, 0.5 * self.dt, others.get("manning"), others.get("drag"))
+        q = slowed(list(momenta.values()), h, self.thin, 0.5 * dt, others.get("manning"), others.get("drag"))
         return dict(zip(momenta, q, strict=True))
+
+    def _speed(self, eta: Symbol, momenta: Mapping[str, Symbol], z: Symbol, others: Mapping[str, Symbol], ahead: bool = False) -> Symbol:
+        """Σ (|v| + sqrt(g h)) / dx in each cell, 1/s. `ahead`: with the speed that the rise of the level to a neighbour adds at most.
+
+        Water that a wall of height h held back runs off at 2 sqrt(g h), twice the speed of its waves.
+        """
+        h = maximum(eta - z, 0.0)
+        flow, total = velocity(h, self.thin), []
+        for axis, name in enumerate(self.momenta):
+            speed = abs(flow(momenta[name])) + sqrt(GRAVITY * h)
+            if ahead:
+                low, high = rises(eta, z, axis)
+                speed = speed + sqrt(GRAVITY * maximum(abs(low), abs(high)))
+            total.append(self._across(speed, axis, others))
+        return add(total)
 
     def rate(self, now: Mapping[str, Symbol], z: Symbol, others: Mapping[str, Symbol]) -> dict[str, Symbol]:
         """Changes per second of the level and of momenta, without drag."""
@@ -372,17 +451,27 @@ class ShallowWater(Equation, kind="shallow_water"):
                 check_sign(name, parameters[name], unit, positive=False)
         if self.moving:
             check_uplift(parameters)
+        if "supply" in parameters:
+            most, height = self.dt * float(np.abs(parameters["supply"]).max()), float(np.abs(parameters["z"]).max())
+            rounding = height * float(np.finfo(parameters["z"].dtype).eps)
+            if 0 < most < rounding:
+                raise ParameterError(
+                    f"supply adds at most {most:.2g} m a step, expected more than the rounding of levels, {rounding:.2g} m at a height of "
+                    f"{height:.4g} m; run it with precision='f64'"
+                )
         speed = self.fastest or math.sqrt(GRAVITY * max(-float(parameters["z"].min()), 0.0))
         if speed > 0:
             cells = self.metric.smallest()
-            limit = COURANT / (speed * sum(1 / h for h in cells))
-            check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(cells):.4g} m, {self.grid.ndim} axes")
+            limit = (COURANT if self.substeps == 1 else self.substeps * AIM) / (speed * sum(1 / h for h in cells))
+            parts = "" if self.substeps == 1 else f", substeps = {self.substeps}"
+            check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(cells):.4g} m, {self.grid.ndim} axes{parts}")
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         self._check_speed(parameters, states, "start")
 
     def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
-        self._check_speed(parameters, final, "end")
+        if self.substeps == 1:  # otherwise each step checks its own end
+            self._check_speed(parameters, final, "end")
 
     def _check_speed(self, parameters: Mapping[str, Array], states: Mapping[str, Array], when: str) -> None:
         """Raise where dt is unstable for a flow. While the bed rises it is somewhere between both of its heights."""
@@ -392,7 +481,10 @@ class ShallowWater(Equation, kind="shallow_water"):
         speed = np.sqrt(GRAVITY * least) + np.divide(momentum, most, out=np.zeros_like(most), where=most > 10 * self.thin)
         fastest, cells = float(speed.max()), self.metric.smallest()
         limit = COURANT / (fastest * sum(1 / width for width in cells)) if fastest else math.inf
-        if not self.dt <= UNSTABLE * limit:
+        if self.substeps > 1:
+            longest = self.substeps * AIM / COURANT * limit
+            check_step(self.dt, longest, f"|v| + sqrt(g h) = {fastest:.4g} m/s at the {when} of the run, substeps = {self.substeps}")
+        elif not self.dt <= UNSTABLE * limit:
             raise StabilityError(
                 f"|v| + sqrt(g h) is {fastest:.4g} m/s at the {when} of the run, for which dt = {self.dt:.4g} s is not stable, expected at "
                 f"most {limit:.4g} s; lower dt, and give `fastest`, the largest of the run, for which it is then checked",

@@ -117,7 +117,7 @@ def velocity(h: Symbol, thin: float) -> Callable[[Symbol], Symbol]:
     return lambda q: factor * q
 
 
-def slowed(q: list[Symbol], h: Symbol, thin: float, dt: float, manning: Any, drag: Symbol | None) -> list[Symbol]:
+def slowed(q: list[Symbol], h: Symbol, thin: float, dt: float | Symbol, manning: Any, drag: Symbol | None) -> list[Symbol]:
     """Momenta after a time of drag at the bed, exact for this depth: q' = -k |q| q has the solution q / (1 + k |q| t).
 
     With k = g n² / h^(7/3), Manning's roughness n, or k = C / h², the coefficient C of quadratic drag. In water thinner than `thin` drag is

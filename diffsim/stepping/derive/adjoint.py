@@ -64,11 +64,14 @@ class Adjoint:
     delayed: dict[str, Node]
 
 
-def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adjoint", points_last: bool = False) -> Adjoint:
+def adjoint_program(
+    step: TracedStep, receivers: Iterable[str], name: str = "adjoint", points_last: bool = False, within: str = ""
+) -> Adjoint:
     """Transpose of `forward_program(step, receivers)`, for states, coefficients and the forcings' amplitudes.
 
     `points_last`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage,
-    to which those of the receivers are added last. Otherwise it is a copy.
+    to which those of the receivers are added last. Otherwise it is a copy. `within` ends names of subtotals and of shares of cells, which a
+    step and the body of its loop may have for the same field.
     """
     graph, ndim = step.graph, step.grid.ndim
     zero = (0,) * ndim
@@ -81,14 +84,14 @@ def adjoint_program(step: TracedStep, receivers: Iterable[str], name: str = "adj
     # cotangents of the fields that were read, from those of the outputs, then of each stage and shared value, last to first
     follows = {s: p for s, (p, steps) in delays.items() if steps}
     own_outputs = {state: outputs[state] for state in step.states if state not in follows}
-    reverse = Reverse(step, own_outputs)
+    reverse = Reverse(step, own_outputs, within)
 
     def gather(name: str, placed: Placed) -> None:
         """Add the parts that compute the cotangent of a field. For a slim field these are the cotangent of each cell, and then totals."""
         if placed.axes is None:
             new: dict[str, Part] = {bar(name): reverse.gathered(name, Place(bar(name)), placed.rules, inline)}
         else:
-            cells = f"{bar(name)} of each cell"
+            cells = f"{bar(name)} of each cell{within}"
             total = Total(bar(name), cells, tuple(range(ndim)), Slim(placed.axes, series=True))
             new = {cells: reverse.gathered(name, Place(cells), placed.rules, inline), bar(name): total}
         add(new)

@@ -66,13 +66,14 @@ class Reverse:
     Args:
         step: the step.
         outputs: expressions of the states whose cotangents are stored.
+        within: ends the names of subtotals. The body of a loop has its own, for it gives to the same fields as the step around it.
 
     Attributes:
         terms: after `stages` has ended: field -> offset -> contribution of a cell that reads the field there, evaluated at that cell.
     """
 
-    def __init__(self, step: TracedStep, outputs: Mapping[str, Node]) -> None:
-        self.step, self.graph, self.outputs = step, step.graph, outputs
+    def __init__(self, step: TracedStep, outputs: Mapping[str, Node], within: str = "") -> None:
+        self.step, self.graph, self.outputs, self.within = step, step.graph, outputs, within
         self.zero = (0,) * step.grid.ndim
         self.terms: dict[str, dict[Offset, Node]] = {}
         self._stages = {s.name: s for s in _moving(step)}
@@ -234,7 +235,7 @@ class Reverse:
             for level in sorted(levels)[:-1]:
                 if not self._saves(name, level):
                     continue
-                subtotal, placed = f"{name} of level {level}", self._placed[name]
+                subtotal, placed = f"{name} of level {level}{self.within}", self._placed[name]
                 stored.append(Stored(placed.location, placed.rules, name=subtotal))
                 self.terms[subtotal] = levels[level].terms
                 self._by_level[subtotal] = {level: levels[level]}

@@ -22,17 +22,32 @@ LONG = 64
 
 
 @dataclass(frozen=True)
+class Laps:
+    """The laps of a loop that run are its last ones, so many as a number says, from 0 to `count`.
+
+    Attributes:
+        count: laps of the loop.
+        number: name of the number, a slim field of the step.
+    """
+
+    count: int
+    number: str
+
+
+@dataclass(frozen=True)
 class Place:
     """The storage of a field: a kernel argument and, for a ring of time levels, the level.
 
     `level` = k means that local step t uses the pool level in entry t + k of the array's level table. A field of a loop has an array of
-    its own with `size` levels. Lap r uses level k, or level r + k modulo `size` if it `turns`.
+    its own with `size` levels. Lap r uses level k, or level r + k modulo `size` if it `turns`. With `first` a level outside of a loop is
+    level k of the first lap that runs.
     """
 
     array: str
     level: int | None = None
     size: int = 0
     turns: bool = False
+    first: Laps | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +141,7 @@ class Loop:
         inputs: names of the outside fields that it reads.
         inline: see `Program`.
         down: whether the lap number falls.
+        laps: which of its laps run; None: all.
     """
 
     count: int
@@ -136,6 +152,7 @@ class Loop:
     inputs: tuple[str, ...]
     inline: dict[str, Node]
     down: bool
+    laps: Laps | None = None
 
 
 def rows_of(total: str) -> str:
@@ -399,8 +416,13 @@ class Program:
         targets = {assign.target.array for nest in self.nests for assign in nest.assigns} | {s.target.array for s in self.scatters}
         targets |= {written.target.array for call in self.calls for written in call.outputs}
         taken = {name for call in self.calls for name in call.inputs} | {total.source for total in self.totals}
-        slim = {total.target for total in self.totals}
+        slim = {total.target for total in self.totals} | {laps.number for laps in self._laps}
         return sorted(targets | slim | {self.places[name].array for name in (self.reads().keys() | taken) - slim})
+
+    @property
+    def _laps(self) -> Iterator[Laps]:
+        yield from (loop.laps for loop in self.loops if loop.laps)
+        yield from (place.first for place in self.places.values() if place.first)
 
     def reach(self) -> dict[str, tuple[int, ...]]:
         """Array -> how far beyond the grid it is read, or written for folding, along each axis; 0 for arrays used in place."""

@@ -86,13 +86,17 @@ class DeviceKernel(Kernel):
                 text(f"{name} = {name} + {threads}")
 
     _lap = 0
+    _guard = ""
+    """Source of the condition under which a lap runs."""
 
     def _loop(self, loop: Loop, step: int) -> None:
         """Unroll all laps in the source, because the outermost loops of a GPU kernel are those over cells."""
         laps = range(loop.count)
         for self._lap in reversed(laps) if loop.down else laps:
+            self._guard = f"if {self._lap} >= {self.first_lap(loop.laps)}" if loop.laps else ""
             for number, operation in enumerate(loop.operations):
                 self._operation(operation, f"lap_{number}", step)
+        self._guard = ""
 
     def _operation(self, operation: Operation, index: str, step: int) -> None:
         if isinstance(operation, Nest):
@@ -119,8 +123,10 @@ class DeviceKernel(Kernel):
         """The locals of a step, and the guard that ends a launch early. Every top-level loop needs its own."""
         text, program = self.text, self.program
         text(f"t = begin + {step}")
-        with text.block(f"if t < control[{STEPS}]"):
+        with text.block(f"if t < control[{STEPS}]"), ExitStack() as guard:
             text(f"n = control[{FIRST}] {'+' if program.direction > 0 else '-'} t")
+            if self._guard:
+                guard.enter_context(text.block(self._guard))
             if any(place.turns for place in self.levels_used):
                 text(f"lap = {self._lap}")
             for place in self.levels_used:

@@ -30,7 +30,7 @@ from diffsim.expr.source import (
     with_functions,
 )
 from diffsim.mesh.field import Slim
-from diffsim.stepping.ir.program import Nest, Place, PointGather, PointScatter, Program, Strip, Total
+from diffsim.stepping.ir.program import Laps, Nest, Place, PointGather, PointScatter, Program, Strip, Total
 from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 
@@ -221,7 +221,7 @@ class Kernel(ABC):
 
     def level(self, place: Place) -> str:
         """Name of the local variable with the first tile of a level."""
-        return f"{identifier(place.array)}_{'lap' if place.turns else 'at'}_{place.level}"
+        return f"{identifier(place.array)}_{'lap' if place.turns else 'first' if place.first else 'at'}_{place.level}"
 
     def lead(self, place: Place) -> str:
         return "" if place.level is None else f"{self.level(place)} + "
@@ -230,9 +230,19 @@ class Kernel(ABC):
         """Source of the first tile of a level at a local step, and lap `lap`."""
         tiles = self.sparse[place.array].tile_count if place.array in self.sparse else self.layout.tile_count
         if place.size:
-            level = f"(lap + {place.level}) % {place.size}" if place.turns else f"{(place.level or 0) % place.size}"
+            lap = "lap" if place.turns else self.first_lap(place.first) if place.first else ""
+            level = f"({lap} + {place.level}) % {place.size}" if lap else f"{(place.level or 0) % place.size}"
             return f"{level} * {tiles}"
         return f"control[{table_offset(self.program, place.array)} + {step} + {place.level or 0}] * {tiles}"
+
+    def laps_run(self, laps: Laps) -> str:
+        """Source of the number of laps that run, at step `n`."""
+        number = self._slim_source(laps.number, self.slim[laps.number]).value((), ())
+        return f"ti.cast(ti.min(ti.max({number}, F(0.0)), F({laps.count}.0)), ti.i32)"
+
+    def first_lap(self, laps: Laps) -> str:
+        """Source of the first lap that runs."""
+        return f"({laps.count} - {self.laps_run(laps)})"
 
     def stored(self, place: Place) -> StoredSource:
         """The storage to which a field is written."""

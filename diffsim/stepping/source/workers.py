@@ -7,11 +7,11 @@ then what cells outside the grid give back to it (`folds.py`), then points, then
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
 from diffsim.expr.source import identifier
-from diffsim.stepping.ir.program import Loop, Nest, Operation, PointGather, Strip, Total
+from diffsim.stepping.ir.program import Loop, Nest, Operation, Place, PointGather, Strip, Total
 from diffsim.stepping.source.barrier import NOTHING, write_barrier, write_start
 from diffsim.stepping.source.folds import write_folds
 from diffsim.stepping.source.halos import write_halo
@@ -46,7 +46,8 @@ class WorkerKernel(TileKernel):
         barriers = self._barriers() if self.workers > 1 else set()
         with text.block(f"for t in range(control[{DONE}], control[{STEPS}])"):
             text(f"n = {self.step_index('t')}")
-            self._levels(turning=False)
+            self._levels([place for place in self.levels_used if not place.turns and place.first is None])
+            late = [place for place in self.levels_used if place.first is not None]  # known after their number
             done = 0
             for index, operation in enumerate(program.operations):
                 if isinstance(operation, Loop):
@@ -54,6 +55,7 @@ class WorkerKernel(TileKernel):
                     done += operation.count * len(operation.operations)
                 else:
                     with text.block(f"if begin <= {done}"):
+                        self._levels(late if isinstance(operation, Nest) else [])
                         self._operation(operation, str(index))
                         if index in barriers:
                             write_barrier(text, self.workers, str(done + 1))
@@ -116,18 +118,23 @@ class WorkerKernel(TileKernel):
         """Source of the index of a local step."""
         return f"control[{FIRST}] {'+' if self.program.direction > 0 else '-'} {local}"
 
-    def _levels(self, turning: bool) -> None:
-        """The first tiles of the levels that this step, or this lap, uses."""
-        for place in self.levels_used:
-            if place.turns is turning:
-                self.text(f"{self.level(place)} = {self.level_start(place)}")
+    def _levels(self, places: Iterable[Place]) -> None:
+        """The first tiles of levels."""
+        for place in places:
+            self.text(f"{self.level(place)} = {self.level_start(place)}")
 
     def _loop(self, loop: Loop, index: int, done: int) -> None:
         """The laps of a loop. `done` operations precede it."""
         text, length = self.text, len(loop.operations)
-        with text.block(f"for round in range({loop.count})"):
-            text(f"lap = {loop.count - 1} - round" if loop.down else "lap = round")
-            self._levels(turning=True)
+        with text.block(f"for round in range({self.laps_run(loop.laps) if loop.laps else loop.count})"):
+            text(
+                f"lap = {loop.count - 1} - round"
+                if loop.down
+                else f"lap = {self.first_lap(loop.laps)} + round"
+                if loop.laps
+                else "lap = round"
+            )
+            self._levels([place for place in self.levels_used if place.turns])
             for number, operation in enumerate(loop.operations):
                 before = f"{done + number} + round * {length}"
                 with text.block(f"if begin <= {before}"):

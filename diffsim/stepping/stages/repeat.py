@@ -18,8 +18,9 @@ from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.derive.forward import forward_program
 from diffsim.stepping.derive.tangent import tangent_step
 from diffsim.stepping.ir.names import bar, dot
-from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Part, Place, Program, Total
+from diffsim.stepping.ir.program import Assign, Laps, Loop, Nest, Operation, Part, Place, Program, Total
 from diffsim.stepping.trace.fields import Derive, Placed, Stage, Stored
+from diffsim.stepping.trace.reductions import reduce
 from diffsim.stepping.trace.stages import (
     HostStage,
     SelfTransposed,
@@ -53,6 +54,7 @@ class Repeat(SelfTransposed):
         body: a step whose states are the fields of the loop.
         starts: field of the loop -> stored field with its first value.
         outputs: final values of the fields.
+        number: name of the number of laps that run, at most `count`; "": all.
     """
 
     name: str
@@ -60,21 +62,30 @@ class Repeat(SelfTransposed):
     body: TracedStep
     starts: tuple[str, ...]
     outputs: tuple[Stored, ...]
+    number: str = ""
     movable = False
+
+    @property
+    def _laps(self) -> Laps | None:
+        return Laps(self.count, self.number) if self.number else None
 
     @property
     def _here(self) -> Offset:
         return (0,) * self.body.grid.ndim
 
     def reads(self) -> dict[str, set[Offset]]:
-        return {name: {self._here} for name in (*self.starts, *self.body.coefficients)}
+        return {name: {self._here} for name in (*self.starts, *self.body.coefficients, *self._numbers)}
+
+    @property
+    def _numbers(self) -> tuple[str, ...]:
+        return (self.number,) if self.number else ()
 
     def roots(self) -> list[Node]:
         return [*self.body.outputs.values(), *(root for inner in self.body.stages for root in inner.roots())]
 
     def identity(self) -> str:
         inner = [stage.identity() for stage in self.body.stages]
-        return repr((super().identity(), self.count, self.starts, self.body.states, self.body.coefficients, inner))
+        return repr((super().identity(), self.count, self.number, self.starts, self.body.states, self.body.coefficients, inner))
 
     def _start(self, state: str, level: int) -> Place:
         """A field at the start of a lap, and after the last."""
@@ -84,7 +95,7 @@ class Repeat(SelfTransposed):
         program = forward_program(self.body, (), self.name)
         states, graph = self.body.states, self.body.graph
         first = tuple(
-            Assign(self._start(state, 0), graph.read(start, self._here), states[state].rules)
+            Assign(replace(self._start(state, 0), first=self._laps), graph.read(start, self._here), states[state].rules)
             for state, start in zip(states, self.starts, strict=True)
         )
         moved = {Place(state, k): Place(state, k, self.count + 1, turns=True) for state in states for k in (0, 1)}
@@ -115,14 +126,15 @@ class Repeat(SelfTransposed):
                 operation = replace(operation, assigns=assigns)
             operations.append(operation)
         own = {name: moved.get(place, place) for name, place in program.places.items() if name not in inputs}
-        return Loop(self.count, tuple(operations), first, own | ends, tuple(ends), tuple(sorted(inputs)), dict(program.inline), down)
+        reads = tuple(sorted({*inputs, *self._numbers}))
+        return Loop(self.count, tuple(operations), first, own | ends, tuple(ends), reads, dict(program.inline), down, self._laps)
 
     def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
         step = tangent_step(self.body, order)
         body = Body(**{field.name: getattr(step, field.name) for field in fields(step)})
         starts = (*self.starts, *(dot(start, order) for start in self.starts))
         moved = tuple(replace(o, name=dot(o.name, order), rules=linear(o.rules)) for o in self.outputs)
-        return [Repeat(dot(self.name, order), self.count, body, starts, (*self.outputs, *moved))]
+        return [Repeat(dot(self.name, order), self.count, body, starts, (*self.outputs, *moved), self.number)]
 
     def with_tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
         """Replace this loop by one over the fields and their tangents."""
@@ -131,7 +143,7 @@ class Repeat(SelfTransposed):
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
         here, states, count = self._here, self.body.states, self.count
         active = frozenset(name for name in self.body.coefficients if wanted(name))
-        adjoint = adjoint_program(replace(self.body, active=active), (), f"adjoint of {self.name}")
+        adjoint = adjoint_program(replace(self.body, active=active), (), f"adjoint of {self.name}", within=f" in {self.name}")
         zero = zero_rules(len(here))
         sums = {name: f"{bar(name)} in {self.name}" for name in sorted(active)}
         moved = {Place(state, 0): Place(state, 0, count + 1, turns=True) for state in states}
@@ -141,7 +153,8 @@ class Repeat(SelfTransposed):
         first = tuple(Assign(Place(bar(state), count % 2, 2), seed, zero) for state, seed in seeds.items())
         first += tuple(Assign(Place(total), graph.const(0), zero) for total in sums.values())
         before = {state: f"{bar(state)} before {self.name}" for state in states}
-        ends = {name: Place(bar(state), 0, 2) for state, name in before.items()} | {total: Place(total) for total in sums.values()}
+        ends = {name: Place(bar(state), 0, 2, first=self._laps) for state, name in before.items()}
+        ends |= {total: Place(total) for total in sums.values()}
         inputs = {*self.body.coefficients, *self._around(), *(bar(output.name) for output in self.outputs)}
         loop = self._loop(adjoint.program, moved, first, ends, inputs, down=True)
         if not adjoint.program.reads().keys().isdisjoint(states):
@@ -156,7 +169,11 @@ class Repeat(SelfTransposed):
 
 
 def repeat(
-    count: int, body: Callable[..., Symbol | Sequence[Symbol]], *start: Symbol, boundary: Boundary | Symbol | None = None
+    count: int,
+    body: Callable[..., Symbol | Sequence[Symbol]],
+    *start: Symbol,
+    boundary: Boundary | Symbol | None = None,
+    laps: Symbol | None = None,
 ) -> Symbol | tuple[Symbol, ...]:
     """Repeat an update of some fields within a step.
 
@@ -173,6 +190,9 @@ def repeat(
             the step, and store stages.
         start: the fields before the first lap. Their boundary rules apply in each lap.
         boundary: the rules for fields that are expressions; see `stage`.
+        laps: how many laps run in this step, such as the substeps that the fastest wave needs: the largest value of an expression, rounded
+            down. No more than `count` run. It has no derivative, so steps over which it jumps make the loss jump, and a step that would
+            need more than `count` laps is yours to refuse, for example by a division by 0.
 
     Returns:
         The fields after the last lap: one, or a tuple.
@@ -203,11 +223,14 @@ def repeat(
     """
     arguments.whole("count of repeat()", count, 1, MOST_LAPS)
     arguments.function("body", body, "ds.repeat(20, lambda p: p + laplacian(p), p)", optional=False)
+    if laps is not None and not isinstance(laps, Symbol):
+        raise TraceError(f"laps of repeat() = {arguments.shown(laps)}, expected an expression of the step; give that, or a number as count")
     if not start or not all(isinstance(field, Symbol) for field in start):
         raise TraceError("repeat() of no field, or of something else, expected fields of the step after the body; give those")
     graph = trace_of(start[0], "repeat()")
     require_same(start)
     starts = tuple(_stored(field, graph, boundary) for field in start)
+    number = "" if laps is None else str(reduce(graph, laps, "max").node.data[0])
     name, ndim = f"repeat {next(graph.count)}", start[0].ndim
     known = graph.placed | graph.fixed
     states = {f"{name} field {k}": Placed(known[start].location, known[start].rules) for k, start in enumerate(starts)}
@@ -241,7 +264,7 @@ def repeat(
     coefficients = {n: around[n] for n in sorted(used - states.keys() - written_by(inner).keys()) if n in around}
     step = Body(graph, graph.grid, states, coefficients, frozenset(coefficients), {}, (), {}, (), tuple(inner), outputs)
     ends = tuple(Stored(placed.location, placed.rules, f"{name} gives {k}") for k, placed in enumerate(states.values()))
-    graph.store(Repeat(name, count, step, starts, ends))
+    graph.store(Repeat(name, count, step, starts, ends, number))
     results = tuple(read_of(field, end) for field, end in zip(start, ends, strict=True))
     return results if len(results) > 1 else results[0]
 

@@ -74,7 +74,7 @@ class Stage(ABC):
         name: name of the stage.
         outputs: the fields that it writes.
         movable: whether a program may choose their storage, such as the next level of a state.
-        moves: whether the results of a step may depend on it. Else it has neither tangent nor cotangent.
+        moves: whether the results of a step may change with its own, but for jumps. Else it has no cotangent.
     """
 
     name: str

@@ -10,11 +10,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, overload
 
 from diffsim.boundary import Boundary, linear, on_low_side, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
+from diffsim.expr.derive import varies
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
@@ -33,6 +35,10 @@ class StoredExpression(Stage, Stored):
     @property
     def outputs(self) -> tuple[Stored, ...]:  # type: ignore[override]
         return (Stored(self.location, self.rules, self.name),)
+
+    @cached_property
+    def moves(self) -> bool:  # type: ignore[override]
+        return varies(self.node)
 
     def reads(self) -> dict[str, set[Offset]]:
         return reads([self.node])

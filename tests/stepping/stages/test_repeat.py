@@ -9,7 +9,8 @@ import pytest
 
 import diffsim as ds
 from diffsim.errors import ParameterError, TraceError
-from diffsim.expr import diff, laplacian
+from diffsim.expr import diff, exp, floor, laplacian, sqrt, where
+from diffsim.expr import max as max_of
 from tests.cases import Loop
 from tests.curvature import require_second_derivatives
 from tests.sampled import sampled
@@ -136,6 +137,82 @@ def test_the_memory_of_a_loop_is_planned() -> None:
     assert many._stepper.launcher.nbytes("repeat 0 field 0") == 10 * many._stepper.layout.nbytes
 
 
+class Counted(ds.Equation):
+    """Diffusion in as many parts as the largest value asks for, at most `count`; or the text of all of them, each with a condition."""
+
+    def __init__(self, shape: tuple[int, ...], count: int, unrolled: bool) -> None:
+        self.grid, self.dt, self.count, self.unrolled = ds.Grid(shape, 1.0), 1.0, count, unrolled
+        self.states = {"u": ds.Variable("mirror"), "laps": ds.Variable("mirror")}
+        self.parameters = {"k": ds.Variable("mirror")}
+
+    def step(self, u: Symbol, laps: Symbol, k: Symbol) -> dict[str, Symbol]:
+        number = max_of(floor(3 * abs(u)))
+        part = 0.1 / (1 + number)
+
+        def lap(x: Symbol) -> Symbol:
+            return x + part * k * laplacian(x * x)
+
+        if not self.unrolled:
+            return {"u": ds.repeat(self.count, lap, u, laps=number), "laps": laps + number}
+        x = u
+        for done in range(self.count):
+            x = ds.stage(where(number > done, lap(x), x), "mirror")
+        return {"u": x, "laps": laps + number}
+
+
+@pytest.mark.parametrize(("shape", "scale"), [((12,), 1.0), ((12,), 0.1), pytest.param((9, 21), 0.5, marks=pytest.mark.slow)])
+def test_as_many_laps_as_a_number_of_the_step(shape: tuple[int, ...], scale: float) -> None:
+    rng, steps = np.random.default_rng(0), 5
+    looped, unrolled = (ds.Simulation(Counted(shape, 6, each), precision="f64") for each in (False, True))
+    inputs = {"u": scale * rng.uniform(-1, 2, shape), "laps": np.zeros(shape), "k": rng.uniform(0.5, 1, shape)}
+    weights, direction = rng.normal(size=shape), {name: rng.normal(size=shape) for name in inputs}
+    (solution, pull), (expected, other) = (s.vjp(inputs, steps, checkpoint=2) for s in (looped, unrolled))
+    np.testing.assert_array_equal(solution.final["u"], expected.final["u"])
+    ran = solution.final["laps"].flat[0]
+    assert ran == 0 if scale < 0.2 else 0 < ran < 6 * steps
+    gradient, wanted = pull(ds.Solution({"u": weights})), other(ds.Solution({"u": weights}))
+    for name, value in wanted.items():
+        np.testing.assert_allclose(gradient[name], value, rtol=0, atol=1e-13 * max(np.abs(value).max(), 1), err_msg=name)
+    moved = looped.jvp(inputs, direction, steps)[1].final["u"]
+    total = sum(np.vdot(gradient[name], direction[name]) for name in inputs)
+    assert np.vdot(moved, weights) == pytest.approx(total, rel=1e-12)
+
+
+def test_no_more_laps_than_the_count() -> None:
+    u = np.linspace(0.0, 4.0, 12)  # asks for 12
+    few, all_of_few = (ds.Simulation(Counted((12,), 6, each), wrt=[], precision="f64") for each in (False, True))
+    inputs = {"u": u, "laps": np.zeros(12), "k": np.ones(12)}
+    np.testing.assert_array_equal(few.run(inputs, 1).final["u"], all_of_few.run(inputs, 1).final["u"])
+
+
+def test_a_body_and_the_step_around_it_give_to_the_same_parameter() -> None:
+    """Both store sums of what they owe to it, and neither may overwrite those of the other."""
+
+    class Both(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt = ds.Grid((11,), 1.0), 0.1
+            self.states, self.parameters = {"u": ds.Variable("mirror")}, {"k": ds.Variable("mirror")}
+
+        def step(self, u: Symbol, k: Symbol) -> dict[str, Symbol]:
+            def rate(f: Symbol) -> Symbol:
+                flux = sqrt(1 + k * k * f * f) * exp(-k * f) / (2 + f * f + k * k)
+                flux = flux + sqrt(2 + (f - k.shifted(0, 1)) ** 2) / (1 + exp(f.shifted(0, 1) * k))
+                return flux - flux.shifted(0, -1)
+
+            def heun(x: Symbol) -> Symbol:
+                first = ds.stage(x + 0.1 * rate(x), "mirror")
+                return 0.5 * (x + first) + 0.1 * rate(first)
+
+            return {"u": heun(ds.repeat(2, heun, ds.stage(heun(u), "mirror")))}
+
+    run, rng = ds.Simulation(Both(), precision="f64"), np.random.default_rng(0)
+    inputs, weights, way = {"u": rng.normal(size=11), "k": rng.uniform(0.5, 1, 11)}, rng.normal(size=11), rng.normal(size=11)
+    gradient = run.vjp(inputs, 1)[1](ds.Solution({"u": weights}))
+    for name in inputs:
+        high, low = (weights @ run.run(inputs | {name: inputs[name] + h * way}, 1).final["u"] for h in (1e-6, -1e-6))
+        assert gradient[name] @ way == pytest.approx((high - low) / 2e-6, rel=1e-8), name
+
+
 def _with(lap: Any, *fields: str, count: Any = 2, **options: Any) -> ds.Equation:
     class Wrong(ds.Equation):
         grid, dt = ds.Grid((6, 7), 1.0), 0.1
@@ -154,6 +231,7 @@ WRONG = {
     "too few": (lambda: _with(lambda x, u: x, "x", "u"), TraceError, "expected an expression for each of its 2 fields"),
     "a number": (lambda: _with(lambda x: 3.0, "x"), TraceError, "expected an expression for each of its 1 fields"),
     "elsewhere": (lambda: _with(lambda x: diff(x, 0), "x"), TraceError, "gives a field at"),
+    "laps": (lambda: _with(lambda x: x, "x", laps=2), TraceError, r"laps of repeat\(\) = 2, expected an expression of the step"),
     "nested": (lambda: _with(lambda x: ds.repeat(2, lambda y: 0.5 * y, x), "x"), TraceError, "has a loop, a system or a function"),
     "system": (lambda: _with(lambda x: ds.solve(lambda y: y - laplacian(y), x, "mirror"), "x"), TraceError, "has a loop, a system"),
 }
