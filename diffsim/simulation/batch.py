@@ -342,6 +342,9 @@ class _Together(Equation):
         for k in range(1 if alike else self.grid.shape[0]):
             self._one.check({name: value[k] for name, value in parameters.items()})
 
+    def check_series(self, series: Mapping[str, Array]) -> None:
+        self._one.check_series(series)  # all runs share them
+
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         for k, own in enumerate(self._each(parameters, states)):
             with _of_run(k):

@@ -8,15 +8,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import number, one_of, positive, shown
-from diffsim.boundary import Extrapolate, OddImage
+from diffsim.base.arguments import names, number, one_of, positive, shown
 from diffsim.errors import DivergenceError, ParameterError, StabilityError
 from diffsim.expr.functions import maximum, minimum, sqrt, where
-from diffsim.expr.limiters import van_albada, weno5
+from diffsim.expr.limiters import Limiter, van_albada, weno5
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import euler, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
+from diffsim.solvers.parts.gas_sides import WORDS, GasSides
 from diffsim.solvers.parts.shallow import Faces, half_steps
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.solvers.parts.staggered import words_of
@@ -24,7 +24,7 @@ from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
-Word: TypeAlias = Literal["periodic", "wall", "open"]
+Word: TypeAlias = Literal["periodic", "wall", "open", "inflow", "reservoir", "outflow", "freestream"]
 Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 """The sides of a gas: one word, or one an axis, where a pair is that of the low and the high side."""
 
@@ -106,12 +106,14 @@ class Euler(Equation, kind="euler"):
         negligible: Positive = 1e-3,
         scale: tuple[float, float, float] = (1.0, 1.0, 1.0),
         fastest: Positive | None = None,
+        gravity: tuple[float, ...] = (),
+        series: tuple[str, ...] = (),
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if None in grid.uniform_spacing:
             raise ParameterError("grid of cells of several sizes, expected cells of one size; take a uniform grid")
         self.gamma = number("gamma", gamma, "a finite number above 1", lambda x: 1 < x < math.inf, "give 1.4 for air")
-        self.sides = words_of(sides, "zyx"[-grid.ndim :], ("periodic", "wall", "open"))
+        self.sides = words_of(sides, "zyx"[-grid.ndim :], WORDS)
         self.method = METHODS[one_of("method", method, tuple(METHODS))]
         self.scheme = one_of("scheme", scheme, ("muscl", "weno5"))
         if scheme == "weno5" and method != "rk3":
@@ -122,31 +124,34 @@ class Euler(Equation, kind="euler"):
         sizes = [positive("scale", one, "give a typical density, velocity and pressure") for one in scale]
         self.eps = dict(zip(("rho", "v", "p"), (eps * size for size in sizes), strict=True))
         self.unstable = "Density or pressure became negative: lower dt, and give `fastest`, the largest |v| + c of the run"
-        self.velocities = ("w", "v", "u")[-grid.ndim :]
-        self.states = {"rho": Variable(self._rules(), unit="kg/m³")}
-        self.states |= {name: Variable(self._rules(axis), unit="m/s") for axis, name in enumerate(self.velocities)}
-        self.states |= {"p": Variable(self._rules(), unit="Pa")}
+        self.gravity = self._checked_gravity(gravity)
+        self._around = GasSides(grid, self.sides, self.gamma, tuple(axis for axis, g in enumerate(self.gravity) if g))
+        self.velocities, rules = self._around.velocities, self._around.rules
+        self.states = {"rho": Variable(rules(), unit="kg/m³")}
+        self.states |= {name: Variable(rules(axis), unit="m/s") for axis, name in enumerate(self.velocities)}
+        self.states |= {"p": Variable(rules(pressure=True), unit="Pa")}
+        given, self.profiles = self._around.inputs(), self._around.profiles()
+        self.series = {name: given.pop(one_of("series", name, tuple(given))) for name in names("series", series, '("p_high_x",)')}
+        self.parameters = given
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + c of the run", "m/s")
 
-    def _rules(self, of: int | None = None) -> tuple[Any, ...]:
-        """The rules of a density or pressure, or of the velocity along axis `of`."""
+    def _checked_gravity(self, gravity: object) -> tuple[float, ...]:
+        """Gravity, a number for each axis, or none."""
+        each = gravity if isinstance(gravity, (tuple, list)) else (gravity,)
+        out = tuple(number("gravity", g, unit="m/s²") for g in each)
+        if out and len(out) != self.grid.ndim:
+            raise ParameterError(f"gravity = {shown(gravity)}, expected a number for each of {self.grid.ndim} axes; give those")
+        if any(out) and self.scheme == "weno5":
+            raise ParameterError(
+                f'gravity = {shown(gravity)} with scheme = "weno5", expected "muscl", whose pressure carries the gas at rest; take that'
+            )
+        return out
 
-        def rule(word: str, axis: int) -> Any:
-            return Extrapolate(0) if word == "open" else OddImage() if axis == of else "mirror"
-
-        return tuple("periodic" if low == "periodic" else (rule(low, k), rule(high, k)) for k, (low, high) in enumerate(self.sides))
-
-    def _slopes(self, axis: int, of: int | None = None) -> tuple[Any, ...]:
-        """The rules of their slopes along an axis: those of a field that is even at a side are odd there."""
-        pair, rules = self.sides[axis], list(self._rules(of))
-        if pair[0] != "periodic":
-            rules[axis] = tuple("zero" if word == "open" else "mirror" if axis == of else OddImage() for word in pair)
-        return tuple(rules)
-
-    def step(self, rho: Symbol, p: Symbol, **v: Symbol) -> dict[str, Symbol]:
-        state = {"rho": rho} | {name: stage(rho * v[name], boundary=v[name]) for name in self.velocities}
-        energy = p / (self.gamma - 1) + 0.5 * rho * add([v[name] * v[name] for name in self.velocities])
-        state = self.method(self.rate, {**state, "p": stage(energy, boundary=p)}, self.dt)
+    def step(self, rho: Symbol, p: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        v = {name: others[name] for name in self.velocities}
+        state = {"rho": rho} | {name: stage(rho * one, boundary=one) for name, one in v.items()}
+        energy = p / (self.gamma - 1) + 0.5 * rho * add([one * one for one in v.values()])
+        state = self.method(lambda now: self.rate(now, others), {**state, "p": stage(energy, boundary=p)}, self.dt)
         velocities, p = self._primitive(state)
         return {"rho": state["rho"], **dict(zip(self.velocities, velocities, strict=True)), "p": p}
 
@@ -156,27 +161,37 @@ class Euler(Equation, kind="euler"):
         kinetic = 0.5 * add([m * m for m in momenta]) / now["rho"]
         return [m / now["rho"] for m in momenta], (self.gamma - 1) * (now["p"] - kinetic)
 
-    def rate(self, now: Mapping[str, Symbol]) -> dict[str, Symbol]:
-        """Changes per second of density, momenta and energy, which have the names of density, velocities and pressure."""
+    def rate(self, now: Mapping[str, Symbol], others: Mapping[str, Symbol]) -> dict[str, Symbol]:
+        """Changes per second of density, momenta and energy, which have the names of density, velocities and pressure.
+
+        With gravity, the work on a cell is that on the mass through its faces, so that the energy with that of the height is kept.
+        """
         velocities, p = self._primitive(now)
         v = [stage(one, boundary=now[name]) for one, name in zip(velocities, self.velocities, strict=True)]
         p = stage(p, boundary=now["p"])
         change: dict[str, list[Symbol]] = {name: [] for name in self.states}
         for axis, dx in enumerate(self.grid.spacing):
-            through = crossing(*self._faces(now["rho"], v, p, axis), axis, self.gamma)
+            seen = self._around.seen(*self._faces(now["rho"], v, p, axis), axis, others)
+            through = crossing(*seen, axis, self.gamma)
             for name, flux in zip(("rho", *self.velocities, "p"), through, strict=True):
                 change[name].append(-(flux - flux.shifted(axis, -1)) / dx)
+            if axis in self._around.weighted:
+                change[self.velocities[axis]].append(self.gravity[axis] * now["rho"])
+                change["p"].append(0.5 * self.gravity[axis] * (through[0] + through[0].shifted(axis, -1)))
         return {name: add(parts) for name, parts in change.items()}
 
     def _faces(self, rho: Symbol, v: Sequence[Symbol], p: Symbol, axis: int) -> tuple[Faces, list[Faces], Faces]:
         """Density, velocities and pressure on both sides of the faces across an axis."""
+        weight = stage(self.grid.spacing[axis] * self.gravity[axis] * rho, self._around.weight(axis)) if axis in self._around.weighted else None
         if self.method is euler:
-            return Faces.of(rho, None, axis), [Faces.of(one, None, axis) for one in v], Faces.of(p, None, axis)
+            half = None if weight is None else stage(0.5 * weight, boundary=self._around.slopes(axis, pressure=True))
+            return Faces.of(rho, None, axis), [Faces.of(one, None, axis) for one in v], Faces.of(p, half, axis)
 
         def tilted(f: Symbol, name: str, of: int | None = None) -> Faces:
-            half = half_steps(f, axis, van_albada(self.eps[name]))
+            limiter, heavy = van_albada(self.eps[name]), weight if name == "p" else None
+            half = half_steps(f, axis, limiter) if heavy is None else half_steps_about(f, heavy, axis, limiter)
             half = half if name == "v" else maximum(minimum(half, SHARE * f), -SHARE * f)
-            return Faces.of(f, stage(half, boundary=self._slopes(axis, of)), axis)
+            return Faces.of(f, stage(half, boundary=self._around.slopes(axis, of, name == "p")), axis)
 
         def curved(f: Symbol, name: str, of: int | None = None) -> Faces:
             below, above = (one.across(axis) for one in weno5(f, axis, self.eps[name] ** 2, "z"))  # kept at the centre below
@@ -187,12 +202,19 @@ class Euler(Equation, kind="euler"):
         at = curved if self.scheme == "weno5" else tilted
         return at(rho, "rho"), [at(one, "v", k) for k, one in enumerate(v)], at(p, "p")
 
+    def check(self, parameters: Mapping[str, Array]) -> None:
+        self._around.check(parameters)
+
+    def check_series(self, series: Mapping[str, Array]) -> None:
+        self._around.check(series)
+
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         for name, unit in (("rho", "kg/m³"), ("p", "Pa")):
             if not states[name].any():
                 raise ParameterError(f"input {name} is missing or 0 everywhere, expected a value above 0 in each cell; give it, in {unit}")
             check_sign(f"initial {name}", states[name], unit, positive=True)
-        speeds = [max(speed, self.fastest or 0.0) for speed in self._speeds(states)]
+        self._around.check_states(parameters, states, "start")
+        speeds = [max(speed, self.fastest or 0.0) for speed in self._speeds(states, parameters)]
         limit = self._limit(speeds)
         check_step(self.dt, limit, f"waves of {max(speeds):.4g} m/s, dx = {min(self.grid.spacing):.4g} m, {self.grid.ndim} axes")
 
@@ -204,7 +226,8 @@ class Euler(Equation, kind="euler"):
                     f"{name} is {least:.4g} {unit} somewhere at the end of the run, expected above 0: dt = {self.dt:.4g} s was too long; "
                     "lower it, and give `fastest`, the largest |v| + c of the run, for which it is then checked"
                 )
-        limit = self._limit(speeds := self._speeds(final))
+        self._around.check_states(parameters, final, "end")
+        limit = self._limit(speeds := self._speeds(final, parameters))
         if not self.dt <= UNSTABLE * limit:
             raise StabilityError(
                 f"|v| + c is {max(speeds):.4g} m/s at the end of the run, for which dt = {self.dt:.4g} s is not stable, expected at most "
@@ -212,13 +235,29 @@ class Euler(Equation, kind="euler"):
                 limit,
             )
 
-    def _speeds(self, states: Mapping[str, Array]) -> list[float]:
-        """The largest |v| + c along each axis."""
+    def _speeds(self, states: Mapping[str, Array], parameters: Mapping[str, Array]) -> list[float]:
+        """The largest |v| + c along each axis, inside and on sides."""
         sound = np.sqrt(self.gamma * states["p"] / states["rho"])
-        return [float((np.abs(states[name]) + sound).max()) for name in self.velocities]
+        inside = [float((np.abs(states[name]) + sound).max()) for name in self.velocities]
+        return [max(pair) for pair in zip(inside, self._around.speeds(parameters, float(sound.max())), strict=True)]
 
     def _limit(self, speeds: Sequence[float]) -> float:
         return COURANT / sum(speed / h for speed, h in zip(speeds, self.grid.spacing, strict=True))
+
+
+def half_steps_about(p: Symbol, weight: Symbol, axis: int, limiter: Limiter) -> Symbol:
+    """Change of the pressure from the middle of a cell to its upper face, of which the part that carries the gas is not limited.
+
+    Gas is at rest where the pressure rises from cell to cell by the mean of their weights: both cells have the same pressure at the face.
+
+    Args:
+        p: the pressure.
+        weight: its rise over a cell of gas at rest, ρ g dx.
+        axis: along which there is gravity.
+        limiter: of the other part.
+    """
+    jump = p - p.shifted(axis, -1) - 0.5 * (weight + weight.shifted(axis, -1))
+    return 0.5 * (limiter(jump, jump.shifted(axis, 1)) + weight)
 
 
 def crossing(rho: Faces, v: Sequence[Faces], p: Faces, axis: int, gamma: float) -> list[Symbol]:

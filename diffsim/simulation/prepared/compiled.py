@@ -191,6 +191,7 @@ class Compiled:
                 raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
         if alone:
             equation.check({name: out[name] for name in equation.parameters})
+        equation.check_series({name: out[name] for name in equation.series})
         return out
 
     def _by_box(self, name: str, value: Any) -> bool:
