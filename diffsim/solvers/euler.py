@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import names, number, one_of, positive, shown
+from diffsim.base.arguments import number, one_of, positive, shown
 from diffsim.errors import DivergenceError, ParameterError, StabilityError
 from diffsim.expr.functions import maximum, minimum, sqrt, where
 from diffsim.expr.limiters import Limiter, van_albada, weno5
@@ -17,6 +17,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.integrators import euler, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.gas_sides import WORDS, GasSides
+from diffsim.solvers.parts.given import series_of
 from diffsim.solvers.parts.shallow import Faces, half_steps
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.solvers.parts.staggered import words_of
@@ -131,8 +132,8 @@ class Euler(Equation, kind="euler"):
         self.states |= {name: Variable(rules(axis), unit="m/s") for axis, name in enumerate(self.velocities)}
         self.states |= {"p": Variable(rules(pressure=True), unit="Pa")}
         given, self.profiles = self._around.inputs(), self._around.profiles()
-        self.series = {name: given.pop(one_of("series", name, tuple(given))) for name in names("series", series, '("p_high_x",)')}
-        self.parameters = given
+        self.series = series_of(series, '("p_high_x",)', given)
+        self.parameters = {name: one for name, one in given.items() if name not in self.series}
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + c of the run", "m/s")
 
     def _checked_gravity(self, gravity: object) -> tuple[float, ...]:

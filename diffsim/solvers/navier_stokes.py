@@ -18,6 +18,7 @@ from diffsim.integrators import IMPLICIT_SHARE, imex_ars222, rk4, ssp_rk2, ssp_r
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides
 from diffsim.solvers.parts.fluxes import advection, carried
+from diffsim.solvers.parts.given import series_of
 from diffsim.solvers.parts.immersed import Walls, wall_fields
 from diffsim.solvers.parts.outflow import outflow, outflow_profiles
 from diffsim.solvers.parts.stability import Factor, ars222, check_common, check_flow, check_sign, check_step, laplacian_bound, runge_kutta
@@ -213,7 +214,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
             self._add_bodies()
         if self.implicit:
             self._check_implicit()
-        self.series = {name: self.parameters[one_of("series", name, on_sides)] for name in names("series", series, '("inflow",)')}
+        self.series = series_of(series, '("inflow",)', {name: self.parameters[name] for name in on_sides})
         self.parameters = {name: variable for name, variable in self.parameters.items() if name not in self.series}
 
     def _check_implicit(self) -> None:
