@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -41,7 +41,7 @@ SHARE = 0.8
 class Euler(Equation, kind="euler"):
     """The Euler equations of an ideal gas in one to three dimensions.
 
-        ρ_t + ∇·(ρ v) = 0,    (ρ v)_t + ∇·(ρ v vᵀ) + ∇p = 0,    E_t + ∇·((E + p) v) = 0,    E = p / (γ - 1) + ρ v² / 2
+        ρ_t + ∇·(ρ v) = 0,    (ρ v)_t + ∇·(ρ v vᵀ) + ∇p = ρ g,    E_t + ∇·((E + p) v) = ρ v·g,    E = p / (γ - 1) + ρ v² / 2
 
     Finite volumes: what states hold are means of cells, mass, momentum and energy are kept to round-off, and shocks have their speed. Flux
     by the approximate Riemann solver with a contact wave (HLLC), with the wave speeds of Einfeldt, so contacts at rest stay sharp. Density,
@@ -50,25 +50,38 @@ class Euler(Equation, kind="euler"):
     order in time, or three stages, of third. Second order where the flow is smooth, first order at shocks and contacts.
 
     Inputs: the initial density `rho` (kg/m³), pressure `p` (Pa) and velocities `u`, `v` and `w` along x, y and z (m/s, 0 if left out), all
-    at cell centres; density and pressure must be above 0. Axes are (x), (y, x) or (z, y, x).
+    at cell centres; density and pressure must be above 0. Axes are (x), (y, x) or (z, y, x). At sides that gas flows through further
+    inputs give the gas there, such as `rho_low_x`, `u_low_x` and `p_high_x`, a value for each cell of the side, constant in time but for
+    those in `series`.
+
+    With `gravity` the pressure at a face is that of the cell with the weight of half the cell. So gas stays at rest to round-off, whatever
+    its layers, where the pressure rises from cell to cell by the mean of their weights, (p₂ - p₁) / dx = g (ρ₁ + ρ₂) / 2. Any other state
+    that should be at rest is so to second order. The energy with that of the height is kept to round-off between walls.
 
     Args:
         grid: one to three axes of uniform cells, spacing in metres.
         dt: time step, s. Density and pressure stay positive while Σ dt (|v| + c) / dx <= 1/2, c² = γ p / ρ.
         gamma: ratio of specific heats γ: 1.4 for air, 5/3 for monatomic gases.
         sides: around the gas, for all axes, or an entry each, where a pair is that of the low and the high side: "periodic"; "wall", which
-            gas slides along; "open", where waves and gas leave.
+            gas slides along; "open", where waves and gas leave; "freestream", beyond which the gas is given by density, velocities and
+            pressure: a supersonic inflow, or surroundings that waves leave into without coming back; "inflow", where density and velocities
+            are given, slower than sound, and the pressure comes from inside; "reservoir", where gas enters across the side from rest at the
+            given density and pressure without losses, at most at the speed of sound; "outflow", where the pressure is given, and where gas
+            that is faster than sound leaves as it is. Fixed values send waves back: an "outflow" as a free end does, an "inflow" as a wall.
+            Gas that comes back through an "outflow" has the entropy and the velocity along the side of the gas inside.
         method: "rk2" or "rk3", or "euler": first order in space and time.
         scheme: "muscl", or "weno5", which takes "rk3".
         negligible: differences between neighbours far below this share of `scale` are not limited. It keeps gradients smooth where the gas
             is at rest, and overshoots at shocks are of its size. Waves without shocks are better with more.
         scale: typical density (kg/m³), velocity (m/s) and pressure (Pa).
-        fastest (m/s): the largest |v| + c of the run, which the time step is checked for, as it is for the initial gas. The time step is
-            constant, and is checked again for the gas at the end of a run.
+        fastest (m/s): the largest |v| + c of the run, which the time step is checked for, as it is for the initial gas and that given at
+            sides. The time step is constant, and is checked again for the gas at the end of a run.
+        gravity (m/s²): along each axis of the grid, y before x, such as (-9.81, 0.0) where y points upwards; (): none. Scheme "muscl".
+        series: those inputs of sides that have a value for each time step, such as ("p_high_x",), which holds for the whole step.
 
     Raises:
-        ParameterError: an argument out of range, "weno5" with another method, or a grid of cells of several sizes; by a run, a density or
-            pressure that is not above 0.
+        ParameterError: an argument out of range, "weno5" with another method or with gravity, or a grid of cells of several sizes; by a
+            run, a density or pressure that is not above 0, an inflow that flows out or is faster than sound.
         StabilityError: by a run, a time step beyond the stable one for `fastest`, or twice that of the gas at its end.
         DivergenceError: by a run, a density or a pressure that is no longer above 0, as with larger time steps.
 
@@ -78,7 +91,8 @@ class Euler(Equation, kind="euler"):
         doi:10.1007/b79761; Batten, Clarke, Lambert and Causon (1997), SIAM J. Sci. Comput. 18, 1553-1570,
         doi:10.1137/S1064827593260140, for positivity; Einfeldt, Munz, Roe and Sjögreen (1991), J. Comput. Phys. 92, 273-295,
         doi:10.1016/0021-9991(91)90211-3, for the speeds; Borges, Carmona, Costa and Don (2008), J. Comput. Phys. 227, 3191-3211,
-        doi:10.1016/j.jcp.2007.11.038, for "weno5".
+        doi:10.1016/j.jcp.2007.11.038, for "weno5"; Käppeli and Mishra (2016), Astron. Astrophys. 587, A94,
+        doi:10.1051/0004-6361/201527815, for gas at rest. `diffsim.solvers.parts.gas_sides` has the sides.
 
     Example:
         import numpy as np
@@ -94,6 +108,13 @@ class Euler(Equation, kind="euler"):
             mean, gradient = gas.value_and_grad(lambda found: found.traces["p"].mean(), inputs, steps=120)
             strength -= (mean - 0.135) / gradient["p"][chamber].sum()
         assert abs(mean - 0.135) < 1e-6 and 0.5 < strength < 1.5
+
+        # Gas flows from a tank at 1.3 Pa to one at 1.1 Pa. At last it has the velocity of Bernoulli's law for gases.
+        pipe = ds.solvers.Euler(ds.Grid((20,), spacing=0.05), dt=0.015, sides=(("reservoir", "outflow"),), method="euler")
+        tanks = {"rho_low_x": 1.2, "p_low_x": 1.3, "p_high_x": 1.1}
+        flow = ds.Simulation(pipe, precision="f64").run({"rho": np.ones(20), "p": np.ones(20)} | tanks, steps=2000).final
+        c0, c = (np.sqrt(1.4 * p / rho) for p, rho in ((1.3, 1.2), (1.1, 1.2 * (1.1 / 1.3) ** (1 / 1.4))))
+        assert np.allclose(flow["u"], np.sqrt(5 * (c0**2 - c**2)), atol=1e-6)
     """
 
     def __init__(
@@ -183,7 +204,9 @@ class Euler(Equation, kind="euler"):
 
     def _faces(self, rho: Symbol, v: Sequence[Symbol], p: Symbol, axis: int) -> tuple[Faces, list[Faces], Faces]:
         """Density, velocities and pressure on both sides of the faces across an axis."""
-        weight = stage(self.grid.spacing[axis] * self.gravity[axis] * rho, self._around.weight(axis)) if axis in self._around.weighted else None
+        weight = None
+        if axis in self._around.weighted:
+            weight = stage(self.grid.spacing[axis] * self.gravity[axis] * rho, self._around.weight(axis))
         if self.method is euler:
             half = None if weight is None else stage(0.5 * weight, boundary=self._around.slopes(axis, pressure=True))
             return Faces.of(rho, None, axis), [Faces.of(one, None, axis) for one in v], Faces.of(p, half, axis)

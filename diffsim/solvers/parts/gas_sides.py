@@ -8,10 +8,10 @@ changes the gas inside along its isentrope: pressure and the velocity U into the
 from those of the cell next to the side (i). Both are the same on the other side of a contact, where gas of another density enters:
 
     inflow       ρ and v given; U of the side gives the pressure
-    reservoir    ρ₀ and p₀ of gas at rest given, from which it enters without losses: U² / 2 + c² / (γ - 1) = c₀² / (γ - 1), p / ρ^γ = p₀ / ρ₀^γ;
-                 at most sonic
-    outflow      p given, which gives U and, along the isentrope, ρ; at least the pressure at which gas leaves at the speed of sound, and all
-                 from inside where it leaves faster
+    reservoir    ρ₀ and p₀ of gas at rest given, from which it enters without losses: U² / 2 + c² / (γ - 1) = c₀² / (γ - 1), along the
+                 isentrope of the reservoir; at most sonic
+    outflow      p given, which gives U and, along the isentrope, ρ; at least the pressure at which gas leaves at the speed of sound, and
+                 all from inside where it leaves faster
     freestream   ρ, v and p beyond the side given; the Riemann solver decides what of them enters
 
 Reference: Toro (2009), Riemann Solvers and Numerical Methods for Fluid Dynamics, 3rd edition, Springer, section 3.1 for the invariants,
@@ -198,9 +198,10 @@ class GasSides:
                 elif self.words[axis][high] == "inflow" and state == self.velocities[axis]:
                     entering = float((-values[name] if high else values[name]).min())
                     if entering < 0:
+                        sign = "at most" if high else "at least"
                         raise ParameterError(
-                            f"{name} flows out of the grid at {-entering:.4g} m/s, expected into it at an inflow, {'below' if high else 'above'} "
-                            "0; change its sign, or take 'outflow'"
+                            f"{name} flows out of the grid at {-entering:.4g} m/s, expected into it at an inflow, {sign} 0; change its sign, "
+                            "or take 'outflow'"
                         )
 
     def speeds(self, values: Mapping[str, Array], sound: float) -> list[float]:
