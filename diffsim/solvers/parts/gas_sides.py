@@ -173,9 +173,9 @@ class GasSides:
             there = c * (given["p"] / p) ** (0.5 * k / self.gamma)  # c of the gas inside at the pressure of the reservoir
             total = 2 * there * there + k * square
             root = sqrt(k * square * maximum(total - 0.5 * k * k * slow * slow, LEAST * k * square))
-            least = math.sqrt(2 / (2 + k))
-            ratio = maximum((root - k * slow * there) / total, least)  # c / c₀
-            entering = sign * minimum(slow + 2 / k * there * ratio, least * sqrt(square))
+            slowest = math.sqrt(2 / (2 + k))  # c / c₀ of gas that enters at the speed of sound
+            ratio = maximum((root - k * slow * there) / total, slowest)
+            entering = sign * minimum(slow + 2 / k * there * ratio, slowest * sqrt(square))
             density = given["rho"] * ratio ** (2 / k)
             v = [entering if way == axis else 0.0 * one for way, one in enumerate(v)]
             return density, v, given["p"] / given["rho"] * ratio * ratio * density
@@ -198,9 +198,9 @@ class GasSides:
                 elif self.words[axis][high] == "inflow" and state == self.velocities[axis]:
                     entering = float((-values[name] if high else values[name]).min())
                     if entering < 0:
-                        sign = "at most" if high else "at least"
+                        bound = "at most" if high else "at least"
                         raise ParameterError(
-                            f"{name} flows out of the grid at {-entering:.4g} m/s, expected into it at an inflow, {sign} 0; change its sign, "
+                            f"{name} flows out of the grid at {-entering:.4g} m/s, expected {bound} 0 at an inflow; change its sign, "
                             "or take 'outflow'"
                         )
 
