@@ -219,9 +219,10 @@ class Euler(Equation, kind="euler"):
 
         def curved(f: Symbol, name: str, of: int | None = None) -> Faces:
             below, above = (one.across(axis) for one in weno5(f, axis, self.eps[name] ** 2, "z"))  # kept at the centre below
-            if name == "v":
-                return Faces(below, above)
-            return Faces(*(maximum(one, (1 - SHARE) * cell) for one, cell in ((below, f), (above, f.shifted(axis, 1)))))
+            ends = above.shifted(axis, -1), below  # of each cell
+            low, high = ends if name == "v" else (maximum(end, (1 - SHARE) * f) for end in ends)
+            half = stage(0.5 * (high - low), boundary=self._around.slopes(axis, of))
+            return Faces.of(stage(0.5 * (low + high), boundary=f), half, axis)
 
         at = curved if self.scheme == "weno5" else tilted
         return at(rho, "rho"), [at(one, "v", k) for k, one in enumerate(v)], at(p, "p")
