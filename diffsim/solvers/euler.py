@@ -230,7 +230,7 @@ class Euler(Equation, kind="euler"):
     def check(self, parameters: Mapping[str, Array]) -> None:
         self._around.check(parameters)
 
-    def check_series(self, series: Mapping[str, Array]) -> None:
+    def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
         self._around.check(series)
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
