@@ -40,7 +40,7 @@ from diffsim.typing import Array
 
 WORDS = ("periodic", "wall", "open", "inflow", "reservoir", "outflow", "freestream")
 GIVEN = {"inflow": "rho v", "reservoir": "rho p", "outflow": "p", "freestream": "rho v p"}
-"""What is given at sides that gas flows through; v stands for all velocities."""
+"""Given states at sides that gas flows through; v stands for all velocities."""
 LEAST = 0.2
 """Smallest speed of sound that a wave leaves behind inside, over that before: much weaker than any that lets gas flow through a side."""
 
