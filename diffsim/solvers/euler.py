@@ -152,9 +152,9 @@ class Euler(Equation, kind="euler"):
         self.states = {"rho": Variable(rules(), unit="kg/m³")}
         self.states |= {name: Variable(rules(axis), unit="m/s") for axis, name in enumerate(self.velocities)}
         self.states |= {"p": Variable(rules(pressure=True), unit="Pa")}
-        given, self.profiles = self._around.inputs(), self._around.profiles()
-        self.series = series_of(series, '("p_high_x",)', given)
-        self.parameters = {name: one for name, one in given.items() if name not in self.series}
+        on_sides, self.profiles = self._around.inputs(), self._around.profiles()
+        self.series = series_of(series, '("p_high_x",)', on_sides)
+        self.parameters = {name: one for name, one in on_sides.items() if name not in self.series}
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + c of the run", "m/s")
 
     def _checked_gravity(self, gravity: object) -> tuple[float, ...]:

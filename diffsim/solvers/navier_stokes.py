@@ -369,7 +369,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
     def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
         """Raise if `dt` is not stable for a flow with the velocity of a side."""
         least = sorted((float(parameters[name].min()), name) for name in ("nu", *(f"kappa_{name}" for name in self.scalars)))
-        for axis, name in self._around.given():
+        for axis, name in self._around.speeds():
             if name in series:
                 speed, width = float(np.abs(series[name]).max()), self.grid.smallest[axis]
                 for diffusion, by in least:

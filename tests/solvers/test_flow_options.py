@@ -315,13 +315,13 @@ def test_steps_beyond_the_limit_of_a_diffusivity_are_refused() -> None:
 )
 def test_a_side_that_is_too_fast_for_the_time_step_is_refused_at_the_start(sides: Any, name: str, series: tuple[str, ...]) -> None:
     flow = ds.Simulation(NavierStokes(ds.Grid((8, 8), 0.1), 0.1, sides, series=series), wrt=[])
-    given = {each: np.zeros(flow.input_shape(each, 3)) for each in flow.inputs if each not in flow.equation.states} | {"nu": 1e-3}
-    given[name] = given[name] + 0.5  # half a cell a step
-    flow._compiled.checked(given, 3)
-    late = np.array(given[name])
+    inputs = {each: np.zeros(flow.input_shape(each, 3)) for each in flow.inputs if each not in flow.equation.states} | {"nu": 1e-3}
+    inputs[name] = inputs[name] + 0.5  # half a cell a step
+    flow._compiled.checked(inputs, 3)
+    late = np.array(inputs[name])
     late[-1 if series else ...] = 5.0
     with pytest.raises(StabilityError, match=f"for {name} of 5 m/s, nu = 0.001 m²/s, dx = 0.1 m; lower dt"):
-        flow.run(given | {name: late}, 3)
+        flow.run(inputs | {name: late}, 3)
 
 
 def test_series_that_no_side_has_are_refused_by_name() -> None:

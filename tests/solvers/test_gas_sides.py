@@ -31,17 +31,17 @@ def simulated(sides: Any, dt: float, cells: int = 12, wrt: Any = (), **options: 
 @pytest.mark.parametrize("name", ["reservoir", *(pytest.param(name, marks=pytest.mark.slow) for name in STEADY if name != "reservoir")])
 def test_a_flow_from_elsewhere_becomes_that_of_its_sides(name: str) -> None:
     """From gas that moves at another speed; and its mirror image."""
-    sides, given, (rho, u, p) = STEADY[name]
+    sides, stated, (rho, u, p) = STEADY[name]
     ends = ("low_x", "high_x")
-    given = given | {f"{what}_{end}": value for end, word in zip(ends, sides, strict=True) if word == "freestream" for what, value in
+    stated = stated | {f"{what}_{end}": value for end, word in zip(ends, sides, strict=True) if word == "freestream" for what, value in
                      zip(("rho", "u", "p"), (rho, u, p), strict=True)}  # fmt: skip
     start = {"rho": np.full(12, 1.0), "u": np.full(12, 0.9 * u), "p": np.full(12, 1.0)}
-    flow = simulated(sides, 0.01, method="euler").run(start | given, 4000).final
+    flow = simulated(sides, 0.01, method="euler").run(start | stated, 4000).final
     for field, value in (("rho", rho), ("u", u), ("p", p)):
         assert np.allclose(flow[field], value, rtol=0, atol=1e-9), (field, flow[field] - value)
     if name == "inflow":
         turned = {}
-        for key, value in given.items():
+        for key, value in stated.items():
             field, end = key.split("_", 1)
             turned[f"{field}_{ends[end == 'low_x']}"] = -value if field == "u" else value
         mirrored = simulated(sides[::-1], 0.01, method="euler").run(start | {"u": -start["u"]} | turned, 4000).final
@@ -90,9 +90,9 @@ def test_waves_leave_through_a_freestream_and_return_from_a_given_pressure() -> 
     start = {"rho": pulse ** (1 / GAMMA), "p": pulse}
     start["u"] = 0.2 + 2 / (GAMMA - 1) * (np.sqrt(GAMMA * pulse / start["rho"]) - c)  # to the right alone
     beyond = {"rho_high_x": 1.0, "u_high_x": 0.2, "p_high_x": 1.0}
-    for word, given, least, most in (("freestream", beyond, 0.0, 1e-7), ("open", {}, 0.0, 1e-5), ("outflow", {"p_high_x": 1.0}, 0.9, 1.0)):
+    for word, stated, least, most in (("freestream", beyond, 0.0, 1e-7), ("open", {}, 0.0, 1e-5), ("outflow", {"p_high_x": 1.0}, 0.9, 1.0)):
         dt = 0.4 / cells / 1.7
-        final = simulated(("open", word), dt, cells, negligible=0.1).run(start | given, int(0.75 / dt)).final
+        final = simulated(("open", word), dt, cells, negligible=0.1).run(start | stated, int(0.75 / dt)).final
         back = np.abs(0.5 * (final["p"] - 1 - c * (final["u"] - 0.2))).max() / size
         assert least <= back < most, (word, back)
 
@@ -117,9 +117,9 @@ def test_gas_with_weight_stays_at_rest(sides: Any, method: Any) -> None:
     p = at_rest(cells, g)
     column = ds.Simulation(Euler(ds.Grid((cells,), 2 / cells), 0.015, sides=(sides,), method=method, gravity=(g,)), wrt=[], precision="f64")
     foot = p[0] * (1 - g / cells)  # on the side below
-    given = {"p_high_x": p[-1] * (1 + g / cells)} if sides[1] == "outflow" else {}
-    given |= {"p_low_x": foot, "rho_low_x": p[0]} if sides[0] == "reservoir" else {}
-    final = column.run({"rho": p, "p": p} | given, 300).final
+    stated = {"p_high_x": p[-1] * (1 + g / cells)} if sides[1] == "outflow" else {}
+    stated |= {"p_low_x": foot, "rho_low_x": p[0]} if sides[0] == "reservoir" else {}
+    final = column.run({"rho": p, "p": p} | stated, 300).final
     assert np.abs(final["u"]).max() < 1e-13 and np.abs(final["p"] - p).max() < 1e-13
 
 
@@ -158,7 +158,7 @@ CORNERS = {f"{name}_high_y": value for name, value in ALL.items()} | {"rho_low_x
 
 
 @pytest.mark.parametrize(
-    ("shape", "sides", "given", "options"),
+    ("shape", "sides", "stated", "options"),
     [
         ((9,), (("wall", "outflow"),), {"p_high_x": 1.0}, {"method": "euler"}),
         pytest.param(
@@ -173,13 +173,13 @@ CORNERS = {f"{name}_high_y": value for name, value in ALL.items()} | {"rho_low_x
         pytest.param((9, 8), (("wall", "freestream"), ("inflow", "outflow")), CORNERS, {"gravity": (-1.0, 0.3)}, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
-def test_gradients_of_what_is_given_are_those_of_differences(shape: Any, sides: Any, given: Any, options: Any) -> None:
+def test_gradients_of_what_is_given_are_those_of_differences(shape: Any, sides: Any, stated: Any, options: Any) -> None:
     steps, random = 8, np.random.default_rng(1)
-    gas = ds.Simulation(Euler(ds.Grid(shape, 0.1), 0.012 / len(shape), sides=sides, **options), wrt=[*given], precision="f64")
+    gas = ds.Simulation(Euler(ds.Grid(shape, 0.1), 0.012 / len(shape), sides=sides, **options), wrt=[*stated], precision="f64")
     start = {name: 1 + 0.2 * random.random(shape) for name in ("rho", "p")}
     start |= {name: 0.1 * random.normal(size=shape) for name in ("v", "u")[-len(shape) :]}
     weights = {name: random.normal(size=shape) for name in start}
-    values = {name: value * (1 + 0.02 * random.random(gas.input_shape(name, steps))) for name, value in given.items()}
+    values = {name: value * (1 + 0.02 * random.random(gas.input_shape(name, steps))) for name, value in stated.items()}
     ways = {name: random.normal(size=value.shape) for name, value in values.items()}
 
     def loss(solution: Any) -> Any:
@@ -210,13 +210,13 @@ def test_the_axes_are_alike_and_a_plane_flow_is_that_of_a_line() -> None:
     across = {"u": "v", "v": "u"}
     sides: Any = (("reservoir", "freestream"), ("inflow", "outflow"))
     spots = {"low_y": ("rho", "p"), "high_y": ("rho", "v", "u", "p"), "low_x": ("rho", "u", "v"), "high_x": ("p",)}
-    given = {f"{name}_{side}": ALL[name] * (1 + 0.1 * random.random(9 if side[-1] == "y" else 7)) for side, names in spots.items()
+    stated = {f"{name}_{side}": ALL[name] * (1 + 0.1 * random.random(9 if side[-1] == "y" else 7)) for side, names in spots.items()
              for name in names}  # fmt: skip
     turned = {across.get(name, name): value.T for name, value in start.items()}
-    for name, value in given.items():
+    for name, value in stated.items():
         state, end, axis = name.split("_")
         turned[f"{across.get(state, state)}_{end}_{'x' if axis == 'y' else 'y'}"] = value
-    one = ds.Simulation(Euler(ds.Grid(shape, (0.1, 0.2)), 0.008, sides=sides, gravity=(-1.0, 0.5)), wrt=[]).run(start | given, 8).final
+    one = ds.Simulation(Euler(ds.Grid(shape, (0.1, 0.2)), 0.008, sides=sides, gravity=(-1.0, 0.5)), wrt=[]).run(start | stated, 8).final
     equation = Euler(ds.Grid(shape[::-1], (0.2, 0.1)), 0.008, sides=sides[::-1], gravity=(0.5, -1.0))
     other = ds.Simulation(equation, wrt=[]).run(turned, 8).final
     assert all(np.allclose(one[name], other[across.get(name, name)].T, rtol=0, atol=1e-13) for name in start)

@@ -77,7 +77,7 @@ class GasSides:
         """The name of a side, such as "low_x"."""
         return f"{'high' if high else 'low'}_{'zyx'[-self.grid.ndim :][axis]}"
 
-    def given(self, axis: int, high: int) -> dict[str, str]:
+    def names(self, axis: int, high: int) -> dict[str, str]:
         """The inputs of a side by the states that they are values of, such as {"p": "p_high_x"}."""
         states = GIVEN[self.words[axis][high]].replace("v", " ".join(self.velocities)).split()
         return {state: f"{state}_{self.name(axis, high)}" for state in states}
@@ -89,7 +89,7 @@ class GasSides:
         for axis, high in self.through():
             others = tuple(other for other in range(self.grid.ndim) if other != axis)
             rules = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.words)
-            inputs |= {name: Variable(rules, unit=units.get(state, "m/s"), axes=others) for state, name in self.given(axis, high).items()}
+            inputs |= {name: Variable(rules, unit=units.get(state, "m/s"), axes=others) for state, name in self.names(axis, high).items()}
         return inputs
 
     def profiles(self) -> dict[str, Profile]:
@@ -157,32 +157,32 @@ class GasSides:
     def _on(self, axis: int, high: int, inside: Gas, now: Mapping[str, Symbol]) -> Gas:
         """The gas on a side, or beyond a "freestream"."""
         k, word = self.gamma - 1, self.words[axis][high]
-        given = {state: now[name] for state, name in self.given(axis, high).items()}
+        stated = {state: now[name] for state, name in self.names(axis, high).items()}
         if word == "freestream":
-            return given["rho"], [given[name] for name in self.velocities], given["p"]
+            return stated["rho"], [stated[name] for name in self.velocities], stated["p"]
         rho, v, p = inside
         sign = -1.0 if high else 1.0
         speed, c = sign * v[axis], sqrt(self.gamma * p / rho)
         if word == "inflow":
-            entering = sign * given[self.velocities[axis]]
+            entering = sign * stated[self.velocities[axis]]
             cooler = maximum(1 + 0.5 * k * (entering - speed) / c, LEAST)
-            return given["rho"], [given[name] for name in self.velocities], p * cooler ** (2 * self.gamma / k)
+            return stated["rho"], [stated[name] for name in self.velocities], p * cooler ** (2 * self.gamma / k)
         if word == "reservoir":
-            square = self.gamma * given["p"] / given["rho"]  # of c₀
+            square = self.gamma * stated["p"] / stated["rho"]  # of c₀
             slow = speed - 2 / k * c
-            there = c * (given["p"] / p) ** (0.5 * k / self.gamma)  # c of the gas inside at the pressure of the reservoir
+            there = c * (stated["p"] / p) ** (0.5 * k / self.gamma)  # c of the gas inside at the pressure of the reservoir
             total = 2 * there * there + k * square
             root = sqrt(k * square * maximum(total - 0.5 * k * k * slow * slow, LEAST * k * square))
             slowest = math.sqrt(2 / (2 + k))  # c / c₀ of gas that enters at the speed of sound
             ratio = maximum((root - k * slow * there) / total, slowest)
             entering = sign * minimum(slow + 2 / k * there * ratio, slowest * sqrt(square))
-            density = given["rho"] * ratio ** (2 / k)
+            density = stated["rho"] * ratio ** (2 / k)
             v = [entering if way == axis else 0.0 * one for way, one in enumerate(v)]
-            return density, v, given["p"] / given["rho"] * ratio * ratio * density
+            return density, v, stated["p"] / stated["rho"] * ratio * ratio * density
         sonic = 2 / (2 + k) * (c - 0.5 * k * speed)
         least = p * maximum(sonic / c, LEAST) ** (2 * self.gamma / k)
         faster = -speed >= c
-        pressure = where(faster, p, maximum(given["p"], least))
+        pressure = where(faster, p, maximum(stated["p"], least))
         density = where(faster, rho, rho * (pressure / p) ** (1 / self.gamma))
         sound = sqrt(self.gamma * pressure / density)
         return density, [one - sign * 2 / k * (c - sound) if way == axis else one for way, one in enumerate(v)], pressure
@@ -190,7 +190,7 @@ class GasSides:
     def check(self, values: Mapping[str, Array]) -> None:
         """Raise `ParameterError` unless given densities and pressures are above 0, and an inflow flows in."""
         for axis, high in self.through():
-            for state, name in self.given(axis, high).items():
+            for state, name in self.names(axis, high).items():
                 if name not in values:
                     continue
                 if state in ("rho", "p"):
@@ -208,12 +208,16 @@ class GasSides:
         """The largest |v| + c of what is given at sides, along each axis; `sound` is c where the pressure is not given, m/s."""
         fastest = [0.0] * self.grid.ndim
         for axis, high in self.through():
-            names = self.given(axis, high)
-            if all(name in values for name in names.values()):
-                c = float(np.sqrt(self.gamma * values[names["p"]] / values[names["rho"]]).max()) if {"p", "rho"} <= names.keys() else sound
+            stated = self.names(axis, high)
+            if all(name in values for name in stated.values()):
+                c = (
+                    float(np.sqrt(self.gamma * values[stated["p"]] / values[stated["rho"]]).max())
+                    if {"p", "rho"} <= stated.keys()
+                    else sound
+                )
                 for way, velocity in enumerate(self.velocities):
-                    if velocity in names:
-                        fastest[way] = max(fastest[way], float(np.abs(values[names[velocity]]).max()) + c)
+                    if velocity in stated:
+                        fastest[way] = max(fastest[way], float(np.abs(values[stated[velocity]]).max()) + c)
                     elif self.words[axis][high] == "reservoir":
                         fastest[way] = max(fastest[way], c)
         return fastest
@@ -224,7 +228,7 @@ class GasSides:
         States of a part of the grid, which need not reach the sides, are not checked.
         """
         for axis, high in self.through() if states["p"].shape == self.grid.shape else ():
-            name = self.given(axis, high).get(self.velocities[axis], "")
+            name = self.names(axis, high).get(self.velocities[axis], "")
             if self.words[axis][high] == "inflow" and name in values:
                 beside = (*(slice(None),) * axis, slice(-1, None) if high else slice(0, 1))
                 sound = np.sqrt(self.gamma * states["p"][beside] / states["rho"][beside])
