@@ -198,7 +198,7 @@ def test_gradients_of_what_is_given_are_those_of_differences(shape: Any, sides: 
 @pytest.mark.slow
 def test_the_gradient_of_a_flow_from_a_reservoir_is_certified() -> None:
     gas = simulated(("reservoir", "outflow"), 0.01, 20, ("rho_low_x", "p_low_x", "p_high_x", "p"))
-    start = {"rho": np.ones(20), "p": np.ones(20), "u": np.full(20, 0.2), "rho_low_x": 1.2, "p_low_x": 1.3, "p_high_x": 0.9}
+    start: dict[str, Any] = {"rho": np.ones(20), "p": np.ones(20), "u": np.full(20, 0.2), "rho_low_x": 1.2, "p_low_x": 1.3, "p_high_x": 0.9}
     report = ds.certify(gas, lambda solution: (solution.final["rho"] * solution.final["u"]).mean(), start, 40)
     assert report.passed, report
 
@@ -232,7 +232,7 @@ def test_wrong_sides_are_refused() -> None:
         ({"sides": (("periodic", "inflow"),)}, "expected periodic for both sides"),
     ):
         with pytest.raises(ParameterError, match=words):
-            Euler(grid, 0.01, **options)  # type: ignore[arg-type]
+            Euler(grid, 0.01, **options)
     rest = {"rho": np.ones(8), "p": np.ones(8)}
     flow = simulated((("inflow", "outflow")), 0.01, 8, series=("p_high_x",))
     good = rest | {"rho_low_x": 1.0, "u_low_x": 0.2, "p_high_x": np.ones(2)}
