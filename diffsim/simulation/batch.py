@@ -338,9 +338,18 @@ class _Together(Equation):
         raise NotImplementedError("the runs of a batch have the step of one run")
 
     def check(self, parameters: Mapping[str, Array]) -> None:
+        for own in self._unlike(parameters):
+            self._one.check(own)
+
+    def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
+        for own in self._unlike(parameters):
+            self._one.check_series(own, series)  # which all runs share
+
+    def _unlike(self, parameters: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+        """Parameters of each run; of one if they are those of all."""
         alike = all(value.strides[0] == 0 for value in parameters.values())
         for k in range(1 if alike else self.grid.shape[0]):
-            self._one.check({name: value[k] for name, value in parameters.items()})
+            yield {name: value[k] for name, value in parameters.items()}
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         for k, own in enumerate(self._each(parameters, states)):

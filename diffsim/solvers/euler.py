@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from diffsim.base.arguments import number, one_of, positive, shown
-from diffsim.boundary import Extrapolate, OddImage
 from diffsim.errors import DivergenceError, ParameterError, StabilityError
 from diffsim.expr.functions import maximum, minimum, sqrt, where
-from diffsim.expr.limiters import van_albada, weno5
+from diffsim.expr.limiters import Limiter, van_albada, weno5
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import euler, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
+from diffsim.solvers.parts.gas_sides import WORDS, GasSides
+from diffsim.solvers.parts.given import series_of
 from diffsim.solvers.parts.shallow import Faces, half_steps
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
 from diffsim.solvers.parts.staggered import words_of
@@ -24,7 +25,7 @@ from diffsim.stepping.declare.equation import Equation, Variable
 from diffsim.stepping.trace.stages import stage
 from diffsim.typing import Array, Positive
 
-Word: TypeAlias = Literal["periodic", "wall", "open"]
+Word: TypeAlias = Literal["periodic", "wall", "open", "inflow", "reservoir", "outflow", "freestream"]
 Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 """The sides of a gas: one word, or one an axis, where a pair is that of the low and the high side."""
 
@@ -40,7 +41,7 @@ SHARE = 0.8
 class Euler(Equation, kind="euler"):
     """The Euler equations of an ideal gas in one to three dimensions.
 
-        ρ_t + ∇·(ρ v) = 0,    (ρ v)_t + ∇·(ρ v vᵀ) + ∇p = 0,    E_t + ∇·((E + p) v) = 0,    E = p / (γ - 1) + ρ v² / 2
+        ρ_t + ∇·(ρ v) = 0,    (ρ v)_t + ∇·(ρ v vᵀ) + ∇p = ρ g,    E_t + ∇·((E + p) v) = ρ v·g,    E = p / (γ - 1) + ρ v² / 2
 
     Finite volumes: what states hold are means of cells, mass, momentum and energy are kept to round-off, and shocks have their speed. Flux
     by the approximate Riemann solver with a contact wave (HLLC), with the wave speeds of Einfeldt, so contacts at rest stay sharp. Density,
@@ -49,25 +50,38 @@ class Euler(Equation, kind="euler"):
     order in time, or three stages, of third. Second order where the flow is smooth, first order at shocks and contacts.
 
     Inputs: the initial density `rho` (kg/m³), pressure `p` (Pa) and velocities `u`, `v` and `w` along x, y and z (m/s, 0 if left out), all
-    at cell centres; density and pressure must be above 0. Axes are (x), (y, x) or (z, y, x).
+    at cell centres; density and pressure must be above 0. Axes are (x), (y, x) or (z, y, x). At sides that gas flows through further
+    inputs give the gas there, such as `rho_low_x`, `u_low_x` and `p_high_x`, a value for each cell of the side, constant in time but for
+    those in `series`.
+
+    With `gravity` the pressure at a face is that of the cell with the weight of half the cell. So gas stays at rest to round-off, whatever
+    its layers, where the pressure rises from cell to cell by the mean of their weights, (p₂ - p₁) / dx = g (ρ₁ + ρ₂) / 2. Any other state
+    that should be at rest is so to second order. The energy with that of the height is kept to round-off between walls.
 
     Args:
         grid: one to three axes of uniform cells, spacing in metres.
         dt: time step, s. Density and pressure stay positive while Σ dt (|v| + c) / dx <= 1/2, c² = γ p / ρ.
         gamma: ratio of specific heats γ: 1.4 for air, 5/3 for monatomic gases.
         sides: around the gas, for all axes, or an entry each, where a pair is that of the low and the high side: "periodic"; "wall", which
-            gas slides along; "open", where waves and gas leave.
+            gas slides along; "open", where waves and gas leave; "freestream", beyond which the gas is given by density, velocities and
+            pressure: a supersonic inflow, or surroundings that waves leave into without coming back; "inflow", where density and velocities
+            are given, slower than sound, and the pressure comes from inside; "reservoir", where gas enters across the side from rest at the
+            given density and pressure without losses, at most at the speed of sound; "outflow", where the pressure is given, and where gas
+            that is faster than sound leaves as it is. Fixed values send waves back: an "outflow" as a free end does, an "inflow" as a wall.
+            Gas that comes back through an "outflow" has the entropy and the velocity along the side of the gas inside.
         method: "rk2" or "rk3", or "euler": first order in space and time.
         scheme: "muscl", or "weno5", which takes "rk3".
         negligible: differences between neighbours far below this share of `scale` are not limited. It keeps gradients smooth where the gas
             is at rest, and overshoots at shocks are of its size. Waves without shocks are better with more.
         scale: typical density (kg/m³), velocity (m/s) and pressure (Pa).
-        fastest (m/s): the largest |v| + c of the run, which the time step is checked for, as it is for the initial gas. The time step is
-            constant, and is checked again for the gas at the end of a run.
+        fastest (m/s): the largest |v| + c of the run, which the time step is checked for, as it is for the initial gas and that given at
+            sides. The time step is constant, and is checked again for the gas at the end of a run.
+        gravity (m/s²): along each axis of the grid, y before x, such as (-9.81, 0.0) where y points upwards; (): none. Scheme "muscl".
+        series: those inputs of sides that have a value for each time step, such as ("p_high_x",), which holds for the whole step.
 
     Raises:
-        ParameterError: an argument out of range, "weno5" with another method, or a grid of cells of several sizes; by a run, a density or
-            pressure that is not above 0.
+        ParameterError: an argument out of range, "weno5" with another method or with gravity, or a grid of cells of several sizes; by a
+            run, a density or pressure that is not above 0, an inflow that flows out or is faster than sound.
         StabilityError: by a run, a time step beyond the stable one for `fastest`, or twice that of the gas at its end.
         DivergenceError: by a run, a density or a pressure that is no longer above 0, as with larger time steps.
 
@@ -77,7 +91,8 @@ class Euler(Equation, kind="euler"):
         doi:10.1007/b79761; Batten, Clarke, Lambert and Causon (1997), SIAM J. Sci. Comput. 18, 1553-1570,
         doi:10.1137/S1064827593260140, for positivity; Einfeldt, Munz, Roe and Sjögreen (1991), J. Comput. Phys. 92, 273-295,
         doi:10.1016/0021-9991(91)90211-3, for the speeds; Borges, Carmona, Costa and Don (2008), J. Comput. Phys. 227, 3191-3211,
-        doi:10.1016/j.jcp.2007.11.038, for "weno5".
+        doi:10.1016/j.jcp.2007.11.038, for "weno5"; Käppeli and Mishra (2016), Astron. Astrophys. 587, A94,
+        doi:10.1051/0004-6361/201527815, for gas at rest. `diffsim.solvers.parts.gas_sides` has the sides.
 
     Example:
         import numpy as np
@@ -93,6 +108,13 @@ class Euler(Equation, kind="euler"):
             mean, gradient = gas.value_and_grad(lambda found: found.traces["p"].mean(), inputs, steps=120)
             strength -= (mean - 0.135) / gradient["p"][chamber].sum()
         assert abs(mean - 0.135) < 1e-6 and 0.5 < strength < 1.5
+
+        # Gas flows from a tank at 1.3 Pa to one at 1.1 Pa. At last it has the velocity of Bernoulli's law for gases.
+        pipe = ds.solvers.Euler(ds.Grid((20,), spacing=0.05), dt=0.015, sides=(("reservoir", "outflow"),), method="euler")
+        tanks = {"rho_low_x": 1.2, "p_low_x": 1.3, "p_high_x": 1.1}
+        flow = ds.Simulation(pipe, precision="f64").run({"rho": np.ones(20), "p": np.ones(20)} | tanks, steps=2000).final
+        c0, c = (np.sqrt(1.4 * p / rho) for p, rho in ((1.3, 1.2), (1.1, 1.2 * (1.1 / 1.3) ** (1 / 1.4))))
+        assert np.allclose(flow["u"], np.sqrt(5 * (c0**2 - c**2)), atol=1e-6)
     """
 
     def __init__(
@@ -106,12 +128,14 @@ class Euler(Equation, kind="euler"):
         negligible: Positive = 1e-3,
         scale: tuple[float, float, float] = (1.0, 1.0, 1.0),
         fastest: Positive | None = None,
+        gravity: tuple[float, ...] = (),
+        series: tuple[str, ...] = (),
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if None in grid.uniform_spacing:
             raise ParameterError("grid of cells of several sizes, expected cells of one size; take a uniform grid")
         self.gamma = number("gamma", gamma, "a finite number above 1", lambda x: 1 < x < math.inf, "give 1.4 for air")
-        self.sides = words_of(sides, "zyx"[-grid.ndim :], ("periodic", "wall", "open"))
+        self.sides = words_of(sides, "zyx"[-grid.ndim :], WORDS)
         self.method = METHODS[one_of("method", method, tuple(METHODS))]
         self.scheme = one_of("scheme", scheme, ("muscl", "weno5"))
         if scheme == "weno5" and method != "rk3":
@@ -122,31 +146,34 @@ class Euler(Equation, kind="euler"):
         sizes = [positive("scale", one, "give a typical density, velocity and pressure") for one in scale]
         self.eps = dict(zip(("rho", "v", "p"), (eps * size for size in sizes), strict=True))
         self.unstable = "Density or pressure became negative: lower dt, and give `fastest`, the largest |v| + c of the run"
-        self.velocities = ("w", "v", "u")[-grid.ndim :]
-        self.states = {"rho": Variable(self._rules(), unit="kg/m³")}
-        self.states |= {name: Variable(self._rules(axis), unit="m/s") for axis, name in enumerate(self.velocities)}
-        self.states |= {"p": Variable(self._rules(), unit="Pa")}
+        self.gravity = self._checked_gravity(gravity)
+        self._around = GasSides(grid, self.sides, self.gamma, tuple(axis for axis, g in enumerate(self.gravity) if g))
+        self.velocities, rules = self._around.velocities, self._around.rules
+        self.states = {"rho": Variable(rules(), unit="kg/m³")}
+        self.states |= {name: Variable(rules(axis), unit="m/s") for axis, name in enumerate(self.velocities)}
+        self.states |= {"p": Variable(rules(pressure=True), unit="Pa")}
+        on_sides, self.profiles = self._around.inputs(), self._around.profiles()
+        self.series = series_of(series, '("p_high_x",)', on_sides)
+        self.parameters = {name: one for name, one in on_sides.items() if name not in self.series}
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + c of the run", "m/s")
 
-    def _rules(self, of: int | None = None) -> tuple[Any, ...]:
-        """The rules of a density or pressure, or of the velocity along axis `of`."""
+    def _checked_gravity(self, gravity: object) -> tuple[float, ...]:
+        """Gravity, a number for each axis, or none."""
+        each = gravity if isinstance(gravity, (tuple, list)) else (gravity,)
+        out = tuple(number("gravity", g, unit="m/s²") for g in each)
+        if out and len(out) != self.grid.ndim:
+            raise ParameterError(f"gravity = {shown(gravity)}, expected a number for each of {self.grid.ndim} axes; give those")
+        if any(out) and self.scheme == "weno5":
+            raise ParameterError(
+                f'gravity = {shown(gravity)} with scheme = "weno5", expected "muscl", whose pressure carries the gas at rest; take that'
+            )
+        return out
 
-        def rule(word: str, axis: int) -> Any:
-            return Extrapolate(0) if word == "open" else OddImage() if axis == of else "mirror"
-
-        return tuple("periodic" if low == "periodic" else (rule(low, k), rule(high, k)) for k, (low, high) in enumerate(self.sides))
-
-    def _slopes(self, axis: int, of: int | None = None) -> tuple[Any, ...]:
-        """The rules of their slopes along an axis: those of a field that is even at a side are odd there."""
-        pair, rules = self.sides[axis], list(self._rules(of))
-        if pair[0] != "periodic":
-            rules[axis] = tuple("zero" if word == "open" else "mirror" if axis == of else OddImage() for word in pair)
-        return tuple(rules)
-
-    def step(self, rho: Symbol, p: Symbol, **v: Symbol) -> dict[str, Symbol]:
-        state = {"rho": rho} | {name: stage(rho * v[name], boundary=v[name]) for name in self.velocities}
-        energy = p / (self.gamma - 1) + 0.5 * rho * add([v[name] * v[name] for name in self.velocities])
-        state = self.method(self.rate, {**state, "p": stage(energy, boundary=p)}, self.dt)
+    def step(self, rho: Symbol, p: Symbol, **others: Symbol) -> dict[str, Symbol]:
+        v = {name: others[name] for name in self.velocities}
+        state = {"rho": rho} | {name: stage(rho * one, boundary=one) for name, one in v.items()}
+        energy = p / (self.gamma - 1) + 0.5 * rho * add([one * one for one in v.values()])
+        state = self.method(lambda now: self.rate(now, others), {**state, "p": stage(energy, boundary=p)}, self.dt)
         velocities, p = self._primitive(state)
         return {"rho": state["rho"], **dict(zip(self.velocities, velocities, strict=True)), "p": p}
 
@@ -156,43 +183,63 @@ class Euler(Equation, kind="euler"):
         kinetic = 0.5 * add([m * m for m in momenta]) / now["rho"]
         return [m / now["rho"] for m in momenta], (self.gamma - 1) * (now["p"] - kinetic)
 
-    def rate(self, now: Mapping[str, Symbol]) -> dict[str, Symbol]:
-        """Changes per second of density, momenta and energy, which have the names of density, velocities and pressure."""
+    def rate(self, now: Mapping[str, Symbol], others: Mapping[str, Symbol]) -> dict[str, Symbol]:
+        """Changes per second of density, momenta and energy, which have the names of density, velocities and pressure.
+
+        With gravity, the work on a cell is that on the mass through its faces, so that the energy with that of the height is kept.
+        """
         velocities, p = self._primitive(now)
         v = [stage(one, boundary=now[name]) for one, name in zip(velocities, self.velocities, strict=True)]
         p = stage(p, boundary=now["p"])
         change: dict[str, list[Symbol]] = {name: [] for name in self.states}
         for axis, dx in enumerate(self.grid.spacing):
-            through = crossing(*self._faces(now["rho"], v, p, axis), axis, self.gamma)
+            seen = self._around.seen(*self._faces(now["rho"], v, p, axis), axis, others)
+            through = crossing(*seen, axis, self.gamma)
             for name, flux in zip(("rho", *self.velocities, "p"), through, strict=True):
                 change[name].append(-(flux - flux.shifted(axis, -1)) / dx)
+            if axis in self._around.weighted:
+                change[self.velocities[axis]].append(self.gravity[axis] * now["rho"])
+                change["p"].append(0.5 * self.gravity[axis] * (through[0] + through[0].shifted(axis, -1)))
         return {name: add(parts) for name, parts in change.items()}
 
     def _faces(self, rho: Symbol, v: Sequence[Symbol], p: Symbol, axis: int) -> tuple[Faces, list[Faces], Faces]:
         """Density, velocities and pressure on both sides of the faces across an axis."""
+        weight = None
+        if axis in self._around.weighted:
+            weight = stage(self.grid.spacing[axis] * self.gravity[axis] * rho, self._around.weight(axis))
         if self.method is euler:
-            return Faces.of(rho, None, axis), [Faces.of(one, None, axis) for one in v], Faces.of(p, None, axis)
+            half = None if weight is None else stage(0.5 * weight, boundary=self._around.slopes(axis, pressure=True))
+            return Faces.of(rho, None, axis), [Faces.of(one, None, axis) for one in v], Faces.of(p, half, axis)
 
         def tilted(f: Symbol, name: str, of: int | None = None) -> Faces:
-            half = half_steps(f, axis, van_albada(self.eps[name]))
+            limiter, heavy = van_albada(self.eps[name]), weight if name == "p" else None
+            half = half_steps(f, axis, limiter) if heavy is None else half_steps_about(f, heavy, axis, limiter)
             half = half if name == "v" else maximum(minimum(half, SHARE * f), -SHARE * f)
-            return Faces.of(f, stage(half, boundary=self._slopes(axis, of)), axis)
+            return Faces.of(f, stage(half, boundary=self._around.slopes(axis, of, name == "p")), axis)
 
         def curved(f: Symbol, name: str, of: int | None = None) -> Faces:
             below, above = (one.across(axis) for one in weno5(f, axis, self.eps[name] ** 2, "z"))  # kept at the centre below
-            if name == "v":
-                return Faces(below, above)
-            return Faces(*(maximum(one, (1 - SHARE) * cell) for one, cell in ((below, f), (above, f.shifted(axis, 1)))))
+            ends = above.shifted(axis, -1), below  # of each cell
+            low, high = ends if name == "v" else (maximum(end, (1 - SHARE) * f) for end in ends)
+            half = stage(0.5 * (high - low), boundary=self._around.slopes(axis, of))
+            return Faces.of(stage(0.5 * (low + high), boundary=f), half, axis)
 
         at = curved if self.scheme == "weno5" else tilted
         return at(rho, "rho"), [at(one, "v", k) for k, one in enumerate(v)], at(p, "p")
+
+    def check(self, parameters: Mapping[str, Array]) -> None:
+        self._around.check(parameters)
+
+    def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
+        self._around.check(series)
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         for name, unit in (("rho", "kg/m³"), ("p", "Pa")):
             if not states[name].any():
                 raise ParameterError(f"input {name} is missing or 0 everywhere, expected a value above 0 in each cell; give it, in {unit}")
             check_sign(f"initial {name}", states[name], unit, positive=True)
-        speeds = [max(speed, self.fastest or 0.0) for speed in self._speeds(states)]
+        self._around.check_states(parameters, states, "start")
+        speeds = [max(speed, self.fastest or 0.0) for speed in self._speeds(states, parameters)]
         limit = self._limit(speeds)
         check_step(self.dt, limit, f"waves of {max(speeds):.4g} m/s, dx = {min(self.grid.spacing):.4g} m, {self.grid.ndim} axes")
 
@@ -204,7 +251,8 @@ class Euler(Equation, kind="euler"):
                     f"{name} is {least:.4g} {unit} somewhere at the end of the run, expected above 0: dt = {self.dt:.4g} s was too long; "
                     "lower it, and give `fastest`, the largest |v| + c of the run, for which it is then checked"
                 )
-        limit = self._limit(speeds := self._speeds(final))
+        self._around.check_states(parameters, final, "end")
+        limit = self._limit(speeds := self._speeds(final, parameters))
         if not self.dt <= UNSTABLE * limit:
             raise StabilityError(
                 f"|v| + c is {max(speeds):.4g} m/s at the end of the run, for which dt = {self.dt:.4g} s is not stable, expected at most "
@@ -212,13 +260,29 @@ class Euler(Equation, kind="euler"):
                 limit,
             )
 
-    def _speeds(self, states: Mapping[str, Array]) -> list[float]:
-        """The largest |v| + c along each axis."""
+    def _speeds(self, states: Mapping[str, Array], parameters: Mapping[str, Array]) -> list[float]:
+        """The largest |v| + c along each axis, inside and on sides."""
         sound = np.sqrt(self.gamma * states["p"] / states["rho"])
-        return [float((np.abs(states[name]) + sound).max()) for name in self.velocities]
+        inside = [float((np.abs(states[name]) + sound).max()) for name in self.velocities]
+        return [max(pair) for pair in zip(inside, self._around.speeds(parameters, float(sound.max())), strict=True)]
 
     def _limit(self, speeds: Sequence[float]) -> float:
         return COURANT / sum(speed / h for speed, h in zip(speeds, self.grid.spacing, strict=True))
+
+
+def half_steps_about(p: Symbol, weight: Symbol, axis: int, limiter: Limiter) -> Symbol:
+    """Change of the pressure from the middle of a cell to its upper face, of which the part that carries the gas is not limited.
+
+    Gas is at rest where the pressure rises from cell to cell by the mean of their weights: both cells have the same pressure at the face.
+
+    Args:
+        p: the pressure.
+        weight: its rise over a cell of gas at rest, ρ g dx.
+        axis: along which there is gravity.
+        limiter: of the other part.
+    """
+    jump = p - p.shifted(axis, -1) - 0.5 * (weight + weight.shifted(axis, -1))
+    return 0.5 * (limiter(jump, jump.shifted(axis, 1)) + weight)
 
 
 def crossing(rho: Faces, v: Sequence[Faces], p: Faces, axis: int, gamma: float) -> list[Symbol]:

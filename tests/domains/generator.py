@@ -392,6 +392,24 @@ NIGHTLY = [
         derivatives=True,
     ),
     DomainCase(
+        "gas between sides that it flows through",
+        lambda: ds.solvers.Euler(
+            ds.Grid((26, 24), 1.0),
+            0.05,
+            sides=(("reservoir", "freestream"), ("inflow", "outflow")),
+            method="euler",
+            gravity=(-0.01, 0.0),
+        ),
+        ((1, 2), (2, 1)),
+        seen="p",
+        scale=(
+            *((name, 1.0, 0.1) for name in ("rho", "p", "rho_low_y", "p_low_y", "rho_high_y", "p_high_y", "rho_low_x", "p_high_x")),
+            *((name, 0.1, 0.1) for name in ("u", "v", "u_low_x", "v_low_x", "u_high_y", "v_high_y")),
+        ),
+        steps=6,
+        between=1,
+    ),
+    DomainCase(
         "shallow water with friction",
         lambda: ds.solvers.ShallowWater(ds.Grid((26, 41), 1.0), 0.02, drag="manning", fastest=8.0),
         ((1, 2),),

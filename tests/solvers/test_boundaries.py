@@ -17,7 +17,11 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "Acoustic": {"boundary": named()},
     "Advection": {"sides": ("periodic", "wall", "inflow", "outflow"), "scheme": ("weno5", "muscl")},
     "Burgers": {"boundary": named(), "scheme": ("weno5", "muscl")},
-    "Euler": {"sides": ("periodic", "wall", "open"), "method": ("euler", "rk2", "rk3"), "scheme": ("muscl", "weno5")},
+    "Euler": {
+        "sides": ("periodic", "wall", "open", "inflow", "reservoir", "outflow", "freestream"),
+        "method": ("euler", "rk2", "rk3"),
+        "scheme": ("muscl", "weno5"),
+    },
     "ReactionDiffusion": {"boundary": named(), "kinetics": ("fisher", "allen_cahn", "gray_scott", "swift_hohenberg")},
     "Schroedinger": {},
     "Heat": {"boundary": named()},

@@ -287,7 +287,7 @@ def test_waves_grow_in_an_inlet_that_is_beyond_its_limit(method: Any, monkeypatc
         ({"gravity": (1.0, 0.0)}, "0 scalars, expected a number for each of 2 axes, and a scalar"),
         ({"viscosity": "field", "order": 4}, "viscosity = 'field' with order = 4, expected order 2 and uniform cells"),
         ({"viscosity": "les"}, "viscosity = 'les' is unknown; choose one of constant, field, smagorinsky"),
-        ({"series": ("inflow",)}, "series = 'inflow' is unknown"),
+        ({"series": ("inflow",)}, "series names inflow and no side has an input"),
         ({"bodies": "fixed", "scalars": ("T",)}, "with 1 scalars and viscosity = 'constant', expected no scalar and a constant viscosity"),
     ],
 )
@@ -302,3 +302,28 @@ def test_steps_beyond_the_limit_of_a_diffusivity_are_refused() -> None:
         flow.run({"nu": 0.0, "kappa_T": 1.0}, 1)
     with pytest.raises(ParameterError, match="kappa_T has a value of -1"):
         flow.run({"nu": 0.0, "kappa_T": -1.0}, 1)
+
+
+@pytest.mark.parametrize(
+    ("sides", "name", "series"),
+    [
+        ((("no_slip", "moving"), "no_slip"), "u_high_y", ()),
+        ((("no_slip", "moving"), "no_slip"), "u_high_y", ("u_high_y",)),
+        (("no_slip", ("inflow", "outflow")), "inflow", ("inflow",)),
+        (("slip", ("velocity", "outflow")), "v_low_x", ("v_low_x",)),
+    ],
+)
+def test_a_side_that_is_too_fast_for_the_time_step_is_refused_at_the_start(sides: Any, name: str, series: tuple[str, ...]) -> None:
+    flow = ds.Simulation(NavierStokes(ds.Grid((8, 8), 0.1), 0.1, sides, series=series), wrt=[])
+    inputs = {each: np.zeros(flow.input_shape(each, 3)) for each in flow.inputs if each not in flow.equation.states} | {"nu": 1e-3}
+    inputs[name] = inputs[name] + 0.5  # half a cell a step
+    flow._compiled.checked(inputs, 3)
+    late = np.array(inputs[name])
+    late[-1 if series else ...] = 5.0
+    with pytest.raises(StabilityError, match=f"for {name} of 5 m/s, nu = 0.001 m²/s, dx = 0.1 m; lower dt"):
+        flow.run(inputs | {name: late}, 3)
+
+
+def test_series_that_no_side_has_are_refused_by_name() -> None:
+    with pytest.raises(ParameterError, match="series names u_wall and no side has an input"):
+        NavierStokes(ds.Grid((8, 8), 0.1), 0.1, "no_slip", series=("u_wall",))

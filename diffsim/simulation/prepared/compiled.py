@@ -189,8 +189,10 @@ class Compiled:
             else:
                 shape = self.input_shape(name, steps)
                 raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
+        parameters = {name: out[name] for name in equation.parameters}
         if alone:
-            equation.check({name: out[name] for name in equation.parameters})
+            equation.check(parameters)
+        equation.check_series(parameters, {name: out[name] for name in equation.series})
         return out
 
     def _by_box(self, name: str, value: Any) -> bool:

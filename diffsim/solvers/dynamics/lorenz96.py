@@ -5,7 +5,7 @@ from __future__ import annotations
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import rk4
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.lines import on_a_line
+from diffsim.solvers.dynamics.lines import on_a_line
 from diffsim.solvers.parts.stability import check_common
 from diffsim.stepping.declare.equation import Equation, Variable
 

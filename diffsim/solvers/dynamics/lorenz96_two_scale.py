@@ -12,7 +12,7 @@ from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import rk4
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.lines import on_a_line
+from diffsim.solvers.dynamics.lines import on_a_line
 from diffsim.solvers.parts.stability import check_common, check_sign
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.typing import Array

@@ -112,6 +112,11 @@ class FlowSides:
         place = tuple(int(other == along) for other in range(len(self.axes)))
         return Variable(tuple("mirror" if other == axis else pair for other, pair in enumerate(ends)), place, unit, across)
 
+    def speeds(self) -> list[tuple[int, str]]:
+        """The axis of each velocity that is an input of a side, and its name."""
+        along = [pair for side in self.of("velocity", "moving") for pair in self._along(*side).items()]
+        return [(axis, name) for (axis, _), name in self.inlets().items()] + along
+
     def _along(self, axis: int, high: int) -> dict[int, str]:
         """Inputs with the velocities along a side, by their axes."""
         return {k: f"{name}_{self.name(axis, high)}" for k, name in enumerate(self.velocities) if k != axis}
