@@ -46,11 +46,11 @@ def divides(node: Node) -> bool:
 
 def varies(root: Node) -> bool:
     """False if the derivative of an expression is 0 wherever it has one: it takes fields by rounding and conditions alone."""
-    found: dict[int, bool] = {}
+    varying: dict[int, bool] = {}
     for node in ordered([root]):
         arguments = () if node.op in STEPS else node.args[1:] if node.op == "select" else node.args
-        found[node.id] = node.op == "read" or any(found[each.id] for each in arguments)
-    return found[root.id]
+        varying[node.id] = node.op == "read" or any(varying[each.id] for each in arguments)
+    return varying[root.id]
 
 
 def singular(node: Node, most: float = CHOSEN) -> bool:
