@@ -148,8 +148,9 @@ def test_results_come_in_order_and_kept_parts_are_sent_once(client: Any, crew: C
     second = list(crew.run(shot_functions.places, (kept,), (7,), shots))
     assert [value for value, _, _ in first] == [10 * shot for shot in shots]
     assert [value for value, _, _ in second] == [7 * shot for shot in shots]
-    assert {pid for _, pid, _ in first} == set(client.run(os.getpid).values())  # both worked
-    assert len({(pid, place) for _, pid, place in first + second}) == 2  # one object in each
+    worked = {pid for _, pid, _ in first + second}  # on a busy machine one process may do all
+    assert worked <= set(client.run(os.getpid).values())
+    assert len({(pid, place) for _, pid, place in first + second}) == len(worked)  # one object in each
 
 
 def test_the_error_is_that_of_the_first_shot_that_fails(crew: Cluster) -> None:
