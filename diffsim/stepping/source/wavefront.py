@@ -169,7 +169,7 @@ class Wavefront:
         unit = max(rows_together(program, variant) for nest in nests for variant in nest.variants)
         far = _reach(program, [assign.node for nest in nests for assign in nest.assigns], written, 1)
         lag, halo = _multiple(max(far, margin, 1), unit), layout.row_halo[1]
-        row = self._plane_bytes(program, fields) // (layout.rows[1] + 2 * halo)
+        row = max(1, self._plane_bytes(program, fields) // (layout.rows[1] + 2 * halo))  # small regions: less than a byte
         bands = Bands(_multiple(max(core_cache_bytes() // row - 2 * halo, LEAST_BAND), lag), lag)
         return bands if bands.count(layout) > 1 else None
 

@@ -124,3 +124,19 @@ def test_an_axis_whose_ends_are_joined_is_not_cut() -> None:
         ways = stepper.launcher._wavefronts_of(stepper.forward, 1)
         assert [way.steps for way in ways if way.bands is None]
         assert any(way.bands is not None for way in ways) == cut
+
+
+def test_fields_of_a_small_region() -> None:
+    """They have fewer bytes than the grid has rows."""
+    ds.init(precision="f64", threads=1)
+    inside = np.zeros((64, 64, 64), bool)
+    inside[3, 4, 5] = True
+
+    class Decay(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt, self.states = ds.Grid(inside.shape, 1.0), 1.0, {"q": ds.Variable("zero", region=inside)}
+
+        def step(self, q: Any) -> dict[str, Any]:
+            return {"q": 0.5 * q}
+
+    assert ds.Simulation(Decay()).run({"q": np.ones(inside.shape)}, 9).final["q"].sum() == 0.5**9
