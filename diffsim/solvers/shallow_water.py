@@ -369,7 +369,7 @@ class ShallowWater(Equation, kind="shallow_water"):
     def _supplied(
         self, level: Symbol, momenta: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol
     ) -> tuple[Symbol, dict[str, Symbol]]:
-        """Level and momenta after the supply of a time. It takes no more water than there is, and the water that stays keeps its velocity."""
+        """Level and momenta after the supply of a time. It takes no more water than there is, and what stays keeps its velocity."""
         if self.supply == "none":
             return level, momenta
         after, h = maximum(level + dt * others["supply"], z), level - z
