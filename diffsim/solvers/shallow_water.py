@@ -50,7 +50,7 @@ AIM = 0.4
 UNSTABLE = 2.0
 """Times that limit, waves grow."""
 ROUNDINGS = 50
-"""What is supplied is right to 1 % where it is so many roundings of the level: one may change it by half of a rounding."""
+"""Least roundings of the level in a supply that is right to 1 %: an addition errs by half of a rounding."""
 BLOCK = 2**20
 """Values of a supply that are checked at a time."""
 
