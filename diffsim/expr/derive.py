@@ -20,9 +20,7 @@ SINGULAR = {"div", "pow"} | {name for name, each in FUNCTIONS.items() if not eac
 """Operations that may be infinite or NaN where their arguments are finite."""
 CHOICES = {"select", "min", "max"}
 """Operations that take one of their last two arguments."""
-
-
-STEPS = {"floor", *CONDITIONS}
+PIECEWISE_CONSTANT = {"floor", *CONDITIONS}
 """Operations that are constant but for jumps."""
 CHOSEN, OUTSIDE = 1e13, 1e30
 """Largest size of values that are finite without doubt: in branches that are not chosen, which further derivatives go through without a
@@ -48,7 +46,7 @@ def varies(root: Node) -> bool:
     """False if the derivative of an expression is 0 wherever it has one: it takes fields by rounding and conditions alone."""
     varying: dict[int, bool] = {}
     for node in ordered([root]):
-        arguments = () if node.op in STEPS else node.args[1:] if node.op == "select" else node.args
+        arguments = () if node.op in PIECEWISE_CONSTANT else node.args[1:] if node.op == "select" else node.args
         varying[node.id] = node.op == "read" or any(varying[each.id] for each in arguments)
     return varying[root.id]
 

@@ -49,6 +49,10 @@ AIM = 0.4
 """That number of the parts of a step, at its start."""
 UNSTABLE = 2.0
 """Times that limit, waves grow."""
+ROUNDINGS = 50
+"""Least roundings of the level in a supply that is right to 1 %: an addition errs by half of a rounding."""
+BLOCK = 2**20
+"""Values of a supply that are checked at a time."""
 
 
 class ShallowWater(Equation, kind="shallow_water"):
@@ -77,7 +81,7 @@ class ShallowWater(Equation, kind="shallow_water"):
 
     With `supply` there is the input `supply` (m/s), by which the level of each cell rises: rain, springs, and less than 0 where water seeps
     away or is pumped out, as long as there is some. A river of Q m³/s that enters through n cells is Q / (n dx dy) in each. What is
-    supplied has no momentum.
+    supplied has no momentum, and water that leaves takes its own along. What is dry has none, from the start.
 
     Args:
         grid: one or two axes of uniform cells, spacing in metres.
@@ -103,15 +107,17 @@ class ShallowWater(Equation, kind="shallow_water"):
         fastest (m/s): the largest |v| + sqrt(g h) of the run, which the time step is checked for. Left out, it is sqrt(g h) of water at
             rest at the level 0. The time step is constant, and what it is at the end of a run is checked, too.
         coordinates: "plane", in metres, or "sphere" for latitude and longitude in degrees, in this order, on a sphere of radius 6371 km.
-        substeps: the most equal parts into which a step is cut. Each step has as many as the flow needs at its start, by dt (|v| +
-            sqrt(g h) + sqrt(g |Δη|)) Σ 1/dx <= 0.4 with the rise Δη of the level to the next cell: water that a wall held back runs off at
-            2 sqrt(g h). So `fastest` is not needed, and traces, series, tides and the end of a run are at fixed times. Uplift, weather and
-            sponges act once a step. A run that needs more parts, or whose flow becomes 2.5 times as fast within a step, is refused. Memory
-            grows by `substeps` times the states, and the number of parts has no derivative: where it changes, a loss jumps by the
-            difference, which is of the order of the scheme's error. Domains refuse it.
+        substeps: the most equal parts into which a step is cut. Each step has as many as the flow needs at its start, by dt (|v| + sqrt(g
+            h) + sqrt(g |Δη|)) Σ 1/dx <= 0.4 with the rise Δη of the level to the next cell: water that a wall held back runs off at 2
+            sqrt(g h). What is supplied within the step counts. So `fastest` is not needed, and traces, series, tides and the end of a run
+            are at fixed times. Uplift, weather and sponges act once a step. A run that needs more parts, or whose flow becomes 2.5 times as
+            fast within a step, ends in an error that has the step and the parts that it needed. Memory grows by `substeps` times the
+            states, and the number of parts has no derivative: where it changes, a loss jumps by the difference, which is of the order of
+            the scheme's error. Domains refuse it.
         supply: "none"; "steady", water that is constant in time, shape of the grid; "series", with a field for each step, (steps, *shape).
-            In f32 what a step adds must be more than the rounding of the level: 1e-5 m of rain are lost 100 m above the level 0. Take f64
-            there.
+            In f32 what a part of a step adds must be 50 roundings of the level at the start or more: rain of 20 mm/h in parts of 0.1 s
+            is lost 20 m above the level 0, and refused from 0.1 m on. Rounding of what flows on to the next cells, and of levels that rise
+            in the run, is not checked. Take f64, or measure heights from nearby.
 
     Raises:
         ParameterError: an argument out of range, or a grid of three axes or of cells of several sizes; by a run, a drag below 0.
@@ -202,8 +208,9 @@ class ShallowWater(Equation, kind="shallow_water"):
             f"dt = {self.dt:.4g} s is stable where |v| + sqrt(g h) is at most {speed:.4g} m/s: find out how fast "
             "the flow becomes, give that as `fastest`, and lower dt until it passes the check; or let `substeps` cut the steps"
             if self.substeps == 1
-            else f"dt = {self.dt:.4g} s is cut into at most {self.substeps} parts, which is enough where |v| + sqrt(g h) is at most "
-            f"{speed:.4g} m/s, and the flow may not become more than twice as fast within a step: give more `substeps`, or lower dt"
+            else f"dt = {self.dt:.4g} s is cut into at most {self.substeps} parts, a lap each, which is enough where |v| + sqrt(g h) is at "
+            f"most {speed:.4g} m/s: if a step needed more, give more `substeps`; if not, the flow became more than "
+            f"{UNSTABLE * COURANT / AIM:.3g} times as fast within a step: lower dt"
         )
         tides = [(axis, high) for axis, pair in enumerate(self.sides) for high in (0, 1) if pair[high] == "tide"]
         self.tides = {side: "tide" if len(tides) == 1 else f"tide_{self._side(*side)}" for side in tides}
@@ -314,7 +321,7 @@ class ShallowWater(Equation, kind="shallow_water"):
 
     def initial(self, eta: Symbol, z: Symbol, **others: Symbol) -> dict[str, Symbol]:
         bed = z + others["uplift"] * risen(0.0, others) if self.moving else z
-        return {"eta": maximum(eta, bed), **{name: others[name] for name in self.momenta}}
+        return {"eta": maximum(eta, bed), **{name: where(eta > bed, others[name], 0.0) for name in self.momenta}}
 
     def step(self, eta: Symbol, z: Symbol, t: Symbol, **others: Symbol) -> dict[str, Symbol]:
         momenta = {name: others[name] for name in self.momenta}
@@ -333,20 +340,22 @@ class ShallowWater(Equation, kind="shallow_water"):
             keep = math.prod(others[name] for name in self.calm)
             level, momenta = maximum(keep * level, z), {name: keep * q for name, q in momenta.items()}
         if self.substeps == 1:
-            level = self._supplied(level, z, others, self.dt)
+            level, momenta = self._supplied(level, momenta, z, others, self.dt)
         level = stage(level, boundary=eta)
         if self.substeps == 1:
             state = self._advanced({"eta": level, **momenta}, z, others, self.dt)
             return {**state, "eta": state["eta"] + lift}
         if self.calm:
             momenta = {name: stage(q, boundary=others[name]) for name, q in momenta.items()}
-        laps = max_of(1 + floor(self.dt / AIM * self._speed(level, momenta, z, others, ahead=True)))
+        soon = level if self.supply == "none" else stage(self._supplied(level, {}, z, others, self.dt)[0], boundary=eta)
+        laps = max_of(1 + floor(self.dt / AIM * self._speed(maximum(level, soon), momenta, z, others, ahead=True)))
         part, names = self.dt / laps, tuple(self.states)
 
         def lap(*fields: Symbol) -> tuple[Symbol, ...]:
             state = dict(zip(names, fields, strict=True))
             if self.supply != "none":
-                state["eta"] = stage(self._supplied(state["eta"], z, others, part), boundary=eta)
+                level, momenta = self._supplied(state["eta"], {name: state[name] for name in self.momenta}, z, others, part)
+                state = {"eta": stage(level, boundary=eta), **momenta}
             state = self._advanced(state, z, others, part)
             return tuple(state[name] for name in names)
 
@@ -354,16 +363,23 @@ class ShallowWater(Equation, kind="shallow_water"):
         speed = self._speed(state["eta"], {name: state[name] for name in self.momenta}, z, others)
         fast = max_of(where(part * speed > UNSTABLE * COURANT, 1.0, 0.0))
         wrong = where(laps > self.substeps, -1.0, where(fast > 0, -1.0, 0.0))
-        return {**state, "eta": state["eta"] + lift + sqrt(wrong)}  # NaN where the parts were too long: a run that is wrong ends
+        invalid = sqrt(wrong)  # NaN where the parts were too long, in momenta too: the next step takes the larger of the level and the bed
+        return {**{name: field + invalid for name, field in state.items()}, "eta": state["eta"] + lift + invalid}
 
-    def _supplied(self, level: Symbol, z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol) -> Symbol:
-        """The level after the supply of a time. It takes no more water than there is."""
-        return level if self.supply == "none" else maximum(level + dt * others["supply"], z)
+    def _supplied(
+        self, level: Symbol, momenta: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol
+    ) -> tuple[Symbol, dict[str, Symbol]]:
+        """Level and momenta after the supply of a time. It takes no more water than there is, and what stays keeps its velocity."""
+        if self.supply == "none":
+            return level, momenta
+        after, h = maximum(level + dt * others["supply"], z), level - z
+        kept = where(after < level, (after - z) / h, 1.0)
+        return after, {name: kept * q for name, q in momenta.items()}
 
     def _advanced(self, state: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol) -> dict[str, Symbol]:
         """Level and momenta after a time: half of the drag, the flow, and the other half."""
         momenta = {name: state[name] for name in self.momenta}
-        if self.drag != "none" or self.calm:
+        if self.drag != "none" or self.calm or self.supply != "none":
             state |= {name: stage(q, boundary=others[name]) for name, q in self._slowed(state["eta"], momenta, z, others, dt).items()}
         state = self.method(lambda now: self.rate(now, z, others), state, dt)
         return {"eta": state["eta"], **self._slowed(state["eta"], {name: state[name] for name in self.momenta}, z, others, dt)}
@@ -451,23 +467,42 @@ class ShallowWater(Equation, kind="shallow_water"):
                 check_sign(name, parameters[name], unit, positive=False)
         if self.moving:
             check_uplift(parameters)
-        if "supply" in parameters:
-            most, height = self.dt * float(np.abs(parameters["supply"]).max()), float(np.abs(parameters["z"]).max())
-            rounding = height * float(np.finfo(parameters["z"].dtype).eps)
-            if 0 < most < rounding:
-                raise ParameterError(
-                    f"supply adds at most {most:.2g} m a step, expected more than the rounding of levels, {rounding:.2g} m at a height of "
-                    f"{height:.4g} m; run it with precision='f64'"
-                )
-        speed = self.fastest or math.sqrt(GRAVITY * max(-float(parameters["z"].min()), 0.0))
+        at_rest = math.sqrt(GRAVITY * max(-float(parameters["z"].min()), 0.0)) if self.substeps == 1 else 0.0  # else see `check_start`
+        speed = self.fastest or at_rest
         if speed > 0:
             cells = self.metric.smallest()
             limit = (COURANT if self.substeps == 1 else self.substeps * AIM) / (speed * sum(1 / h for h in cells))
             parts = "" if self.substeps == 1 else f", substeps = {self.substeps}"
             check_step(self.dt, limit, f"waves of {speed:.4g} m/s, dx = {min(cells):.4g} m, {self.grid.ndim} axes{parts}")
 
+    def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
+        if "supply" in series:
+            self._check_supply(series["supply"], parameters)
+
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         self._check_speed(parameters, states, "start")
+        if "supply" in parameters:
+            self._check_supply(parameters["supply"][np.newaxis], {**parameters, **states})
+
+    def _check_supply(self, supply: Array, fields: Mapping[str, Array]) -> None:
+        """Raise where rounding of the level may change more than a hundredth of a supply, (steps, *shape), by more than a hundredth."""
+        height = np.abs(np.maximum(fields["eta"], fields["z"]))
+        least = ROUNDINGS * float(np.finfo(supply.dtype).eps) * self.substeps / self.dt * height  # m/s
+        if not np.abs(supply).max(initial=0.0) or not least.any():
+            return
+        total, lost, worst = 0.0, 0.0, 0.0
+        for rows in np.array_split(supply, -(-supply.size // BLOCK)):
+            size = np.abs(rows)
+            swallowed = (size < least) & (size > 0)
+            total, lost = total + float(size.sum(dtype=float)), lost + float(size.sum(dtype=float, where=swallowed))
+            worst = max(worst, float(np.where(swallowed, least, 0.0).max()))
+        if lost > 0.01 * total:
+            part = "a step" if self.substeps == 1 else f"one of {self.substeps} parts of a step"
+            raise ParameterError(
+                f"supply: {lost / total:.0%} of it adds less to the level in {part} than {ROUNDINGS} times the rounding of {supply.dtype}, "
+                f"expected at least {worst:.2g} m/s at levels of up to {float(height.max()):.4g} m; run it with precision='f64', or "
+                "measure z and eta from a height nearby"
+            )
 
     def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
         if self.substeps == 1:  # otherwise each step checks its own end
@@ -479,8 +514,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         least, most = (np.maximum(states["eta"] - parameters["z"] - bound(uplift, 0.0), 0.0) for bound in (np.maximum, np.minimum))
         momentum = np.maximum.reduce([np.abs(states[name]) for name in self.momenta])
         speed = np.sqrt(GRAVITY * least) + np.divide(momentum, most, out=np.zeros_like(most), where=most > 10 * self.thin)
-        fastest, cells = float(speed.max()), self.metric.smallest()
-        limit = COURANT / (fastest * sum(1 / width for width in cells)) if fastest else math.inf
+        fastest, rate = float(speed.max()), float((speed * self._per_metre()).max())
+        limit = COURANT / rate if rate else math.inf
         if self.substeps > 1:
             longest = self.substeps * AIM / COURANT * limit
             check_step(self.dt, longest, f"|v| + sqrt(g h) = {fastest:.4g} m/s at the {when} of the run, substeps = {self.substeps}")
@@ -490,6 +525,13 @@ class ShallowWater(Equation, kind="shallow_water"):
                 f"most {limit:.4g} s; lower dt, and give `fastest`, the largest of the run, for which it is then checked",
                 limit,
             )
+
+    def _per_metre(self) -> Any:
+        """Σ 1/dx in 1/m: of the smallest cell, or where steps are cut, which one process does, of each row of cells on the sphere."""
+        if self.substeps == 1 or not self.metric.sphere:
+            return sum(1 / width for width in self.metric.smallest())
+        north, east = (1 / (width * self.metric.unit) for width in self.grid.spacing)
+        return north + east * self.profiles["narrow"].values[:, np.newaxis]
 
     def cell_lengths(self) -> tuple[float, ...]:
         return self.metric.middle()

@@ -195,7 +195,7 @@ def test_steps_are_those_of_a_program_in_numpy() -> None:
         speed = np.hypot(*q) / depth
         return [one / (1 + 0.5 * dt * G * n**2 * speed / depth ** (4 / 3)) for one in q]
 
-    q = [qx, qy]
+    q = [np.where(eta > z, one, 0.0) for one in (qx, qy)]  # what is dry does not move
     eta = np.maximum(eta, z)
     for _ in range(3):
         q = drag(eta, q)

@@ -13,7 +13,7 @@ from diffsim.base.quantities import ANYTHING, Meaning, is_bare
 from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
-from diffsim.simulation.prepared.blown_up import cause_of_run, counted
+from diffsim.simulation.prepared.blown_up import counted
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.points import PointTable
 from diffsim.typing import Array
@@ -109,10 +109,6 @@ def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str
     return fields
 
 
-def finite_solution(final: dict[str, Array], traces: dict[str, Array], steps: int, hint: str = "") -> Solution:
-    """The solution, unless a state or a trace is no longer finite. `hint` follows the cause."""
-
-    def cause() -> str:
-        return f"{cause_of_run(traces)}. {hint}" if hint else cause_of_run(traces)
-
+def finite_solution(final: dict[str, Array], traces: dict[str, Array], steps: int, cause: Callable[[], str]) -> Solution:
+    """The solution, unless a state or a trace is no longer finite. The message ends with `cause`."""
     return Solution(*(require_finite(part, steps, cause) for part in (final, traces)))

@@ -16,7 +16,7 @@ from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains import Domain, Whole
 from diffsim.engine import PRECISIONS
 from diffsim.errors import ParameterError
-from diffsim.simulation.prepared.blown_up import CAUSE_OF_GRADIENT
+from diffsim.simulation.prepared.blown_up import CAUSE_OF_GRADIENT, cause_of_run
 from diffsim.simulation.prepared.checks import check_names, finite_solution, require_finite
 from diffsim.simulation.prepared.locks import Turn
 from diffsim.simulation.prepared.points import with_tangents
@@ -192,7 +192,8 @@ class Compiled:
         parameters = {name: out[name] for name in equation.parameters}
         if alone:
             equation.check(parameters)
-        equation.check_series(parameters, {name: out[name] for name in equation.series})
+        starts = {name: out[name] for name in {**equation.initials, **equation.states} if name in out}
+        equation.check_series(starts | parameters, {name: out[name] for name in equation.series})
         return out
 
     def _by_box(self, name: str, value: Any) -> bool:
@@ -266,8 +267,15 @@ class Compiled:
         """
         state, traces = self.stepper.state(), self.stepper.traces()
 
+        def cause() -> str:
+            hint = f". {self.equation.unstable}" if self.equation.unstable else ""
+            if (exceeded := self.stepper.exceeded()) is None:
+                return cause_of_run(traces) + hint
+            step, needed, laps = exceeded
+            return f"Step {step} of {self.stepper.steps} needed {needed:.0f} laps of a loop that has at most {laps}" + hint
+
         def judged() -> Solution:
-            solution = finite_solution(state, traces, self.stepper.steps, self.equation.unstable)
+            solution = finite_solution(state, traces, self.stepper.steps, cause)
             self.equation.check_end(*self.domain.side_by_side(self._parameters, solution.final))
             return solution
 

@@ -301,7 +301,10 @@ class Equation(ABC):
         """Raise if the parameters are not physical or `dt` is not stable for them."""
 
     def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
-        """Raise if values for each step, (steps, cells along their axes), are not physical, or `dt` is not stable for them."""
+        """Raise if values for each step, (steps, cells along their axes), are not physical, or `dt` is not stable for them.
+
+        `parameters` has the inputs for initial states, too.
+        """
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         """Raise if the states before the first step are not physical, or `dt` is not stable for them."""

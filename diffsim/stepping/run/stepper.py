@@ -26,6 +26,7 @@ from diffsim.stepping.run.cotangents import Cotangents
 from diffsim.stepping.run.launcher import Launcher, Tables
 from diffsim.stepping.run.rounding import Rounding
 from diffsim.stepping.run.storage import Storage
+from diffsim.stepping.stages.repeat import Repeat
 from diffsim.stepping.trace.trace import TracedStep, profile_array
 from diffsim.typing import Array, IntArray
 
@@ -150,6 +151,17 @@ class Stepper:
     def traces(self) -> dict[str, Array]:
         """The traces of the receivers, shape (steps + 1, receivers) for each state."""
         return {state: self._read(receiver_stream(state))[: self.steps + 1] for state in self.receivers}
+
+    def exceeded(self) -> tuple[int, float, int] | None:
+        """The first step that needed more laps of a loop than it has: its number from 1, laps that it needed, and those of the loop."""
+        each = []
+        for loop in self.step.stages:
+            if isinstance(loop, Repeat) and loop.number:
+                laps = self.launcher.slim_cells(loop.number)[: self.steps]
+                if (beyond := laps > loop.count).any():
+                    step = int(np.nonzero(beyond)[0][0])
+                    each.append((step + 1, float(np.nanmax(laps[step])), loop.count))
+        return min(each, default=None)
 
     def end_at(self, steps: int) -> None:
         """End the run after `steps` steps, fewer than it was started for."""

@@ -74,7 +74,7 @@ class Stage(ABC):
         name: name of the stage.
         outputs: the fields that it writes.
         movable: whether a program may choose their storage, such as the next level of a state.
-        moves: whether the results of a step may change with its own, but for jumps. Else it has no cotangent.
+        moves: whether the results of a step have a derivative with respect to its own. Else it has no cotangent.
     """
 
     name: str

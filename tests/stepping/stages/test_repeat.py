@@ -183,6 +183,10 @@ def test_no_more_laps_than_the_count() -> None:
     few, all_of_few = (ds.Simulation(Counted((12,), 6, each), wrt=[], precision="f64") for each in (False, True))
     inputs = {"u": u, "laps": np.zeros(12), "k": np.ones(12)}
     np.testing.assert_array_equal(few.run(inputs, 1).final["u"], all_of_few.run(inputs, 1).final["u"])
+    few.run(inputs, 3)
+    assert few._stepper.exceeded() == (1, 12.0, 6)
+    few.run(inputs | {"u": 0.4 * u}, 3)
+    assert few._stepper.exceeded() is None
 
 
 def test_a_body_and_the_step_around_it_give_to_the_same_parameter() -> None:
