@@ -63,13 +63,14 @@ class Euler(Equation, kind="euler"):
         dt: time step, s. Density and pressure stay positive while Σ dt (|v| + c) / dx <= 1/2, c² = γ p / ρ.
         gamma: ratio of specific heats γ: 1.4 for air, 5/3 for monatomic gases.
         sides: around the gas, for all axes, or an entry each, where a pair is that of the low and the high side: "periodic"; "wall", which
-            gas slides along; "open", where waves and gas leave, of first order in the cells next to it; "freestream", beyond which the gas is given by density, velocities and
-            pressure: a supersonic inflow, or surroundings that waves leave into without coming back; "inflow", where density and velocities
-            are given, slower than sound, and the pressure comes from inside; "reservoir", where gas enters across the side from rest at the
-            given density and pressure without losses, at most at the speed of sound, and leaves into that pressure as through an "outflow";
-            "outflow", where the pressure is given, and where gas that is faster than sound leaves as it is. Fixed values send waves back: an "outflow" as a free end does, an "inflow" as a wall.
-            Gas that comes back through an "outflow" has the entropy and the velocity along the side of the gas inside, and may be faster
-            than sound where the given pressure is far above that inside: a "reservoir" has a bound.
+            gas slides along; "open", where waves and gas leave, of first order in the cells next to it; "freestream", beyond which the gas
+            is given by density, velocities and pressure: a supersonic inflow, or surroundings that waves leave into without coming back;
+            "inflow", where density and velocities are given, slower than sound, and the pressure comes from inside; "reservoir", where gas
+            enters across the side from rest at the given density and pressure without losses, at most at the speed of sound, and leaves
+            into that pressure as through an "outflow"; "outflow", where the pressure is given, and where gas that is faster than sound
+            leaves as it is. Fixed values send waves back: an "outflow" as a free end does, an "inflow" as a wall. Gas that comes back
+            through an "outflow" has the entropy and the velocity along the side of the gas inside, and may be faster than sound where the
+            given pressure is far above that inside: a "reservoir" has a bound.
         method: "rk2" or "rk3", or "euler": first order in space and time.
         scheme: "muscl", or "weno5", which takes "rk3".
         negligible: differences between neighbours far below this share of `scale` are not limited. It keeps gradients smooth where the gas
