@@ -64,7 +64,7 @@ def test_gas_that_leaves_into_a_reservoir_keeps_its_entropy() -> None:
      pytest.param(("open", "open"), {"method": "rk3", "scheme": "weno5"}, marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_a_pulse_leaves_no_pressure_behind_between_open_sides(sides: Any, options: Any) -> None:
-    """Of a pulse of 1 % stayed 0.4 % of its size, and 1.2 % with a wall, where slopes next to open sides were limited ones."""
+    """A pulse of 1 % left 0.4 % of its size behind, and 1.1 % with a wall, where slopes next to open sides were limited ones."""
     cells, size = 60, 1e-2
     pulse = 1 + size * np.exp(-((((np.arange(cells) + 0.5) / cells - 0.5) / 0.07) ** 2))
     final = simulated(sides, 0.4 / cells / 1.4, cells, **options).run({"rho": 1.4 * pulse ** (1 / GAMMA), "p": pulse}, 1000).final
@@ -283,9 +283,9 @@ def test_series_are_compared_with_the_time_step_cell_by_cell(series: tuple[str, 
     duct = Euler(ds.Grid((4, 3), 0.1), 0.02, sides=(("wall", "freestream"), "periodic"), method="euler", series=series)
     gas, thin = ds.Simulation(duct, wrt=[], precision="f64"), np.array([0.1, 1.0, 10.0])
     stated = {"rho_high_y": thin, "p_high_y": thin, "u_high_y": np.zeros(3), "v_high_y": np.zeros(3)}
-    given = {"rho": np.ones((4, 3)), "p": np.ones((4, 3))} | {name: np.array([one] * 2) if name in series else one
+    inputs = {"rho": np.ones((4, 3)), "p": np.ones((4, 3))} | {name: np.array([one] * 2) if name in series else one
                                                           for name, one in stated.items()}  # fmt: skip
-    gas._compiled.checked(given, 2)
-    given["p_high_y"][1, 1] = 9.0
+    gas._compiled.checked(inputs, 2)
+    inputs["p_high_y"][1, 1] = 9.0
     with pytest.raises(StabilityError, match=r"waves of 3\.55 m/s at sides, dx = 0\.1 m, 2 axes"):
-        gas._compiled.checked(given, 2)
+        gas._compiled.checked(inputs, 2)
