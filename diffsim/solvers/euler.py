@@ -63,19 +63,21 @@ class Euler(Equation, kind="euler"):
         dt: time step, s. Density and pressure stay positive while Σ dt (|v| + c) / dx <= 1/2, c² = γ p / ρ.
         gamma: ratio of specific heats γ: 1.4 for air, 5/3 for monatomic gases.
         sides: around the gas, for all axes, or an entry each, where a pair is that of the low and the high side: "periodic"; "wall", which
-            gas slides along; "open", where waves and gas leave; "freestream", beyond which the gas is given by density, velocities and
-            pressure: a supersonic inflow, or surroundings that waves leave into without coming back; "inflow", where density and velocities
-            are given, slower than sound, and the pressure comes from inside; "reservoir", where gas enters across the side from rest at the
-            given density and pressure without losses, at most at the speed of sound; "outflow", where the pressure is given, and where gas
-            that is faster than sound leaves as it is. Fixed values send waves back: an "outflow" as a free end does, an "inflow" as a wall.
-            Gas that comes back through an "outflow" has the entropy and the velocity along the side of the gas inside.
+            gas slides along; "open", where waves and gas leave, of first order in the cells next to it; "freestream", beyond which the gas
+            is given by density, velocities and pressure: a supersonic inflow, or surroundings that waves leave into without coming back;
+            "inflow", where density and velocities are given, slower than sound, and the pressure comes from inside; "reservoir", where gas
+            enters across the side from rest at the given density and pressure without losses, at most at the speed of sound, and leaves
+            into that pressure as through an "outflow"; "outflow", where the pressure is given, and where gas that is faster than sound
+            leaves as it is. Fixed values send waves back: an "outflow" as a free end does, an "inflow" as a wall. Gas that comes back
+            through an "outflow" has the entropy and the velocity along the side of the gas inside, and may be faster than sound where the
+            given pressure is far above that inside: a "reservoir" has a bound.
         method: "rk2" or "rk3", or "euler": first order in space and time.
         scheme: "muscl", or "weno5", which takes "rk3".
         negligible: differences between neighbours far below this share of `scale` are not limited. It keeps gradients smooth where the gas
             is at rest, and overshoots at shocks are of its size. Waves without shocks are better with more.
         scale: typical density (kg/m³), velocity (m/s) and pressure (Pa).
         fastest (m/s): the largest |v| + c of the run, which the time step is checked for, as it is for the initial gas and that given at
-            sides. The time step is constant, and is checked again for the gas at the end of a run.
+            sides, in each step of a series. The time step is constant, and is checked again for the gas at the end of a run.
         gravity (m/s²): along each axis of the grid, y before x, such as (-9.81, 0.0) where y points upwards; (): none. Scheme "muscl".
         series: those inputs of sides that have a value for each time step, such as ("p_high_x",), which holds for the whole step.
 
@@ -193,7 +195,7 @@ class Euler(Equation, kind="euler"):
         p = stage(p, boundary=now["p"])
         change: dict[str, list[Symbol]] = {name: [] for name in self.states}
         for axis, dx in enumerate(self.grid.spacing):
-            seen = self._around.seen(*self._faces(now["rho"], v, p, axis), axis, others)
+            seen = self._around.seen(*self._faces(now["rho"], v, p, axis, others), axis, others)
             through = crossing(*seen, axis, self.gamma)
             for name, flux in zip(("rho", *self.velocities, "p"), through, strict=True):
                 change[name].append(-(flux - flux.shifted(axis, -1)) / dx)
@@ -202,7 +204,9 @@ class Euler(Equation, kind="euler"):
                 change["p"].append(0.5 * self.gravity[axis] * (through[0] + through[0].shifted(axis, -1)))
         return {name: add(parts) for name, parts in change.items()}
 
-    def _faces(self, rho: Symbol, v: Sequence[Symbol], p: Symbol, axis: int) -> tuple[Faces, list[Faces], Faces]:
+    def _faces(
+        self, rho: Symbol, v: Sequence[Symbol], p: Symbol, axis: int, others: Mapping[str, Symbol]
+    ) -> tuple[Faces, list[Faces], Faces]:
         """Density, velocities and pressure on both sides of the faces across an axis."""
         weight = None
         if axis in self._around.weighted:
@@ -214,12 +218,13 @@ class Euler(Equation, kind="euler"):
         def tilted(f: Symbol, name: str, of: int | None = None) -> Faces:
             limiter, heavy = van_albada(self.eps[name]), weight if name == "p" else None
             half = half_steps(f, axis, limiter) if heavy is None else half_steps_about(f, heavy, axis, limiter)
+            half = self._around.kept(half, 0.0 if heavy is None else 0.5 * heavy, axis, others)
             half = half if name == "v" else maximum(minimum(half, SHARE * f), -SHARE * f)
             return Faces.of(f, stage(half, boundary=self._around.slopes(axis, of, name == "p")), axis)
 
         def curved(f: Symbol, name: str, of: int | None = None) -> Faces:
             below, above = (one.across(axis) for one in weno5(f, axis, self.eps[name] ** 2, "z"))  # kept at the centre below
-            ends = above.shifted(axis, -1), below  # of each cell
+            ends = [self._around.kept(end, f, axis, others) for end in (above.shifted(axis, -1), below)]  # of each cell
             low, high = ends if name == "v" else (maximum(end, (1 - SHARE) * f) for end in ends)
             half = stage(0.5 * (high - low), boundary=self._around.slopes(axis, of))
             return Faces.of(stage(0.5 * (low + high), boundary=f), half, axis)
@@ -232,6 +237,9 @@ class Euler(Equation, kind="euler"):
 
     def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
         self._around.check(series)
+        speeds = self._around.speeds(parameters, 0.0, series) if series else []
+        if any(speeds):
+            check_step(self.dt, self._limit(speeds), f"waves of {max(speeds):.4g} m/s at sides, {self._cells()}")
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         for name, unit in (("rho", "kg/m³"), ("p", "Pa")):
@@ -240,8 +248,7 @@ class Euler(Equation, kind="euler"):
             check_sign(f"initial {name}", states[name], unit, positive=True)
         self._around.check_states(parameters, states, "start")
         speeds = [max(speed, self.fastest or 0.0) for speed in self._speeds(states, parameters)]
-        limit = self._limit(speeds)
-        check_step(self.dt, limit, f"waves of {max(speeds):.4g} m/s, dx = {min(self.grid.spacing):.4g} m, {self.grid.ndim} axes")
+        check_step(self.dt, self._limit(speeds), f"waves of {max(speeds):.4g} m/s, {self._cells()}")
 
     def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
         for name, unit in (("rho", "kg/m³"), ("p", "Pa")):
@@ -268,6 +275,9 @@ class Euler(Equation, kind="euler"):
 
     def _limit(self, speeds: Sequence[float]) -> float:
         return COURANT / sum(speed / h for speed, h in zip(speeds, self.grid.spacing, strict=True))
+
+    def _cells(self) -> str:
+        return f"dx = {min(self.grid.spacing):.4g} m, {self.grid.ndim} axes"
 
 
 def half_steps_about(p: Symbol, weight: Symbol, axis: int, limiter: Limiter) -> Symbol:

@@ -258,7 +258,8 @@ def test_wrong_arguments_and_gases_are_refused() -> None:
     grid = ds.Grid((8,), 0.1)
     for wrong, words in (
         ({"gamma": 1.0}, "gamma"),
-        ({"sides": "inflow"}, "sides"),
+        ({"sides": "inlet"}, "sides"),
+        ({"sides": ("freestream", "open")}, r"one word, or 1 entry .* two sides of an axis as one entry: \(\(low, high\),\)"),
         ({"method": "rk4"}, "method"),
         ({"scheme": "weno5"}, 'expected "rk3"'),
         ({"scale": (1.0, 1.0)}, "three numbers"),

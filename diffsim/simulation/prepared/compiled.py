@@ -188,7 +188,8 @@ class Compiled:
                 out[name] = self.at_cells(name, self.traced.over_cells(name, empty))
             else:
                 shape = self.input_shape(name, steps)
-                raise ParameterError(f"input {name} is missing, expected an array of shape {shape}; give it")
+                expected = f"an array of shape {shape}" if shape else "one number"
+                raise ParameterError(f"input {name} is missing, expected {expected}; give it")
         parameters = {name: out[name] for name in equation.parameters}
         if alone:
             equation.check(parameters)

@@ -113,8 +113,8 @@ class FlowSides:
         return Variable(tuple("mirror" if other == axis else pair for other, pair in enumerate(ends)), place, unit, across)
 
     def speeds(self) -> list[tuple[int, str]]:
-        """The axis of each velocity that is an input of a side, and its name."""
-        along = [pair for side in self.of("velocity", "moving") for pair in self._along(*side).items()]
+        """The axis of each velocity of fluid that crosses a side, and its name. A wall that moves brings none in."""
+        along = [pair for side in self.of("velocity") for pair in self._along(*side).items()]
         return [(axis, name) for (axis, _), name in self.inlets().items()] + along
 
     def _along(self, axis: int, high: int) -> dict[int, str]:

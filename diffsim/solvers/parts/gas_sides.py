@@ -9,7 +9,7 @@ from those of the cell next to the side (i). Both are the same on the other side
 
     inflow       ρ and v given; U of the side gives the pressure
     reservoir    ρ₀ and p₀ of gas at rest given, from which it enters without losses: U² / 2 + c² / (γ - 1) = c₀² / (γ - 1), along the
-                 isentrope of the reservoir; at most sonic
+                 isentrope of the reservoir; at most sonic. Where U at p₀ would be below 0, an outflow into p₀
     outflow      p given, which gives U and, along the isentrope, ρ; at least the pressure at which gas leaves at the speed of sound, and
                  all from inside where it leaves faster
     freestream   ρ, v and p beyond the side given; the Riemann solver decides what of them enters
@@ -93,12 +93,29 @@ class GasSides:
         return inputs
 
     def profiles(self) -> dict[str, Profile]:
-        """Profiles that are 1 in cells whose upper face is a side that gas flows through."""
+        """Profiles that are 1 in cells whose upper face is a side that gas flows through, and in cells next to open sides."""
         profiles: dict[str, Profile] = {}
         for axis, high in self.through():
             last = (np.arange(n := self.grid.shape[axis]) == n - 1).astype(float)
             profiles[f"at_{self.name(axis, high)}"] = Profile(axis, last) if high else LowSide(axis, np.zeros(n))
+        for axis, pair in enumerate(self.words):
+            if "open" in pair:
+                beside = np.zeros(self.grid.shape[axis])
+                beside[[-high for high in (0, 1) if pair[high] == "open"]] = 1.0
+                profiles[self._beside(axis)] = Profile(axis, beside)
         return profiles
+
+    def _beside(self, axis: int) -> str:
+        """The name of a profile that is 1 in the cells next to the open sides across an axis, such as "open_x"."""
+        return f"open_{'zyx'[-self.grid.ndim :][axis]}"
+
+    def kept(self, f: Symbol, flat: Symbol | float, axis: int, now: Mapping[str, Symbol]) -> Symbol:
+        """A reconstruction along an axis, but `flat` in the cells next to open sides across it.
+
+        The limited slopes of density, velocity and pressure there are in other proportions than those of a wave that leaves. What they
+        hold of a wave into the grid entered, as nothing beyond the side cancels it.
+        """
+        return where(now[self._beside(axis)] > 0.5, flat, f) if "open" in self.words[axis] else f
 
     def rules(self, of: int | None = None, pressure: bool = False) -> tuple[Any, ...]:
         """The rules of a density, of the pressure, or of the velocity along axis `of`.
@@ -177,12 +194,22 @@ class GasSides:
             ratio = maximum((root - k * slow * there) / total, slowest)
             entering = sign * minimum(slow + 2 / k * there * ratio, slowest * sqrt(square))
             density = stated["rho"] * ratio ** (2 / k)
-            v = [entering if way == axis else 0.0 * one for way, one in enumerate(v)]
-            return density, v, stated["p"] / stated["rho"] * ratio * ratio * density
+            along = [entering if way == axis else 0.0 * one for way, one in enumerate(v)]
+            enters = [density, *along, stated["p"] / stated["rho"] * ratio * ratio * density]
+            density, v, pressure = self._leaving(axis, sign, inside, stated["p"])
+            leaves = slow + 2 / k * there < 0  # with the pressure of the reservoir on the side, where both are the same at rest
+            gas = [where(leaves, *both) for both in zip((density, *v, pressure), enters, strict=True)]
+            return gas[0], gas[1:-1], gas[-1]
+        return self._leaving(axis, sign, inside, stated["p"])
+
+    def _leaving(self, axis: int, sign: float, inside: Gas, outside: Symbol) -> Gas:
+        """The gas on a side with a pressure outside; `sign` is -1 at the high side."""
+        k, (rho, v, p) = self.gamma - 1, inside
+        speed, c = sign * v[axis], sqrt(self.gamma * p / rho)
         sonic = 2 / (2 + k) * (c - 0.5 * k * speed)
         least = p * maximum(sonic / c, LEAST) ** (2 * self.gamma / k)
         faster = -speed >= c
-        pressure = where(faster, p, maximum(stated["p"], least))
+        pressure = where(faster, p, maximum(outside, least))
         density = where(faster, rho, rho * (pressure / p) ** (1 / self.gamma))
         sound = sqrt(self.gamma * pressure / density)
         return density, [one - sign * 2 / k * (c - sound) if way == axis else one for way, one in enumerate(v)], pressure
@@ -204,22 +231,26 @@ class GasSides:
                             "or take 'outflow'"
                         )
 
-    def speeds(self, values: Mapping[str, Array], sound: float) -> list[float]:
-        """The largest |v| + c of what is given at sides, along each axis; `sound` is c where the pressure is not given, m/s."""
-        fastest = [0.0] * self.grid.ndim
+    def speeds(self, values: Mapping[str, Array], sound: float, series: Mapping[str, Array] | None = None) -> list[float]:
+        """The largest |v| + c of what is given at sides, along each axis, m/s.
+
+        Args:
+            values: of inputs that are constant in time, in all cells.
+            sound: c where the pressure is not given, m/s.
+            series: shape (steps, cells of the side). Without them sides with an input that has a series are left out.
+        """
+        fastest, series = [0.0] * self.grid.ndim, series or {}
         for axis, high in self.through():
-            stated = self.names(axis, high)
-            if all(name in values for name in stated.values()):
-                c = (
-                    float(np.sqrt(self.gamma * values[stated["p"]] / values[stated["rho"]]).max())
-                    if {"p", "rho"} <= stated.keys()
-                    else sound
-                )
-                for way, velocity in enumerate(self.velocities):
-                    if velocity in stated:
-                        fastest[way] = max(fastest[way], float(np.abs(values[stated[velocity]]).max()) + c)
-                    elif self.words[axis][high] == "reservoir":
-                        fastest[way] = max(fastest[way], c)
+            names = self.names(axis, high)
+            if not all(name in values or name in series for name in names.values()):
+                continue
+            on = {state: series[name] if name in series else values[name].take(0, axis) for state, name in names.items()}
+            c = np.sqrt(self.gamma * on["p"] / on["rho"]) if {"p", "rho"} <= on.keys() else np.array(sound)
+            for way, velocity in enumerate(self.velocities):
+                if velocity in on:
+                    fastest[way] = max(fastest[way], float((np.abs(on[velocity]) + c).max()))
+                elif self.words[axis][high] == "reservoir":
+                    fastest[way] = max(fastest[way], float(c.max()))
         return fastest
 
     def check_states(self, values: Mapping[str, Array], states: Mapping[str, Array], when: str) -> None:

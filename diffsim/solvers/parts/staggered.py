@@ -52,7 +52,11 @@ def words_of(sides: Any, axes: str, known: Collection[str]) -> tuple[tuple[str, 
     """
     entries = sides if isinstance(sides, (tuple, list)) else (one_of("sides", sides, known),) * len(axes)
     if len(entries) != len(axes):
-        raise ParameterError(f"sides = {shown(sides)}, expected one word, or {len(axes)} entries (one an axis); give those")
+        count, more = ("1 entry", "") if len(axes) == 1 else (f"{len(axes)} entries", " ...")
+        raise ParameterError(
+            f"sides = {shown(sides)}, expected one word, or {count} (one an axis); give those, and two sides of an axis as one entry: "
+            f"((low, high),{more})"
+        )
     pairs = []
     for axis, entry in zip(axes, entries, strict=True):
         pair = entry if isinstance(entry, (tuple, list)) else (entry, entry)

@@ -214,6 +214,8 @@ def test_inputs_have_the_shapes_of_their_axes() -> None:
             simulation.run(inputs | {name: wrong}, 3)
     with pytest.raises(ParameterError, match=r"input u is missing, expected an array of shape \(3,\)"):
         simulation.run({name: value for name, value in inputs.items() if name != "u"}, 3)
+    with pytest.raises(ParameterError, match="input kappa is missing, expected one number; give it"):
+        simulation.run({name: value for name, value in inputs.items() if name != "kappa"}, 3)
 
 
 @pytest.mark.parametrize("axes", [(1, 0), (0, 0), (3,), "x", (0.5,), 1])
