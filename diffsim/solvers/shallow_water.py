@@ -341,10 +341,16 @@ class ShallowWater(Equation, kind="shallow_water"):
             level, momenta = maximum(keep * level, z), {name: keep * q for name, q in momenta.items()}
         if self.substeps == 1:
             level, momenta = self._supplied(level, momenta, z, others, self.dt)
-        level = stage(level, boundary=eta)
-        if self.substeps == 1:
-            state = self._advanced({"eta": level, **momenta}, z, others, self.dt)
-            return {**state, "eta": state["eta"] + lift}
+            state = self._advanced({"eta": stage(level, boundary=eta), **momenta}, z, others, self.dt)
+        else:
+            state = self._in_parts(eta, stage(level, boundary=eta), momenta, z, others)
+        return {**state, "eta": state["eta"] + lift}
+
+    def _in_parts(
+        self, eta: Symbol, level: Symbol, momenta: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol]
+    ) -> dict[str, Symbol]:
+        """Level and momenta after a step that is cut into as many parts as the flow needs; NaN where these were too long. `eta` is the
+        level before the step, whose rules hold."""
         if self.calm:
             momenta = {name: stage(q, boundary=others[name]) for name, q in momenta.items()}
         soon = level if self.supply == "none" else stage(self._supplied(level, {}, z, others, self.dt)[0], boundary=eta)
@@ -363,8 +369,8 @@ class ShallowWater(Equation, kind="shallow_water"):
         speed = self._speed(state["eta"], {name: state[name] for name in self.momenta}, z, others)
         fast = max_of(where(part * speed > UNSTABLE * COURANT, 1.0, 0.0))
         wrong = where(laps > self.substeps, -1.0, where(fast > 0, -1.0, 0.0))
-        invalid = sqrt(wrong)  # NaN where the parts were too long, in momenta too: the next step takes the larger of the level and the bed
-        return {**{name: field + invalid for name, field in state.items()}, "eta": state["eta"] + lift + invalid}
+        invalid = sqrt(wrong)  # NaN, in momenta too: the next step takes the larger of the level and the bed
+        return {name: field + invalid for name, field in state.items()}
 
     def _supplied(
         self, level: Symbol, momenta: dict[str, Symbol], z: Symbol, others: Mapping[str, Symbol], dt: float | Symbol

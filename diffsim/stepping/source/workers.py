@@ -127,13 +127,8 @@ class WorkerKernel(TileKernel):
         """The laps of a loop. `done` operations precede it."""
         text, length = self.text, len(loop.operations)
         with text.block(f"for round in range({self.laps_run(loop.laps) if loop.laps else loop.count})"):
-            text(
-                f"lap = {loop.count - 1} - round"
-                if loop.down
-                else f"lap = {self.first_lap(loop.laps)} + round"
-                if loop.laps
-                else "lap = round"
-            )
+            first = f"{self.first_lap(loop.laps)} + " if loop.laps else ""
+            text(f"lap = {loop.count - 1} - round" if loop.down else f"lap = {first}round")
             self._levels([place for place in self.levels_used if place.turns])
             for number, operation in enumerate(loop.operations):
                 before = f"{done + number} + round * {length}"
