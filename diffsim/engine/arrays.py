@@ -100,7 +100,7 @@ class DeviceMemory:
 
     def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike, flat: bool = False) -> DeviceArray:
         ti = language()
-        kinds = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32}
+        kinds = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32, "int64": ti.i64, "int8": ti.i8, "uint8": ti.u8}
         with lock:
             generation = settings().generation
             data = ti.ndarray(kinds[np.dtype(dtype).name], (math.prod(shape),) if flat else shape)

@@ -170,12 +170,12 @@ def init(
         _require_device(chosen, arch, _current is not None)
         ti = chosen.language
         options: dict[str, Any] = {"arch": getattr(ti, arch), "log_level": ti.ERROR, "default_ip": ti.i32, "fast_math": False}
+        options |= {"advanced_optimization": False}  # compilers behind the engine do the same; its own passes take most of a compilation
         if arch == "cpu":
             # vector elements stay vectors; a loop over workers is shared out however few they are
             options |= {"cpu_max_num_threads": threads, "real_matrix_scalarize": False, "make_cpu_multithreading_loop": False}
-            options |= {"advanced_optimization": False}  # LLVM does the same again; the engine's own passes take most of a compilation
-        else:
-            options |= {"device_memory_fraction": 0.8} if arch == "cuda" else {}
+        elif arch == "cuda":
+            options |= {"device_memory_fraction": 0.8}
         before, _running = _running, chosen
         try:
             _start(before, chosen, arch, threads, options)

@@ -26,7 +26,7 @@ from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Queue, put_numbers
 from diffsim.stepping.run.strips import strip_rows, tile_addresses
 from diffsim.stepping.source import barrier
-from diffsim.stepping.source.device import UNROLL, DeviceKernel
+from diffsim.stepping.source.device import DeviceKernel, unrolled
 from diffsim.stepping.source.kernel import (
     ARRIVALS,
     BEGIN,
@@ -64,6 +64,7 @@ class _Launches:
         tables: array -> index of the first entry of its level table in the control array.
         most: most steps of a launch, whose levels fit into the tables.
         stepwise: whether host functions are called between its steps.
+        unrolled: steps of one call of a kernel of a GPU.
     """
 
     control: Allocated
@@ -71,6 +72,7 @@ class _Launches:
     tables: dict[str, int]
     most: int
     stepwise: bool
+    unrolled: int
 
 
 class Launcher:
@@ -332,6 +334,7 @@ class Launcher:
                 {array: table_offset(program, array) for array in program.entries},
                 CAPACITY - max(program.entries.values(), default=0),
                 any(program.calls),
+                unrolled(program),
             )
         return known
 
@@ -357,7 +360,7 @@ class Launcher:
             else:
                 self._queue.begin(pace)
                 kernel = self._kernel(program, 1)
-                for t in range(0, count, UNROLL):
+                for t in range(0, count, known.unrolled):
                     kernel(t)
                 self._queue.end(pace, count)
             done += count

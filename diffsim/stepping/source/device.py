@@ -12,13 +12,23 @@ from types import MappingProxyType
 from diffsim.boundary import Rules, fills
 from diffsim.expr.source import Sources, StoredSource, TileWriter, identifier, row_start
 from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, Strip, Total
+from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.source.kernel import FIRST, STEPS, Kernel, combined, weighted
 
-UNROLL = 4
-"""Steps in one launch."""
+UNROLL, LONG = 4, 128
+"""Steps in one launch, and the cost of a step of which a launch does one alone: it takes the device longer than a launch takes the host,
+and the engine's compile time grows faster than the text."""
 POINT_THREADS = 1024
 """Threads for the points of a table, each of which takes every so many. With a number that only the table knows, Taichi starts as many
 threads as the device holds."""
+
+
+def unrolled(program: Program) -> int:
+    """Steps in one launch of a program."""
+    if program.alone:
+        return 1
+    laps = sum(loop.count for loop in program.loops)
+    return UNROLL if laps <= 1 and sum(cost(nest.roots or [each.node for each in nest.assigns]) for nest in program.nests) <= LONG else 1
 
 
 class DeviceKernel(Kernel):
@@ -28,7 +38,7 @@ class DeviceKernel(Kernel):
         text, program = self.text, self.program
         text("@ti.kernel")
         with text.block(self.header(", begin: ti.i32")):
-            count = 1 if program.alone else UNROLL
+            count = unrolled(program)
             joins = self._joining()
             for step in range(count):
                 for index, operation in enumerate(program.operations):
@@ -45,7 +55,7 @@ class DeviceKernel(Kernel):
         """
         operations, program = self.program.operations, self.program
         out: dict[int, PointGather] = {}
-        if program.alone or not operations or not isinstance(operations[0], Nest) or not operations[0].assigns:
+        if unrolled(program) == 1 or not operations or not isinstance(operations[0], Nest) or not operations[0].assigns:
             return out
         targets = [assign.target for assign in operations[0].assigns]
         for index in reversed(range(1, len(operations))):
