@@ -29,6 +29,9 @@ class Memory(Protocol):
 
     def read(self, array: Any, level: int | None = None) -> npt.NDArray: ...
 
+    def clear(self, array: Any, level: int | None = None) -> None:
+        """Set the values to zero. A level is of an array that is `flat` for kernels."""
+
     def fill(self, array: Any, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
         """Let `change` write the values. Values that it does not write are kept, or zero."""
 
@@ -81,6 +84,9 @@ class HostMemory:
     def fill(self, array: npt.NDArray, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
         change(self.read(array, level))
 
+    def clear(self, array: npt.NDArray, level: int | None = None) -> None:
+        self.read(array, level).fill(0)
+
     def flat(self, array: npt.NDArray, lanes: int) -> npt.NDArray:
         return array.reshape(-1, lanes) if lanes > 1 else array.reshape(-1)
 
@@ -131,6 +137,15 @@ class DeviceMemory:
         change(values)
         self.write(array, values, level)
 
+    def clear(self, array: DeviceArray, level: int | None = None) -> None:
+        size = math.prod(array.shape[1:])
+        with lock:
+            check_generation(array.generation)
+            if level is None:
+                array.data.fill(0)
+            else:
+                _clearing()(array.data, level * size, size)
+
     def flat(self, array: DeviceArray, lanes: int) -> Any:
         return array.data
 
@@ -141,3 +156,9 @@ def _level_copy(name: str) -> Any:
     body = f"{pool} = {values}" if name == "put" else f"{values} = {pool}"
     source = f"@ti.kernel\ndef {name}(pool: Values, level: ti.i32, values: Values):\n    for i in values:\n        {body}\n"
     return shared_kernel(source, name, None, lambda: {"Values": language().types.ndarray(ndim=1)})
+
+
+def _clearing() -> Any:
+    """A kernel that sets a part of a flat array to zero."""
+    source = "@ti.kernel\ndef clear(array: Values, first: ti.i32, count: ti.i32):\n    for i in range(count):\n        array[first + i] = 0\n"
+    return shared_kernel(source, "clear", None, lambda: {"Values": language().types.ndarray(ndim=1)})

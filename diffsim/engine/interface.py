@@ -147,41 +147,47 @@ class Engine(ABC):
         """True if a module, by its name, is of the package."""
         return module.partition(".")[0] == self.name
 
-    def bind(self, kernel: Any, arguments: Sequence[Any]) -> tuple[Callable[[], None], Callable[[int], None]]:
-        """A function that launches a kernel with these arguments, and one that changes the value of its last integer."""
+    def bind(self, kernel: Any, arguments: Sequence[Any]) -> Callable[..., None]:
+        """A function that launches a kernel with these arguments. Its own arguments replace the integers among them, in order."""
         with self.functions_left_out(kernel._primal):
             compiled = self.compiled(kernel._primal, arguments)
         if any(not isinstance(argument, (np.ndarray, int)) for argument in arguments):
             return self._bind_on_device(compiled, arguments)
-        context, scalar = compiled.make_launch_context(), 0
+        context, integers = compiled.make_launch_context(), []
         for position, (argument, annotation) in enumerate(zip(arguments, self.annotations(kernel._primal), strict=True)):
             if isinstance(argument, int):
-                scalar = position
+                integers.append(self.index(position))
+                context.set_arg_int(integers[-1], argument)
             else:
                 shape = argument.shape[: argument.ndim - getattr(annotation.dtype, "ndim", 0)]
                 self._pass_array(context, position, argument, shape, 0)
         launch = functools.partial(self.runtime.prog.launch_kernel, self.machine_code(compiled), context)
-        return launch, functools.partial(context.set_arg_int, self.index(scalar))
+        if not integers:
+            return launch
 
-    def _bind_on_device(self, compiled: Any, arguments: Sequence[Any]) -> tuple[Callable[[], None], Callable[[int], None]]:
+        def launch_with(*numbers: int) -> None:
+            for index, number in zip(integers, numbers, strict=True):
+                context.set_arg_int(index, number)
+            launch()
+
+        return launch_with
+
+    def _bind_on_device(self, compiled: Any, arguments: Sequence[Any]) -> Callable[..., None]:
         """`bind` for arrays of a device. Each launch needs a context of its own: with CUDA, it replaces the addresses in it by others,
         which it frees."""
         arrays = [(self.index(position), each.arr) for position, each in enumerate(arguments) if not isinstance(each, int)]
-        numbers = [(self.index(position), each) for position, each in enumerate(arguments) if isinstance(each, int)]
+        integers = [self.index(position) for position, each in enumerate(arguments) if isinstance(each, int)]
         start, code, prepared = self.runtime.prog.launch_kernel, self.machine_code(compiled), compiled.make_launch_context
 
-        def launch() -> None:
+        def launch(*numbers: int) -> None:
             context = prepared()
             for index, array in arrays:
                 context.set_arg_ndarray(index, array)
-            for index, number in numbers:
+            for index, number in zip(integers, numbers, strict=True):
                 context.set_arg_int(index, number)
             start(code, context)
 
-        def set_scalar(number: int) -> None:
-            numbers[-1:] = [(numbers[-1][0], number)]
-
-        return launch, set_scalar
+        return launch
 
     def launch_reverse(self, kernel: Any, arguments: Sequence[np.ndarray], gradients: Sequence[np.ndarray | None]) -> None:
         """See `diffsim.engine.launch_reverse`."""

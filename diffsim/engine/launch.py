@@ -43,12 +43,10 @@ class BoundKernel:
                     is_aligned = isinstance(argument, Displaced) or argument.ctypes.data % ALIGNMENT == 0
                     if not (argument.flags.c_contiguous and is_aligned):
                         raise ValueError(f"argument {index} of a bound kernel must be contiguous and {ALIGNMENT}-byte aligned")
-            self._launch, self._set_scalar = present().bind(kernel, arguments)
+            self._launch = present().bind(kernel, arguments)
 
-    def __call__(self, scalar: int | None = None) -> None:
-        """Launch; `scalar` is the value of the kernel's one integer argument, if it has one."""
+    def __call__(self, *numbers: int) -> None:
+        """Launch; `numbers` are the values of the kernel's integer arguments."""
         with lock:
             check_generation(self.generation, held=True)  # under the lock: its last holder may have initialised the engine anew
-            if scalar is not None:
-                self._set_scalar(scalar)
-            self._launch()
+            self._launch(*numbers)

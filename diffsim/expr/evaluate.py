@@ -6,14 +6,20 @@ kernels gather: the two share no code beyond the partial derivatives.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from diffsim.boundary import Rules, extend, extend_transpose, zero_rules
+from diffsim.engine import settings
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, ordered
 from diffsim.typing import Array
+
+PIECE = 2**15
+"""Cells that are evaluated at a time: intermediate values stay in the cache of a core."""
 
 
 def pad(cells: Array, halo: tuple[int, ...], rules: Rules) -> Array:
@@ -39,6 +45,28 @@ def evaluate(roots: list[Node], extended: Mapping[str, Array], shape: tuple[int,
         shape: cells along each axis.
         halo: halo width of every array in `extended`.
     """
+    rows = max(1, PIECE * shape[0] // math.prod(shape))
+    if 2 * rows > shape[0]:
+        return [np.broadcast_to(value, shape) for value in _evaluated(roots, extended, shape, halo)]
+    out: list[Array] = []
+
+    def piece(first: int) -> None:
+        last = min(first + rows, shape[0])
+        part = {name: array[first : last + 2 * halo[0]] if array.shape[0] > 1 else array for name, array in extended.items()}
+        values = _evaluated(roots, part, (last - first, *shape[1:]), halo)
+        if not out:
+            out.extend(np.empty(shape, np.asarray(value).dtype) for value in values)
+        for whole, value in zip(out, values, strict=True):
+            whole[first:last] = value
+
+    piece(0)
+    with ThreadPoolExecutor(settings().threads) as threads:
+        list(threads.map(piece, range(rows, shape[0], rows)))
+    return out
+
+
+def _evaluated(roots: list[Node], extended: Mapping[str, Array], shape: tuple[int, ...], halo: tuple[int, ...]) -> list[Array | float]:
+    """`evaluate`, whose values broadcast to the shape."""
     nodes = ordered(roots)
     last_use = {a.id: node.id for node in nodes for a in node.args}
     keep = {root.id for root in roots}
@@ -59,7 +87,7 @@ def evaluate(roots: list[Node], extended: Mapping[str, Array], shape: tuple[int,
             for argument in node.args:
                 if last_use[argument.id] == node.id and argument.id not in keep:
                     values.pop(argument.id, None)
-    return [np.broadcast_to(values[root.id], shape) for root in roots]
+    return [values[root.id] for root in roots]
 
 
 def pullback(

@@ -23,7 +23,7 @@ from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.run.host_calls import call_name, errors_of
 from diffsim.stepping.run.pace import Pace
-from diffsim.stepping.run.queue import Queue, put_numbers
+from diffsim.stepping.run.queue import Entries, Queue
 from diffsim.stepping.run.strips import strip_rows, tile_addresses
 from diffsim.stepping.source import barrier
 from diffsim.stepping.source.device import DeviceKernel, unrolled
@@ -64,7 +64,8 @@ class _Launches:
         tables: array -> index of the first entry of its level table in the control array.
         most: most steps of a launch, whose levels fit into the tables.
         stepwise: whether host functions are called between its steps.
-        unrolled: steps of one call of a kernel of a GPU.
+        unrolled: most steps of one call of a kernel of a GPU.
+        entries: writes into `control` on a GPU.
     """
 
     control: Allocated
@@ -73,6 +74,7 @@ class _Launches:
     most: int
     stepwise: bool
     unrolled: int
+    entries: Entries | None
 
 
 class Launcher:
@@ -175,7 +177,7 @@ class Launcher:
         if isinstance(array, np.ndarray):
             (array if level is None else array[level]).fill(0)
         else:
-            self.memory.fill(array, level, lambda stored: stored.fill(0))
+            self.memory.clear(array, level)
 
     def put_field(self, name: str, cells: Array, rules: Rules, level: int | None = None) -> None:
         """Write the cells of a field, or of a level of a ring, and its halo by the rules. Cells outside of its region are dropped."""
@@ -303,10 +305,10 @@ class Launcher:
     # launches
 
     def source_of(self, program: Program, workers: int | None = None, wavefront: Wavefront | None = None) -> Kernel:
-        """The kernel of a program, as source, for a number of workers (None: all threads)."""
+        """The kernel of a program, as source, for a number of workers (None: all threads), on a GPU for a number of steps."""
         threads = self._threads
         if threads is None:
-            return DeviceKernel(program, self.graph, self.fields)
+            return DeviceKernel(program, self.graph, self.fields, workers)
         if wavefront is not None:
             return WavefrontKernel(program, self.graph, self.fields, workers or threads, wavefront)
         return WorkerKernel(program, self.graph, self.fields, workers or threads)
@@ -328,13 +330,15 @@ class Launcher:
             roots = [nest.roots or [each.node for each in nest.assigns] for nest in program.nests]
             cycles = self.layout.tile_count * sum(cost(each) + 2 * len(each) for each in roots)
             workers = 1 if self._threads is None else useful_workers(self.layout, self._threads, cycles)
+            control = self.memory.allocate((control_size(program),), np.int32)
             known = self._known[program.name] = _Launches(
-                self.memory.allocate((control_size(program),), np.int32),
+                control,
                 Pace(workers),
                 {array: table_offset(program, array) for array in program.entries},
                 CAPACITY - max(program.entries.values(), default=0),
                 any(program.calls),
                 unrolled(program),
+                Entries(control) if isinstance(control, DeviceArray) else None,
             )
         return known
 
@@ -359,9 +363,10 @@ class Launcher:
                 self._launch(program, known, count)
             else:
                 self._queue.begin(pace)
-                kernel = self._kernel(program, 1)
-                for t in range(0, count, known.unrolled):
-                    kernel(t)
+                for t in range(0, count - count % known.unrolled, known.unrolled):
+                    self._kernel(program, known.unrolled)(t)
+                for t in range(count - count % known.unrolled, count):
+                    self._kernel(program, 1)(t)
                 self._queue.end(pace, count)
             done += count
 
@@ -431,7 +436,7 @@ class Launcher:
                     control[at : at + len(table)] = table
             return
         parts = {STEPS: np.array((steps, first), np.int32)} | {known.tables[a]: t for a, t in tables.items() if a in known.tables}
-        if all(put_numbers(control, at, part) for at, part in parts.items()):
+        if known.entries is not None and known.entries.put(parts):
             return
         values = np.zeros(control_size(program), np.int32)
         for at, part in parts.items():

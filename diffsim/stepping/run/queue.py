@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import numpy as np
-
-from diffsim.engine import DeviceArray, check_generation, language, lock, shared_kernel
+from diffsim.engine import BoundKernel, DeviceArray, language, shared_kernel
 from diffsim.stepping.run.pace import Pace
 from diffsim.typing import IntArray
 
 QUEUED_SECONDS = 0.1
 """The most seconds, approximately, that a GPU works on the queue, so that Ctrl-C and progress work."""
-BATCH = 32
-"""Numbers that one launch writes."""
-BATCHES = 8
-"""Launches for one array of numbers; beyond that a copy, which waits for the GPU, costs less."""
+BATCH = 16
+"""Entries that one launch writes."""
+BATCHES = 16
+"""Launches for one array; beyond that a copy, which waits for the GPU, costs less."""
 
 
 class Queue:
@@ -63,29 +62,40 @@ class Queue:
         self._steps.clear()
 
 
-def put_numbers(array: DeviceArray, first: int, values: IntArray) -> bool:
-    """Write a few integers into an array from entry `first`, after earlier launches, without waiting. False: they are too many."""
-    if len(values) > BATCH * BATCHES:
-        return False
-    put = _put()
-    with lock:
-        check_generation(array.generation)
-        for start in range(0, len(values), BATCH):
-            batch = np.zeros(BATCH, np.int32)
-            batch[: len(values) - start] = values[start : start + BATCH]
-            put(array.data, first + start, min(BATCH, len(values) - start), language().Vector(batch.tolist(), language().i32))
-    return True
+class Entries:
+    """Writes of a few integers into an array of a GPU, after earlier launches, without waiting.
+
+    Args:
+        array: int32, of one dimension.
+    """
+
+    def __init__(self, array: DeviceArray) -> None:
+        self._array = array
+        self._put: BoundKernel | None = None
+
+    def put(self, parts: Mapping[int, IntArray]) -> bool:
+        """Write parts, by the index of their first entry. False: they are too many, and none is written."""
+        indices = [index for first, values in parts.items() for index in range(first, first + len(values))]
+        numbers = [number for values in parts.values() for number in values.tolist()]
+        if len(numbers) > BATCH * BATCHES:
+            return False
+        if self._put is None:
+            self._put = BoundKernel(_put(), [self._array.data, *[0] * (2 * BATCH)])
+        for start in range(0, len(numbers), BATCH):
+            batch = [each[start : start + BATCH] for each in (indices, numbers)]
+            again = BATCH - len(batch[0])  # the last entry fills the batch
+            self._put(*batch[0], *[batch[0][-1]] * again, *batch[1], *[batch[1][-1]] * again)
+        return True
 
 
-def _put() -> Callable[..., None]:
-    """A kernel whose argument are the numbers themselves, not an array, for whose copy Taichi would wait."""
+def _put() -> Any:
+    """A kernel whose arguments are the numbers themselves, not an array, for whose copy Taichi would wait."""
+    names = [f"{kind}{k}: ti.i32" for kind in ("index_", "value_") for k in range(BATCH)]
     lines = [
         "@ti.kernel",
-        "def put(array: Array, first: ti.i32, count: ti.i32, values: Values):",
+        f"def put(array: Array, {', '.join(names)}):",
         "    for _ in range(1):",
-        *(f"        if {k} < count:\n            array[first + {k}] = values[{k}]" for k in range(BATCH)),
+        *(f"        array[index_{k}] = value_{k}" for k in range(BATCH)),
     ]
     ti = language()
-    names = {"Array": ti.types.ndarray(dtype=ti.i32, ndim=1), "Values": ti.types.vector(BATCH, ti.i32)}
-    put: Callable[..., None] = shared_kernel("\n".join(lines) + "\n", "put", None, lambda: names)
-    return put
+    return shared_kernel("\n".join(lines) + "\n", "put", None, lambda: {"Array": ti.types.ndarray(dtype=ti.i32, ndim=1)})

@@ -10,9 +10,11 @@ from functools import cached_property
 from types import MappingProxyType
 
 from diffsim.boundary import Rules, fills
+from diffsim.expr.graph import Graph
 from diffsim.expr.source import Sources, StoredSource, TileWriter, identifier, row_start
 from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, Strip, Total
 from diffsim.stepping.passes.sharing import cost
+from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.source.kernel import FIRST, STEPS, Kernel, combined, weighted
 
 UNROLL, LONG = 4, 128
@@ -23,8 +25,15 @@ POINT_THREADS = 1024
 threads as the device holds."""
 
 
+WIDE, FEW = 2**18, 256
+"""Cells of a grid from which on blocks of threads are large, and the cost of a loop up to which they may be: each thread of a large block
+has few registers."""
+LARGE_BLOCKS, SMALL_BLOCKS = ((1, 512), (16, 32), (4, 4, 32)), ((1, 128), (4, 32), (2, 2, 32))
+"""Cells of a block of threads, by the number of axes: neighbours of neighbours along all axes are then mostly in the nearest cache."""
+
+
 def unrolled(program: Program) -> int:
-    """Steps in one launch of a program."""
+    """Most steps in one launch of a program."""
     if program.alone:
         return 1
     laps = sum(loop.count for loop in program.loops)
@@ -32,19 +41,27 @@ def unrolled(program: Program) -> int:
 
 
 class DeviceKernel(Kernel):
-    """Source of a program for a GPU. Besides the arrays it takes `begin`, the local index of its first step."""
+    """Source of a program for a GPU. Besides the arrays it takes `begin`, the local index of its first step.
+
+    Args:
+        program, graph, fields: see `Kernel`.
+        steps: steps in one launch; None: as many as are best.
+    """
+
+    def __init__(self, program: Program, graph: Graph, fields: StoredFields, steps: int | None = None) -> None:
+        super().__init__(program, graph, fields)
+        self.steps = steps or unrolled(program)
 
     def _write(self) -> None:
         text, program = self.text, self.program
         text("@ti.kernel")
         with text.block(self.header(", begin: ti.i32")):
-            count = unrolled(program)
             joins = self._joining()
-            for step in range(count):
+            for step in range(self.steps):
                 for index, operation in enumerate(program.operations):
                     if isinstance(operation, Loop):
                         self._loop(operation, step)
-                    elif index not in joins or step == count - 1:
+                    elif index not in joins or step == self.steps - 1:
                         self._operation(operation, str(index), step)
 
     def _joining(self) -> dict[int, PointGather]:
@@ -55,7 +72,7 @@ class DeviceKernel(Kernel):
         """
         operations, program = self.program.operations, self.program
         out: dict[int, PointGather] = {}
-        if unrolled(program) == 1 or not operations or not isinstance(operations[0], Nest) or not operations[0].assigns:
+        if self.steps == 1 or not operations or not isinstance(operations[0], Nest) or not operations[0].assigns:
             return out
         targets = [assign.target for assign in operations[0].assigns]
         for index in reversed(range(1, len(operations))):
@@ -176,11 +193,22 @@ class DeviceKernel(Kernel):
         layout = self.layout
         shape, halo = (*layout.rows, layout.tiles), (*layout.row_halo, layout.halo_tiles)
         low, high = ((0, *low), (0, *high)) if self.ndim == 1 else (low, high)
-        ranges = [f"({h - a}, {n + h + b})" for n, h, a, b in zip(shape, halo, low, high, strict=True)]
-        with self.text.block(f"for {', '.join((*self.rows, 'j'))} in ti.ndrange({', '.join(ranges)})"):
-            counts, number = [n + a + b for n, a, b in zip(shape, low, high, strict=True)], "0"
-            for name, h, a, count in zip((*self.rows, "j"), halo, low, counts, strict=True):
-                number = f"{name} - {h - a}" if number == "0" else f"({number}) * {count} + {name} - {h - a}"
+        names, counts = (*self.rows, "j"), [n + a + b for n, a, b in zip(shape, low, high, strict=True)]
+        first = [h - a for h, a in zip(halo, low, strict=True)]
+        blocks = LARGE_BLOCKS if math.prod(counts) >= WIDE and self._largest <= FEW else SMALL_BLOCKS
+        block = [min(most, 2 ** (n - 1).bit_length()) for most, n in zip(blocks[self.ndim - 1], counts, strict=True)]
+        self.text(f"ti.loop_config(block_dim={max(math.prod(block), 32)})")
+        places = [f"{name}_{kind}" for kind in ("block", "in_block") for name in names]
+        ranges = ", ".join(str(n) for n in (*(-(-n // size) for n, size in zip(counts, block, strict=True)), *block))
+        with self.text.block(f"for {', '.join(places)} in ti.ndrange({ranges})"), ExitStack() as guard:
+            for name, start, size in zip(names, first, block, strict=True):
+                self.text(f"{name} = {name}_block * {size} + {name}_in_block + {start}")
+            inside = [f"{name} < {h + n}" for name, h, n, size in zip(names, first, counts, block, strict=True) if n % size]
+            if inside:
+                guard.enter_context(self.text.block(f"if {' and '.join(inside)}"))
+            number = "0"
+            for name, start, count in zip(names, first, counts, strict=True):
+                number = f"{name} - {start}" if number == "0" else f"({number}) * {count} + {name} - {start}"
             for index, gather in joined.items():
                 points = f"{identifier(gather.points)}_point_starts.shape[0] - 1"
                 with self._each(f"r{index}", points, step - 1, number, math.prod(counts)):
@@ -189,6 +217,12 @@ class DeviceKernel(Kernel):
             with self._step(step):
                 self.text(f"at = {row_start(self.rows, layout.strides)}j")
                 yield
+
+    @cached_property
+    def _largest(self) -> int:
+        """The largest cost of a loop."""
+        bodies = [nest.roots or [each.node for each in nest.assigns] for nest in self.program.nests]
+        return max(map(cost, bodies), default=0)
 
     @cached_property
     def _kept(self) -> dict[str, int]:

@@ -83,18 +83,26 @@ NUMBERS = """
 import numpy as np
 import diffsim as ds
 from diffsim.engine import backend
-from diffsim.stepping.run.queue import BATCH, BATCHES, put_numbers
+from diffsim.stepping.run.queue import BATCH, BATCHES, Entries
 ds.init(arch="vulkan")
 memory = backend().memory
-array = memory.allocate((3 * BATCH * BATCHES,), np.int32)
+array = memory.allocate((4 * BATCH * BATCHES,), np.int32)
 memory.write(array, np.full(array.shape, -1))
-expected = np.full(array.shape, -1)
-for first, count in ((2, 1), (5, BATCH), (50, BATCH + 3), (100, BATCH * BATCHES)):
-    values = np.arange(count) + 1000 * first
-    assert put_numbers(array, first, values)
-    expected[first : first + count] = values
-assert not put_numbers(array, 0, np.zeros(BATCH * BATCHES + 1, np.int32))
+expected, entries = np.full(array.shape, -1), Entries(array)
+for places in ({2: 1}, {5: BATCH, 40: 2}, {50: BATCH + 3, 90: 1, 94: 2}, {100: BATCH * BATCHES - 7, 900: 7}):
+    parts = {first: np.arange(count) + 1000 * first for first, count in places.items()}
+    assert entries.put(parts)
+    for first, values in parts.items():
+        expected[first : first + len(values)] = values
+assert not entries.put({0: np.zeros(BATCH * BATCHES, np.int32), 900: np.zeros(1, np.int32)})
 assert np.array_equal(memory.read(array), expected)
+pool = memory.allocate((3, 5, 7), np.float32, flat=True)
+for level in range(3):
+    memory.write(pool, np.full(35, 1.0 + level), level)
+memory.clear(pool, 1)
+assert [set(memory.read(pool, level).ravel()) for level in range(3)] == [{1.0}, {0.0}, {3.0}]
+memory.clear(pool)
+assert not memory.read(pool).any()
 """
 
 
