@@ -160,5 +160,7 @@ def _level_copy(name: str) -> Any:
 
 def _clearing() -> Any:
     """A kernel that sets a part of a flat array to zero."""
-    source = "@ti.kernel\ndef clear(array: Values, first: ti.i32, count: ti.i32):\n    for i in range(count):\n        array[first + i] = 0\n"
+    source = (
+        "@ti.kernel\ndef clear(array: Values, first: ti.i32, count: ti.i32):\n    for i in range(count):\n        array[first + i] = 0\n"
+    )
     return shared_kernel(source, "clear", None, lambda: {"Values": language().types.ndarray(ndim=1)})

@@ -144,7 +144,9 @@ def titled(model: Model, shape: tuple[int, ...], precision: str) -> str:
     return f"{model.name} {' x '.join(map(str, shape))} {precision}"
 
 
-def forward(model: Model, shape: tuple[int, ...], precision: str, steps: int, turns: int, copied: float, target: float | None) -> list[Figure]:
+def forward(
+    model: Model, shape: tuple[int, ...], precision: str, steps: int, turns: int, copied: float, target: float | None
+) -> list[Figure]:
     """The time loop: microseconds a step, and its share of the bandwidth of a copy."""
     began = clock()
     simulation, inputs = model.simulation(shape, precision)
@@ -166,7 +168,10 @@ def gradient(model: Model, shape: tuple[int, ...], precision: str, steps: int, t
     simulation, inputs = model.simulation(shape, precision)
     name, itemsize = titled(model, shape, precision), np.dtype(precision.replace("f", "float")).itemsize
     out = []
-    for kind, count, checkpoint in ((f"{STORED} steps, all stored", STORED, StoreAll(STORED)), (f"{steps} steps, {SLOTS} slots", steps, SLOTS)):
+    for kind, count, checkpoint in (
+        (f"{STORED} steps, all stored", STORED, StoreAll(STORED)),
+        (f"{steps} steps, {SLOTS} slots", steps, SLOTS),
+    ):
         fields, done = model.driven(inputs, count), {}
 
         def whole(fields: Any = fields, count: int = count, checkpoint: Any = checkpoint, done: Any = done) -> None:
@@ -200,7 +205,11 @@ def dispatches() -> list[Figure]:
     for name, simulation in cases.items():
         stepper = simulation._compiled.stepper
         lines = stepper.launcher.source_of(stepper.forward).source.splitlines()
-        out.append(Figure(f"dispatches of a step, {name}", sum(line.startswith("    for ") for line in lines) / unrolled(stepper.forward), "a step"))
+        out.append(
+            Figure(
+                f"dispatches of a step, {name}", sum(line.startswith("    for ") for line in lines) / unrolled(stepper.forward), "a step"
+            )
+        )
     return out
 
 

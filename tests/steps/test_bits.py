@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import subprocess
 import sys
@@ -85,6 +86,40 @@ def test_other_lane_counts_agree(step: Step, lanes: int, monkeypatch: pytest.Mon
 def test_gpu_kernels_on_vulkan(names: list[str], tmp_path: Path) -> None:
     require_vulkan()
     assert wrong(run_steps(tmp_path / "vulkan.npz", "vulkan", "-", "f32", names), with_one_thread(*names), SINGLE) == {}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("precision", "most"), [("f32", SINGLE), ("f64", ROUND_OFF)])
+def test_gpu_kernels_on_cuda(precision: str, most: float, tmp_path: Path) -> None:
+    assert wrong(run_steps(tmp_path / "cuda.npz", "cuda", "-", precision, NAMES), with_one_thread(*NAMES), most) == {}
+
+
+BLOCKS = """
+import sys
+import numpy as np
+import diffsim as ds
+from diffsim.stepping.source import device
+ds.init(arch=sys.argv[1], precision="f32")
+device.WIDE = 0  # large blocks for small grids too
+for shape in ((3, 5, 37), (17, 3)):
+    rng = np.random.default_rng(0)
+    places = [tuple(10.0 * (n // 2) for n in shape)]
+    simulation = ds.Simulation(ds.solvers.Acoustic(ds.Grid(shape, 10.0), 1e-3, order=2), receivers={"p": places}, wrt=["c", "p"])
+    inputs = {"c": rng.uniform(1500, 3000, shape), "p": rng.standard_normal(shape)}
+    value, gradient = simulation.value_and_grad(lambda s: (s.final["p"] ** 2).sum() + (s.traces["p"] ** 2).sum(), inputs, 7)
+    print(value, *(repr(np.asarray(gradient[name]).ravel().tolist()) for name in ("c", "p")), sep=";")
+"""
+
+
+def test_blocks_of_threads_that_do_not_fit_into_the_grid() -> None:
+    """Axes that are shorter than a block, and axes whose last block is not full."""
+    require_vulkan()
+    runs = [subprocess.run([sys.executable, "-c", BLOCKS, arch], capture_output=True, text=True, timeout=120) for arch in ("vulkan", "cpu")]
+    assert all(run.returncode == 0 for run in runs), runs[0].stderr[-2000:] + runs[1].stderr[-2000:]
+    lines = [[np.array(ast.literal_eval(part)) for line in run.stdout.splitlines() for part in line.split(";")] for run in runs]
+    assert len(lines[0]) == 6
+    for vulkan, cpu in zip(*lines, strict=True):
+        assert np.abs(vulkan - cpu).max() <= 1e-5 * np.abs(cpu).max()
 
 
 def wrong(found: Fields, wanted: Fields, most: float) -> dict[str, float]:
