@@ -12,9 +12,9 @@ from types import MappingProxyType
 from diffsim.boundary import Rules, fills
 from diffsim.expr.graph import Graph
 from diffsim.expr.source import Sources, StoredSource, TileWriter, identifier, row_start
-from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, Strip, Total
-from diffsim.stepping.passes.sharing import cost
+from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, Program, Strip, Total
 from diffsim.stepping.ir.stored import StoredFields
+from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.source.kernel import FIRST, STEPS, Kernel, combined, weighted
 
 UNROLL, LONG = 4, 128
