@@ -210,11 +210,17 @@ def empty_like(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def copy(array: npt.ArrayLike) -> npt.NDArray[Any]:
     """The same result as `numpy.array(array)`."""
-    if not isinstance(array, np.ndarray) or array.nbytes < SMALLEST or not array.flags.c_contiguous:
+    if not isinstance(array, np.ndarray) or array.nbytes < SMALLEST or not _in_order_of_c(array):
         return np.array(array)
     out = _pool.empty(array.shape, array.dtype)
     np.copyto(out, array)
     return out
+
+
+def _in_order_of_c(array: npt.NDArray[Any]) -> bool:
+    """True if a copy of the array by NumPy is C-contiguous: it is so itself, or a part of an array that is."""
+    strides = array.strides
+    return array.flags.c_contiguous or (min(strides) > 0 and all(a >= b for a, b in itertools.pairwise(strides)))
 
 
 def is_lease(owner: object) -> bool:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from diffsim.base import buffers
 from diffsim.boundary import Rules, extend, extend_transpose, zero_rules
 from diffsim.engine import settings
 from diffsim.expr.derive import vjp
@@ -24,7 +25,9 @@ PIECE = 2**15
 
 def pad(cells: Array, halo: tuple[int, ...], rules: Rules) -> Array:
     """`cells` with its halo filled by the rules: shape + 2 halo."""
-    extended = np.zeros(tuple(n + 2 * h for n, h in zip(cells.shape, halo, strict=True)), cells.dtype)
+    shape = tuple(n + 2 * h for n, h in zip(cells.shape, halo, strict=True))
+    large = cells.nbytes >= buffers.SMALLEST
+    extended = buffers.zeros(shape, cells.dtype) if large else np.zeros(shape, cells.dtype)
     extended[inner(cells.shape, halo)] = cells
     extend(extended, halo, rules)
     return extended
@@ -55,7 +58,7 @@ def evaluate(roots: list[Node], extended: Mapping[str, Array], shape: tuple[int,
         part = {name: array[first : last + 2 * halo[0]] if array.shape[0] > 1 else array for name, array in extended.items()}
         values = _evaluated(roots, part, (last - first, *shape[1:]), halo)
         if not out:
-            out.extend(np.empty(shape, np.asarray(value).dtype) for value in values)
+            out.extend(buffers.empty(shape, np.asarray(value).dtype) for value in values)
         for whole, value in zip(out, values, strict=True):
             whole[first:last] = value
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from diffsim.base import buffers
 from diffsim.boundary import zero_rules
 from diffsim.engine import check_generation
 from diffsim.errors import StaleValueError
@@ -91,7 +92,7 @@ class Cotangents:
     def inputs(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         """After the sweep: cotangents of the initial state, of the active coefficients, and of amplitudes and series."""
         active = sorted(self.step.active)
-        coefficients = {name: self.launcher.cells(bar(name)).copy() for name in active if name in self.step.coefficients}
+        coefficients = {name: buffers.copy(self.launcher.cells(bar(name))) for name in active if name in self.step.coefficients}
         memory, arrays = self.launcher.memory, self.launcher.arrays
         driven = {forcing: memory.read(arrays[bar(source_stream(forcing))]).copy() for forcing in self.step.forcings}
         driven |= {name: self.launcher.slim_cells(bar(name)).copy() for name in active if name in self.step.series}
@@ -102,7 +103,7 @@ class Cotangents:
         states = {}
         for state, (primary, late) in self.delays.items():
             if state not in self._adjoint.delayed:
-                states[state] = self._of(bar(state)).copy()
+                states[state] = buffers.copy(self._of(bar(state)))
                 continue
             total = self._waiting.get(primary, {}).get(late, np.zeros(self.step.grid.shape, self.launcher.layout.dtype))
             for other, (its_primary, its_late) in self.delays.items():
@@ -127,7 +128,7 @@ class Cotangents:
         for name, ring in self.storage.bars.items():
             values |= {f"{name}/{k}": memory.read(arrays[name], level) for k, level in enumerate(ring.working)}
         values |= {f"{name}/late {late}": value for name, waiting in self._waiting.items() for late, value in waiting.items()}
-        return {name: value.copy() for name, value in values.items()}
+        return {name: buffers.copy(value) for name, value in values.items()}
 
     def put_back(self, arrays: Mapping[str, Array]) -> None:
         """Continue from the arrays of `arrays`, after `seed`."""

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from diffsim.base import buffers
 from diffsim.boundary import extend, zero_rules
 from diffsim.engine import check_generation, settings
 from diffsim.errors import ScheduleError, ShapeError
@@ -146,7 +147,7 @@ class Stepper:
     def state(self) -> dict[str, Array]:
         """Copies of the working state's fields, over the cells along their axes."""
         cells = {name: self.launcher.cells(self.delays[name][0], self._level(name)) for name in self.delays}
-        return {name: self.step.states[name].of_cells(value).copy() for name, value in cells.items()}
+        return {name: buffers.copy(self.step.states[name].of_cells(value)) for name, value in cells.items()}
 
     def traces(self) -> dict[str, Array]:
         """The traces of the receivers, shape (steps + 1, receivers) for each state."""
