@@ -44,7 +44,6 @@ from diffsim.checkpoint.schedule import Schedule as Schedule
 from diffsim.checkpoint.schedule import Shared as Shared
 from diffsim.checkpoint.schedule import Tier as Tier
 from diffsim.checkpoint.schedules.binomial import Binomial as Binomial
-from diffsim.checkpoint.schedules.foreign import Adapted as Adapted
 from diffsim.checkpoint.schedules.mixed import Mixed as Mixed
 from diffsim.checkpoint.schedules.multi_tier import MultiTier as MultiTier
 from diffsim.checkpoint.schedules.online import Online as Online

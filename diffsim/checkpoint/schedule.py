@@ -387,8 +387,6 @@ def _unfit(value: object) -> str:
         arguments = [p.name for p in signature(value).parameters.values() if p.default is p.empty]
         example = ", ".join("20" if name == "slots" else name for name in arguments)
         return f"the class {value.__name__} itself; give an instance of it, {value.__name__}({example})"
-    if type(value).__module__.partition(".")[0] == "checkpoint_schedules":
-        return f"{value!r} of the package checkpoint_schedules; give Adapted(schedule, steps)"
     name = type(value).__name__
     if isinstance(value, AnySchedule):
         return f"an object of {name} without {' and '.join(_lacking(value))}; give its objects these attributes"

@@ -228,7 +228,7 @@ class Engine(ABC):
 
     # settings of a user's kernels
 
-    def user_options(self, default_float: Any, ad_stack_size: int) -> dict[str, Any]:
+    def user_options(self, default_float: Any) -> dict[str, Any]:
         """Options under which a user's kernels are compiled; see `diffsim.engine.hand_written`."""
         return {
             "default_fp": default_float,
@@ -236,14 +236,13 @@ class Engine(ABC):
             "force_scalarize_matrix": True,
             "advanced_optimization": True,
             "make_cpu_multithreading_loop": True,
-            "ad_stack_size": ad_stack_size,
         }
 
     @contextlib.contextmanager
-    def hand_written(self, wide: bool, ad_stack_size: int) -> Iterator[None]:
+    def hand_written(self, wide: bool) -> Iterator[None]:
         """See `diffsim.engine.hand_written`; `wide`: untyped numbers are f64."""
         ti = self.language
-        wanted = self.user_options(ti.f64 if wide else ti.f32, ad_stack_size)
+        wanted = self.user_options(ti.f64 if wide else ti.f32)
         python_side, config = self.runtime, self.impl.current_cfg()
         shared = [getattr(ti.math, f"{kind}{n}") for kind in ("vec", "mat") for n in (2, 3, 4)]  # their default type is fixed at import
         shared_before = [kind.dtype for kind in shared]

@@ -104,7 +104,7 @@ before_start.append(forget_kernels)
 
 
 @contextlib.contextmanager
-def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterator[None]:
+def hand_written(default_float: npt.DTypeLike) -> Iterator[None]:
     """Compile and launch kernels of a user with the settings that they need. Holds `lock`.
 
     The settings of `init` are for generated kernels. With `real_matrix_scalarize=False` an engine's own derivative of any local
@@ -113,10 +113,8 @@ def hand_written(default_float: npt.DTypeLike, ad_stack_size: int = 0) -> Iterat
 
     Args:
         default_float: type of untyped literals and locals.
-        ad_stack_size: how often a local may be assigned in inner loops of a derivative; 0: the engine's own default, 32 in Taichi.
-            There, one assignment more overwrites the thread's stack.
     """
     with lock:
         settings()
-        with present().hand_written(np.dtype(default_float) == np.float64, ad_stack_size):
+        with present().hand_written(np.dtype(default_float) == np.float64):
             yield

@@ -54,8 +54,8 @@ class QuadrantsEngine(Engine):
         translator = self.translator(self.language._lib.core.DataTypeCxx, transformer.build_stmt)
         transformer.build_stmts = translator.executing_runs(transformer.build_stmts)
 
-    def user_options(self, default_float: Any, ad_stack_size: int) -> dict[str, Any]:
-        options = super().user_options(default_float, ad_stack_size)
+    def user_options(self, default_float: Any) -> dict[str, Any]:
+        options = super().user_options(default_float)
         return options | {"ad_stack_experimental_enabled": True}  # without it, no loop inside another has a derivative
 
     def compiled(self, kernel: Any, arguments: Sequence[Any]) -> Any:

@@ -62,7 +62,7 @@ HEAT: dict[str, Any] = {
 WAVE: dict[str, Any] = {
     "name": "swell",
     "seed": 9,
-    "grid": {"shape": [14, 16], "span": [[0.0, 6500.0], [0.0, 7500.0]], "axes": ["y", "x"]},
+    "grid": {"shape": [14, 16], "spacing": [500.0], "axes": ["y", "x"]},
     "time": {"dt": 2.5, "duration": 60.0},
     "equation": {"type": "long_wave", "sponge": 3},
     "fields": {"H": {"constant": 1000.0, "boxes": [{"lower": [0.0, 6900.0], "upper": [6500.0, 7500.0], "amplitude": -1000.0}]}},

@@ -112,7 +112,7 @@ class UserKernel:
 
     @cached_property
     def _compiled(self) -> Compiled:
-        return Compiled(self.source, self.signature, self.report, self._captures)
+        return Compiled(self.source, self.signature, self._captures)
 
     def evaluate(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """Run the kernel on arrays.
@@ -318,7 +318,7 @@ class UserKernel:
         raise DivergenceError(
             f"the cotangent of {name}{list(where) if where else ''} through kernel {self.__name__} is {bar[where]}, expected a finite "
             "number since all values are; sqrt, norm or a power at 0, or log of a number that is not positive, has no derivative: keep "
-            "away from it with an if or norm(eps)"
+            "away from it with an if or norm(eps); ti.select differentiates both sides, `a if condition else b` the one that is taken"
         )
 
 

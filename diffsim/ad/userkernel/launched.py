@@ -11,7 +11,6 @@ import numpy as np
 
 from diffsim import engine
 from diffsim.ad.userkernel.around import Around, Captures
-from diffsim.ad.userkernel.lint import Report
 from diffsim.ad.userkernel.signature import Signature, is_real, type_name
 from diffsim.ad.userkernel.source import Source
 from diffsim.errors import DiffsimError, KernelError
@@ -29,7 +28,6 @@ class Compiled:
 
     source: Source
     signature: Signature
-    report: Report
     captures: Captures
     _kernels: dict[Any, Any] = field(default_factory=dict)
     _generation: int = -1
@@ -55,8 +53,7 @@ class Compiled:
         Returns:
             Cotangents of every float array, and of `numbers`.
         """
-        stack = 1 << (self.report.stack - 1).bit_length() if self.report.stack > 32 else 0
-        with self._as_kernel_error("be differentiated"), engine.hand_written(self.signature.default_float(arrays), stack):
+        with self._as_kernel_error("be differentiated"), engine.hand_written(self.signature.default_float(arrays)):
             kernel = self._kernel(("reverse", self.signature.default_float(arrays), numbers), around, numbers)
             if shares_memory():
                 return self._reverse_in_place(kernel, arrays, cotangents, numbers)

@@ -65,7 +65,7 @@ ROUND_OFF = 1e-6
 
 
 class GridModel(Model):
-    """The grid: `shape`, and one of `spacing` (with `origin`), `span` and `like`.
+    """The grid: `shape`, and one of `spacing` (with `origin`) and `like`.
 
     Attributes:
         shape (cells): cells along each axis.
@@ -73,7 +73,6 @@ class GridModel(Model):
         units: of the coordinates, for labels; none: m.
         spacing (grid): distance of cell centres. Good: five cells a shortest wavelength at order 8, ten at order 2.
         origin (grid): centre of the first cell; none: 0.
-        span (grid): for each axis the centres of its first and last cell.
         like: a [data set](#dataset) with coordinates, whose region the grid spans.
         around: the layer or sponge of the equation lies around these cells, not within them. Numbers of files continue there, and unknowns
             stay at their start.
@@ -84,19 +83,17 @@ class GridModel(Model):
     units: tuple[Text, ...] | None = None
     spacing: Widths | None = None
     origin: Point | None = None
-    span: tuple[tuple[Real, Real], ...] | None = None
     like: Name | None = None
     around: Flag = False
 
     @model_validator(mode="after")
     def _one_way(self) -> GridModel:
-        ways = [name for name in ("spacing", "span", "like") if getattr(self, name) is not None]
-        if len(ways) != 1:
-            raise ValueError(f"expected one of spacing, span and like, found {' and '.join(ways) or 'none'}; give one of them")
+        if (self.spacing is None) == (self.like is None):
+            raise ValueError(f"expected one of spacing and like, found {'none' if self.like is None else 'both'}; give one of them")
         if self.origin is not None and self.spacing is None:
-            raise ValueError(f"expected origin together with spacing, found it with {ways[0]}; drop origin")
+            raise ValueError("expected origin together with spacing, found it with like; drop origin")
         ndim = len(self.shape)
-        for name, least in (("axes", ndim), ("units", ndim), ("spacing", 1), ("origin", ndim), ("span", ndim)):
+        for name, least in (("axes", ndim), ("units", ndim), ("spacing", 1), ("origin", ndim)):
             value = getattr(self, name)
             if value is not None and len(value) not in {least, ndim}:
                 raise ValueError(f"expected {name} with {ndim} entries, one an axis of shape, found {len(value)}; add or drop some")

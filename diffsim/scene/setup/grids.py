@@ -20,26 +20,26 @@ from diffsim.stepping.declare.equation import Equation
 def build_grid(model: GridModel) -> Grid:
     """The scene's grid."""
     shape, ndim = model.shape, len(model.shape)
-    span, unit = model.span, _unit(model)
-    if model.like is not None:
-        coordinates = load_dataset(model.like, "grid.like").coordinates
-        if coordinates is None or len(coordinates) != ndim:
-            has = "none" if coordinates is None else f"{len(coordinates)} axes of them"
-            raise SceneError(
-                f"grid.like: expected a data set with coordinates along {ndim} axes, found {has} in {model.like}; give spacing or span"
-            )
-        span = tuple((float(c[0]), float(c[-1])) for c in coordinates)
-    with prefix_error("grid"):
-        if span is None:
-            assert model.spacing is not None
+    unit = _unit(model)
+    if model.spacing is not None:
+        with prefix_error("grid"):
             spacing = model.spacing * ndim if len(model.spacing) == 1 else model.spacing
             return Grid(shape, spacing, model.origin or 0.0, model.axes, unit)
-        for axis, (n, (first, last)) in enumerate(zip(shape, span, strict=True)):
-            if n < 2 or not last > first:
-                numbers = f"{first:g}, {last:g} and {n}"
-                raise SceneError(f"grid.span[{axis}]: expected a first below a last coordinate and two cells, found {numbers}; correct it")
-        spacing = tuple((last - first) / (n - 1) for n, (first, last) in zip(shape, span, strict=True))
-        return Grid(shape, spacing, [first for first, _ in span], model.axes, unit)
+    assert model.like is not None
+    coordinates = load_dataset(model.like, "grid.like").coordinates
+    if coordinates is None or len(coordinates) != ndim:
+        has = "none" if coordinates is None else f"{len(coordinates)} axes of them"
+        raise SceneError(f"grid.like: expected a data set with coordinates along {ndim} axes, found {has} in {model.like}; give spacing")
+    ends = [(float(c[0]), float(c[-1])) for c in coordinates]
+    for axis, (n, (first, last)) in enumerate(zip(shape, ends, strict=True)):
+        if n < 2 or not last > first:
+            raise SceneError(
+                f"grid.like: expected coordinates that increase, and two cells or more, found {first:g} to {last:g} along axis {axis} and "
+                f"{n} cells; give spacing"
+            )
+    with prefix_error("grid"):
+        spacing = tuple((last - first) / (n - 1) for n, (first, last) in zip(shape, ends, strict=True))
+        return Grid(shape, spacing, [first for first, _ in ends], model.axes, unit)
 
 
 def _unit(model: GridModel) -> str:

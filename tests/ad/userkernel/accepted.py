@@ -42,9 +42,14 @@ def kinked(a):
 @ti.func
 def neighbours(i, field: ti.template()):
     total = 0.0
-    for j in range(5):
+    for j in ti.static(range(5)):
         total += field[j] * field[i]
     return total
+
+
+@ti.func
+def at(v, q: ti.template()):
+    return v[q] * v[0]
 
 
 @accepted()
@@ -190,7 +195,7 @@ def atomics(x: A1, y: A1):
 def numbers(x: A1, k: ti.f64, n: int, y: A1):
     for i in x:
         s = 0.0
-        for j in range(4):
+        for j in ti.static(range(4)):
             s = s * k + x[j] * x[(i + n) % 6]
         y[i] = s * k
 
@@ -262,7 +267,6 @@ def independent_inner_loop(x: A1, y: A1):
 @accepted(reads=("x", "m"))
 def independent_loop_with_bounds_from_an_array(x: A1, m: I1, y: A1):
     for i in x:
-        y[i] = 0.5
         for j in range(m[i], m[i] + 3):
             y[i] += ti.exp(x[j % 6] * x[i])
 
@@ -283,25 +287,6 @@ def independent_loop_calls_a_function(x: A1, y: A1):
 
 
 @accepted()
-def independent_loop_with_a_carrying_one_inside(x: A1, y: A1):
-    for i in x:
-        for j in range(20):
-            e = 0.0
-            for q in range(6):
-                e += x[q] * x[j % 6]
-            y[i] += e * e
-
-
-@accepted()
-def one_sequential_sweep(x: A1, y: A1):
-    for _ in range(1):
-        s = 0.0
-        for j in range(6):
-            s += x[j] ** 2
-            y[j] = s
-
-
-@accepted()
 def cells_of_rows(x: A2, y: A2):
     for i in range(5):
         y[i, 0] = x[i, 0] ** 2
@@ -309,28 +294,10 @@ def cells_of_rows(x: A2, y: A2):
 
 
 @accepted()
-def carrying_loop_at_taichis_limit(x: A1, y: A1):
+def static_loop_with_branches(x: A1, y: A1):
     for i in x:
         s = x[i]
-        for j in range(30):
-            s = s * s * 0.1 + x[j % 6]
-        y[i] = s
-
-
-@accepted()
-def carrying_loop_beyond_taichis_limit(x: A1, y: A1):
-    for i in x:
-        s = x[i]
-        for j in range(400):
-            s = s * s * 0.1 + x[j % 6]
-        y[i] = s
-
-
-@accepted()
-def carrying_loop_with_branches(x: A1, y: A1):
-    for i in x:
-        s = x[i]
-        for j in range(6):
+        for j in ti.static(range(6)):
             if s > 0.7 and x[j] > 0.6:
                 s = s * s * 0.3
             elif j != 2:
@@ -341,10 +308,10 @@ def carrying_loop_with_branches(x: A1, y: A1):
 
 
 @accepted()
-def carrying_loop_with_operations(x: A1, y: A1):
+def static_loop_with_operations(x: A1, y: A1):
     for i in x:
         s = 0.0
-        for j in range(5):
+        for j in ti.static(range(5)):
             d = x[j] - x[i]
             w = d * d + 0.1
             s += 1 / w + ti.sqrt(w) * ti.sin(d) + ti.log(w) * ti.cos(d) + w**3 + ti.abs(d) * d + ti.atan2(w, d) + ti.select(d > 0, d * w, w)
@@ -352,31 +319,17 @@ def carrying_loop_with_operations(x: A1, y: A1):
 
 
 @accepted()
-def carrying_nest(x: A1, y: A1):
-    for i in x:
-        s = x[i]
-        r = 0.0
-        for j in range(4):
-            t = x[j]
-            for q in range(4):
-                s = s * s * 0.1 + x[j] * x[q] * t * 0.3
-                t = t * s * 0.5
-            r += t * t
-        y[i] = s * r
-
-
-@accepted()
-def carrying_loop_with_vectors(x: A1, y: A1):
+def static_loop_with_vectors(x: A1, y: A1):
     for i in x:
         s = ti.Vector([0.0, x[i]])
-        for j in range(5):
+        for j in ti.static(range(5)):
             d = ti.Vector([x[j], x[i] * x[j]])
             s += d * d.norm_sqr()
         y[i] = s.norm()
 
 
 @accepted()
-def carrying_loop_in_a_function(x: A1, y: A1):
+def static_loop_in_a_function(x: A1, y: A1):
     for i in x:
         y[i] = neighbours(i, x) ** 2
 
@@ -386,8 +339,28 @@ def carried_integer(x: A1, y: A1):
     for i in x:
         c = 0
         s = 0.0
-        for j in range(5):
+        for j in ti.static(range(5)):
             if x[j] > 0.7:
                 c += 1
             s += x[c % 6] ** 2
         y[i] = s
+
+
+@accepted(reads=("x", "m"))
+def edges(x: A1, m: I1, y: A1):
+    for e in m:
+        d = x[e] - x[m[e]]
+        y[m[e]] += ti.exp(-d * d)
+
+
+@accepted()
+def loop_under_a_static_if(x: A1, y: A1):
+    if ti.static(TWO == 2):
+        for i in x:
+            y[i] = x[i] ** TWO
+
+
+@accepted()
+def vector_in_a_function(x: A1, y: A1):
+    for i in x:
+        y[i] = at(ti.Vector([x[i], x[i] ** 2]), 1)

@@ -29,12 +29,17 @@ def refused(phrase, outcome="wrong", reads=("x",), writes=None):
 @ti.func
 def gaussian_sum(i, field: ti.template()):
     s = 0.0
-    for j in range(5):
-        s += ti.exp(field[j] * field[i])  # ! of sum_in_a_function
+    for j in range(5):  # !
+        s += ti.exp(field[j] * field[i])
     return s
 
 
-@refused("while", "raises")
+@ti.func
+def entry(v, q):
+    return v[q] ** 2  # ! of vector_read_by_a_function
+
+
+@refused("derivative of while", "raises")
 def while_loop(x: A1, y: A1):
     for i in x:
         s = x[i]
@@ -43,7 +48,7 @@ def while_loop(x: A1, y: A1):
         y[i] = s
 
 
-@refused("break", "raises")
+@refused("derivative of break", "raises")
 def break_loop(x: A1, y: A1):
     for i in x:
         s = x[i]
@@ -54,7 +59,7 @@ def break_loop(x: A1, y: A1):
         y[i] = s
 
 
-@refused("continue", "raises")
+@refused("derivative of continue", "raises")
 def continue_loop(x: A1, y: A1):
     for i in x:
         if x[i] > 1:
@@ -69,61 +74,61 @@ def statement_beside_loop(x: A1, y: A1):
         y[i] = x[i] ** 2
 
 
-@refused("no derivative of tan", "raises")
+@refused("derivative of ti.tan is not known", "raises")
 def tangent(x: A1, y: A1):
     for i in x:
         y[i] = ti.tan(x[i])  # !
 
 
-@refused("random", "raises")
+@refused("derivative of ti.random", "raises")
 def random(x: A1, y: A1):
     for i in x:
         y[i] = x[i] * ti.random()  # !
 
 
-@refused("round", "raises")
+@refused("derivative of ti.round", "raises")
 def rounded(x: A1, y: A1):
     for i in x:
         y[i] = ti.round(x[i])  # !
 
 
-@refused("isnan", "raises")
+@refused("derivative of ti.math.isnan", "raises")
 def is_nan(x: A1, y: A1):
     for i in x:
         y[i] = x[i] * ti.math.isnan(x[i])  # !
 
 
-@refused("bit_cast", "raises")
+@refused("derivative of ti.bit_cast", "raises")
 def bits(x: A1, y: A1):
     for i in x:
         y[i] = ti.bit_cast(x[i], ti.i64) * 0.0  # !
 
 
-@refused("popcnt", "raises")
+@refused("derivative of ti.math.popcnt", "raises")
 def population(x: A1, y: A1):
     for i in x:
         y[i] = ti.math.popcnt(i) * x[i]  # !
 
 
-@refused("atomic_max")
+@refused("derivative of ti.atomic_max")
 def largest(x: A1, y: A1):
     for i in x:
         ti.atomic_max(y[i // 2], x[i] ** 2)  # !
 
 
-@refused("atomic_min")
+@refused("derivative of ti.atomic_min")
 def smallest(x: A1, y: A1):
     for i in x:
         ti.atomic_min(y[i // 2], x[i] ** 2 - 5)  # !
 
 
-@refused("atomic_mul", writes=("y",))
+@refused("derivative of ti.atomic_mul", writes=("y",))
 def product(x: A1, y: A1):
     for i in x:
         ti.atomic_mul(y[i // 2], x[i] ** 2)  # !
 
 
-@refused("result of an atomic", "raises")
+@refused("derivative of ti.atomic_add", "raises")
 def atomic_result(x: A1, y: A1):
     for i in x:
         old = ti.atomic_add(y[i], x[i] ** 2)  # !
@@ -216,77 +221,77 @@ def vector_as_a_buffer(x: A1, y: A1):
         y[i] = s
 
 
-@refused("exp in an inner loop")
+@refused("inner loop beside other statements")
 def sum_of_exponentials(x: A1, y: A1):
     for i in x:
         s = 0.0
-        for j in range(5):
-            s += ti.exp(x[j] * x[i])  # !
+        for j in range(5):  # !
+            s += ti.exp(x[j] * x[i])
         y[i] = s
 
 
-@refused("exp in an inner loop")
+@refused("inner loop beside other statements")
 def sum_in_a_function(x: A1, y: A1):
     for i in x:
         y[i] = gaussian_sum(i, x)
 
 
-@refused("tanh in an inner loop")
+@refused("inner loop beside other statements")
 def sum_of_tanh(x: A1, y: A1):
     for i in x:
         s = 0.0
-        for j in range(5):
-            s += ti.tanh(x[j] * x[i])  # !
+        for j in range(5):  # !
+            s += ti.tanh(x[j] * x[i])
         y[i] = s
 
 
-@refused("rsqrt in an inner loop")
+@refused("inner loop beside other statements")
 def sum_of_rsqrt(x: A1, y: A1):
     for i in x:
         s = 0.0
-        for j in range(5):
-            s += ti.rsqrt(x[j] * x[i])  # !
+        for j in range(5):  # !
+            s += ti.rsqrt(x[j] * x[i])
         y[i] = s
 
 
-@refused("max in an inner loop")
+@refused("inner loop beside other statements")
 def sum_of_maxima(x: A1, y: A1):
     for i in x:
         s = 0.0
-        for j in range(5):
+        for j in range(5):  # !
             d = x[j] * x[i] - 0.6
-            s += ti.max(d, 0.0)  # !
+            s += ti.max(d, 0.0)
         y[i] = s
 
 
-@refused("computed outside this inner loop")
+@refused("inner loop beside other statements")
 def factor_from_outside(x: A1, y: A1):
     for i in x:
         a = x[i] ** 2
-        for j in range(6):
-            y[i] += a * x[j]  # !
+        for j in range(6):  # !
+            y[i] += a * x[j]
 
 
-@refused("computed outside this inner loop")
+@refused("inner loop beside other statements")
 def factor_of_a_sum(x: A1, y: A1):
     for i in x:
         a = x[i] ** 2
         s = 0.0
-        for j in range(20):
-            s += a * x[j % 6]  # !
+        for j in range(20):  # !
+            s += a * x[j % 6]
         y[i] = s
 
 
-@refused("computed outside this inner loop")
+@refused("inner loop beside other statements")
 def factor_between_loops(x: A1, y: A1):
     for i in x:
         for j in range(10):
             e = ti.exp(x[j % 6])
-            for q in range(10):
-                y[i] += e * x[q % 6]  # !
+            for q in range(10):  # !
+                y[i] += e * x[q % 6]
 
 
-@refused("derivatives of other statements are lost", "crash")
+@refused("inner loop beside other statements", "crash")
 def statement_beside_inner_loop(x: A1, y: A1):
     for i in x:
         y[i] = ti.exp(x[i] * 2) * x[i]
@@ -294,7 +299,7 @@ def statement_beside_inner_loop(x: A1, y: A1):
             y[i] += ti.exp(x[j % 6] * x[i])
 
 
-@refused("derivatives of other statements are lost", writes=("y",))
+@refused("inner loop beside other statements", writes=("y",))
 def in_place_constant_beside_inner_loop(x: A1, y: A1):
     for i in x:
         y[i] = 0.0
@@ -302,7 +307,7 @@ def in_place_constant_beside_inner_loop(x: A1, y: A1):
             y[i] += x[j] * x[i]
 
 
-@refused("inner loop under an if")
+@refused("inner loop beside other statements")
 def sum_under_an_if(x: A1, y: A1):
     for i in x:
         if x[i] > 0.6:
@@ -314,14 +319,14 @@ def sum_under_an_if(x: A1, y: A1):
             y[i] = x[i]
 
 
-@refused("inner loop under an if")
+@refused("inner loop beside other statements")
 def inner_sum_under_an_inner_if(x: A1, y: A1):
     for i in x:
         s = x[i]
-        for j in range(3):
+        for j in range(3):  # !
             if x[j] + s > 0.9:
                 y[i] += s
-                for q in range(2):  # !
+                for q in range(2):
                     s += 0.5 * ti.sin(1.3)
                     y[q] += s
                 y[j] += s * s
@@ -343,7 +348,7 @@ def assigned_through_an_index_array(x: A1, m: I1, y: A1):
         y[m[i]] = x[i] ** 2  # !
 
 
-@refused("number of trips is not a constant", "crash", reads=("x", "n"))
+@refused("inner loop beside other statements", "crash", reads=("x", "n"))
 def unknown_trips(x: A1, n: int, y: A1):
     for i in x:
         s = x[i]
@@ -352,17 +357,17 @@ def unknown_trips(x: A1, n: int, y: A1):
         y[i] = s
 
 
-@refused("number of trips is not a constant", "raises")
+@refused("inner loop beside other statements", "raises")
 def triangle(x: A1, y: A1):
     for i in x:
         s = x[i]
-        for j in range(4):
-            for q in range(j):  # !
+        for j in range(4):  # !
+            for q in range(j):
                 s = s * s * 0.1 + x[q]
         y[i] = s
 
 
-@refused("kept on the stack", "crash")
+@refused("inner loop beside other statements", "crash")
 def many_trips(x: A1, y: A1):
     for i in x:
         s = x[i]
@@ -372,14 +377,66 @@ def many_trips(x: A1, y: A1):
         y[i] = s
 
 
-@refused("ti.select differentiates both sides")
-def masked_root(x: A1, y: A1):
-    for i in x:
-        d = x[i] - 0.7
-        y[i] = ti.select(d > 0, ti.sqrt(d), 0.0)  # !
-
-
-@refused("not known to be differentiated rightly", "right")
+@refused("derivative of ti.math.eye", "right")
 def unknown_operation(x: A1, y: A1):
     for i in x:
         y[i] = ti.math.eye(2)[0, 0] * x[i]  # !
+
+
+@refused("inner loop beside other statements", "right")
+def sum_of_products(x: A1, y: A1):
+    for i in x:
+        s = 0.0
+        for j in range(5):  # !
+            s += x[j] * x[i]
+        y[i] = s
+
+
+@refused("inner loop beside other statements", "right")
+def one_sequential_sweep(x: A1, y: A1):
+    for _ in range(1):
+        s = 0.0
+        for j in range(6):  # !
+            s += x[j] ** 2
+            y[j] = s
+
+
+@refused("another iteration of the top-level loop may write")
+def assigned_twice_in_an_unrolled_loop(x: A1, y: A1):
+    ti.loop_config(serialize=True)
+    for i in range(5):
+        for q in ti.static(range(2)):
+            y[i + q] = x[i] ** (q + 2)  # !
+
+
+@refused("not a constant", "right")
+def vector_read_by_a_function(x: A1, y: A1):
+    for i in x:
+        y[i] = entry(ti.Vector([x[i], x[i] ** 2, 1.0]), i % 2)
+
+
+@refused("not a constant", "right")
+def vector_read_at_an_entry_of_another(x: A1, y: A1):
+    for i in x:
+        v = ti.Vector([x[i], x[i] ** 2, 1.0])
+        w = ti.Vector([i % 2, (i + 1) % 2])
+        r = ti.Vector([v[q] for q in w])  # !
+        y[i] = r[0] ** 2 + r[1]
+
+
+@refused("not a constant", "raises")
+def vector_read_at_a_changed_constant(x: A1, y: A1):
+    for i in x:
+        n = ti.static(0)
+        v = ti.Vector([x[i], x[i] ** 2, 1.0])
+        if x[i] > 0.7:
+            n = 1
+        y[i] = v[n] ** 2  # !
+
+
+@refused("without an index", "raises")
+def another_name(x: A1, y: A1):
+    for i in x:
+        z = y  # !
+        z[i] = x[i] ** 2
+        y[i] = z[i] ** 2

@@ -97,6 +97,7 @@ def test_outputs_given_back_are_not_changed() -> None:
     def sums(x: A1, y: A1):
         for i in x:
             y[i] = 0.25
+        for i in x:
             for j in range(4):
                 y[i] += x[j] * x[i]
 
@@ -133,13 +134,27 @@ def test_an_infinite_slope_is_told() -> None:
         root.pullback([np.array([1.0, 0.0])], [np.array([1.0, 0.0])], [np.ones(2)])
 
 
+def test_a_slope_on_the_side_that_select_leaves_is_told() -> None:
+    @ds.kernel(reads=("x",), writes={"y": "x"})
+    def masked_root(x: A1, y: A1):
+        for i in x:
+            y[i] = ti.select(x[i] > 0, ti.sqrt(x[i]), 0.0)
+
+    x = np.array([1.0, -1.0, 4.0])
+    assert np.array_equal(masked_root(x), [1.0, 0.0, 2.0])
+    with pytest.raises(
+        DivergenceError, match=r"cotangent of x\[1\] through kernel masked_root is nan.*ti.select differentiates both sides"
+    ):
+        masked_root.pullback([x], [masked_root(x)], [np.ones(3)])
+
+
 def test_settings_of_other_kernels_are_put_back() -> None:
     impl = engine.present().impl
-    names = ("real_matrix_scalarize", "force_scalarize_matrix", "make_cpu_multithreading_loop", "ad_stack_size", "default_fp")
+    names = ("real_matrix_scalarize", "force_scalarize_matrix", "make_cpu_multithreading_loop", "default_fp")
     before = [getattr(impl.current_cfg(), n) for n in names], impl.get_runtime().default_fp, ti.math.vec2.dtype
     for dtype, wanted in ((np.float32, ti.f32), (np.float64, ti.f64), (np.float32, ti.f32)):
-        with engine.hand_written(dtype, 512):
-            assert impl.current_cfg().ad_stack_size == 512 and ti.math.vec2.dtype == wanted
+        with engine.hand_written(dtype):
+            assert impl.current_cfg().real_matrix_scalarize and ti.math.vec2.dtype == wanted
         now = [getattr(impl.current_cfg(), n) for n in names], impl.get_runtime().default_fp, ti.math.vec2.dtype
         assert now == before
     assert not impl.current_cfg().real_matrix_scalarize

@@ -221,3 +221,13 @@ def test_what_merely_looks_like_a_schedule_is_refused(use) -> None:
         use(LooksLikeOne())
     with pytest.raises(ParameterError, match=r"got an object of Unsaid without slots; give its objects"):
         use(Unsaid())
+
+
+def test_the_rest_of_a_schedule_that_cannot_be_shortened_is_binomial() -> None:
+    class Fixed(Schedule):
+        steps, slots = 3, 1
+
+        def actions(self) -> Iterator[Action]:
+            return Binomial(3, 1).actions()
+
+    assert Policy(schedule=Fixed(), memory="1 GB").for_rest(2).schedule == Binomial(2, 1)

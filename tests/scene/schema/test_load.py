@@ -93,7 +93,8 @@ PROBLEMS = [
     ({"time__dt": None}, "time: expected duration where dt is left out, found steps", "give dt, or duration"),
     ({"time__duration": 1.0}, "time: expected either steps or duration, found both", "give one of them"),
     ({"grid__shape": [16, 15.5]}, "grid.shape[1]: expected an integer, found 15.5", "correct the value"),
-    ({"grid__span": [[0.0, 1.0], [0.0, 1.0]]}, "grid: expected one of spacing, span and like, found spacing and span", "give one of them"),
+    ({"grid__like": "matplotlib:topobathy"}, "grid: expected one of spacing and like, found both", "give one of them"),
+    ({"grid__spacing": None}, "grid: expected one of spacing and like, found none", "give one of them"),
     ({"grid__axes": ["time", "x"]}, "grid: expected axes of space, found time", "rename them"),
     ({"grid__axes": ["z"]}, "grid: expected axes with 2 entries", "add or drop some"),
     (

@@ -39,6 +39,8 @@ def test_averages_keep_the_integral_and_a_linear_field():
 def test_grid_of_a_data_set():
     grid = build_grid(scene(ACOUSTIC, grid={"shape": [10, 20], "like": "matplotlib:topobathy"}).grid)
     np.testing.assert_allclose([grid.coordinates(0)[-1], grid.coordinates(1)[0]], [49.98418, 234.01669], rtol=1e-6)
+    with pytest.raises(SceneError, match=r"grid.like: expected .* two cells or more, found .* along axis 0 and 1 cells; give spacing"):
+        build_grid(scene(ACOUSTIC, grid={"shape": [1, 20], "like": "matplotlib:topobathy"}).grid)
 
 
 @pytest.mark.parametrize("base", [ACOUSTIC, HEAT], ids=["traces", "final"])
