@@ -251,7 +251,7 @@ def momentum_balance(grid: Grid, final: Mapping[str, Any], nu: Any, low: Sequenc
 
 
 def heat_balance(grid: Grid, final: Mapping[str, Any], kappa: Any, low: Sequence[float], high: Sequence[float], name: str = "T") -> Any:
-    """What all bodies in a rectangle give of a scalar, by what leaves it through its sides, in a steady flow.
+    """Amount of a scalar that all bodies in a rectangle give, by what leaves it through its sides, in a steady flow.
 
     It uses the fluxes of the scheme, so around all bodies it is the state `heat_T`: to 2e-4 with four cells across a cylinder, to
     1e-5 with 16. A rectangle around one of them has its part.

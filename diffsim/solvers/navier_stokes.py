@@ -227,7 +227,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.parameters = {name: variable for name, variable in self.parameters.items() if name not in self.series}
 
     def _too_fast(self, method: str) -> str:
-        """What a run says that ends in values which are not finite: the speed inside is not known before."""
+        """Advice for a run that ends in values which are not finite: the speed inside is not known before."""
         if (courant := COURANT.get(method)) is None:
             return f'The flow may have become too fast for dt = {self.dt:.4g} s: lower dt, or take "rk3", which needs no viscosity'
         limit = courant * SLOWER[self.order] / self.dt

@@ -111,7 +111,7 @@ class GasSides:
         return profiles
 
     def _flat(self, word: str) -> bool:
-        """Whether waves leave through a side, so that cells next to it give their means to its faces."""
+        """True where waves leave through a side, so that cells next to it give their means to its faces."""
         return word == "open" or (word == "outflow" and self.relaxation > 0)
 
     def _beside(self, axis: int) -> str:

@@ -128,7 +128,7 @@ class Walls:
         return carried(flowing, v[name], 2) - v[name] * div(flowing)
 
     def _opposite(self, place: str, name: str, f: Symbol) -> Symbol:
-        """What neighbours opposite to walls count more in second differences."""
+        """Extra weight of neighbours opposite to walls in second differences."""
         slip = self._slip(name, f)
         ways = [(way, h, cells) for way, h in enumerate(self.spacing) for cells in (-1, 1)]
         return add([self.fields[_beside(place, way, cells)] * (slip.shifted(way, -cells) - slip) / h**2 for way, h, cells in ways])
