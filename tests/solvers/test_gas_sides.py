@@ -292,7 +292,7 @@ def test_series_are_compared_with_the_time_step_cell_by_cell(series: tuple[str, 
 
 
 def test_a_relaxed_outflow_lets_waves_leave_and_holds_the_mean_pressure() -> None:
-    """Of a short pulse comes back its integral over the length of relaxation, by dA/dt = -(c - u) / L (A + what leaves)."""
+    """The pulse that comes back is the integral of a short one over the length of relaxation, by dA/dt = -(c - u) / L (A + what leaves)."""
     cells, width, length, u = 200, 0.05, 1.0, 0.2
     grid = ds.Grid((cells,), 1 / cells)
     pulse = 1 + 1e-4 * np.exp(-(((grid.coordinates(0) - 0.5) / width) ** 2))
