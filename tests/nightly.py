@@ -251,6 +251,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "solvers/test_bodies.py": {
         "test_couette_flow_between_cylinders_is_of_second_order": (),
         "test_forces_are_those_of_momentum_and_gradients_those_of_differences": (),
+        "test_heat_is_that_which_the_flow_takes_along_and_gradients_those_of_differences": (),
     },
     "solvers/test_burgers.py": {
         "test_the_error_falls_by_the_order": (),

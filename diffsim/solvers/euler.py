@@ -70,7 +70,7 @@ class Euler(Equation, kind="euler"):
             into that pressure as through an "outflow"; "outflow", where the pressure is given, and where gas that is faster than sound
             leaves as it is. Fixed values send waves back: an "outflow" as a free end does, an "inflow" as a wall. Gas that comes back
             through an "outflow" has the entropy and the velocity along the side of the gas inside, and may be faster than sound where the
-            given pressure is far above that inside: a "reservoir" has a bound.
+            given pressure is far above that inside: a "reservoir" has a bound. `relaxation` lets waves leave through it.
         method: "rk2" or "rk3", or "euler": first order in space and time.
         scheme: "muscl", or "weno5", which takes "rk3".
         negligible: differences between neighbours far below this share of `scale` are not limited. It keeps gradients smooth where the gas
@@ -79,6 +79,9 @@ class Euler(Equation, kind="euler"):
         fastest (m/s): the largest |v| + c of the run, which the time step is checked for, as it is for the initial gas and that given at
             sides, in each step of a series. The time step is constant, and is checked again for the gas at the end of a run.
         gravity (m/s²): along each axis of the grid, y before x, such as (-9.81, 0.0) where y points upwards; (): none. Scheme "muscl".
+        relaxation (m): a length L over which an "outflow" holds its pressure. A wave of length λ that meets it head-on comes back with
+            1 / √(1 + (2π L / λ)²) of its height, and the mean pressure comes to the given one at the rate c / L (for gas at rest); of first
+            order in the cells next to the side; None: at once, and waves come back as from a free end.
         series: those inputs of sides that have a value for each time step, such as ("p_high_x",), which holds for the whole step.
 
     Raises:
@@ -131,6 +134,7 @@ class Euler(Equation, kind="euler"):
         scale: tuple[float, float, float] = (1.0, 1.0, 1.0),
         fastest: Positive | None = None,
         gravity: tuple[float, ...] = (),
+        relaxation: Positive | None = None,
         series: tuple[str, ...] = (),
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
@@ -149,7 +153,8 @@ class Euler(Equation, kind="euler"):
         self.eps = dict(zip(("rho", "v", "p"), (eps * size for size in sizes), strict=True))
         self.unstable = "Density or pressure became negative: lower dt, and give `fastest`, the largest |v| + c of the run"
         self.gravity = self._checked_gravity(gravity)
-        self._around = GasSides(grid, self.sides, self.gamma, tuple(axis for axis, g in enumerate(self.gravity) if g))
+        weighted = tuple(axis for axis, g in enumerate(self.gravity) if g)
+        self._around = GasSides(grid, self.sides, self.gamma, weighted, self._checked_relaxation(relaxation))
         self.velocities, rules = self._around.velocities, self._around.rules
         self.states = {"rho": Variable(rules(), unit="kg/m³")}
         self.states |= {name: Variable(rules(axis), unit="m/s") for axis, name in enumerate(self.velocities)}
@@ -158,6 +163,18 @@ class Euler(Equation, kind="euler"):
         self.series = series_of(series, '("p_high_x",)', on_sides)
         self.parameters = {name: one for name, one in on_sides.items() if name not in self.series}
         self.fastest = None if fastest is None else positive("fastest", fastest, "give the largest |v| + c of the run", "m/s")
+
+    def _checked_relaxation(self, relaxation: object) -> float:
+        """The length of relaxation, or 0."""
+        if relaxation is None:
+            return 0.0
+        length, cells = positive("relaxation", relaxation, "give a length, such as a wavelength", "m"), max(self.grid.spacing)
+        if length < cells or not any("outflow" in pair for pair in self.sides):
+            raise ParameterError(
+                f"relaxation = {length:.4g} m, dx = {cells:.4g} m and sides = {self.sides!r}, expected a length of a cell or more, and a "
+                "side that is an 'outflow'; give those, or leave relaxation out"
+            )
+        return length
 
     def _checked_gravity(self, gravity: object) -> tuple[float, ...]:
         """Gravity, a number for each axis, or none."""

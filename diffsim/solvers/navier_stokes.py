@@ -19,7 +19,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides
 from diffsim.solvers.parts.fluxes import advection, carried
 from diffsim.solvers.parts.given import series_of
-from diffsim.solvers.parts.immersed import Walls, wall_fields
+from diffsim.solvers.parts.immersed import Walls, drawing_fields, wall_fields
 from diffsim.solvers.parts.outflow import outflow, outflow_profiles
 from diffsim.solvers.parts.stability import Factor, ars222, check_common, check_flow, check_sign, check_step, laplacian_bound, runge_kutta
 from diffsim.solvers.parts.staggered import axes_of, words_of
@@ -39,6 +39,11 @@ METHODS: dict[str, tuple[Any, float, Factor]] = {
     "imex2": (imex_ars222, math.inf, ars222),
 }
 """The methods in time, how far along the negative real axis they are stable, and the factors of their steps."""
+
+COURANT = {"rk3": 1.73, "rk4": 2.83}
+"""The largest dt Σ |v|/dx of methods that are stable without viscosity."""
+SLOWER = {2: 1.0, 4: 6 / 7, 6: 0.8}
+"""By which orders in space lower that."""
 
 
 class NavierStokes(Equation, kind="navier_stokes"):
@@ -117,10 +122,11 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     Raises:
         ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
-            three axes, order 4, such cells, scalars or a viscosity that varies, or "imex2" with what it does not solve; by a run, a
+            three axes, order 4, such cells or a viscosity that varies, or "imex2" with what it does not solve; by a run, a
             viscosity or diffusivity below 0 (of a field, or 0).
         StabilityError: by a run, a time step beyond the stable one for viscosity, diffusivity, or the velocity of a side (not for an
             eddy viscosity). The speed of the flow inside is not checked.
+        DivergenceError: by a run, values that are not finite, as where the flow inside becomes too fast; the message has the limit.
         SingularError: by a run, more flows in than out.
 
     Good values: 10 cells across the thinnest layer; rk3 with dt Σ |v|/dx = 0.5; 20 cells across a body for a drag to 0.3 %;
@@ -191,6 +197,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
             )
         self.method, self._reach, self._factor = METHODS[one_of("method", method, tuple(METHODS))]
         self.implicit = self.method is imex_ars222
+        self.unstable = self._too_fast(method)
         self.states = {name: Variable(self._around.velocity(k), _face(k, grid.ndim), "m/s") for k, name in enumerate(self.velocities)}
         self.states["p"] = Variable(self._around.pressure(), unit="m²/s²")
         for axis, high in self._around.of(*FREE):
@@ -209,15 +216,25 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self._check_scalars(scalars)
         self.scalars = tuple(scalars)
         self.gravity = self._checked_gravity(gravity)
+        self.bodies = one_of("bodies", bodies, ("none", "fixed", "moving"))
         for name in self.scalars:
             on_sides += self._add_scalar(name, scalars[name] if isinstance(scalars, Mapping) else self._around.scalar(name))
-        self.bodies = one_of("bodies", bodies, ("none", "fixed", "moving"))
         if self.bodies != "none":
             self._add_bodies()
         if self.implicit:
             self._check_implicit()
         self.series = series_of(series, '("inflow",)', {name: self.parameters[name] for name in on_sides})
         self.parameters = {name: variable for name, variable in self.parameters.items() if name not in self.series}
+
+    def _too_fast(self, method: str) -> str:
+        """Advice for a run that ends in values which are not finite: the speed inside is not known before."""
+        if (courant := COURANT.get(method)) is None:
+            return f'The flow may have become too fast for dt = {self.dt:.4g} s: lower dt, or take "rk3", which needs no viscosity'
+        limit = courant * SLOWER[self.order] / self.dt
+        return (
+            f"The flow may have become too fast: dt = {self.dt:.4g} s is stable while Σ |v|/dx <= {limit:.4g} 1/s, along one axis |v| <= "
+            f"{limit * min(self.grid.smallest):.4g} m/s; lower dt"
+        )
 
     def _check_implicit(self) -> None:
         """Raise unless the friction is a system for each velocity alone, whose values all lie in the grid."""
@@ -264,6 +281,9 @@ class NavierStokes(Equation, kind="navier_stokes"):
         own = {name: Variable(rules)}, {f"kappa_{name}": Variable(axes=(), unit="m²/s"), **on_sides}
         if self.gravity:
             own[1][f"beta_{name}"] = Variable(axes=())
+        if self.bodies != "none":
+            own[0][f"heat_{name}"] = Variable(axes=(), unit="m²/s")
+            own[1][f"{name}_wall"] = Variable(self._around.with_rule(Extrapolate(1)))
         taken = {*self.states, *self.parameters, *self.profiles} & {*own[0], *own[1]}
         if taken:
             raise ParameterError(
@@ -279,10 +299,9 @@ class NavierStokes(Equation, kind="navier_stokes"):
                 f"bodies = {self.bodies!r} with {self.grid.ndim} axes and order = {self.order}, expected two axes of uniform cells and "
                 "order 2; take such a grid"
             )
-        if self.scalars or self.viscosity != "constant":
+        if self.viscosity != "constant":
             raise ParameterError(
-                f"bodies = {self.bodies!r} with {len(self.scalars)} scalars and viscosity = {self.viscosity!r}, expected no scalar and a "
-                "constant viscosity; leave out one of them"
+                f"bodies = {self.bodies!r} with viscosity = {self.viscosity!r}, expected a constant viscosity; leave out one of them"
             )
         around, beyond, closed = (self._around.with_rule(rule) for rule in (Extrapolate(1), Extrapolate(0), "zero"))
         moving = self.velocities if self.bodies == "moving" else ()
@@ -297,10 +316,13 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     def _coefficients(self, phi: Symbol, **others: Symbol) -> dict[str, Symbol]:
         walls = [wall_fields(phi, name, axis, self.grid.spacing) for axis, name in enumerate(self.velocities)]
-        return {name: one for name, one in others.items() if name in self.parameters} | walls[0] | walls[1]
+        walls += [drawing_fields(phi, "centre", self.grid.spacing)] * bool(self.scalars)
+        handed_on = {name: one for name, one in others.items() if name in self.parameters}
+        return handed_on | {name: one for fields in walls for name, one in fields.items()}
 
     def step(self, p: Symbol, nu: Symbol, **now: Symbol) -> dict[str, Any]:
-        walls = Walls(now, self.velocities, nu, p, self.grid.spacing) if self.bodies != "none" else None
+        kappas = {name: now[f"kappa_{name}"] for name in self.scalars}
+        walls = Walls(now, self.velocities, nu, p, self.grid.spacing, kappas) if self.bodies != "none" else None
         forces = dict(zip(self.velocities, (now[name] for name in self.forces), strict=False))
 
         def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:
@@ -317,8 +339,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
                 lighter = add([now[f"beta_{name}"] * v[name] for name in self.scalars])
                 rates[self.velocities[k]] -= g * interpolate(lighter, k, self.order) if g else 0.0
             for name in self.scalars:
-                spread = 0.0 if self.implicit else now[f"kappa_{name}"] * laplacian(v[name], self.order)
-                rates[name] = spread - carried(parts, v[name], self.order)
+                spread = 0.0 if self.implicit else kappas[name] * laplacian(v[name], self.order)
+                rates[name] = spread - (walls.carried(v, name) if walls else carried(parts, v[name], self.order))
             return walls.felt(v, rates) if walls else rates
 
         def project(v: dict[str, Symbol], dt: Any) -> dict[str, Symbol]:

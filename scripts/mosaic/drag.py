@@ -43,22 +43,21 @@ def refined(profile: np.ndarray, finer: int) -> np.ndarray:
 
 
 def best(iterations: int, rate: float = 5e-4) -> np.ndarray:
-    """The profile after Adam's iterations."""
-    profile = np.full(CELLS, SPEED)
-    first, second = np.zeros(CELLS), np.zeros(CELLS)
+    """The profile with the least loss of Adam's iterations."""
     divided = division(task(1, np.full(CELLS, 1.5 * SPEED)))
+    seen: list[tuple[float, np.ndarray]] = []
 
     def loss(p: Any) -> Any:
         return abs(drag(p, divided=divided)) * (0.5 * SPEED**2 * 0.1) + PENALTY * (p.mean() - SPEED) ** 2
 
-    lowest, answer = np.inf, profile
-    for k in range(1, iterations + 1):
+    def objective(profile: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = ds.value_and_grad(loss)(profile)
-        if value < lowest:
-            lowest, answer = value, profile
-        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
-        profile = np.clip(profile - rate * (first / (1 - 0.9**k)) / (np.sqrt(second / (1 - 0.999**k)) + 1e-8), 0.0, 3 * SPEED)
-    return answer
+        seen.append((float(value), profile.copy()))
+        return float(value), slope
+
+    bounds = [(0.0, 3 * SPEED)] * CELLS
+    ds.optimize.minimise(objective, np.full(CELLS, SPEED), ds.optimize.Adam(rate), bounds, iterations=iterations)
+    return min(seen[:iterations], key=lambda pair: pair[0])[1]
 
 
 def main() -> None:

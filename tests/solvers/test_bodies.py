@@ -35,8 +35,8 @@ def test_flow_between_walls_anywhere_between_cells_is_exact(method: Any, reach: 
     assert final["force_x"] == pytest.approx(force * 0.8, rel=1e-10) and final["force_y"] == 0.0
 
 
-def turning(n: int) -> tuple[float, float]:
-    """Errors of the flow between a cylinder that turns and one around it, both at rest in their centre: root mean square, and largest."""
+def turning(n: int) -> tuple[float, float, float]:
+    """Errors of the flow between a hot cylinder that turns and a cold one around it: root mean square, largest, and the largest of T."""
     inner, outer, (cy, cx), h = 0.31, 0.83, (-0.021, 0.013), 2 / n
     grid = ds.Grid((n, n), h, origin=-1 + h / 2)
 
@@ -53,16 +53,34 @@ def turning(n: int) -> tuple[float, float]:
         arm = sign * (y if name == "u" else x)
         inputs[f"{name}_wall"] = np.where(r < 0.5 * (inner + outer), arm, 0.0)
         exact[name] = np.where(r < inner, arm, np.where(r < outer, arm * (slope + turn / r**2), 0.0))
-    annulus = NavierStokes(grid, 0.22 * h**2, "slip", method="rk2", bodies="moving")
+    _, _, r = polar(0, 0)
+    warm = np.where(r < inner, 1.0, np.where(r < outer, np.log(outer / r) / np.log(outer / inner), 0.0))
+    inputs |= {"kappa_T": 1.0, "T": np.full(grid.shape, 300.0), "T_wall": np.where(r < 0.5 * (inner + outer), 301.0, 300.0)}
+    annulus = NavierStokes(grid, 0.22 * h**2, "slip", method="rk2", bodies="moving", scalars=("T",))
     final = ds.Simulation(annulus, wrt=[], precision="f64").run(inputs, int(0.2 / annulus.dt)).final
     errors = np.stack([final[name] - exact[name] for name in exact])
-    return float(np.sqrt((errors**2).mean())), float(np.abs(errors).max())
+    return float(np.sqrt((errors**2).mean())), float(np.abs(errors).max()), float(np.abs(final["T"] - 300 - warm).max())
 
 
 def test_couette_flow_between_cylinders_is_of_second_order() -> None:
+    """And so is the temperature, which a flow in circles leaves as it is."""
     coarse, fine = turning(20), turning(40)
     assert np.log2(coarse[0] / fine[0]) > 1.8 and fine[0] < 2e-4
     assert np.log2(coarse[1] / fine[1]) > 1.2 and fine[1] < 1.5e-3  # 0.5 % of the speed of the wall, at one place beside it
+    assert np.log2(coarse[2] / fine[2]) > 1.7 and fine[2] < 2e-3
+
+
+def test_heat_from_a_wall_anywhere_between_cells_is_exact() -> None:
+    """Through a layer whose other side is cold."""
+    n, kappa, low = 8, 0.5, 0.137
+    grid = ds.Grid((n, 4), (1 / n, 0.2), origin=(0.5 / n, 0.1))
+    y = grid.coordinates(0)[:, None] * np.ones(4)
+    cold = {"T": ((ds.Neumann(0.0), ds.Dirichlet(20.0)), "periodic")}
+    layer = NavierStokes(grid, 0.01, (("slip", "no_slip"), "periodic"), method="rk2", bodies="fixed", scalars=cold)
+    inputs: Fields = {"nu": 0.1, "kappa_T": kappa, "phi": y - low, "T_wall": np.full(grid.shape, 23.0), "T": np.full(grid.shape, 20.0)}
+    final = ds.Simulation(layer, wrt=[], precision="f64").run(inputs, 800).final
+    np.testing.assert_allclose(final["T"], np.minimum(20 + 3 * (1 - y) / (1 - low), 23), atol=1e-11)
+    assert final["heat_T"] == pytest.approx(kappa * 3 / (1 - low) * 0.8, rel=1e-10) and not final["u"].any()
 
 
 def channel(cells: int, sides: Any = "no_slip") -> tuple[ds.Simulation, Fields]:
@@ -124,6 +142,39 @@ def test_forces_are_those_of_momentum_and_gradients_those_of_differences() -> No
         low, high = (float(loss(simulation.run(inputs | {name: start + sign * step * way}, steps))) for sign in (-1, 1))
         along = float((gradient[name] * way).sum())
         assert along == pytest.approx((high - low) / (2 * step), rel=1e-6), name
+
+
+def test_heat_is_that_which_the_flow_takes_along_and_gradients_those_of_differences() -> None:
+    """A hot cylinder between cold walls. A temperature that is everywhere the same stays so, to rounding of its value."""
+    grid = ds.Grid((10, 14), 0.1, origin=0.05)
+    walls = (ds.Dirichlet(0.0), (ds.Dirichlet("T_in"), ds.Neumann(0.0)))
+    sides: Any = ("no_slip", ("inflow", "open"))
+    equation = NavierStokes(grid, 0.02, sides, method="rk2", bodies="fixed", scalars={"T": walls}, gravity=(-1.0, 0.0))
+    simulation = ds.Simulation(equation, receivers={"heat_T": [[0.5, 0.5]]}, precision="f64")
+    rng, steps = np.random.default_rng(2), 5
+    inputs: Fields = {"nu": 0.05, "inflow": rng.uniform(0.3, 0.6, 10), "phi": bodies.cylinder(grid, (0.512, 0.633), 0.2)}
+    inputs |= {"kappa_T": 0.04, "beta_T": 0.3, "T_wall": rng.uniform(0.8, 1.2, grid.shape), "T_in": rng.uniform(-0.1, 0.1, 10)}
+    rest = simulation.run(inputs, 1500).final
+    assert bodies.heat_balance(grid, rest, 0.04, (0.2, 0.2), (0.8, 1.0)) == pytest.approx(rest["heat_T"], rel=3e-4)  # of 4 cells across
+    assert 0.2 < rest["heat_T"] < 2 and abs(rest["force_y"]) > 1e-3
+
+    inputs |= {name: rng.uniform(-0.5, 0.5, grid.shape) for name in "uvT"}
+    weights = rng.normal(size=grid.shape)
+
+    def loss(found: ds.Solution) -> Any:
+        return (weights * found.final["T"] ** 2).sum() + found.final["heat_T"] + (found.traces["heat_T"][1:] ** 2).sum()
+
+    _, gradient = simulation.value_and_grad(loss, inputs, steps)
+    kept = simulation.value_and_grad(loss, inputs, steps, checkpoint=2)[1]
+    for name, start in inputs.items():
+        assert np.array_equal(gradient[name], kept[name])
+        way, step = rng.normal(size=np.shape(start)), 1e-7 if name == "phi" else 1e-6
+        low, high = (float(loss(simulation.run(inputs | {name: start + sign * step * way}, steps))) for sign in (-1, 1))
+        assert float((gradient[name] * way).sum()) == pytest.approx((high - low) / (2 * step), rel=2e-6, abs=1e-8), name
+
+    still = inputs | {"T": 0 * weights, "T_wall": 0 * weights, "T_in": np.zeros(10)}
+    stirred = simulation.run(still, 20).final
+    assert not stirred["T"].any() and stirred["heat_T"] == 0.0 and abs(stirred["u"]).max() > 0.1
 
 
 SHAPES = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.errors import ParameterError, StabilityError
+from diffsim.errors import DivergenceError, ParameterError, StabilityError
 from diffsim.solvers import NavierStokes, navier_stokes
 from tests.sampled import sampled
 from tests.solvers.test_navier_stokes import TAU, box, run
@@ -288,7 +288,8 @@ def test_waves_grow_in_an_inlet_that_is_beyond_its_limit(method: Any, monkeypatc
         ({"viscosity": "field", "order": 4}, "viscosity = 'field' with order = 4, expected order 2 and uniform cells"),
         ({"viscosity": "les"}, "viscosity = 'les' is unknown; choose one of constant, field, smagorinsky"),
         ({"series": ("inflow",)}, "series names inflow and no side has an input"),
-        ({"bodies": "fixed", "scalars": ("T",)}, "with 1 scalars and viscosity = 'constant', expected no scalar and a constant viscosity"),
+        ({"bodies": "fixed", "viscosity": "field"}, "bodies = 'fixed' with viscosity = 'field', expected a constant viscosity"),
+        ({"bodies": "fixed", "scalars": ("T", "heat_T")}, "scalars name 'heat_T', expected names other than heat_T; rename it"),
     ],
 )
 def test_wrong_arguments_are_refused(options: Any, message: str) -> None:
@@ -333,3 +334,12 @@ def test_a_lid_may_move_faster_than_a_flow_through_the_grid() -> None:
 def test_series_that_no_side_has_are_refused_by_name() -> None:
     with pytest.raises(ParameterError, match="series names u_wall and no side has an input"):
         NavierStokes(ds.Grid((8, 8), 0.1), 0.1, "no_slip", series=("u_wall",))
+
+
+def test_a_flow_that_became_too_fast_says_for_which_speed_dt_is_stable() -> None:
+    """A force drives it to many cells a step."""
+    driven = ds.Simulation(NavierStokes(box(8), 0.1, forced=True, order=4), wrt=[], precision="f64")
+    rng = np.random.default_rng(0)
+    push = {name: 1e3 * rng.normal(size=(8, 8)) for name in ("fx", "fy")}
+    with pytest.raises(DivergenceError, match=r"dt = 0.1 s is stable while Σ \|v\|/dx <= 14.83 1/s, along one axis .* lower dt"):
+        driven.run({"nu": 0.0} | push, 300)

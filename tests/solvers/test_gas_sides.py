@@ -182,7 +182,7 @@ CORNERS = {f"{name}_high_y": value for name, value in ALL.items()} | {"rho_low_x
 @pytest.mark.parametrize(
     ("shape", "sides", "stated", "options"),
     [
-        ((9,), (("wall", "outflow"),), {"p_high_x": 1.0}, {"method": "euler"}),
+        ((9,), (("wall", "outflow"),), {"p_high_x": 1.0}, {"method": "euler", "relaxation": 0.5}),
         pytest.param(
             (9,), (("reservoir", "outflow"),), {"rho_low_x": 1.3, "p_low_x": 1.5, "p_high_x": 1.0},
             {"method": "euler", "series": ("p_high_x",)}, marks=pytest.mark.slow,
@@ -289,3 +289,26 @@ def test_series_are_compared_with_the_time_step_cell_by_cell(series: tuple[str, 
     inputs["p_high_y"][1, 1] = 9.0
     with pytest.raises(StabilityError, match=r"waves of 3\.55 m/s at sides, dx = 0\.1 m, 2 axes"):
         gas._compiled.checked(inputs, 2)
+
+
+def test_a_relaxed_outflow_lets_waves_leave_and_holds_the_mean_pressure() -> None:
+    """The pulse that comes back is the integral of a short one over the length of relaxation, by dA/dt = -(c - u) / L (A + what leaves)."""
+    cells, width, length, u = 200, 0.05, 1.0, 0.2
+    grid = ds.Grid((cells,), 1 / cells)
+    pulse = 1 + 1e-4 * np.exp(-(((grid.coordinates(0) - 0.5) / width) ** 2))
+    sound = np.sqrt(1.4 * pulse ** (1 - 1 / 1.4))
+    start = {"rho": pulse ** (1 / 1.4), "p": pulse, "u": u + 5 * (sound - np.sqrt(1.4)), "p_high_x": 1.0}
+    tube = ds.Simulation(
+        Euler(grid, 0.23 / cells, sides=(("open", "outflow"),), negligible=0.1, relaxation=length), wrt=[], precision="f64"
+    )
+    final = tube.run(start, 650).final
+    c, back = np.sqrt(1.4), np.abs(final["p"] - 1 - np.sqrt(1.4) * (final["u"] - u)).max() / 2e-4
+    assert back == pytest.approx((c - u) / (c + u) * np.sqrt(np.pi) * width / length, rel=0.08)
+    held = tube.run({"rho": np.ones(cells), "p": np.full(cells, 1.0), "p_high_x": 1.01}, 8 * cells).final["p"]
+    assert held[-1] == pytest.approx(1.01 - 0.01 * np.exp(-c * 8 * 0.23 / length), abs=1e-4)
+
+
+@pytest.mark.parametrize(("length", "sides"), [(0.01, "outflow"), (1.0, "open")])
+def test_a_relaxation_that_does_nothing_is_refused(length: float, sides: Any) -> None:
+    with pytest.raises(ParameterError, match=r"relaxation = .* expected a length of a cell or more, and a side that is an 'outflow'"):
+        Euler(ds.Grid((10,), 0.1), 0.01, sides=sides, relaxation=length)

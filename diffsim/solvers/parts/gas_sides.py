@@ -11,11 +11,14 @@ from those of the cell next to the side (i). Both are the same on the other side
     reservoir    ρ₀ and p₀ of gas at rest given, from which it enters without losses: U² / 2 + c² / (γ - 1) = c₀² / (γ - 1), along the
                  isentrope of the reservoir; at most sonic. Where U at p₀ would be below 0, an outflow into p₀
     outflow      p given, which gives U and, along the isentrope, ρ; at least the pressure at which gas leaves at the speed of sound, and
-                 all from inside where it leaves faster
+                 all from inside where it leaves faster. With a length of relaxation L, p on the side is that inside and dx / L of the way
+                 to the given one: the wave A that comes back follows dA/dt = -(c - u) / L times the sum of both waves
     freestream   ρ, v and p beyond the side given; the Riemann solver decides what of them enters
 
 Reference: Toro (2009), Riemann Solvers and Numerical Methods for Fluid Dynamics, 3rd edition, Springer, section 3.1 for the invariants,
-    doi:10.1007/b79761; Hirsch (1990), Numerical Computation of Internal and External Flows, volume 2, Wiley, section 19.1.
+    doi:10.1007/b79761; Rudy and Strikwerda (1980), A nonreflecting outflow boundary condition for subsonic Navier-Stokes calculations,
+    J. Comput. Phys. 36, 55-70, doi:10.1016/0021-9991(80)90174-6, for the relaxation; Hirsch
+    (1990), Numerical Computation of Internal and External Flows, volume 2, Wiley, section 19.1.
 """
 
 from __future__ import annotations
@@ -57,12 +60,14 @@ class GasSides:
         words: those of the low and the high side of each axis.
         gamma: ratio of specific heats.
         weighted: axes with gravity.
+        relaxation: length L of the relaxation at an "outflow", m; 0: none.
     """
 
     grid: Grid
     words: tuple[tuple[str, str], ...]
     gamma: float
     weighted: tuple[int, ...] = ()
+    relaxation: float = 0.0
 
     @property
     def velocities(self) -> tuple[str, ...]:
@@ -99,23 +104,27 @@ class GasSides:
             last = (np.arange(n := self.grid.shape[axis]) == n - 1).astype(float)
             profiles[f"at_{self.name(axis, high)}"] = Profile(axis, last) if high else LowSide(axis, np.zeros(n))
         for axis, pair in enumerate(self.words):
-            if "open" in pair:
+            if any(map(self._flat, pair)):
                 beside = np.zeros(self.grid.shape[axis])
-                beside[[-high for high in (0, 1) if pair[high] == "open"]] = 1.0
+                beside[[-high for high in (0, 1) if self._flat(pair[high])]] = 1.0
                 profiles[self._beside(axis)] = Profile(axis, beside)
         return profiles
 
+    def _flat(self, word: str) -> bool:
+        """True where waves leave through a side, so that cells next to it give their means to its faces."""
+        return word == "open" or (word == "outflow" and self.relaxation > 0)
+
     def _beside(self, axis: int) -> str:
-        """The name of a profile that is 1 in the cells next to the open sides across an axis, such as "open_x"."""
+        """The name of a profile that is 1 in the cells next to sides that waves leave through across an axis, such as "open_x"."""
         return f"open_{'zyx'[-self.grid.ndim :][axis]}"
 
     def kept(self, f: Symbol, flat: Symbol | float, axis: int, now: Mapping[str, Symbol]) -> Symbol:
-        """A reconstruction along an axis, but `flat` in the cells next to open sides across it.
+        """A reconstruction along an axis, but `flat` in the cells next to sides across it that waves leave through.
 
         The limited slopes of density, velocity and pressure there are in other proportions than those of a wave that leaves. What they
         hold of a wave into the grid entered, as nothing beyond the side cancels it.
         """
-        return where(now[self._beside(axis)] > 0.5, flat, f) if "open" in self.words[axis] else f
+        return where(now[self._beside(axis)] > 0.5, flat, f) if any(map(self._flat, self.words[axis])) else f
 
     def rules(self, of: int | None = None, pressure: bool = False) -> tuple[Any, ...]:
         """The rules of a density, of the pressure, or of the velocity along axis `of`.
@@ -200,7 +209,8 @@ class GasSides:
             leaves = slow + 2 / k * there < 0  # with the pressure of the reservoir on the side, where both are the same at rest
             gas = [where(leaves, *both) for both in zip((density, *v, pressure), enters, strict=True)]
             return gas[0], gas[1:-1], gas[-1]
-        return self._leaving(axis, sign, inside, stated["p"])
+        outside = p + self.grid.spacing[axis] / self.relaxation * (stated["p"] - p) if self.relaxation else stated["p"]
+        return self._leaving(axis, sign, inside, outside)
 
     def _leaving(self, axis: int, sign: float, inside: Gas, outside: Symbol) -> Gas:
         """The gas on a side with a pressure outside; `sign` is -1 at the high side."""

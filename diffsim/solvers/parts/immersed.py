@@ -10,6 +10,9 @@ between their places on which phi is linear:
 - the velocity rises linearly from the wall, so what flows through a face that the wall cuts is not the velocity in its middle times its
   width. The difference, the film, enters the balance of mass. Without it, each wall would slip by a few hundredths of a cell, and the
   method would be of first order.
+
+A scalar has the value of the wall in the same way: its second differences end there, and a friction draws it. It is carried by what flows
+through faces, films included, in the form v·∇s, so that a scalar which is the same everywhere stays so.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from diffsim.expr.operators import add, interpolate
 from diffsim.expr.reductions import sum as total
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div, grad
+from diffsim.solvers.parts.fluxes import carried
 from diffsim.stepping.stages.solve import solve
 
 TINY = 1e-30
@@ -50,14 +54,8 @@ def wall_fields(phi: Symbol, velocity: str, axis: int, spacing: Sequence[float])
     """
     along = 1 - axis
     distance = interpolate(phi, axis, 4)
-    fluid = maximum(distance, 0.0)
-    fields, grip = {f"{velocity}_fluid": fluid}, maximum(-distance, 0.0) / spacing[axis] ** 2
-    for way, h in enumerate(spacing):
-        for cells in (-1, 1):
-            a = maximum(-distance.shifted(way, cells), 0.0)
-            fields[_beside(velocity, way, cells)] = a / (2 * fluid + a + TINY)
-            grip = grip + a * (3 * fluid + 2 * a) / (2 * fluid + a + TINY) / h**2
-    fields[f"{velocity}_grip"] = grip
+    fields = drawing_fields(distance, velocity, spacing)
+    fluid = fields[f"{velocity}_fluid"]
     high = interpolate(distance, along)
     low = high.shifted(along, -1)
     wet, dry = (maximum(maximum(sign * low, sign * high), 0.0).across(along) for sign in (1, -1))
@@ -65,6 +63,25 @@ def wall_fields(phi: Symbol, velocity: str, axis: int, spacing: Sequence[float])
     squares = add([fluid.shifted(along, cells) ** 2 for cells in (-1, 0, 1)])
     fields[f"{velocity}_film"] = least * least / (2 * (wet + dry) + TINY) / (squares + TINY)
     fields[f"{velocity}_least"] = LEAST[0] + LEAST[1] * wet / (wet + dry + TINY)
+    return fields
+
+
+def drawing_fields(distance: Symbol, name: str, spacing: Sequence[float]) -> dict[str, Symbol]:
+    """Fields with which walls draw a velocity or a scalar: `fluid`, max(phi, 0), and `beside` and `grip` of `wall_fields`.
+
+    Args:
+        distance: phi at the places of the velocity or scalar, m.
+        name: with which the names of the fields begin.
+        spacing: of the grid, m.
+    """
+    fluid = maximum(distance, 0.0)
+    fields, grip = {f"{name}_fluid": fluid}, maximum(-distance, 0.0) / min(spacing) ** 2
+    for way, h in enumerate(spacing):
+        for cells in (-1, 1):
+            a = maximum(-distance.shifted(way, cells), 0.0)
+            fields[_beside(name, way, cells)] = a / (2 * fluid + a + TINY)
+            grip = grip + a * (3 * fluid + 2 * a) / (2 * fluid + a + TINY) / h**2
+    fields[f"{name}_grip"] = grip
     return fields
 
 
@@ -82,7 +99,8 @@ class Walls:
         nu: viscosity.
         pressure: the state whose rules the pressure has.
         spacing: of the grid.
-        drawn: viscous accelerations by walls next to which the last rates were taken.
+        diffusivities: of scalars, by their names.
+        drawn: for each velocity and scalar the friction or diffusion by walls next to which the last rates were taken.
         films: for each velocity the film at its faces, of the last rates.
     """
 
@@ -91,33 +109,50 @@ class Walls:
     nu: Symbol
     pressure: Symbol
     spacing: Sequence[float]
+    diffusivities: Mapping[str, Symbol] = field(default_factory=dict)
     drawn: dict[str, Symbol] = field(default_factory=dict)
     films: dict[str, Symbol] = field(default_factory=dict)
 
     def felt(self, v: Mapping[str, Symbol], rates: Mapping[str, Symbol]) -> dict[str, Symbol]:
         """The rates with the explicit part of what walls change. Remembers it, and the films, for the projection that follows."""
         for axis, name in enumerate(self.velocities):
-            slip = self._slip(name, v[name])
-            changes = [
-                self.fields[_beside(name, way, cells)] * (slip.shifted(way, -cells) - slip) / h**2
-                for way, h in enumerate(self.spacing)
-                for cells in (-1, 1)
-            ]
-            self.drawn[name] = self.nu * add(changes)
-            flowing = self.fields[f"{name}_fluid"] * slip
-            self.films[name] = self.fields[f"{name}_film"] * add([flowing.shifted(1 - axis, cells) for cells in (-1, 0, 1)])
+            self.drawn[name] = self.nu * self._opposite(name, name, v[name])
+            self.films[name] = self._film(axis, v)
+        for name, kappa in self.diffusivities.items():
+            self.drawn[name] = kappa * self._opposite("centre", name, v[name])
         return {name: rate + self.drawn[name] for name, rate in rates.items()}
 
+    def carried(self, v: Mapping[str, Symbol], name: str) -> Symbol:
+        """v·∇s of a scalar, by what flows through faces."""
+        flowing = [v[one] + self._film(axis, v) for axis, one in enumerate(self.velocities)]
+        return carried(flowing, v[name], 2) - v[name] * div(flowing)
+
+    def _opposite(self, place: str, name: str, f: Symbol) -> Symbol:
+        """Extra weight of neighbours opposite to walls in second differences."""
+        slip = self._slip(name, f)
+        ways = [(way, h, cells) for way, h in enumerate(self.spacing) for cells in (-1, 1)]
+        return add([self.fields[_beside(place, way, cells)] * (slip.shifted(way, -cells) - slip) / h**2 for way, h, cells in ways])
+
+    def _film(self, axis: int, v: Mapping[str, Symbol]) -> Symbol:
+        name = self.velocities[axis]
+        flowing = self.fields[f"{name}_fluid"] * self._slip(name, v[name])
+        return self.fields[f"{name}_film"] * add([flowing.shifted(1 - axis, cells) for cells in (-1, 0, 1)])
+
+    def _free(self, place: str, diffusion: Any) -> Symbol:
+        """S = 1 / (1 + K times a viscosity or diffusivity and the time)."""
+        fluid, grip = self.fields[f"{place}_fluid"], self.fields[f"{place}_grip"]
+        return fluid / (fluid + diffusion * grip + TINY)
+
     def project(self, v: Mapping[str, Symbol], dt: Any) -> dict[str, Symbol]:
-        """Velocities that stick to the walls, and without divergence of what flows; the pressure; and the forces on bodies, cell by cell.
+        """Velocities that stick to the walls, and without divergence of what flows; scalars that have the walls' values; the pressure; and
+        the forces on bodies and what they give of scalars, cell by cell.
 
         With S = 1 / (1 + dt ν K) and the wall's velocity w: u = S (v - dt ∇p) + (1 - S) w. The force is all that the walls take from the
         momentum of the grid, K ν (u - w) and the explicit part in the fluid, and all of v / dt - ∇p inside of bodies.
         """
         free, starred, weights = {}, {}, {}
         for name in self.velocities:
-            fluid, grip = self.fields[f"{name}_fluid"], self.fields[f"{name}_grip"]
-            free[name] = fluid / (fluid + dt * self.nu * grip + TINY)
+            free[name] = self._free(name, dt * self.nu)
             starred[name] = self._wall(name, free[name]) + free[name] * v[name]
             weights[name] = maximum(free[name], self.fields[f"{name}_least"])
         source = div([starred[name] + self.films[name] for name in self.velocities]) / dt
@@ -132,18 +167,23 @@ class Walls:
         for name in self.velocities:
             taken = self._slip(name, v[name]) / dt - slopes[name]
             forces[f"force of {name}"] = (1 - free[name]) * taken - self.drawn[name]
+        for name, kappa in self.diffusivities.items():
+            stays, excess = self._free("centre", dt * kappa), self._slip(name, v[name])
+            moved[name] = v[name] - (1 - stays) * excess
+            forces[f"heat of {name}"] = self.drawn[name] - (1 - stays) * excess / dt
         return {**moved, "p": pressure, **forces}
 
     def forces(self, projected: dict[str, Symbol]) -> dict[str, Symbol]:
-        """The last state of a step, with the forces on all bodies in place of those cell by cell."""
+        """The last state of a step, with the forces on all bodies, and what they give of scalars, in place of those cell by cell."""
         volume = self.spacing[0] * self.spacing[1]
         sums = {
             f"force_{axis}": volume * total(projected.pop(f"force of {name}")) for axis, name in zip("yx", self.velocities, strict=True)
         }
+        sums |= {f"heat_{name}": volume * total(projected.pop(f"heat of {name}")) for name in self.diffusivities}
         return projected | sums
 
     def _slip(self, name: str, v: Symbol) -> Symbol:
-        """A velocity relative to the wall."""
+        """A velocity or scalar less that of the wall."""
         wall = self.fields.get(f"{name}_wall")
         return v if wall is None else v - wall
 
