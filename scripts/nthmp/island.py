@@ -17,7 +17,7 @@ import numpy as np
 import diffsim as ds
 
 DEPTH, ISLAND, LENGTH, HALF = 0.32, 12.96, 25.8, 13.8
-"""Of the water, m; x of the middle of the island, m; of the tank, and half of its width, m."""
+"""Depth of the water, m; x of the middle of the island, m; length and half of the width of the tank, m."""
 CASES = {"A": ("ts2a.txt", 0.045, 5.76), "B": ("ts2b.txt", 0.0875, 6.82), "C": ("ts2cnew1.txt", 0.181, 7.56)}
 """Case -> its file, the height of the wave over the depth as the gauges before the island had it, and x of these gauges, m."""
 AROUND = {"6": (0.0, 9.36), "9": (0.0, 10.36), "16": (2.58, 12.96), "22": (0.0, 15.56)}
@@ -60,7 +60,7 @@ def records(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compare(case: str, folder: Path, times: np.ndarray, traces: np.ndarray) -> dict[str, dict[str, float]]:
-    """What the run explains of the records, whose clock is that of the run where the crest passes the gauges before the island."""
+    """Figures of the records beside the run. Their clock is that of the run where the crest passes the gauges before the island."""
     seconds, levels = records(folder / CASES[case][0])
     first = levels[:, :4].mean(axis=1)
     early = first[: int(np.searchsorted(seconds, seconds[0] + 20))]
