@@ -12,7 +12,7 @@ from diffsim.assimilate.linearised import Linearised
 from diffsim.base.arguments import function, plural
 from diffsim.base.summary import Rows, Summary
 from diffsim.errors import ParameterError
-from diffsim.optimize import Posterior, Result, StackedPriors, posterior
+from diffsim.optimize import Posterior, Result, posterior
 from diffsim.typing import Array
 
 
@@ -85,7 +85,7 @@ class Analysis(Summary):
         if self._here.model_error:
             count = len(next(iter(self.jumps.values()))) + 1
             raise ParameterError(f"posterior of {plural(count, 'window')}, expected one; take the deviation of what you want to know")
-        return posterior(ObservationHessian(self._here), StackedPriors(self._here.control.priors), rank, seed)
+        return posterior(ObservationHessian(self._here), self._here.control.prior(), rank, seed)
 
     def _summary(self) -> tuple[str, Rows]:
         costs = ", ".join(f"{name} {value:.4g}" for name, value in self.costs.items() if name != "jumps" or self.jumps)

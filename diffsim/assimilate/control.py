@@ -2,15 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.optimize import Prior
+from diffsim.ad import vjp
+from diffsim.base.arguments import mapping, one_of
+from diffsim.errors import ParameterError, ShapeError
+from diffsim.optimize import Prior, StackedPriors
 from diffsim.typing import Array
 
 F64 = npt.NDArray[np.float64]
+Balance = Callable[[dict[str, Any]], Mapping[str, Any]]
+LINEAR = 1e-9
+"""Relative difference up to which a function counts as linear."""
+
+
+class Balanced:
+    """Errors of unknowns that depend on each other: v -> v + K v with a linear function K of independent errors v.
+
+    Args:
+        function: K, unknown -> error to unknown -> what is added to its error, in `diffsim.numpy`.
+        shapes: unknown -> its shape.
+
+    Raises:
+        ParameterError: the function names something else, or is not linear.
+        ShapeError: it gives another shape.
+    """
+
+    def __init__(self, function: Balance, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._function = function
+        zeros = {name: np.zeros(shape) for name, shape in shapes.items()}
+        value, self._pullback = vjp(function, zeros)
+        for name, one in mapping("what balance returns", value, "{'qx': error}").items():
+            one_of("a name that balance returns", name, tuple(shapes))
+            if np.shape(one) != shapes[name]:
+                raise ShapeError(f"balance gives {name} the shape {np.shape(one)}, expected {shapes[name]}; give an error for each value")
+        rng = np.random.default_rng(0)
+        way = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+        once, twice = self._added(way), self._added({name: -2 * one for name, one in way.items()})
+        size = sum(float(np.abs(one).sum()) for one in once.values())
+        apart = sum(float(np.abs(twice[name] + 2 * one).sum()) for name, one in once.items())
+        if not apart <= LINEAR * size:
+            raise ParameterError(
+                f"balance of -2 times random errors differs by {apart / (2 * size or 1.0):.2g} from -2 times that of the errors, expected "
+                "a linear function; leave out what does not depend on the errors, and linearise around the background"
+            )
+
+    def _added(self, errors: dict[str, F64]) -> dict[str, F64]:
+        return {name: np.asarray(one, np.float64) for name, one in self._function(errors).items()}
+
+    def __call__(self, errors: dict[str, F64]) -> dict[str, F64]:
+        """v + K v."""
+        added = self._added(errors)
+        return {name: one + added[name] if name in added else one for name, one in errors.items()}
+
+    def transpose(self, bars: dict[str, F64]) -> dict[str, F64]:
+        """v + Kᵀ v."""
+        added = self._pullback({name: bars[name] for name in self._added(bars)})[0]
+        return {name: one + np.asarray(added[name]) for name, one in bars.items()}
 
 
 class Control:
@@ -23,14 +75,22 @@ class Control:
         background: values of the unknowns before the search. Of a state that begins each window anew, one for each window.
         background_error: input -> prior.
         model_error: state -> prior of its jumps; empty for one window.
+        balance: how errors of the background depend on each other; None: not at all.
     """
 
-    def __init__(self, background: Mapping[str, F64], background_error: Mapping[str, Prior], model_error: Mapping[str, Prior]) -> None:
+    def __init__(
+        self,
+        background: Mapping[str, F64],
+        background_error: Mapping[str, Prior],
+        model_error: Mapping[str, Prior],
+        balance: Balanced | None = None,
+    ) -> None:
         self.background = {name: np.array(value, np.float64) for name, value in background.items()}
         self._parts: list[tuple[str, int | None, Prior]] = [
             (name, 0 if name in model_error else None, prior) for name, prior in background_error.items()
         ]
-        self.priors = list(background_error.values())
+        self._first = {name: (0,) if name in model_error else (...,) for name in background_error}
+        self._priors, self._balance = list(background_error.values()), balance
         self.known = sum(prior.inner for prior in background_error.values())
         for name, prior in model_error.items():
             self._parts += [(name, k, prior) for k in range(1, len(self.background[name]))]
@@ -47,13 +107,54 @@ class Control:
         for (name, window, prior), part in zip(self._parts, np.split(np.asarray(z), self._ends[:-1]), strict=True):
             place = out[name] if window is None else out[name][window]
             place[...] = prior.root(part).reshape(place.shape)
+        if self._balance is not None:
+            for name, value in self._balance({name: out[name][at] for name, at in self._first.items()}).items():
+                out[name][self._first[name]] = value
         return out
 
     def root_transpose(self, bars: Mapping[str, Array]) -> F64:
         """Lᵀ of a cotangent of the unknowns."""
+        if self._balance is not None:
+            changed: dict[str, F64] = {name: np.array(bar, np.float64) for name, bar in bars.items()}
+            for name, value in self._balance.transpose({name: changed[name][at] for name, at in self._first.items()}).items():
+                changed[name][self._first[name]] = value
+            bars = changed
         places = ((bars[name] if window is None else bars[name][window], prior) for name, window, prior in self._parts)
         return np.concatenate([prior.root_transpose(np.ravel(place)) for place, prior in places])
 
     def background_part(self, z: Array) -> F64:
         """z without the variables that no background holds."""
         return np.concatenate([np.asarray(z)[: self.known], np.zeros(self.size - self.known)])
+
+    def prior(self) -> Prior:
+        """The prior of the unknowns of one window, one after another."""
+        return StackedPriors(self._priors) if self._balance is None else Joint(self)
+
+
+class Joint:
+    """The prior of unknowns with balanced errors, of one window, one after another."""
+
+    def __init__(self, control: Control) -> None:
+        self._control, self.inner = control, control.size
+        self.size = sum(value.size for value in control.background.values())
+
+    def root(self, z: Array) -> F64:
+        """L z."""
+        return np.concatenate([value.ravel() for value in self._control.root(z).values()])
+
+    def root_transpose(self, v: Array) -> F64:
+        """Lᵀ v."""
+        background = self._control.background
+        parts = np.split(np.asarray(v, np.float64), np.cumsum([value.size for value in background.values()])[:-1])
+        return self._control.root_transpose(
+            {name: part.reshape(background[name].shape) for name, part in zip(background, parts, strict=True)}
+        )
+
+    def variance(self) -> F64:
+        """Variance of each unknown: a product with Lᵀ for each."""
+        unit, out = np.zeros(self.size), np.empty(self.size)
+        for k in range(self.size):
+            unit[k] = 1.0
+            out[k] = np.square(self.root_transpose(unit)).sum()
+            unit[k] = 0.0
+        return out

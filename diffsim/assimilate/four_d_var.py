@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.assimilate.analysis import Analysis
-from diffsim.assimilate.control import Control
+from diffsim.assimilate.control import Balance, Balanced, Control
 from diffsim.assimilate.linearised import Linearised
 from diffsim.assimilate.observations import Observations
 from diffsim.assimilate.windows import Windows
-from diffsim.base.arguments import instance, mapping, one_of, shown, whole
+from diffsim.base.arguments import function, instance, mapping, one_of, shown, whole
 from diffsim.base.messages import warn_user
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError, ShapeError
@@ -53,6 +53,9 @@ class FourDVar:
         model_error: state -> the Gaussian error that the model makes in a window, for more than one: a prior with `precision` as well.
             States that are not named have no jumps.
         checkpoint: states that gradients keep, see `Simulation.vjp`.
+        balance: how errors of the background depend on each other: a linear function in `diffsim.numpy` of independent errors, unknown ->
+            array, which gives unknown -> what is added to its error. So `background_error` of a current is that of its unbalanced part
+            where `balance` gives the current that a slope of the level drives. None: errors are independent.
 
     Raises:
         ParameterError: an unknown that is no input or not in `wrt`, a prior without what it needs, several windows without a model error,
@@ -95,6 +98,7 @@ class FourDVar:
         windows: int = 1,
         model_error: Mapping[str, Prior] | None = None,
         checkpoint: Checkpoint = "auto",
+        balance: Balance | None = None,
     ) -> None:
         instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one of the model")
         self.simulation = simulation
@@ -126,6 +130,9 @@ class FourDVar:
         for each in self.observations:
             each.check(simulation, self.windows.steps, windows)
         self.background_error, self.model_error = dict(before), dict(model)
+        shapes = {name: simulation.input_shape(name, self.windows.steps) for name in before}
+        function("balance", balance, "lambda errors: {'qx': -9.81 * h / f * slope(errors['eta'])}")
+        self.balance = None if balance is None else Balanced(balance, shapes)
 
     def outputs(self, unknowns: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Jumps of the states between windows, shape (windows - 1, cells), and predictions of observations: an array program."""
@@ -194,7 +201,7 @@ class FourDVar:
                 if shape != expected:
                     raise ShapeError(f"start of {name} has shape {shape}, expected {expected}; give a state a window")
                 known[name] = np.concatenate([known[name][None], np.asarray(guess[name], np.float64)[1:]])
-        return Control(known, self.background_error, self.model_error)
+        return Control(known, self.background_error, self.model_error, self.balance)
 
 
 class Cost:

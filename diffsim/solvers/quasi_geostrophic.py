@@ -95,6 +95,8 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             radius R it is (f0 R)² (1 / H_1 + 1 / H_2).
         f0: Coriolis parameter, 1/s, for layers alone.
         mean_flow: whether each layer has a mean flow along x, for layers and sides that are periodic along x.
+        weather: "steady", a wind that is constant in time, shape of the grid, or "series", with a field for each step, (steps, *shape);
+            best that in the middle of the step.
 
     Raises:
         ParameterError: an argument out of range, or a grid of another number of axes; by a run, a viscosity or drag below 0.
@@ -142,6 +144,7 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
         gravities: tuple[float, ...] = (),
         f0: float | None = None,
         mean_flow: bool = False,
+        weather: Literal["steady", "series"] = "steady",
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if grid.ndim != 2 or None in grid.uniform_spacing:
@@ -164,8 +167,9 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             beyond = tuple("periodic" if pair[0] == "periodic" else "mirror" for pair in self.sides)
             self.states |= {"drift_y": Variable(beyond, unit="m"), "drift_x": Variable(beyond, unit="m")}
         around = tuple("periodic" if pair[0] == "periodic" else "zero" for pair in self.sides)
-        self.parameters = {
-            "wind": Variable(around, unit="1/s²"),
+        changing = one_of("weather", weather, ("steady", "series")) == "series"
+        self.series = {"wind": Variable(around, unit="1/s²", axes=(0, 1))} if changing else {}
+        self.parameters = ({} if changing else {"wind": Variable(around, unit="1/s²")}) | {
             "beta": Variable(axes=(), unit="1/(m s)"),
             "drag": Variable(axes=(), unit="1/s"),
             "nu": Variable(axes=(), unit="m²/s" if viscosity == "laplacian" else "m⁴/s"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+import diffsim.numpy as dnp
 from diffsim.assimilate import FourDVar, Observations
 from diffsim.assimilate.four_d_var import Cost
 from diffsim.checkpoint.growth import ChaosWarning
@@ -85,6 +86,46 @@ def test_the_gradient_and_the_hessian_are_those_of_the_cost(windows: int) -> Non
     assert np.abs(here @ way - turned).max() < 1e-6 * np.abs(turned).max()
 
 
+def coupled(errors: dict[str, Any]) -> dict[str, Any]:
+    return {"b": 2 * errors["a"] - dnp.roll(errors["a"], 1), "a": 0.5 * dnp.sum(errors["rate"]) * np.arange(6.0)}
+
+
+@pytest.mark.parametrize("windows", [1, 3])
+def test_errors_that_depend_on_each_other(windows: int) -> None:
+    """The linear problem with B = (1 + K) B0 (1 + K)', by dense matrices; in several windows the first alone has them."""
+    drift = ds.Simulation(Drifting(), receivers={"b": [[1.0], [3.5]]}, precision="f64")
+    before = {"a": CorrelatedPrior((6,), 0.3, 1.0), "b": DiffusionPrior((6,), 0.1), "rate": DiffusionPrior((1,), 0.2)}
+    inputs = {"a": np.ones(6), "b": np.zeros(6), "rate": 0.5, "push": np.zeros(12)}
+    jumps = {"model_error": {"a": DiffusionPrior((6,), 0.1)}} if windows > 1 else {}
+    seen = Observations(np.zeros((13, 2)), 0.1, of="b")
+    problem = FourDVar(drift, seen, inputs, before, 12, windows, balance=coupled, **jumps)
+    control = problem.control()
+    ends = np.cumsum([6, 6])
+    steps = np.eye(13)
+    moved = [coupled(dict(zip("ab", np.split(one, ends)[:2], strict=True)) | {"rate": one[12:]}) for one in steps]
+    mixing = steps + np.stack([np.concatenate([each["a"], each["b"], [0.0]]) for each in moved], axis=1)
+    roots = [np.stack([prior.root(one) for one in np.eye(prior.inner)], axis=1) for prior in before.values()]
+    independent = np.zeros((13, 13))
+    for begin, root in zip((0, 6, 12), roots, strict=True):
+        independent[begin : begin + len(root), begin : begin + len(root)] = root @ root.T
+    covariance = mixing @ independent @ mixing.T
+    of_a, way = (lambda found: found["a"][0] if windows > 1 else found["a"]), np.random.default_rng(3).standard_normal(13)
+    bars = {name: np.zeros(value.shape) for name, value in control.background.items()}
+    of_a(bars)[...], bars["b"], bars["rate"] = way[:6], way[6:12], way[12:].reshape(bars["rate"].shape)
+    back = control.root(control.root_transpose(bars))
+    got = np.concatenate([of_a(back), np.ravel(back["b"]), np.ravel(back["rate"])])
+    assert np.abs(got - covariance @ way).max() < 1e-12
+    lines, z = Cost(problem, control), 0.3 * np.random.default_rng(1).standard_normal(control.size)
+    _, gradient = lines.objective(z)
+    along = np.random.default_rng(2).standard_normal(control.size)
+    difference = (lines.objective(z + 1e-6 * along)[0] - lines.objective(z - 1e-6 * along)[0]) / 2e-6
+    assert abs(difference / (gradient @ along) - 1) < 1e-6
+    if windows == 1:
+        assert np.abs(control.prior().variance() - np.diagonal(covariance)).max() < 1e-12
+        posterior = problem.minimise(iterations=30).posterior(rank=13)
+        assert np.all(posterior.deviation < np.sqrt(np.diagonal(covariance)))
+
+
 def test_a_forcing_is_found_with_the_state() -> None:
     rng, steps = np.random.default_rng(2), 20
     records = truth(steps)[:, ::2]
@@ -136,6 +177,11 @@ def test_what_does_not_fit_is_refused() -> None:
         (ShapeError, "expected 21 rows", {"observations": Observations(np.zeros((20, CELLS)), 1.0, of="x")}),
         (ParameterError, "observations is empty", {"observations": []}),
         (ParameterError, "background_error is empty", {"background_error": {}}),
+        (ParameterError, "balance = 3, expected a function", {"balance": 3}),
+        (ParameterError, "a name that balance returns", {"balance": lambda errors: {"y": errors["x"]}}),
+        (ParameterError, "expected a linear function", {"balance": lambda errors: {"x": errors["x"] ** 2}}),
+        (ParameterError, "expected a linear function", {"balance": lambda errors: {"x": errors["x"] + 1.0}}),
+        (ShapeError, r"gives x the shape \(39,\)", {"balance": lambda errors: {"x": errors["x"][1:]}}),
         (ParameterError, "a state with receivers", {"observations": Observations(np.zeros((21, CELLS)), 1.0, of="y")}),
     ]
     for error, match, changed in cases:

@@ -230,3 +230,30 @@ def test_wrong_arguments_and_steps_are_refused() -> None:
     ):
         with pytest.raises(error, match=name):
             box.run(inputs | {name: value}, 1)
+
+
+@pytest.mark.parametrize("layers", [(), pytest.param((1.0, 2.0), marks=pytest.mark.slow)])
+def test_a_wind_that_changes_in_time(layers: tuple[float, ...]) -> None:
+    """Each step adds its own wind, and a run is that of single steps. That of two layers is certified."""
+    rng, grid = np.random.default_rng(4), ds.Grid((6, 7), 1.0)
+    options: dict[str, Any] = {"layers": layers, "gravities": (1.0,), "f0": 1.0} if layers else {}
+    names = ("psi1", "psi2") if layers else ("psi",)
+    wind = rng.standard_normal((5, 6, 7))
+    known = {"beta": 0.3, "drag": 0.1, "nu": 0.05}
+    state = {name: 0.1 * rng.standard_normal((6, 7)) for name in names}
+    gyre = ds.Simulation(QuasiGeostrophic(grid, 0.1, weather="series", **options), wrt=["wind"] if layers else [], precision="f64")
+    last = gyre.run(known | state | {"wind": wind}, 5).final
+    now = dict(state)
+    for each in wind:
+        now = dict(gyre.run(known | now | {"wind": each[None]}, 1).final)
+    assert all(np.abs(last[name] - now[name]).max() < 1e-13 * np.abs(now[name]).max() for name in names)
+    rest = {name: np.zeros((6, 7)) for name in names} | {"beta": 0.0, "drag": 0.0, "nu": 0.0}
+    wide = np.pad(gyre.run(rest | {"wind": 1e-6 * wind}, 5).final[names[0]], 1)
+    if not layers:
+        spin = wide[2:, 1:-1] + wide[:-2, 1:-1] + wide[1:-1, 2:] + wide[1:-1, :-2] - 4 * wide[1:-1, 1:-1]
+        assert np.abs(spin - 1e-7 * wind.sum(axis=0)).max() < 1e-11  # each step adds dt F to the vorticity, but for squares of it
+    else:
+        report = ds.certify(gyre, lambda found: (found.final["psi2"] ** 3).sum(), known | state | {"wind": wind}, 5, directions=1)
+        assert report.passed, str(report)
+    with pytest.raises(ParameterError, match="weather = 'storm'"):
+        QuasiGeostrophic(grid, 0.1, weather="storm")  # type: ignore[arg-type]
