@@ -51,8 +51,6 @@ def check_room(steps: int, points: Iterable[PointTable], dtype: np.dtype) -> Non
 def all_finite(values: Array) -> bool:
     """True if every value is finite. No array of truth values is made of a large one."""
     if values.size < 4096:
-        if values.dtype.kind == "f" and math.isfinite((flat := values.ravel()).dot(flat)):  # a quarter of the time of the following
-            return True
         return bool(np.logical_and.reduce(np.isfinite(values), axis=None))  # in half the time of .all()
     return math.isfinite(values.min()) and math.isfinite(values.max())
 
