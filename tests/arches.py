@@ -9,10 +9,6 @@ import sys
 
 import pytest
 
-QUICK = {"TI_ADVANCED_OPTIMIZATION": "0"}
-"""Variables of a process whose kernels for GPUs Taichi compiles without passes of its own, which take most of the time for loops. For CPUs
-diffsim always does without them (`engine/session.py`)."""
-
 
 @functools.cache
 def _why_not(arch: str) -> str:

@@ -105,11 +105,9 @@ class DeviceMemory:
     """The engine's ndarrays of scalars (those of vectors are never freed by Taichi 1.7.4); `read` gives a copy."""
 
     def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike, flat: bool = False) -> DeviceArray:
-        ti = language()
-        kinds = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32, "int64": ti.i64, "int8": ti.i8, "uint8": ti.u8}
         with lock:
             generation = settings().generation
-            data = ti.ndarray(kinds[np.dtype(dtype).name], (math.prod(shape),) if flat else shape)
+            data = language().ndarray(_kind(dtype), (math.prod(shape),) if flat else shape)
             data.fill(0)
         return DeviceArray(data, tuple(shape), np.dtype(dtype), generation)
 
@@ -120,7 +118,7 @@ class DeviceMemory:
             if level is None:
                 array.data.from_numpy(values.reshape(array.data.shape))
             else:
-                _level_copy("put")(array.data, level, values.reshape(-1))
+                _level_copy("put", array.dtype)(array.data, level, values.reshape(-1))
 
     def read(self, array: DeviceArray, level: int | None = None) -> npt.NDArray:
         with lock:
@@ -128,7 +126,7 @@ class DeviceMemory:
             if level is None:
                 return array.data.to_numpy().reshape(array.shape)
             values = np.empty(math.prod(array.shape[1:]), array.dtype)
-            _level_copy("get")(array.data, level, values)
+            _level_copy("get", array.dtype)(array.data, level, values)
             language().sync()
         return values.reshape(array.shape[1:])
 
@@ -144,23 +142,35 @@ class DeviceMemory:
             if level is None:
                 array.data.fill(0)
             else:
-                _clearing()(array.data, level * size, size)
+                _clearing(array.dtype)(array.data, level * size, size)
 
     def flat(self, array: DeviceArray, lanes: int) -> Any:
         return array.data
 
 
-def _level_copy(name: str) -> Any:
+def _level_copy(name: str, dtype: np.dtype) -> Any:
     """A kernel that copies one level of a pool to or from an array."""
     pool, values = "pool[level * values.shape[0] + i]", "values[i]"
     body = f"{pool} = {values}" if name == "put" else f"{values} = {pool}"
     source = f"@ti.kernel\ndef {name}(pool: Values, level: ti.i32, values: Values):\n    for i in values:\n        {body}\n"
-    return shared_kernel(source, name, None, lambda: {"Values": language().types.ndarray(ndim=1)})
+    return _of_type(source, name, dtype)
 
 
-def _clearing() -> Any:
+def _clearing(dtype: np.dtype) -> Any:
     """A kernel that sets a part of a flat array to zero."""
     source = (
         "@ti.kernel\ndef clear(array: Values, first: ti.i32, count: ti.i32):\n    for i in range(count):\n        array[first + i] = 0\n"
     )
-    return shared_kernel(source, "clear", None, lambda: {"Values": language().types.ndarray(ndim=1)})
+    return _of_type(source, "clear", dtype)
+
+
+def _of_type(source: str, name: str, dtype: np.dtype) -> Any:
+    """A kernel for one type: a generated kernel is translated once, so it cannot be compiled for a second type."""
+    return shared_kernel(source, name, dtype.name, lambda: {"Values": language().types.ndarray(dtype=_kind(dtype), ndim=1)})
+
+
+def _kind(dtype: npt.DTypeLike) -> Any:
+    """The engine's type of numbers."""
+    ti = language()
+    kinds = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32, "int64": ti.i64, "int8": ti.i8, "uint8": ti.u8}
+    return kinds[np.dtype(dtype).name]

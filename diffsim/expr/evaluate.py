@@ -52,11 +52,13 @@ def evaluate(roots: list[Node], extended: Mapping[str, Array], shape: tuple[int,
     if 2 * rows > shape[0]:
         return [np.broadcast_to(value, shape) for value in _evaluated(roots, extended, shape, halo)]
     out: list[Array] = []
+    errors = np.geterr()  # a thread begins without those of its caller
 
     def piece(first: int) -> None:
         last = min(first + rows, shape[0])
         part = {name: array[first : last + 2 * halo[0]] if array.shape[0] > 1 else array for name, array in extended.items()}
-        values = _evaluated(roots, part, (last - first, *shape[1:]), halo)
+        with np.errstate(**errors):
+            values = _evaluated(roots, part, (last - first, *shape[1:]), halo)
         if not out:
             out.extend(buffers.empty(shape, np.asarray(value).dtype) for value in values)
         for whole, value in zip(out, values, strict=True):

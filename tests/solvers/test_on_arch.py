@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.arches import QUICK, require_vulkan
+from tests.arches import require_vulkan
 from tests.solvers.on_arch import SOLVERS
 
 SINGLE = 1e-4
@@ -19,7 +19,7 @@ SINGLE = 1e-4
 
 def outputs(arch: str, name: str, folder: Path) -> dict[str, np.ndarray]:
     path = folder / f"{arch}.npz"
-    subprocess.run([sys.executable, "-m", "tests.solvers.on_arch", arch, str(path), name], check=True, env=os.environ | QUICK, timeout=600)
+    subprocess.run([sys.executable, "-m", "tests.solvers.on_arch", arch, str(path), name], check=True, timeout=600)
     with np.load(path) as stored:
         return dict(stored)
 

@@ -23,6 +23,8 @@ from diffsim.ad.userkernel.signature import Signature
 from diffsim.ad.userkernel.source import MISSING, Source
 
 DEEPEST_CALL = 30
+SHIFTS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.USub, ast.expr_context)
+"""Parts of an index that differs from iteration to iteration where the loop's variable does."""
 STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.Pass, ast.Assert)
 
 
@@ -85,7 +87,7 @@ class Walk:
 
     def __init__(self, source: Source, report: Report, signature: Signature, scope: Scope) -> None:
         self.source, self.report, self.signature = source, report, signature
-        loops = [n for n in ast.walk(source.tree) if isinstance(n, ast.For)]
+        loops = [n for n in ast.walk(source.tree) if isinstance(n, (ast.For, ast.comprehension))]
         targets = {id(n) for loop in loops for n in ast.walk(loop.target)}
         stores = [n for n in ast.walk(source.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         self.assigned = Counter(n.id for n in stores if id(n) not in targets)
@@ -152,8 +154,9 @@ class Walk:
         self.scope = outside
 
     def loop_head(self, node: ast.expr) -> None:
-        """The range of a loop; `for i in x` reads no value of an array."""
-        if not (isinstance(node, ast.Name) and node.id in self.scope.arrays):
+        """The range of a loop; `for i in x` and `for cell in ti.grouped(x)` read no value of an array."""
+        grouped = isinstance(node, ast.Call) and len(node.args) == 1 and self.language_name(node) == "grouped"
+        if self.array_of(node.args[0] if grouped else node) is None:
             self.expression(node)
 
     def block(self, statements: list[ast.stmt]) -> None:
@@ -376,9 +379,8 @@ class Walk:
             for position, element in enumerate(index):
                 names = [n.id for n in ast.walk(element) if isinstance(n, ast.Name)]
                 steady = all(n == target or n not in here.locals or (n in here.fixed and not here.unrolled) for n in names)
-                shifts = all(isinstance(n.op, (ast.Add, ast.Sub)) for n in ast.walk(element) if isinstance(n, ast.BinOp))
-                plain = not any(isinstance(n, (ast.Subscript, ast.Call)) for n in ast.walk(element))
-                if names.count(target) == 1 and steady and shifts and plain and target not in self.assigned:
+                shifts = all(isinstance(n, SHIFTS) or self.resolve(n) is not MISSING for n in ast.walk(element))
+                if names.count(target) == 1 and steady and shifts and target not in self.assigned:
                     parts.append(f"{position}: {ast.unparse(element)}")
                     break
             else:

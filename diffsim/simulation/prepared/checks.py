@@ -51,7 +51,7 @@ def check_room(steps: int, points: Iterable[PointTable], dtype: np.dtype) -> Non
 def all_finite(values: Array) -> bool:
     """True if every value is finite. No array of truth values is made of a large one."""
     if values.size < 4096:
-        return bool(np.logical_and.reduce(np.isfinite(values), axis=None))  # in half the time of .all()
+        return np.count_nonzero(np.isfinite(values)) == values.size  # in less time than .all()
     return math.isfinite(values.min()) and math.isfinite(values.max())
 
 
