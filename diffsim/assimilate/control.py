@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad import vjp
-from diffsim.base.arguments import mapping, one_of
+from diffsim.base.arguments import mapping, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import Prior, StackedPriors
+from diffsim.simulation.prepared.blown_up import counted
 from diffsim.typing import Array
 
 F64 = npt.NDArray[np.float64]
@@ -28,21 +29,35 @@ class Balanced:
         shapes: unknown -> its shape.
 
     Raises:
-        ParameterError: the function names something else, or is not linear.
+        ParameterError: the function reads or names something else, gives values that are not finite, or is not linear.
         ShapeError: it gives another shape.
     """
 
     def __init__(self, function: Balance, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self._function = function
         zeros = {name: np.zeros(shape) for name, shape in shapes.items()}
-        value, self._pullback = vjp(function, zeros)
+        known = ", ".join(shapes)
+        try:
+            value, self._pullback = vjp(function, zeros)
+        except KeyError as error:
+            raise ParameterError(
+                f"balance raised KeyError: {error}, expected a function of the unknowns with a background_error, {known}; read those alone"
+            ) from error
         for name, one in mapping("what balance returns", value, "{'qx': error}").items():
-            one_of("a name that balance returns", name, tuple(shapes))
+            if name not in shapes:
+                raise ParameterError(
+                    f"balance returns {shown(name)}, which has no background_error, expected some of {known}; leave it out, or give it one"
+                )
             if np.shape(one) != shapes[name]:
                 raise ShapeError(f"balance gives {name} the shape {np.shape(one)}, expected {shapes[name]}; give an error for each value")
         rng = np.random.default_rng(0)
         way = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
         once, twice = self._added(way), self._added({name: -2 * one for name, one in way.items()})
+        for name, one in once.items():
+            if not np.isfinite(one).all():
+                raise ParameterError(
+                    f"balance gives {name} {counted(one)} for errors that are finite, expected finite ones; mend it where it divides by 0"
+                )
         size = sum(float(np.abs(one).sum()) for one in once.values())
         apart = sum(float(np.abs(twice[name] + 2 * one).sum()) for name, one in once.items())
         if not apart <= LINEAR * size:
