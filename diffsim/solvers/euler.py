@@ -168,11 +168,12 @@ class Euler(Equation, kind="euler"):
         """The length of relaxation, or 0."""
         if relaxation is None:
             return 0.0
-        length, cells = positive("relaxation", relaxation, "give a length, such as a wavelength", "m"), max(self.grid.spacing)
-        if length < cells or not any("outflow" in pair for pair in self.sides):
+        length = positive("relaxation", relaxation, "give a length, such as a wavelength", "m")
+        cells = [h for h, pair in zip(self.grid.spacing, self.sides, strict=True) if "outflow" in pair]  # across an outflow
+        if not cells or length < max(cells):
             raise ParameterError(
-                f"relaxation = {length:.4g} m, dx = {cells:.4g} m and sides = {self.sides!r}, expected a length of a cell or more, and a "
-                "side that is an 'outflow'; give those, or leave relaxation out"
+                f"relaxation = {length:.4g} m, dx = {max(cells or self.grid.spacing):.4g} m and sides = {self.sides!r}, expected a length "
+                "of a cell or more, and a side that is an 'outflow'; give those, or leave relaxation out"
             )
         return length
 
