@@ -223,14 +223,15 @@ def momentum_balance(grid: Grid, final: Mapping[str, Any], nu: Any, low: Sequenc
         grid: of the flow.
         final: fields `u`, `v` and `p` of a `NavierStokes`, as in `Solution.final`.
         nu: viscosity, m²/s.
-        low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell inside of the grid.
+        low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell.
         high: of the higher one.
 
     Returns:
         The forces over the density, "force_x" and "force_y", m³/s².
 
     Raises:
-        ParameterError: the rectangle has less than two cells along an axis.
+        ParameterError: the rectangle has less than two cells along an axis, or less than one on its lower and two on its upper
+            side to that of the grid; the grid has not two axes, or a corner not two coordinates.
 
     Example:
         import numpy as np
@@ -260,7 +261,7 @@ def heat_balance(grid: Grid, final: Mapping[str, Any], kappa: Any, low: Sequence
         grid: of the flow.
         final: fields `u`, `v` and that of the scalar of a `NavierStokes`, as in `Solution.final`.
         kappa: diffusivity, m²/s.
-        low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell inside of the grid.
+        low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell.
         high: of the higher one.
         name: of the scalar.
 
@@ -268,7 +269,8 @@ def heat_balance(grid: Grid, final: Mapping[str, Any], kappa: Any, low: Sequence
         The amount a second, m²/s times the unit of the scalar.
 
     Raises:
-        ParameterError: the rectangle has less than two cells along an axis.
+        ParameterError: the rectangle has less than two cells along an axis, or less than one on its lower and two on its upper
+            side to that of the grid; the grid has not two axes, or a corner not two coordinates.
 
     Example:
         import numpy as np
@@ -292,15 +294,25 @@ def heat_balance(grid: Grid, final: Mapping[str, Any], kappa: Any, low: Sequence
 
 
 def _rectangle(grid: Grid, low: Sequence[float], high: Sequence[float]) -> list[slice]:
-    """The cells of a rectangle inside of the grid along each axis, from the coordinates of its corners."""
-    first, last = [], []
-    for axis, (below, above) in enumerate(zip(low, high, strict=True)):
+    """The cells of a rectangle along each axis, from the coordinates of its corners: rows 1 to n - 2, beside which there are others."""
+    if grid.ndim != 2:
+        raise ParameterError(f"grid of {grid.ndim} axes, expected 2, (y, x); take one")
+    corners = [np.asarray(corner, np.float64) for corner in (low, high)]
+    if any(corner.shape != (2,) or not np.isfinite(corner).all() for corner in corners):
+        raise ParameterError(f"corners {shown(low)} and {shown(high)}, expected two numbers each, the coordinates (y, x); give those")
+    box, what = [], f"a rectangle from {shown(low)} to {shown(high)}"
+    for axis, (below, above) in enumerate(zip(*corners, strict=True)):
         n, h, start = grid.shape[axis], grid.spacing[axis], grid.coordinates(axis)[0]
-        first.append(int(np.clip(round((below - start) / h + 0.5), 1, n - 2)))
-        last.append(int(np.clip(round((above - start) / h + 0.5), 1, n - 2)))
-        if last[-1] - first[-1] < 2:
-            raise ParameterError(f"a rectangle from {shown(low)} to {shown(high)}, expected two cells or more along each axis; widen it")
-    return [slice(a, b) for a, b in zip(first, last, strict=True)]
+        first, last = (round(float((place - start) / h + 0.5)) for place in (below, above))
+        if last - first < 2:
+            raise ParameterError(f"{what}, expected two cells or more along each axis; widen it")
+        if first < 1 or last > n - 2:
+            raise ParameterError(
+                f"{what}, expected one that lies between {start + 0.5 * h:.4g} and {start + (n - 2.5) * h:.4g} m along axis {axis}; shrink "
+                "it, or take the states force_x, force_y and heat_T of the run, which are those of all bodies, beside sides too"
+            )
+        box.append(slice(first, last))
+    return box
 
 
 def _momentum_in(v: Any, beside: Any, p: Any, nu: Any, spacing: Sequence[float], rows: slice, columns: slice) -> Any:

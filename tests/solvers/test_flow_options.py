@@ -343,3 +343,10 @@ def test_a_flow_that_became_too_fast_says_for_which_speed_dt_is_stable() -> None
     push = {name: 1e3 * rng.normal(size=(8, 8)) for name in ("fx", "fy")}
     with pytest.raises(DivergenceError, match=r"dt = 0.1 s is stable while Σ \|v\|/dx <= 14.83 1/s, along one axis .* lower dt"):
         driven.run({"nu": 0.0} | push, 300)
+
+
+def test_advice_for_a_flow_that_became_too_fast_fits_the_method() -> None:
+    """That of "rk3" is for "rk2", which needs viscosity; "imex2" is there for long steps, which "rk3" does not allow."""
+    messages = {method: NavierStokes(ds.Grid((6, 7), 1.0), 0.1, method=method).unstable for method in ("rk2", "rk3", "rk4", "imex2")}
+    assert 'or take "rk3", which needs no viscosity' in messages["rk2"]
+    assert all("rk3" not in messages[method] and "lower dt" in messages[method] for method in ("rk3", "rk4", "imex2"))
