@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad import vjp
-from diffsim.base.arguments import mapping, one_of
+from diffsim.base.arguments import mapping, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import Prior, StackedPriors
+from diffsim.simulation.prepared.blown_up import counted
 from diffsim.typing import Array
 
 F64 = npt.NDArray[np.float64]
@@ -30,23 +31,37 @@ class Balanced:
         shapes: unknown -> its shape.
 
     Raises:
-        ParameterError: the function names something else, or is not linear.
+        ParameterError: the function reads or names something else, gives values that are not finite, or is not linear.
         ShapeError: it gives another shape.
     """
 
     def __init__(self, function: Balance, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self._function = function
         zeros = {name: np.zeros(shape) for name, shape in shapes.items()}
-        value, self._pullback = vjp(function, zeros)
+        known = ", ".join(shapes)
+        try:
+            value, self._pullback = vjp(function, zeros)
+        except KeyError as error:
+            raise ParameterError(
+                f"balance raised KeyError: {error}, expected a function of the unknowns with a background_error, {known}; read those alone"
+            ) from error
         self._names = tuple(mapping("what balance returns", value, "{'qx': error}"))
         for name, one in value.items():
-            one_of("a name that balance returns", name, tuple(shapes))
+            if name not in shapes:
+                raise ParameterError(
+                    f"balance returns {shown(name)}, which has no background_error, expected some of {known}; leave it out, or give it one"
+                )
             if np.shape(one) != shapes[name]:
                 raise ShapeError(f"balance gives {name} the shape {np.shape(one)}, expected {shapes[name]}; give an error for each value")
         rng = np.random.default_rng(0)
         first, second = ({name: rng.standard_normal(shape) for name, shape in shapes.items()} for _ in range(2))
         joint = {name: first[name] + FACTOR * second[name] for name in shapes}
         a, b, both = (self._added(errors) for errors in (first, second, joint))
+        for name, one in a.items():
+            if not np.isfinite(one).all():
+                raise ParameterError(
+                    f"balance gives {name} {counted(one)} for errors that are finite, expected finite ones; mend it where it divides by 0"
+                )
         apart = sum(float(np.abs(both[name] - a[name] - FACTOR * b[name]).sum()) for name in self._names)
         size = sum(float(np.abs(a[name]).sum() + np.abs(FACTOR * b[name]).sum()) for name in self._names)
         if not apart <= LINEAR * size:

@@ -22,8 +22,8 @@ class Observations:
     """Observed values, the standard deviations of their independent errors, and the operator that predicts them.
 
     Args:
-        values: a row for each step from 0 on, shape (steps + 1, ...), or with `when="ends"` a row for the end of each window. NaN where
-            nothing was observed.
+        values: a row for the initial state and one for each step, shape (steps + 1, ...), or with `when="ends"` a row for the end of each
+            window. NaN where nothing was observed.
         deviation: > 0, of the errors; a number, or broadcast to `values`.
         of: a state with receivers, whose traces are observed, or a function of a window's solution in `diffsim.numpy`. It returns a row for
             each step of the window, its first and its last included, or with `when="ends"` one row.
@@ -76,9 +76,13 @@ class Observations:
                 f"observations of {self.of!r}, at {self.when}, expected a state with receivers ({known}), at steps; give it "
                 "some, or a function"
             )
-        rows, unit = (steps + 1, "steps from 0 on") if self.when == "steps" else (windows, "windows")
+        rows, each = (
+            (steps + 1, f"row 0 for the initial state and one for each of {steps} steps")
+            if self.when == "steps"
+            else (windows, "one for each of the windows")
+        )
         if self.values.ndim == 0 or len(self.values) != rows:
-            raise ShapeError(f"values have shape {self.values.shape}, expected {rows} rows, one for each of the {unit}; fill up with NaN")
+            raise ShapeError(f"values have shape {self.values.shape}, expected {rows} rows, {each}; fill up with NaN")
 
     def predicted(self, solutions: Sequence[Solution]) -> Any:
         """The predictions of the windows, in the shape of the values.

@@ -213,7 +213,9 @@ def naca(grid: Grid, digits: str, nose: Any, chord: Any, angle: Any = 0.0, point
     return polygon(grid, dnp.stack([nose[0] + chord * (y * cosine - x * sine), nose[1] + chord * (x * cosine + y * sine)], axis=1))
 
 
-def momentum_balance(grid: Grid, final: Mapping[str, Any], nu: Any, low: Sequence[float], high: Sequence[float]) -> dict[str, Any]:
+def momentum_balance(
+    grid: Grid, final: Mapping[str, Any], nu: Any, low: Sequence[float], high: Sequence[float], phi: Any = None
+) -> dict[str, Any]:
     """The force on all bodies in a rectangle by what momentum flows into it through its sides, in a steady flow.
 
     It uses the fluxes of the scheme. In a steady flow without accelerations it is `force_x` and `force_y` to 1e-5, for every rectangle
@@ -225,13 +227,16 @@ def momentum_balance(grid: Grid, final: Mapping[str, Any], nu: Any, low: Sequenc
         nu: viscosity, m²/s.
         low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell.
         high: of the higher one.
+        phi: the distance that the run had, with which a rectangle that cuts a body is refused; None: not checked, and the number of such
+            a rectangle has no meaning.
 
     Returns:
         The forces over the density, "force_x" and "force_y", m³/s².
 
     Raises:
         ParameterError: the rectangle has less than two cells along an axis, or less than one on its lower and two on its upper
-            side to that of the grid; the grid has not two axes, or a corner not two coordinates.
+            side to that of the grid, or cuts a body; `final` is without a field; the grid has not two axes, or a corner not two
+            coordinates.
 
     Example:
         import numpy as np
@@ -244,18 +249,21 @@ def momentum_balance(grid: Grid, final: Mapping[str, Any], nu: Any, low: Sequenc
         force = bodies.momentum_balance(grid, still, 0.1, (0.5, 0.5), (1.5, 2.5))
         assert np.isclose(force["force_x"], 1.0 * (2.5 - 0.5)) and force["force_y"] == 0.0  # the pressure falls by 1 m²/s² a metre
     """
-    box = _rectangle(grid, low, high)
-    across, along, p = final["v"], final["u"], final["p"]
+    box = _rectangle(grid, low, high, phi)
+    across, along, p = _fields(final, ("v", "u", "p"))
     force_y = _momentum_in(across, along, p, nu, grid.spacing, box[0], box[1])
     force_x = _momentum_in(along.T, across.T, p.T, nu, grid.spacing[::-1], box[1], box[0])
     return {"force_x": force_x, "force_y": force_y}
 
 
-def heat_balance(grid: Grid, final: Mapping[str, Any], kappa: Any, low: Sequence[float], high: Sequence[float], name: str = "T") -> Any:
+def heat_balance(
+    grid: Grid, final: Mapping[str, Any], kappa: Any, low: Sequence[float], high: Sequence[float], name: str = "T", phi: Any = None
+) -> Any:
     """Amount of a scalar that all bodies in a rectangle give, by what leaves it through its sides, in a steady flow.
 
-    It uses the fluxes of the scheme, so around all bodies it is the state `heat_T`: to 2e-4 with four cells across a cylinder, to
-    1e-5 with 16. A rectangle around one of them has its part.
+    It uses the fluxes of the scheme, so around all bodies it is the state `heat_T`, where |v| dx / kappa is at most 2: to 2e-4 with four
+    cells across a cylinder, to 1e-5 with 16. With six cells the two are up to .06, .4, 1.1 and 6 % apart where the largest |v| dx /
+    kappa is 2.4, 12, 49 and 490. A rectangle around one of several bodies has its part.
 
     Args:
         grid: of the flow.
@@ -264,13 +272,16 @@ def heat_balance(grid: Grid, final: Mapping[str, Any], kappa: Any, low: Sequence
         low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell.
         high: of the higher one.
         name: of the scalar.
+        phi: the distance that the run had, with which a rectangle that cuts a body is refused; None: not checked, and the number of such
+            a rectangle has no meaning.
 
     Returns:
         The amount a second, m²/s times the unit of the scalar.
 
     Raises:
         ParameterError: the rectangle has less than two cells along an axis, or less than one on its lower and two on its upper
-            side to that of the grid; the grid has not two axes, or a corner not two coordinates.
+            side to that of the grid, or cuts a body; `final` is without a field; the grid has not two axes, or a corner not two
+            coordinates.
 
     Example:
         import numpy as np
@@ -283,8 +294,9 @@ def heat_balance(grid: Grid, final: Mapping[str, Any], kappa: Any, low: Sequence
         still = {"u": np.zeros(grid.shape), "v": np.zeros(grid.shape), "T": ridge}
         assert np.isclose(bodies.heat_balance(grid, still, 0.5, (0.5, 0.5), (1.5, 2.5)), 0.5 * 2 * 1.0)
     """
-    box = _rectangle(grid, low, high)
-    sides = ((final["v"], final[name], box, grid.spacing), (final["u"].T, final[name].T, box[::-1], grid.spacing[::-1]))
+    box = _rectangle(grid, low, high, phi)
+    v, u, T = _fields(final, ("v", "u", name))
+    sides = ((v, T, box, grid.spacing), (u.T, T.T, box[::-1], grid.spacing[::-1]))
     leaving: Any = 0.0
     for v, scalar, (rows, columns), (h, width) in sides:
         for sign, row in ((-1, rows.start), (1, rows.stop)):  # the flow through the upper faces of the row below
@@ -293,8 +305,21 @@ def heat_balance(grid: Grid, final: Mapping[str, Any], kappa: Any, low: Sequence
     return leaving
 
 
-def _rectangle(grid: Grid, low: Sequence[float], high: Sequence[float]) -> list[slice]:
-    """The cells of a rectangle along each axis, from the coordinates of its corners: rows 1 to n - 2, beside which there are others."""
+def _fields(final: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    """Some fields of a solution."""
+    if missing := [name for name in names if name not in final]:
+        raise ParameterError(
+            f"final without {', '.join(missing)}, expected {', '.join(names)} of a NavierStokes; it has {', '.join(final)}. Give "
+            "Solution.final of a run that has them"
+        )
+    return [final[name] for name in names]
+
+
+def _rectangle(grid: Grid, low: Sequence[float], high: Sequence[float], phi: Any) -> list[slice]:
+    """The cells of a rectangle along each axis, from the coordinates of its corners: rows 1 to n - 2, beside which there are others.
+
+    Its sides touch no body of phi.
+    """
     if grid.ndim != 2:
         raise ParameterError(f"grid of {grid.ndim} axes, expected 2, (y, x); take one")
     corners = [np.asarray(corner, np.float64) for corner in (low, high)]
@@ -312,7 +337,13 @@ def _rectangle(grid: Grid, low: Sequence[float], high: Sequence[float]) -> list[
                 "it, or take the states force_x, force_y and heat_T of the run, which are those of all bodies, beside sides too"
             )
         box.append(slice(first, last))
-    return box
+    rows, columns = box
+    if phi is not None:
+        beside = [phi[row, columns] for end in (rows.start, rows.stop) for row in (end - 1, end)]
+        beside += [phi[rows, column] for end in (columns.start, columns.stop) for column in (end - 1, end)]
+        if any((distances <= 0).any() for distances in beside):
+            raise ParameterError(f"{what} cuts a body, expected sides in the fluid, whose cells have phi > 0; move it, or widen it")
+    return [rows, columns]
 
 
 def _momentum_in(v: Any, beside: Any, p: Any, nu: Any, spacing: Sequence[float], rows: slice, columns: slice) -> Any:

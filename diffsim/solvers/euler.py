@@ -79,9 +79,9 @@ class Euler(Equation, kind="euler"):
         fastest (m/s): the largest |v| + c of the run, which the time step is checked for, as it is for the initial gas and that given at
             sides, in each step of a series. The time step is constant, and is checked again for the gas at the end of a run.
         gravity (m/s²): along each axis of the grid, y before x, such as (-9.81, 0.0) where y points upwards; (): none. Scheme "muscl".
-        relaxation (m): a length L over which an "outflow" holds its pressure. A wave of length λ that meets it head-on comes back with
-            1 / √(1 + (2π L / λ)²) of its height, and the mean pressure comes to the given one at the rate c / L (for gas at rest); of first
-            order in the cells next to the side; None: at once, and waves come back as from a free end.
+        relaxation (m): a length L, of a cell or more, over which an "outflow" holds its pressure. A wave of length λ that meets it head-on
+            comes back with 1 / √(1 + (2π L / λ)²) of its height, and the mean pressure comes to the given one at the rate c / L (for gas
+            at rest); of first order in the cells next to the side; None: at once, and waves come back as from a free end.
         series: those inputs of sides that have a value for each time step, such as ("p_high_x",), which holds for the whole step.
 
     Raises:
@@ -170,10 +170,14 @@ class Euler(Equation, kind="euler"):
             return 0.0
         length = positive("relaxation", relaxation, "give a length, such as a wavelength", "m")
         cells = [h for h, pair in zip(self.grid.spacing, self.sides, strict=True) if "outflow" in pair]  # across an outflow
-        if not cells or length < max(cells):
+        if not cells:
             raise ParameterError(
-                f"relaxation = {length:.4g} m, dx = {max(cells or self.grid.spacing):.4g} m and sides = {self.sides!r}, expected a length "
-                "of a cell or more, and a side that is an 'outflow'; give those, or leave relaxation out"
+                f"relaxation = {length:.4g} m with sides = {self.sides!r}, expected a side that is an 'outflow', whose pressure it "
+                "relaxes; leave it out, or take such a side"
+            )
+        if length < max(cells):
+            raise ParameterError(
+                f"relaxation = {length:.4g} m, expected a cell or more, {max(cells):.4g} m; give a longer one, or leave it out"
             )
         return length
 

@@ -19,7 +19,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides
 from diffsim.solvers.parts.fluxes import advection, carried
 from diffsim.solvers.parts.given import series_of
-from diffsim.solvers.parts.immersed import Walls, drawing_fields, wall_fields
+from diffsim.solvers.parts.immersed import Walls, drawing_fields, names_of_walls, wall_fields
 from diffsim.solvers.parts.outflow import outflow, outflow_profiles
 from diffsim.solvers.parts.stability import Factor, ars222, check_common, check_flow, check_sign, check_step, laplacian_bound, runge_kutta
 from diffsim.solvers.parts.staggered import axes_of, words_of
@@ -82,11 +82,20 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     With `bodies` the input `phi` (m, at centres) is the signed distance to the outline of all bodies, negative inside, and the states
     `force_x` and `force_y` (m³/s²) are the forces of the fluid on them over the density: drag and lift where the flow is along x. They are
-    those of the last stage. `receivers={"force_x": [place]}` records the force after each step; any place in the grid will do. Outlines lie
+    those of the last stage. `receivers={"force_x": [place]}` records the force after each step; any place in the grid will do, and row 0 of
+    the trace is the initial value, 0. Outlines lie
     anywhere between cells, and velocity and forces are of second order in the size of the cells: second differences end at the wall, whose
     friction acts implicitly, and what flows through faces that it cuts is that of a linear profile (`diffsim.solvers.parts.immersed`).
     `diffsim.solvers.bodies` has outlines and the balance of momentum. With bodies the method is of first order in time, cells next to
     walls have a divergence that the linear profile makes up for, and inside of bodies `p` has no meaning.
+
+    With `bodies` and a scalar such as T, the input `T_wall` (a value for each cell, at centres, in the unit of T) is its value at the
+    surface and inside. Only values in cells within about two of the outline change the flow. The derivative for one temperature of a whole
+    body is the sum over its cells, `gradient["T_wall"].sum()` where there is one body. The state `heat_T` (m²/s times the unit of T) is
+    the amount that all bodies give to the fluid in a second, above 0 where they are hotter, over density and heat capacity; it is that of
+    the last stage, and `receivers={"heat_T": [place]}` records it as a force. The first step also has what brings T inside of bodies to
+    `T_wall`. The Nusselt number of a cylinder is heat_T / (π κ ΔT). `heat_T` is accurate where |v| dx / κ <= 2, for T is carried by
+    centred differences (docs/limits.md). At κ = 0, where no heat leaves a body, it is not 0 but an error of these.
 
     Args:
         grid: two or three axes, spacing in metres.
@@ -229,13 +238,15 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     def _too_fast(self, method: str) -> str:
         """Advice for a run that ends in values which are not finite: the speed inside is not known before."""
+        back = ", ".join(f"{self._around.name(*side)!r}" for side in self._around.of("open"))
+        remedy = f', or take "outflow", which vortices may pass, for the "open" side {back}' if back else ""
         if (courant := COURANT.get(method)) is None:
             other = "" if self.implicit else ', or take "rk3", which needs no viscosity'
-            return f"The flow may have become too fast for dt = {self.dt:.4g} s: lower dt{other}"
+            return f"The flow may have become too fast for dt = {self.dt:.4g} s: lower dt{other}{remedy}"
         limit = courant * SLOWER[self.order] / self.dt
         return (
             f"The flow may have become too fast: dt = {self.dt:.4g} s is stable while Σ |v|/dx <= {limit:.4g} 1/s, along one axis |v| <= "
-            f"{limit * min(self.grid.smallest):.4g} m/s; lower dt"
+            f"{limit * min(self.grid.smallest):.4g} m/s; lower dt{remedy}"
         )
 
     def _check_implicit(self) -> None:
@@ -286,13 +297,18 @@ class NavierStokes(Equation, kind="navier_stokes"):
         if self.bodies != "none":
             own[0][f"heat_{name}"] = Variable(axes=(), unit="m²/s")
             own[1][f"{name}_wall"] = Variable(self._around.with_rule(Extrapolate(1)))
-        taken = {*self.states, *self.parameters, *self.profiles} & {*own[0], *own[1]}
+        known = {*self.states, *self.parameters, *self.profiles, *self._names_of_bodies()}
+        taken = known & {*own[0], *own[1]}
         if taken:
             raise ParameterError(
                 f"scalars name {shown(name)}, expected names other than {', '.join(sorted(taken))}; rename it, or its inputs"
             )
         self.states, self.parameters = {**self.states, **own[0]}, {**self.parameters, **own[1]}
         return list(on_sides)
+
+    def _names_of_bodies(self) -> set[str]:
+        """The names that bodies take."""
+        return {"phi", *(f"force_{axis}" for axis in self.axes), *names_of_walls(self.velocities)} if self.bodies != "none" else set()
 
     def _add_bodies(self) -> None:
         """Declare the distance to bodies, what follows from it, and the forces on them."""

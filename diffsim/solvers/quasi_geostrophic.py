@@ -12,7 +12,7 @@ import numpy as np
 from diffsim.base.arguments import flag, one_of, shown
 from diffsim.boundary import Rule
 from diffsim.boundary.rules import Combination, Place
-from diffsim.errors import ParameterError
+from diffsim.errors import ParameterError, SingularError
 from diffsim.expr.operators import diff_centred, laplacian
 from diffsim.expr.reductions import sum as sum_of
 from diffsim.expr.symbol import Symbol
@@ -35,6 +35,10 @@ Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 WORDS = ("periodic", "slip", "no_slip")
 REACH = 2.78
 """How far along both axes of the complex plane rk4 is stable."""
+CARRIED = 1.7
+"""The largest dt |v| / dx in each direction."""
+BALANCED = 1e-6
+"""The largest mean of a wind, over its root mean square, that counts as rounding: as much as `solve` accepts."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,8 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
     Raises:
         ParameterError: an argument out of range, or a grid of another number of axes; by a run, a viscosity or drag below 0.
         StabilityError: by a run, a time step beyond the stable one.
-        SingularError: by a run, a wind whose mean is not 0 where all sides are periodic.
+        SingularError: by a run, a wind whose mean is not 0 where all sides are periodic: subtract it.
+        DivergenceError: by a run, values that are not finite, as where the wind makes the flow too fast; the message has the limit.
 
     Good values: 2 points or more across the western boundary layer, (ν/β)^⅓ or r/β; dt |v|/dx = 0.3.
 
@@ -151,6 +156,11 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             raise ParameterError(f"grid of {grid.ndim} axes, expected two, y and x, of uniform spacing; take such a grid")
         self.sides = words_of(sides, "yx", WORDS)
         self.viscosity = one_of("viscosity", viscosity, ("laplacian", "biharmonic"))
+        fastest = CARRIED * min(grid.smallest) / self.dt
+        self.unstable = (
+            f"The flow may have become too fast: dt = {self.dt:.4g} s is stable while |v| <= {fastest:.4g} m/s along each axis; "
+            "lower dt, or take a weaker wind"
+        )
         coasts = {"slip": Coast(-1.0), "no_slip": Coast(1.0)}
         rules = tuple("periodic" if pair[0] == "periodic" else (coasts[pair[0]], coasts[pair[1]]) for pair in self.sides)
         layered = _any(layers)
@@ -264,6 +274,20 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
             why = f"Rossby waves on a mean flow of {fastest:.4g} m/s, by beta and shear {steepest:.4g} 1/(m s)"
         if frequency := steepest * self._longest() + fastest / self.grid.smallest[1]:
             check_step(self.dt, REACH / frequency, why)
+        self.check_series(parameters, parameters)
+
+    def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
+        """Raise where a wind pushes a sea without coasts as a whole: no stream function has the circulation that it would drive."""
+        if "wind" not in series or any(pair[0] != "periodic" for pair in self.sides):
+            return
+        wind = np.reshape(series["wind"], (-1, math.prod(self.grid.shape)))
+        mean, size = wind.mean(axis=1, dtype=np.float64), wind.std(axis=1, dtype=np.float64)
+        wrong = np.flatnonzero(np.abs(mean) > BALANCED * np.hypot(mean, size))
+        if wrong.size:
+            place = f" in step {wrong[0]}" if "wind" in self.series else ""
+            raise SingularError(
+                f"wind has a mean of {mean[wrong[0]]:.3g} 1/s²{place}, expected 0 where all sides are periodic; subtract the mean of wind"
+            )
 
     def _longest(self) -> float:
         """The largest kₓ / (kₓ² + k_y²) of waves, m; in a basin, where waves run both ways along x, 1 / (2 |k|)."""

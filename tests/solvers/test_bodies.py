@@ -288,11 +288,32 @@ def test_the_largest_rectangle_has_the_cells_that_its_message_says() -> None:
             lambda: bodies.heat_balance(ds.Grid((8, 8, 8), 0.1), {}, 0.1, (0.2, 0.2), (0.6, 0.6)),
             r"grid of 3 axes, expected 2, \(y, x\); take one",
         ),
+        (
+            lambda: bodies.heat_balance(ds.Grid((8, 8), 0.1), {"u": 0, "v": 0}, 0.1, (0.2, 0.2), (0.6, 0.6)),
+            "final without T, expected v, u, T of a NavierStokes; it has u, v. Give",
+        ),
+        (
+            lambda: bodies.momentum_balance(ds.Grid((8, 8), 0.1), {"u": 0, "v": 0}, 0.1, (0.2, 0.2), (0.6, 0.6)),
+            "final without p, expected v, u, p",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(call: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_balances_of_rectangles_that_cut_a_body_are_refused() -> None:
+    """Each of their four sides may cut it. One that has the body inside, or beside it, passes."""
+    grid = ds.Grid((12, 20), spacing=0.1, origin=0.05)
+    still = dict.fromkeys(("u", "v", "p", "T"), np.zeros(grid.shape))
+    phi = bodies.cylinder(grid, (0.6, 0.8), 0.2)
+    for balance in (bodies.momentum_balance, bodies.heat_balance):
+        for low, high in (((0.2, 0.4), (1.0, 1.2)), ((0.2, 1.2), (1.0, 1.6))):
+            balance(grid, still, 0.1, low, high, phi=phi)
+        for low, high in (((0.2, 0.8), (1.0, 1.6)), ((0.2, 0.3), (1.0, 0.8)), ((0.6, 0.4), (1.0, 1.2)), ((0.2, 0.4), (0.6, 1.2))):
+            with pytest.raises(ParameterError, match=r"a rectangle from .* cuts a body, expected sides in the fluid"):
+                balance(grid, still, 0.1, low, high, phi=phi)
 
 
 def test_a_body_that_no_cell_sees_is_refused() -> None:

@@ -290,6 +290,10 @@ def test_waves_grow_in_an_inlet_that_is_beyond_its_limit(method: Any, monkeypatc
         ({"series": ("inflow",)}, "series names inflow and no side has an input"),
         ({"bodies": "fixed", "viscosity": "field"}, "bodies = 'fixed' with viscosity = 'field', expected a constant viscosity"),
         ({"bodies": "fixed", "scalars": ("T", "heat_T")}, "scalars name 'heat_T', expected names other than heat_T; rename it"),
+        *(
+            ({"bodies": "fixed", "scalars": (name,)}, f"scalars name '{name}', expected names other than {name}; rename it")
+            for name in ("force_x", "force_y", "phi", "v_wall", "u_film", "centre_grip", "v_beside_low_0")
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(options: Any, message: str) -> None:
@@ -341,7 +345,7 @@ def test_a_flow_that_became_too_fast_says_for_which_speed_dt_is_stable() -> None
     driven = ds.Simulation(NavierStokes(box(8), 0.1, forced=True, order=4), wrt=[], precision="f64")
     rng = np.random.default_rng(0)
     push = {name: 1e3 * rng.normal(size=(8, 8)) for name in ("fx", "fy")}
-    with pytest.raises(DivergenceError, match=r"dt = 0.1 s is stable while Σ \|v\|/dx <= 14.83 1/s, along one axis .* lower dt"):
+    with pytest.raises(DivergenceError, match=r"dt = 0.1 s is stable while Σ \|v\|/dx <= 14.83 1/s, along one axis .* lower dt$"):
         driven.run({"nu": 0.0} | push, 300)
 
 
@@ -350,3 +354,20 @@ def test_advice_for_a_flow_that_became_too_fast_fits_the_method() -> None:
     messages = {method: NavierStokes(ds.Grid((6, 7), 1.0), 0.1, method=method).unstable for method in ("rk2", "rk3", "rk4", "imex2")}
     assert 'or take "rk3", which needs no viscosity' in messages["rk2"]
     assert all("rk3" not in messages[method] and "lower dt" in messages[method] for method in ("rk3", "rk4", "imex2"))
+
+
+@pytest.mark.parametrize("method", ["rk2", "rk3"])
+def test_open_sides_that_vortices_may_not_pass_are_named_where_a_flow_diverged(method: Any) -> None:
+    flow = NavierStokes(box(8), 0.1, ("slip", ("inflow", "open")), method=method)
+    assert flow.unstable.endswith(""", or take "outflow", which vortices may pass, for the "open" side 'high_x'""")
+    assert "outflow" not in NavierStokes(box(8), 0.1, ("slip", ("inflow", "outflow")), method=method).unstable
+
+
+def test_names_that_walls_take_are_those_that_a_flow_with_bodies_declares() -> None:
+    """A field more of the walls, and a scalar could be named like it."""
+    flow = NavierStokes(box(6), 0.1, bodies="moving")
+    plain = NavierStokes(box(6), 0.1)
+    assert {*flow.states, *flow.parameters} - {*plain.states, *plain.parameters} <= flow._names_of_bodies()
+    scalar = NavierStokes(box(6), 0.1, bodies="fixed", scalars=("T",), gravity=(-1.0, 0.5))
+    fields = ds.Simulation(scalar, wrt=[])._compiled.coefficients.traced.outputs
+    assert {name for name in fields if name not in scalar.parameters} <= scalar._names_of_bodies()

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
 import diffsim as ds
-from diffsim.errors import ParameterError, SingularError, StabilityError
+from diffsim.errors import DivergenceError, ParameterError, SingularError, StabilityError
 from diffsim.solvers import QuasiGeostrophic
 
 Array = np.ndarray
@@ -215,8 +215,19 @@ def test_wrong_arguments_and_steps_are_refused() -> None:
         QuasiGeostrophic(ds.Grid((8,), 1.0), 0.1)
     inputs = REST | {"psi": np.zeros(SHAPE)}
     box = ds.Simulation(QuasiGeostrophic(grid, 1.0, "periodic"), wrt=[], precision="f64")
-    with pytest.raises(SingularError):
+    with pytest.raises(SingularError, match=r"wind has a mean of 1 1/s², expected 0 where all sides are periodic; subtract the mean"):
         box.run(inputs | {"wind": np.ones(SHAPE)}, 1)
+    series = np.zeros((3, *SHAPE))
+    series[2] += 0.5
+    stormy = ds.Simulation(QuasiGeostrophic(grid, 1.0, "periodic", weather="series"), wrt=[], precision="f64")
+    with pytest.raises(SingularError, match=r"wind has a mean of 0.5 1/s² in step 2, expected 0"):
+        stormy.run(inputs | {"wind": series}, 3)
+    series[:, 2, 3] = (0.0, np.nan, np.nan)
+    with pytest.raises(ParameterError, match="input wind has 2 values that are not finite, the first in step 1, expected none"):
+        stormy.run(inputs | {"wind": series}, 3)
+    storm = np.random.default_rng(0).normal(size=SHAPE)
+    with pytest.raises(DivergenceError, match=r"dt = 1 s is stable while \|v\| <= 1.7 m/s along each axis; lower dt"):
+        box.run(inputs | {"wind": 1e3 * (storm - storm.mean())}, 100)
     flat = QuasiGeostrophic(ds.Grid((200, 16), 1.0), 0.9, ("slip", "periodic"))  # waves along the short axis are the slowest to turn
     wave = 1e-3 * np.sin(2 * np.pi * np.arange(16) / 16) * np.sin(np.pi * np.arange(1, 201) / 201)[:, None]
     numbers = {"wind": np.zeros((200, 16)), "beta": 1.0, "drag": 0.0, "nu": 0.0, "psi": wave}

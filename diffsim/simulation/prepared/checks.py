@@ -63,9 +63,9 @@ def check_input(name: str, value: Array, shape: tuple[int, ...], per: str) -> No
         remedy = f"give a value for each {per}" + (", such as [1.0]" if shape == (1,) else "") if shape else "give one number"
         raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; {remedy}")
     if not all_finite(value):
-        raise ParameterError(
-            f"input {name} has {np.count_nonzero(~np.isfinite(value))} values that are not finite, expected none; correct the data"
-        )
+        bad = ~np.isfinite(value)
+        first = f", the first in step {bad.reshape(len(bad), -1).any(axis=1).argmax()}" if per.startswith("step") else ""
+        raise ParameterError(f"input {name} has {np.count_nonzero(bad)} values that are not finite{first}, expected none; correct the data")
 
 
 LEAST_F32 = float(np.finfo(np.float32).tiny)

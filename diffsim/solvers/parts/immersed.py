@@ -90,6 +90,14 @@ def drawing_fields(distance: Symbol, name: str, spacing: Sequence[float]) -> dic
     return fields
 
 
+def names_of_walls(velocities: Sequence[str]) -> set[str]:
+    """The names that the fields of walls take, in two dimensions: those of `wall_fields`, of scalars, and of velocities of walls."""
+    places = (*velocities, "centre")
+    names = {f"{place}_{what}" for place in places for what in ("fluid", "grip")}
+    names |= {_beside(place, way, cells) for place in places for way in (0, 1) for cells in (-1, 1)}
+    return names | {f"{name}_{what}" for name in velocities for what in ("film", "least", "solid", "wall")}
+
+
 def _beside(velocity: str, axis: int, cells: int) -> str:
     return f"{velocity}_beside_{'low' if cells < 0 else 'high'}_{axis}"
 
