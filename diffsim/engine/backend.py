@@ -34,6 +34,7 @@ class Backend(ABC):
         numbers: types of elements that kernels of plain arrays take.
         longest_loop: turns that one thread may take in a kernel; None: as many as it likes.
         ends_nests: whether loops within one another are counted together, so that long ones end without a word.
+        most_arrays: arrays that a loop of a kernel may use; None: as many as it likes.
     """
 
     on_host: bool
@@ -41,6 +42,7 @@ class Backend(ABC):
     numbers: Collection[np.dtype] = NUMBERS
     longest_loop: int | None = None
     ends_nests = False
+    most_arrays: int | None = None
 
     def __init__(self, settings: Settings, memory: Memory) -> None:
         self.settings, self.memory = settings, memory
@@ -111,13 +113,15 @@ class Gpu(Backend):
 class Vulkan(Gpu):
     """Vulkan shaders: no numbers of 8 or 64 bits here.
 
-    Mesa's software driver ends a nest of loops, without a word, after 65 535 turns of all together.
+    Mesa's software driver ends a nest of loops, without a word, after 65 535 turns of all together, and of a loop with more than 32 arrays
+    it takes wrong ones, or ends the process. Taichi does not ask a driver for its limit.
     """
 
     precisions = ("f32",)
     numbers = (np.dtype(np.float32), np.dtype(np.int32))
     longest_loop = 65_000
     ends_nests = True
+    most_arrays = 32
 
 
 _KINDS: dict[str, type[Cpu] | type[Gpu]] = {"cpu": Cpu, "cuda": Gpu, "vulkan": Vulkan}

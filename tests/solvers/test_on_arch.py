@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +33,24 @@ def test_a_solver_on_vulkan_is_that_on_the_cpu(name: str, tmp_path: Path) -> Non
         size = np.abs(values).max()
         assert size > 0 or "d/d" in key, key
         assert np.abs(there[key] - values).max() <= SINGLE * size, key
+
+
+BODIES = """
+import numpy as np
+import diffsim as ds
+from diffsim.solvers import NavierStokes, bodies
+ds.init(arch="vulkan")
+grid = ds.Grid((12, 12), 1 / 12, origin=0.5 / 12)
+flow = ds.Simulation(NavierStokes(grid, 0.1 / 12, "slip", bodies="fixed"), wrt=[])
+try:
+    flow.run({"nu": 1e-2, "u": np.ones((12, 12)), "phi": bodies.cylinder(grid, (0.5, 0.5), 0.2)}, 2)
+except ds.errors.BackendError as error:
+    print(error)
+"""
+
+
+def test_a_loop_with_more_arrays_than_drivers_take_is_refused() -> None:
+    require_vulkan()
+    done = subprocess.run([sys.executable, "-c", BODIES], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "arrays, expected at most 32 on arch 'vulkan'" in done.stdout

@@ -36,8 +36,16 @@ class Compiled:
         """Run the kernel on arrays, by name; those that it writes are changed. `around`: the captured numbers."""
         with self._as_kernel_error("run"), engine.hand_written(self.signature.default_float(arrays)):
             kernel = self._kernel(("forward", self.signature.default_float(arrays)), around)
-            kernel(*[arrays[name].item() if p.scalar else arrays[name] for name, p in self.signature.parameters.items()])
-            engine.language().sync()
+            values = {name: arrays[name].item() if p.scalar else arrays[name] for name, p in self.signature.parameters.items()}
+            if shares_memory():
+                kernel(*values.values())
+                engine.language().sync()
+                return
+            # copied both ways: Taichi does not copy an array that a kernel only writes to a GPU, so cells that it leaves out had any values
+            held: dict[str, Any] = {name: value if np.isscalar(value) else _on_device(value) for name, value in values.items()}
+            kernel(*held.values())
+            for name in self.signature.outputs:
+                arrays[name][...] = held[name].to_numpy()
 
     def reverse(
         self, arrays: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray], numbers: frozenset[str], around: Around
@@ -53,6 +61,11 @@ class Compiled:
         Returns:
             Cotangents of every float array, and of `numbers`.
         """
+        if engine.settings().arch == "vulkan":
+            raise KernelError(
+                f"kernel {self.signature.name} has no derivative on arch 'vulkan', where Taichi's is 0 without a word; give the adjoint by "
+                "hand, or arch='cpu' to diffsim.init"
+            )
         with self._as_kernel_error("be differentiated"), engine.hand_written(self.signature.default_float(arrays)):
             kernel = self._kernel(("reverse", self.signature.default_float(arrays), numbers), around, numbers)
             if shares_memory():
@@ -132,9 +145,15 @@ def shares_memory() -> bool:
 
 def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
     """A Taichi array with these values, and a gradient that starts at the cotangent, or at zero."""
-    ti = engine.language()
-    held = ti.ndarray(getattr(ti, type_name(array.dtype)), array.shape, needs_grad=is_real(array))
-    held.from_numpy(array)
+    held = _on_device(array, is_real(array))
     if cotangent is not None and is_real(array):
         held.grad.from_numpy(np.asarray(cotangent, array.dtype, order="C"))
+    return held
+
+
+def _on_device(array: np.ndarray, with_gradient: bool = False) -> Any:
+    """A Taichi array with these values."""
+    ti = engine.language()
+    held = ti.ndarray(getattr(ti, type_name(array.dtype)), array.shape, needs_grad=with_gradient)
+    held.from_numpy(array)
     return held

@@ -155,8 +155,10 @@ class Walk:
 
     def loop_head(self, node: ast.expr) -> None:
         """The range of a loop; `for i in x` and `for cell in ti.grouped(x)` read no value of an array."""
-        grouped = isinstance(node, ast.Call) and len(node.args) == 1 and self.language_name(node) == "grouped"
-        if self.array_of(node.args[0] if grouped else node) is None:
+        array = node
+        if isinstance(node, ast.Call) and len(node.args) == 1 and self.language_name(node) == "grouped":
+            array = node.args[0]
+        if self.array_of(array) is None:
             self.expression(node)
 
     def block(self, statements: list[ast.stmt]) -> None:

@@ -10,7 +10,8 @@ KNOWN = frozenset(
     {
         *("sin", "cos", "asin", "acos", "atan2", "sqrt", "log", "log2", "pow", "abs", "floor", "ceil", "fract", "sign", "raw_div"),
         *("exp", "tanh", "rsqrt", "max", "min", "clamp", "smoothstep", "select", "degrees", "radians", "mix", "zero", "one"),
-        *("int", "float", "cast", "range", "len", "print", "ndrange", "grouped"),
+        *("int", "float", "bool", "cast", "range", "len", "print", "ndrange", "grouped", "mod", "step"),
+        *("identity", "unit", "diag", "rows"),
         *("Vector", "Matrix", "Struct", "vec2", "vec3", "vec4", "mat2", "mat3", "mat4"),
         *("dot", "cross", "length", "distance", "normalize", "inverse", "determinant", "solve", "svd", "polar_decompose", "sym_eig"),
     }
@@ -19,7 +20,7 @@ KNOWN = frozenset(
 METHODS = frozenset(
     {
         *("norm_sqr", "dot", "cross", "outer_product", "transpose", "trace", "sum", "cast", "norm", "normalized", "determinant"),
-        *("inverse", "max", "min"),
+        *("inverse", "max", "min", "any", "all", "fill"),
     }
 )
 """Methods of vectors and matrices."""

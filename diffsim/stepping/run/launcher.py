@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.boundary import Rules, extend, fills
-from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock
-from diffsim.errors import PlanError
+from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock, settings
+from diffsim.errors import BackendError, PlanError
 from diffsim.expr.graph import Graph
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import strip
@@ -499,6 +499,12 @@ class Launcher:
         arguments = [own[a.kind]() if a.kind in own else self._argument(a, workers) for a in kernel.arguments]
         plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
         if isinstance(kernel, DeviceKernel):
+            most = backend().most_arrays
+            if most is not None and kernel.most_arrays > most:
+                raise BackendError(
+                    f"a loop over the cells uses {kernel.most_arrays} arrays, expected at most {most} on arch {settings().arch!r}, where "
+                    "drivers take wrong ones beyond; give arch='cpu' or arch='cuda' to diffsim.init"
+                )
             plain.append(0)
         return BoundKernel(self._compiled[key], plain)
 

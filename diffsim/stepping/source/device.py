@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -63,6 +64,12 @@ class DeviceKernel(Kernel):
                         self._loop(operation, step)
                     elif index not in joins or step == self.steps - 1:
                         self._operation(operation, str(index), step)
+
+    @property
+    def most_arrays(self) -> int:
+        """The most arrays that one of its loops uses."""
+        names = {argument.name for argument in self.arguments}
+        return max(len(names.intersection(re.findall(r"\w+", loop))) for loop in re.split(r"\n    (?=for )", self.source)[1:])
 
     def _joining(self) -> dict[int, PointGather]:
         """The sums at points with which a step ends, if the first loop of the next step can compute them.

@@ -65,6 +65,38 @@ def grouped(x: A2, y: A2):
 
 
 @accepted()
+def grouped_array(x: A2, y: A2):
+    for cell in ti.grouped(x):
+        y[cell] = x[cell] ** 2
+
+
+@accepted()
+def made_matrices(x: A1, y: A1):
+    for i in x:
+        f = ti.Matrix.identity(ti.f64, 2) + x[i] * ti.Matrix([[0.0, 1.0], [2.0, 0.5]])
+        g = ti.Matrix.rows([ti.Vector([x[i], 1.0]), ti.Vector.unit(2, 1, ti.f64)])
+        v = ti.Vector([1.0, x[i]])
+        v.fill(x[i])
+        y[i] = (f @ g @ ti.Matrix.diag(2, x[i])).determinant() + v.sum()
+
+
+@accepted()
+def steps_of_a_number(x: A1, y: A1):
+    for i in x:
+        y[i] = ti.math.mod(x[i], 0.25) * x[i] + ti.math.step(0.9, x[i])
+        if (ti.Vector([x[i], x[i] + 1.0]) > 0.5).any():
+            y[i] += x[i] ** 2
+
+
+@accepted()
+def comprehension_and_static_loop(x: A1, y: A1):
+    for i in x:
+        v = ti.Vector([x[i] ** (q + 1) for q in range(3)])
+        for q in ti.static(range(3)):
+            y[i] += v[q] * x[(i + q) % 6]
+
+
+@accepted()
 def ndrange(x: A2, y: A2):
     for i, j in ti.ndrange(6, (1, 5)):
         y[i, j] = x[i, j - 1] * x[i, j + 1]

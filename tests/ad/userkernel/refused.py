@@ -9,6 +9,7 @@ from diffsim.ad.userkernel import UserKernel
 from tests.language import ti
 
 A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
+A2 = ti.types.ndarray(dtype=ti.f64, ndim=2)
 I1 = ti.types.ndarray(dtype=ti.i32, ndim=1)
 
 KERNELS: list[UserKernel] = []
@@ -440,3 +441,15 @@ def another_name(x: A1, y: A1):
         z = y  # !
         z[i] = x[i] ** 2
         y[i] = z[i] ** 2
+
+
+@refused("may write", writes={"y": "x"})
+def index_by_a_component(x: A2, y: A1):
+    for cell in ti.grouped(ti.ndrange(6, 6)):
+        y[cell.x] = x[cell] ** 2  # !
+
+
+@refused("may write")
+def index_by_a_comparison(x: A1, y: A1):
+    for i in x:
+        y[i > 3] = x[i] ** 2  # !

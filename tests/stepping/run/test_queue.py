@@ -103,6 +103,11 @@ memory.clear(pool, 1)
 assert [set(memory.read(pool, level).ravel()) for level in range(3)] == [{1.0}, {0.0}, {3.0}]
 memory.clear(pool)
 assert not memory.read(pool).any()
+whole = memory.allocate((2, 6), np.int32, flat=True)  # kernels for another type
+memory.write(whole, np.arange(6), 1)
+memory.write(whole, np.arange(6), 0)
+memory.clear(whole, 0)
+assert memory.read(whole).tolist() == [[0] * 6, list(range(6))]
 """
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import subprocess
 import sys
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 from diffsim.base.system import usable_cores
-from tests.arches import QUICK, require_vulkan
+from tests.arches import require_vulkan
 from tests.cases import CASES, Case
 from tests.sampled import sampled
 from tests.stepping.run_cases import outputs
@@ -40,10 +39,9 @@ FIRST_ON_VULKAN = ("acoustic 2-D mixed", "acoustic 3-D", "heat 2-D", "nonlinear 
 """Each kind of kernel. A software driver takes up to half a minute to compile a case, so those are left out of which others have it all:
 `walls 3-D` and `sides 2-D` for the other rules at sides."""
 ON_VULKAN = [
-    pytest.param(FIRST_ON_VULKAN, True, id="first"),
-    pytest.param(tuple(case.name for case in CASES if case.name not in LEFT_OUT), False, id="all", marks=pytest.mark.slow),
+    pytest.param(FIRST_ON_VULKAN, id="first"),
+    pytest.param(tuple(case.name for case in CASES if case.name not in LEFT_OUT), id="all", marks=pytest.mark.slow),
 ]
-"""The gate compiles the first ones quickly, and `slow` all as users do."""
 THREADS = {
     "f32": ("acoustic 2-D mixed", "nonlinear mirror"),
     "f32 too": ("acoustic 1-D", "acoustic 3-D", "loop 2-D", "numbers 2-D"),
@@ -59,10 +57,10 @@ def gate(first: tuple[str, ...], cases: tuple[str, ...]) -> list[Any]:
 
 
 @functools.cache
-def run_cases(arch: str, threads: str, precision: str, names: tuple[str, ...] = (), quick: bool = False) -> dict[str, tuple[str, float]]:
+def run_cases(arch: str, threads: str, precision: str, names: tuple[str, ...] = ()) -> dict[str, tuple[str, float]]:
     """Digest and error of each case; all cases, where no names are given."""
     command = [sys.executable, "-m", "tests.stepping.run_cases", arch, threads, precision, *names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | (QUICK if quick else {}))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode or not lines:
         raise RuntimeError((done.stdout + done.stderr)[-2000:])
@@ -107,10 +105,10 @@ def test_unaligned_reads_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPat
         np.testing.assert_array_equal(values, found[False][key], err_msg=key)
 
 
-@pytest.mark.parametrize(("names", "quick"), ON_VULKAN)
-def test_gpu_kernels_on_vulkan(names: tuple[str, ...], quick: bool) -> None:
+@pytest.mark.parametrize("names", ON_VULKAN)
+def test_gpu_kernels_on_vulkan(names: tuple[str, ...]) -> None:
     require_vulkan()
-    found = run_cases("vulkan", "-", "f32", names, quick)
+    found = run_cases("vulkan", "-", "f32", names)
     assert set(found) == set(names)
     assert too_large(found, SINGLE, functions=LOOSE) == {}
 
