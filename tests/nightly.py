@@ -252,6 +252,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_couette_flow_between_cylinders_is_of_second_order": (),
         "test_forces_are_those_of_momentum_and_gradients_those_of_differences": (),
         "test_heat_is_that_which_the_flow_takes_along_and_gradients_those_of_differences": (),
+        "test_the_force_on_a_hot_body_is_that_of_the_fluid": (),
     },
     "solvers/test_burgers.py": {
         "test_the_error_falls_by_the_order": (),

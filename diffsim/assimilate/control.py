@@ -19,6 +19,8 @@ F64 = npt.NDArray[np.float64]
 Balance = Callable[[dict[str, Any]], Mapping[str, Any]]
 LINEAR = 1e-9
 """Relative difference up to which a function counts as linear."""
+FACTOR = -30.0
+"""Factor of one of the random errors on which that is tested: below 0 for `abs`, large for functions with a limit."""
 
 
 class Balanced:
@@ -43,7 +45,8 @@ class Balanced:
             raise ParameterError(
                 f"balance raised KeyError: {error}, expected a function of the unknowns with a background_error, {known}; read those alone"
             ) from error
-        for name, one in mapping("what balance returns", value, "{'qx': error}").items():
+        self._names = tuple(mapping("what balance returns", value, "{'qx': error}"))
+        for name, one in value.items():
             if name not in shapes:
                 raise ParameterError(
                     f"balance returns {shown(name)}, which has no background_error, expected some of {known}; leave it out, or give it one"
@@ -51,19 +54,20 @@ class Balanced:
             if np.shape(one) != shapes[name]:
                 raise ShapeError(f"balance gives {name} the shape {np.shape(one)}, expected {shapes[name]}; give an error for each value")
         rng = np.random.default_rng(0)
-        way = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
-        once, twice = self._added(way), self._added({name: -2 * one for name, one in way.items()})
-        for name, one in once.items():
+        first, second = ({name: rng.standard_normal(shape) for name, shape in shapes.items()} for _ in range(2))
+        joint = {name: first[name] + FACTOR * second[name] for name in shapes}
+        a, b, both = (self._added(errors) for errors in (first, second, joint))
+        for name, one in a.items():
             if not np.isfinite(one).all():
                 raise ParameterError(
                     f"balance gives {name} {counted(one)} for errors that are finite, expected finite ones; mend it where it divides by 0"
                 )
-        size = sum(float(np.abs(one).sum()) for one in once.values())
-        apart = sum(float(np.abs(twice[name] + 2 * one).sum()) for name, one in once.items())
+        apart = sum(float(np.abs(both[name] - a[name] - FACTOR * b[name]).sum()) for name in self._names)
+        size = sum(float(np.abs(a[name]).sum() + np.abs(FACTOR * b[name]).sum()) for name in self._names)
         if not apart <= LINEAR * size:
             raise ParameterError(
-                f"balance of -2 times random errors differs by {apart / (2 * size or 1.0):.2g} from -2 times that of the errors, expected "
-                "a linear function; leave out what does not depend on the errors, and linearise around the background"
+                f"balance(a - 30 b) differs by {apart / (size or 1.0):.2g} from balance(a) - 30 balance(b) for random errors a and b, "
+                "expected a linear function; leave out what does not depend on the errors, and linearise around the background"
             )
 
     def _added(self, errors: dict[str, F64]) -> dict[str, F64]:
@@ -76,7 +80,7 @@ class Balanced:
 
     def transpose(self, bars: dict[str, F64]) -> dict[str, F64]:
         """v + Kᵀ v."""
-        added = self._pullback({name: bars[name] for name in self._added(bars)})[0]
+        added = self._pullback({name: bars[name] for name in self._names})[0]
         return {name: one + np.asarray(added[name]) for name, one in bars.items()}
 
 

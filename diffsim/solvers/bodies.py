@@ -225,7 +225,7 @@ def momentum_balance(
         grid: of the flow.
         final: fields `u`, `v` and `p` of a `NavierStokes`, as in `Solution.final`.
         nu: viscosity, m²/s.
-        low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell inside of the grid.
+        low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell.
         high: of the higher one.
         phi: the distance that the run had, with which a rectangle that cuts a body is refused; None: not checked, and the number of such
             a rectangle has no meaning.
@@ -234,7 +234,9 @@ def momentum_balance(
         The forces over the density, "force_x" and "force_y", m³/s².
 
     Raises:
-        ParameterError: the rectangle has less than two cells along an axis or cuts a body, or `final` is without a field.
+        ParameterError: the rectangle has less than two cells along an axis, or less than one on its lower and two on its upper
+            side to that of the grid, or cuts a body; `final` is without a field; the grid has not two axes, or a corner not two
+            coordinates.
 
     Example:
         import numpy as np
@@ -267,7 +269,7 @@ def heat_balance(
         grid: of the flow.
         final: fields `u`, `v` and that of the scalar of a `NavierStokes`, as in `Solution.final`.
         kappa: diffusivity, m²/s.
-        low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell inside of the grid.
+        low: coordinates of the lower corner, (y, x), m. Both corners are moved to the nearest corner of a cell.
         high: of the higher one.
         name: of the scalar.
         phi: the distance that the run had, with which a rectangle that cuts a body is refused; None: not checked, and the number of such
@@ -277,7 +279,9 @@ def heat_balance(
         The amount a second, m²/s times the unit of the scalar.
 
     Raises:
-        ParameterError: the rectangle has less than two cells along an axis or cuts a body, or `final` is without a field.
+        ParameterError: the rectangle has less than two cells along an axis, or less than one on its lower and two on its upper
+            side to that of the grid, or cuts a body; `final` is without a field; the grid has not two axes, or a corner not two
+            coordinates.
 
     Example:
         import numpy as np
@@ -312,23 +316,33 @@ def _fields(final: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
 
 
 def _rectangle(grid: Grid, low: Sequence[float], high: Sequence[float], phi: Any) -> list[slice]:
-    """The cells of a rectangle inside of the grid along each axis, from the coordinates of its corners. Its sides touch no body of phi."""
-    first, last = [], []
-    for axis, (below, above) in enumerate(zip(low, high, strict=True)):
+    """The cells of a rectangle along each axis, from the coordinates of its corners: rows 1 to n - 2, beside which there are others.
+
+    Its sides touch no body of phi.
+    """
+    if grid.ndim != 2:
+        raise ParameterError(f"grid of {grid.ndim} axes, expected 2, (y, x); take one")
+    corners = [np.asarray(corner, np.float64) for corner in (low, high)]
+    if any(corner.shape != (2,) or not np.isfinite(corner).all() for corner in corners):
+        raise ParameterError(f"corners {shown(low)} and {shown(high)}, expected two numbers each, the coordinates (y, x); give those")
+    box, what = [], f"a rectangle from {shown(low)} to {shown(high)}"
+    for axis, (below, above) in enumerate(zip(*corners, strict=True)):
         n, h, start = grid.shape[axis], grid.spacing[axis], grid.coordinates(axis)[0]
-        first.append(int(np.clip(round((below - start) / h + 0.5), 1, n - 2)))
-        last.append(int(np.clip(round((above - start) / h + 0.5), 1, n - 2)))
-        if last[-1] - first[-1] < 2:
-            raise ParameterError(f"a rectangle from {shown(low)} to {shown(high)}, expected two cells or more along each axis; widen it")
-    rows, columns = (slice(a, b) for a, b in zip(first, last, strict=True))
+        first, last = (round(float((place - start) / h + 0.5)) for place in (below, above))
+        if last - first < 2:
+            raise ParameterError(f"{what}, expected two cells or more along each axis; widen it")
+        if first < 1 or last > n - 2:
+            raise ParameterError(
+                f"{what}, expected one that lies between {start + 0.5 * h:.4g} and {start + (n - 2.5) * h:.4g} m along axis {axis}; shrink "
+                "it, or take the states force_x, force_y and heat_T of the run, which are those of all bodies, beside sides too"
+            )
+        box.append(slice(first, last))
+    rows, columns = box
     if phi is not None:
         beside = [phi[row, columns] for end in (rows.start, rows.stop) for row in (end - 1, end)]
         beside += [phi[rows, column] for end in (columns.start, columns.stop) for column in (end - 1, end)]
         if any((distances <= 0).any() for distances in beside):
-            raise ParameterError(
-                f"a rectangle from {shown(low)} to {shown(high)} cuts a body, expected sides in the fluid, whose cells have phi > 0; move "
-                "it, or widen it"
-            )
+            raise ParameterError(f"{what} cuts a body, expected sides in the fluid, whose cells have phi > 0; move it, or widen it")
     return [rows, columns]
 
 

@@ -168,14 +168,17 @@ class Euler(Equation, kind="euler"):
         """The length of relaxation, or 0."""
         if relaxation is None:
             return 0.0
-        length, cells = positive("relaxation", relaxation, "give a length, such as a wavelength", "m"), max(self.grid.spacing)
-        if not any("outflow" in pair for pair in self.sides):
+        length = positive("relaxation", relaxation, "give a length, such as a wavelength", "m")
+        cells = [h for h, pair in zip(self.grid.spacing, self.sides, strict=True) if "outflow" in pair]  # across an outflow
+        if not cells:
             raise ParameterError(
                 f"relaxation = {length:.4g} m with sides = {self.sides!r}, expected a side that is an 'outflow', whose pressure it "
                 "relaxes; leave it out, or take such a side"
             )
-        if length < cells:
-            raise ParameterError(f"relaxation = {length:.4g} m, expected a cell or more, {cells:.4g} m; give a longer one, or leave it out")
+        if length < max(cells):
+            raise ParameterError(
+                f"relaxation = {length:.4g} m, expected a cell or more, {max(cells):.4g} m; give a longer one, or leave it out"
+            )
         return length
 
     def _checked_gravity(self, gravity: object) -> tuple[float, ...]:

@@ -114,7 +114,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
             round-off.
         order: of the differences in space, 2, or in a periodic box also 4 or 6.
         method: in time, "rk2", "rk3" or "rk4", or "imex2", with a constant viscosity, no bodies, and open sides that are high ones.
-        forced: whether there are accelerations. They act inside of bodies too, so the force on these includes their weight.
+        forced: whether there are accelerations. They act inside of bodies too, so the force on these includes their weight (that by
+            scalars and `gravity` does not).
         bodies: "none"; "fixed"; or "moving", whose outline rests and whose surface moves, such as a cylinder that turns: then the inputs
             `u_wall` and `v_wall` (m/s, on the faces of the velocities) are its velocity, without divergence inside of the body. Two axes of
             uniform cells and order 2. A body may reach a side; its force then includes what acts on it there.
@@ -240,7 +241,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         back = ", ".join(f"{self._around.name(*side)!r}" for side in self._around.of("open"))
         remedy = f', or take "outflow", which vortices may pass, for the "open" side {back}' if back else ""
         if (courant := COURANT.get(method)) is None:
-            return f'The flow may have become too fast for dt = {self.dt:.4g} s: lower dt, or take "rk3", which needs no viscosity{remedy}'
+            other = "" if self.implicit else ', or take "rk3", which needs no viscosity'
+            return f"The flow may have become too fast for dt = {self.dt:.4g} s: lower dt{other}{remedy}"
         limit = courant * SLOWER[self.order] / self.dt
         return (
             f"The flow may have become too fast: dt = {self.dt:.4g} s is stable while Σ |v|/dx <= {limit:.4g} 1/s, along one axis |v| <= "
@@ -327,11 +329,15 @@ class NavierStokes(Equation, kind="navier_stokes"):
         handed_on = {name: one.boundary for name, one in self.parameters.items() if one.axes is None and name != "phi"}
         films = {f"{name}_film": closed for name in self.velocities}
         walls = {f"{name}_{what}": beyond for name in self.velocities for what in ("fluid", "grip", "least")}
+        walls |= {f"{name}_solid": beyond for name, g in zip(self.velocities, self.gravity, strict=False) if g}
         self.coefficient_boundaries = handed_on | films | walls
         self.coefficients = self._coefficients  # type: ignore[method-assign]
 
     def _coefficients(self, phi: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        walls = [wall_fields(phi, name, axis, self.grid.spacing) for axis, name in enumerate(self.velocities)]
+        lifted = self.gravity or (0.0, 0.0)
+        walls = [
+            wall_fields(phi, name, k, self.grid.spacing, g != 0) for k, (name, g) in enumerate(zip(self.velocities, lifted, strict=True))
+        ]
         walls += [drawing_fields(phi, "centre", self.grid.spacing)] * bool(self.scalars)
         handed_on = {name: one for name, one in others.items() if name in self.parameters}
         return handed_on | {name: one for fields in walls for name, one in fields.items()}
@@ -351,13 +357,16 @@ class NavierStokes(Equation, kind="navier_stokes"):
             for side, name in self.outlets.items():
                 free = outflow(parts, *side, now[f"on_{name}"], now[f"beside_{name}"], self.grid)
                 rates = {name: rates[name] + free[k] for k, name in enumerate(self.velocities)}
+            lifts = {}
             for k, g in enumerate(self.gravity):
-                lighter = add([now[f"beta_{name}"] * v[name] for name in self.scalars])
-                rates[self.velocities[k]] -= g * interpolate(lighter, k, self.order) if g else 0.0
+                if g:
+                    lighter = add([now[f"beta_{name}"] * v[name] for name in self.scalars])
+                    lifts[self.velocities[k]] = -g * interpolate(lighter, k, self.order)
+            rates = {name: rates[name] + lifts[name] if name in lifts else rates[name] for name in self.velocities}
             for name in self.scalars:
                 spread = 0.0 if self.implicit else kappas[name] * laplacian(v[name], self.order)
                 rates[name] = spread - (walls.carried(v, name) if walls else carried(parts, v[name], self.order))
-            return walls.felt(v, rates) if walls else rates
+            return walls.felt(v, rates, lifts) if walls else rates
 
         def project(v: dict[str, Symbol], dt: Any) -> dict[str, Symbol]:
             source = div([v[name] for name in self.velocities], self.order) / dt

@@ -71,16 +71,26 @@ def test_couette_flow_between_cylinders_is_of_second_order() -> None:
 
 
 def test_heat_from_a_wall_anywhere_between_cells_is_exact() -> None:
-    """Through a layer whose other side is cold."""
+    """Through a layer whose other side is cold. Its lift is in the pressure, but for that of the fluid beside a velocity
+    inside, which is in the force; that of the body is not."""
     n, kappa, low = 8, 0.5, 0.137
     grid = ds.Grid((n, 4), (1 / n, 0.2), origin=(0.5 / n, 0.1))
     y = grid.coordinates(0)[:, None] * np.ones(4)
     cold = {"T": ((ds.Neumann(0.0), ds.Dirichlet(20.0)), "periodic")}
-    layer = NavierStokes(grid, 0.01, (("slip", "no_slip"), "periodic"), method="rk2", bodies="fixed", scalars=cold)
-    inputs: Fields = {"nu": 0.1, "kappa_T": kappa, "phi": y - low, "T_wall": np.full(grid.shape, 23.0), "T": np.full(grid.shape, 20.0)}
+    layer = NavierStokes(grid, 0.01, (("slip", "no_slip"), "periodic"), method="rk2", bodies="fixed", scalars=cold, gravity=(-9.81, 0.0))
+    inputs: Fields = {
+        "nu": 0.1,
+        "beta_T": 0.1,
+        "kappa_T": kappa,
+        "phi": y - low,
+        "T_wall": np.full(grid.shape, 23.0),
+        "T": np.full(grid.shape, 20.0),
+    }
     final = ds.Simulation(layer, wrt=[], precision="f64").run(inputs, 800).final
     np.testing.assert_allclose(final["T"], np.minimum(20 + 3 * (1 - y) / (1 - low), 23), atol=1e-11)
-    assert final["heat_T"] == pytest.approx(kappa * 3 / (1 - low) * 0.8, rel=1e-10) and not final["u"].any()
+    assert final["heat_T"] == pytest.approx(kappa * 3 / (1 - low) * 0.8, rel=1e-10) and abs(final["u"]).max() < 1e-12
+    lift, fluid = 0.981 * final["T"][:2].mean() * 0.8 / n, 0.5 + 1 - low * n
+    assert final["force_y"] == pytest.approx(fluid * lift, rel=1e-9)
 
 
 def channel(cells: int, sides: Any = "no_slip") -> tuple[ds.Simulation, Fields]:
@@ -162,7 +172,8 @@ def test_heat_is_that_which_the_flow_takes_along_and_gradients_those_of_differen
     weights = rng.normal(size=grid.shape)
 
     def loss(found: ds.Solution) -> Any:
-        return (weights * found.final["T"] ** 2).sum() + found.final["heat_T"] + (found.traces["heat_T"][1:] ** 2).sum()
+        heat = found.final["heat_T"] + (found.traces["heat_T"][1:] ** 2).sum()
+        return (weights * found.final["T"] ** 2).sum() + heat + found.final["force_y"]
 
     _, gradient = simulation.value_and_grad(loss, inputs, steps)
     kept = simulation.value_and_grad(loss, inputs, steps, checkpoint=2)[1]
@@ -175,6 +186,26 @@ def test_heat_is_that_which_the_flow_takes_along_and_gradients_those_of_differen
     still = inputs | {"T": 0 * weights, "T_wall": 0 * weights, "T_in": np.zeros(10)}
     stirred = simulation.run(still, 20).final
     assert not stirred["T"].any() and stirred["heat_T"] == 0.0 and abs(stirred["u"]).max() > 0.1
+
+
+def test_the_force_on_a_hot_body_is_that_of_the_fluid() -> None:
+    """It does not depend on T_wall deep inside, where no fluid is. In fluid of one temperature it is that of Archimedes, -β g T times the
+    area, to 1 or 2 % with 6 to 10 cells across."""
+    n, g, beta, warm = 16, -9.81, 0.1, 0.7
+    grid = ds.Grid((n, n), (1 / n, 1.5 / n), origin=(0.5 / n, 0.75 / n))
+    box, cylinder = bodies.box(grid, (0.51, 0.72), (0.383, 0.677)), bodies.cylinder(grid, (0.5, 0.72), 0.3)
+    room = NavierStokes(grid, 0.01, "slip", method="rk2", bodies="fixed", scalars=("T",), gravity=(g, 0.0))
+    flow = ds.Simulation(room, wrt=[], precision="f64")
+    still: Fields = {"nu": 0.05, "kappa_T": 0.05, "beta_T": beta}
+    for phi, area in ((box, 0.383 * 0.677), (cylinder, np.pi * 0.09)):
+        forces = []
+        for deep in (0.0, 5.0):
+            hot = still | {"phi": phi, "T_wall": np.where(phi < -0.14, deep, warm)}
+            rest = flow.run(hot | {"T": np.full(grid.shape, warm)}, 20).final
+            assert rest["force_y"] == pytest.approx(beta * g * warm * area, rel=0.02) and abs(rest["force_x"]) < 1e-5
+            stirred = flow.run(hot | {"T": np.zeros(grid.shape)}, 20).final
+            forces.append(float(stirred["force_y"]))
+        assert forces[0] == pytest.approx(forces[1], rel=1e-9) and stirred["heat_T"] > 0.2 and abs(forces[0]) > 1e-3
 
 
 SHAPES = {
@@ -213,6 +244,26 @@ def test_areas_are_those_of_formulas() -> None:
         assert areas[name] == pytest.approx(area, rel=0.02), name
 
 
+EIGHT = ds.Grid((8, 8), 0.1, origin=0.05)
+BESIDE = r"expected one that lies between 0\.1 and 0\.6 m along axis "
+CORNERS = r"corners .*, expected two numbers each, the coordinates \(y, x\); give those"
+NO_RECTANGLES: list[tuple[Any, Any, str]] = [
+    ((0.0, 0.2), (0.5, 0.5), BESIDE + "0; shrink it, or take the states force_x, force_y and heat_T"),
+    ((0.2, 0.2), (0.7, 0.5), BESIDE + "0"),
+    ((0.2, -3.0), (0.5, 0.5), BESIDE + "1"),
+    ((0.2, 0.2), (0.5, 0.8), BESIDE + "1"),
+    ((0.2, 0.2, 0.2), (0.5, 0.5, 0.5), CORNERS),
+    ((0.2, 0.2), (0.5,), CORNERS),
+    ((0.2, np.nan), (0.5, 0.5), CORNERS),
+]
+
+
+def test_the_largest_rectangle_has_the_cells_that_its_message_says() -> None:
+    """Of a field that rises along x; one beyond a side was cut without a word, to 4 cells of 7 here."""
+    fields = {"u": np.zeros((8, 8)), "v": np.zeros((8, 8)), "T": np.tile(EIGHT.coordinates(1) ** 2, (8, 1))}
+    assert bodies.heat_balance(EIGHT, fields, 0.5, (0.1, 0.1), (0.6, 0.6)) == pytest.approx(-0.5 * 2 * 0.25)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -231,6 +282,11 @@ def test_areas_are_those_of_formulas() -> None:
         (
             lambda: bodies.momentum_balance(ds.Grid((8, 8), 0.1), {}, 0.1, (0.2, 0.2), (0.3, 0.6)),
             "expected two cells or more along each axis; widen it",
+        ),
+        *((lambda low=low, high=high: bodies.heat_balance(EIGHT, {}, 0.1, low, high), message) for low, high, message in NO_RECTANGLES),
+        (
+            lambda: bodies.heat_balance(ds.Grid((8, 8, 8), 0.1), {}, 0.1, (0.2, 0.2), (0.6, 0.6)),
+            r"grid of 3 axes, expected 2, \(y, x\); take one",
         ),
         (
             lambda: bodies.heat_balance(ds.Grid((8, 8), 0.1), {"u": 0, "v": 0}, 0.1, (0.2, 0.2), (0.6, 0.6)),

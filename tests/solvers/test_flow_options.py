@@ -349,6 +349,13 @@ def test_a_flow_that_became_too_fast_says_for_which_speed_dt_is_stable() -> None
         driven.run({"nu": 0.0} | push, 300)
 
 
+def test_advice_for_a_flow_that_became_too_fast_fits_the_method() -> None:
+    """That of "rk3" is for "rk2", which needs viscosity; "imex2" is there for long steps, which "rk3" does not allow."""
+    messages = {method: NavierStokes(ds.Grid((6, 7), 1.0), 0.1, method=method).unstable for method in ("rk2", "rk3", "rk4", "imex2")}
+    assert 'or take "rk3", which needs no viscosity' in messages["rk2"]
+    assert all("rk3" not in messages[method] and "lower dt" in messages[method] for method in ("rk3", "rk4", "imex2"))
+
+
 @pytest.mark.parametrize("method", ["rk2", "rk3"])
 def test_open_sides_that_vortices_may_not_pass_are_named_where_a_flow_diverged(method: Any) -> None:
     flow = NavierStokes(box(8), 0.1, ("slip", ("inflow", "open")), method=method)
@@ -361,6 +368,6 @@ def test_names_that_walls_take_are_those_that_a_flow_with_bodies_declares() -> N
     flow = NavierStokes(box(6), 0.1, bodies="moving")
     plain = NavierStokes(box(6), 0.1)
     assert {*flow.states, *flow.parameters} - {*plain.states, *plain.parameters} <= flow._names_of_bodies()
-    scalar = NavierStokes(box(6), 0.1, bodies="fixed", scalars=("T",))
+    scalar = NavierStokes(box(6), 0.1, bodies="fixed", scalars=("T",), gravity=(-1.0, 0.5))
     fields = ds.Simulation(scalar, wrt=[])._compiled.coefficients.traced.outputs
     assert {name for name in fields if name not in scalar.parameters} <= scalar._names_of_bodies()

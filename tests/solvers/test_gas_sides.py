@@ -308,6 +308,13 @@ def test_a_relaxed_outflow_lets_waves_leave_and_holds_the_mean_pressure() -> Non
     assert held[-1] == pytest.approx(1.01 - 0.01 * np.exp(-c * 8 * 0.23 / length), abs=1e-4)
 
 
+def test_a_relaxation_is_compared_with_cells_across_outflows_alone() -> None:
+    grid, along_x = ds.Grid((10, 10), (0.5, 0.1)), ("wall", ("open", "outflow"))
+    Euler(grid, 0.01, sides=along_x, relaxation=0.2)
+    with pytest.raises(ParameterError, match=r"relaxation = 0\.2 m, expected a cell or more, 0\.5 m"):
+        Euler(grid, 0.01, sides=along_x[::-1], relaxation=0.2)
+
+
 @pytest.mark.parametrize(
     ("length", "sides", "expected"), [(0.01, "outflow", "a cell or more, 0.1 m"), (1.0, "open", "a side that is an 'outflow'")]
 )

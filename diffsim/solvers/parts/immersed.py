@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from diffsim.expr.functions import maximum, minimum
+from diffsim.expr.functions import clip, maximum, minimum
 from diffsim.expr.operators import add, interpolate
 from diffsim.expr.reductions import sum as total
 from diffsim.expr.symbol import Symbol
@@ -36,7 +36,7 @@ LEAST = (1e-6, 1e-3)
 regular where a cell has no open middle of a face."""
 
 
-def wall_fields(phi: Symbol, velocity: str, axis: int, spacing: Sequence[float]) -> dict[str, Symbol]:
+def wall_fields(phi: Symbol, velocity: str, axis: int, spacing: Sequence[float], lifted: bool = False) -> dict[str, Symbol]:
     """Fields for the walls next to faces across an axis, in two dimensions.
 
     With a = max(-phi, 0) at a neighbour at distance h, where the wall lies at a distance θ h = h phi / (phi + a):
@@ -45,12 +45,14 @@ def wall_fields(phi: Symbol, velocity: str, axis: int, spacing: Sequence[float])
         grip = phi Σ (2 / (θ (1 + θ)) - 1) / h²      phi K, which is finite
         film                                         mean over the face of max(phi, 0), less the value in its middle, over Σ max(phi, 0)²
         least                                        smallest weight in the Poisson equation
+        solid                                        part of the cell around the velocity that lies in the body, if lifted
 
     Args:
         phi: signed distance at centres, m.
         velocity: name of the velocity across the axis.
         axis: number of the axis.
         spacing: of the grid, m.
+        lifted: whether scalars accelerate the velocity.
     """
     along = 1 - axis
     distance = interpolate(phi, axis, 4)
@@ -63,6 +65,9 @@ def wall_fields(phi: Symbol, velocity: str, axis: int, spacing: Sequence[float])
     squares = add([fluid.shifted(along, cells) ** 2 for cells in (-1, 0, 1)])
     fields[f"{velocity}_film"] = least * least / (2 * (wet + dry) + TINY) / (squares + TINY)
     fields[f"{velocity}_least"] = LEAST[0] + LEAST[1] * wet / (wet + dry + TINY)
+    if lifted:  # exact where the wall is straight along an axis; so a sum over cells is an area to second order
+        width = add([abs(distance.shifted(way, 1) - distance.shifted(way, -1)) for way in range(2)]) / 2
+        fields[f"{velocity}_solid"] = clip(0.5 - distance / (width + TINY), 0.0, 1.0)
     return fields
 
 
@@ -90,7 +95,7 @@ def names_of_walls(velocities: Sequence[str]) -> set[str]:
     places = (*velocities, "centre")
     names = {f"{place}_{what}" for place in places for what in ("fluid", "grip")}
     names |= {_beside(place, way, cells) for place in places for way in (0, 1) for cells in (-1, 1)}
-    return names | {f"{name}_{what}" for name in velocities for what in ("film", "least", "wall")}
+    return names | {f"{name}_{what}" for name in velocities for what in ("film", "least", "solid", "wall")}
 
 
 def _beside(velocity: str, axis: int, cells: int) -> str:
@@ -110,6 +115,7 @@ class Walls:
         diffusivities: of scalars, by their names.
         drawn: for each velocity and scalar the friction or diffusion by walls next to which the last rates were taken.
         films: for each velocity the film at its faces, of the last rates.
+        lifts: for each velocity that scalars accelerate the acceleration in the last rates.
     """
 
     fields: Mapping[str, Symbol]
@@ -120,9 +126,11 @@ class Walls:
     diffusivities: Mapping[str, Symbol] = field(default_factory=dict)
     drawn: dict[str, Symbol] = field(default_factory=dict)
     films: dict[str, Symbol] = field(default_factory=dict)
+    lifts: Mapping[str, Symbol] = field(default_factory=dict)
 
-    def felt(self, v: Mapping[str, Symbol], rates: Mapping[str, Symbol]) -> dict[str, Symbol]:
-        """The rates with the explicit part of what walls change. Remembers it, and the films, for the projection that follows."""
+    def felt(self, v: Mapping[str, Symbol], rates: Mapping[str, Symbol], lifts: Mapping[str, Symbol]) -> dict[str, Symbol]:
+        """The rates with the explicit part of what walls change. Remembers it, films and lifts for the projection that follows."""
+        self.lifts = lifts
         for axis, name in enumerate(self.velocities):
             self.drawn[name] = self.nu * self._opposite(name, name, v[name])
             self.films[name] = self._film(axis, v)
@@ -156,7 +164,8 @@ class Walls:
         the forces on bodies and what they give of scalars, cell by cell.
 
         With S = 1 / (1 + dt ν K) and the wall's velocity w: u = S (v - dt ∇p) + (1 - S) w. The force is all that the walls take from the
-        momentum of the grid, K ν (u - w) and the explicit part in the fluid, and all of v / dt - ∇p inside of bodies.
+        momentum of the grid, K ν (u - w) and the explicit part in the fluid, and all of v / dt - ∇p inside of bodies, less the lift of what
+        lies inside: no fluid is there.
         """
         free, starred, weights = {}, {}, {}
         for name in self.velocities:
@@ -175,6 +184,8 @@ class Walls:
         for name in self.velocities:
             taken = self._slip(name, v[name]) / dt - slopes[name]
             forces[f"force of {name}"] = (1 - free[name]) * taken - self.drawn[name]
+            if name in self.lifts:
+                forces[f"force of {name}"] -= self.fields[f"{name}_solid"] * self.lifts[name]
         for name, kappa in self.diffusivities.items():
             stays, excess = self._free("centre", dt * kappa), self._slip(name, v[name])
             moved[name] = v[name] - (1 - stays) * excess
