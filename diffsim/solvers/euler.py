@@ -80,8 +80,10 @@ class Euler(Equation, kind="euler"):
             sides, in each step of a series. The time step is constant, and is checked again for the gas at the end of a run.
         gravity (m/s²): along each axis of the grid, y before x, such as (-9.81, 0.0) where y points upwards; (): none. Scheme "muscl".
         relaxation (m): a length L, of a cell or more, over which an "outflow" holds its pressure. A wave of length λ that meets it head-on
-            comes back with 1 / √(1 + (2π L / λ)²) of its height, and the mean pressure comes to the given one at the rate c / L (for gas
-            at rest); of first order in the cells next to the side; None: at once, and waves come back as from a free end.
+            comes back with 1 / √(1 + (2π L / λ)²) of its height, and the mean pressure comes to the given one at the rate c / L, both
+            for gas at rest where nothing comes back from elsewhere. Before a reflecting end, L should be longer than the way to it: at .3
+            of it the gas rings, at 5 times it the rate is above 2 c / L. Of first order in the cells next to the side; None: at once, and
+            waves come back as from a free end. A "reservoir" into which gas flows is not relaxed.
         series: those inputs of sides that have a value for each time step, such as ("p_high_x",), which holds for the whole step.
 
     Raises:
