@@ -261,10 +261,10 @@ def heat_balance(
 ) -> Any:
     """Amount of a scalar that all bodies in a rectangle give, by what leaves it through its sides, in a steady flow.
 
-    It uses the fluxes of the scheme. Around all bodies it is the state `heat_T`, to .5 % with four cells across a cylinder and .1 % with eight,
-    where |v| dx / kappa is at most 2 (to 1e-6 with a cylinder whose centre is a corner of cells): cells at the wall without an open middle of
-    a face have a divergence, and what they hold differs from the wall. With six cells the two are up to .06, .4, 1.1 and 6 % apart where
-    the largest |v| dx / kappa is 2.4, 12, 49 and 490. A rectangle around one of several bodies has its part.
+    It uses the fluxes of the scheme. Around all bodies it is the state `heat_T`, where |v| dx / kappa is at most 2: to .5 % with four cells
+    across a cylinder, to .1 % with eight, and to 1e-6 with a cylinder whose centre is a corner of cells. Cells at the wall without an open
+    middle of a face have a divergence, and what they hold differs from the wall. With six cells the two are up to .06, .4, 1.1 and 6 %
+    apart where the largest |v| dx / kappa is 2.4, 12, 49 and 490. A rectangle around one of several bodies has its part.
 
     Args:
         grid: of the flow.

@@ -259,7 +259,7 @@ NO_RECTANGLES: list[tuple[Any, Any, str]] = [
 
 
 def test_the_largest_rectangle_has_the_cells_that_its_message_says() -> None:
-    """Of a field that rises along x; one beyond a side was cut without a word, to 4 cells of 7 here."""
+    """A field that rises along x. A rectangle beyond a side was cut without a word, here to 4 cells of 7."""
     fields = {"u": np.zeros((8, 8)), "v": np.zeros((8, 8)), "T": np.tile(EIGHT.coordinates(1) ** 2, (8, 1))}
     assert bodies.heat_balance(EIGHT, fields, 0.5, (0.1, 0.1), (0.6, 0.6)) == pytest.approx(-0.5 * 2 * 0.25)
 
