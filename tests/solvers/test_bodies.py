@@ -123,6 +123,19 @@ def test_drag_and_lift_of_the_cylinder_of_schaefer_and_turek() -> None:
     assert abs(drags[0] - 5.5795) / abs(drags[1] - 5.5795) > 3
 
 
+def require_gradient(
+    simulation: ds.Simulation, loss: Any, inputs: Fields, steps: int, rng: np.random.Generator, **tolerance: float
+) -> None:
+    """Compare the gradient with differences along a random direction for each input, and its bits with those from two kept states."""
+    _, gradient = simulation.value_and_grad(loss, inputs, steps)
+    kept = simulation.value_and_grad(loss, inputs, steps, checkpoint=2)[1]
+    for name, start in inputs.items():
+        assert np.array_equal(gradient[name], kept[name])
+        way, step = rng.normal(size=np.shape(start)), 1e-7 if name == "phi" else 1e-6
+        low, high = (float(loss(simulation.run(inputs | {name: start + sign * step * way}, steps))) for sign in (-1, 1))
+        assert float((gradient[name] * way).sum()) == pytest.approx((high - low) / (2 * step), **tolerance), name
+
+
 def test_forces_are_those_of_momentum_and_gradients_those_of_differences() -> None:
     """A cylinder in a short channel: along distance, viscosity, inflow and velocities; bit for bit over schedules."""
     grid = ds.Grid((12, 16), 0.1, origin=0.05)
@@ -144,14 +157,7 @@ def test_forces_are_those_of_momentum_and_gradients_those_of_differences() -> No
         ends = (weights[0] * found.final["u"] ** 2 + weights[1] * found.final["v"]).sum()
         return ends + found.final["force_x"] + 2 * found.final["force_y"] + (found.traces["force_x"][1:] ** 2).sum()
 
-    _, gradient = simulation.value_and_grad(loss, inputs, steps)
-    kept = simulation.value_and_grad(loss, inputs, steps, checkpoint=2)[1]
-    for name, start in inputs.items():
-        assert np.array_equal(gradient[name], kept[name])
-        way, step = rng.normal(size=np.shape(start)), 1e-7 if name == "phi" else 1e-6
-        low, high = (float(loss(simulation.run(inputs | {name: start + sign * step * way}, steps))) for sign in (-1, 1))
-        along = float((gradient[name] * way).sum())
-        assert along == pytest.approx((high - low) / (2 * step), rel=1e-6), name
+    require_gradient(simulation, loss, inputs, steps, rng, rel=1e-6)
 
 
 def test_heat_is_that_which_the_flow_takes_along_and_gradients_those_of_differences() -> None:
@@ -175,13 +181,7 @@ def test_heat_is_that_which_the_flow_takes_along_and_gradients_those_of_differen
         heat = found.final["heat_T"] + (found.traces["heat_T"][1:] ** 2).sum()
         return (weights * found.final["T"] ** 2).sum() + heat + found.final["force_y"]
 
-    _, gradient = simulation.value_and_grad(loss, inputs, steps)
-    kept = simulation.value_and_grad(loss, inputs, steps, checkpoint=2)[1]
-    for name, start in inputs.items():
-        assert np.array_equal(gradient[name], kept[name])
-        way, step = rng.normal(size=np.shape(start)), 1e-7 if name == "phi" else 1e-6
-        low, high = (float(loss(simulation.run(inputs | {name: start + sign * step * way}, steps))) for sign in (-1, 1))
-        assert float((gradient[name] * way).sum()) == pytest.approx((high - low) / (2 * step), rel=2e-6, abs=1e-8), name
+    require_gradient(simulation, loss, inputs, steps, rng, rel=2e-6, abs=1e-8)
 
     still = inputs | {"T": 0 * weights, "T_wall": 0 * weights, "T_in": np.zeros(10)}
     stirred = simulation.run(still, 20).final
