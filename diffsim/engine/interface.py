@@ -148,29 +148,17 @@ class Engine(ABC):
         return module.partition(".")[0] == self.name
 
     def bind(self, kernel: Any, arguments: Sequence[Any]) -> Callable[..., None]:
-        """A function that launches a kernel with these arguments. Its own arguments replace the integers among them, in order."""
+        """A function that launches a kernel with these arguments: arrays, and with arrays of a device integers too, which its own arguments
+        replace in order."""
         with self.functions_left_out(kernel._primal):
             compiled = self.compiled(kernel._primal, arguments)
-        if any(not isinstance(argument, (np.ndarray, int)) for argument in arguments):
+        if not all(isinstance(argument, np.ndarray) for argument in arguments):
             return self._bind_on_device(compiled, arguments)
-        context, integers = compiled.make_launch_context(), []
+        context = compiled.make_launch_context()
         for position, (argument, annotation) in enumerate(zip(arguments, self.annotations(kernel._primal), strict=True)):
-            if isinstance(argument, int):
-                integers.append(self.index(position))
-                context.set_arg_int(integers[-1], argument)
-            else:
-                shape = argument.shape[: argument.ndim - getattr(annotation.dtype, "ndim", 0)]
-                self._pass_array(context, position, argument, shape, 0)
-        launch = functools.partial(self.runtime.prog.launch_kernel, self.machine_code(compiled), context)
-        if not integers:
-            return launch
-
-        def launch_with(*numbers: int) -> None:
-            for index, number in zip(integers, numbers, strict=True):
-                context.set_arg_int(index, number)
-            launch()
-
-        return launch_with
+            shape = argument.shape[: argument.ndim - getattr(annotation.dtype, "ndim", 0)]
+            self._pass_array(context, position, argument, shape, 0)
+        return functools.partial(self.runtime.prog.launch_kernel, self.machine_code(compiled), context)
 
     def _bind_on_device(self, compiled: Any, arguments: Sequence[Any]) -> Callable[..., None]:
         """`bind` for arrays of a device. Each launch needs a context of its own: with CUDA, it replaces the addresses in it by others,
