@@ -286,6 +286,12 @@ class DomainStepper(Stepper):
         """The traces of the owned receivers."""
         return [self._points[receiver_points(state)].owned(values) for state, values in super().traces().items()]
 
+    def compared(self) -> list[Array]:
+        return self.state_arrays()
+
+    def state_size(self) -> float:
+        return largest(self.state_arrays())
+
     def cotangent_size(self) -> float:
         inner, bars = self._neighbours.inner, self.storage.bars
         return largest(self.launcher.owned(name, inner, ring.working[ring.depth - 1]) for name, ring in bars.items())

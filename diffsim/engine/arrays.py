@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from diffsim.base import buffers
-from diffsim.engine.engines import language
+from diffsim.engine.engines import language, present
 from diffsim.engine.kernels import shared_kernel
 from diffsim.engine.session import check_generation, lock, settings
 
@@ -115,23 +116,30 @@ class DeviceMemory:
         values = np.ascontiguousarray(values, array.dtype)
         with lock:
             check_generation(array.generation)
-            if level is None:
-                array.data.from_numpy(values.reshape(array.data.shape))
-            else:
-                _level_copy("put", array.dtype)(array.data, level, values.reshape(-1))
+            self._put(array, values.reshape(-1), level)
 
     def read(self, array: DeviceArray, level: int | None = None) -> npt.NDArray:
+        values = buffers.empty(array.shape if level is None else array.shape[1:], array.dtype)
         with lock:
             check_generation(array.generation)
-            if level is None:
-                return array.data.to_numpy().reshape(array.shape)
-            values = np.empty(math.prod(array.shape[1:]), array.dtype)
+            self._get(array, values.reshape(-1), level)
+        return values
+
+    def _put(self, array: DeviceArray, values: npt.NDArray, level: int | None) -> None:
+        if level is None:
+            array.data.from_numpy(values.reshape(array.data.shape))
+        else:
+            _level_copy("put", array.dtype)(array.data, level, values)
+
+    def _get(self, array: DeviceArray, values: npt.NDArray, level: int | None) -> None:
+        if level is None:
+            values[...] = array.data.to_numpy().reshape(-1)
+        else:
             _level_copy("get", array.dtype)(array.data, level, values)
             language().sync()
-        return values.reshape(array.shape[1:])
 
     def fill(self, array: DeviceArray, level: int | None, change: Callable[[npt.NDArray], None]) -> None:
-        values = np.zeros(array.shape if level is None else array.shape[1:], array.dtype)
+        values = aligned(array.shape if level is None else array.shape[1:], array.dtype)
         change(values)
         self.write(array, values, level)
 
@@ -148,12 +156,29 @@ class DeviceMemory:
         return array.data
 
 
+class CudaMemory(DeviceMemory):
+    """Device memory that CUDA's driver copies. Taichi's copies go through a kernel, to which it copies the host's array, and back again."""
+
+    def _put(self, array: DeviceArray, values: npt.NDArray, level: int | None) -> None:
+        present().cuda.to_device(_address(array, level), values)
+
+    def _get(self, array: DeviceArray, values: npt.NDArray, level: int | None) -> None:
+        language().sync()  # raises the errors of kernels
+        present().cuda.to_host(values, _address(array, level))
+
+
+def _address(array: DeviceArray, level: int | None) -> int:
+    """The address of an array, or of a level of it, in the memory of a CUDA device."""
+    start = int(present().runtime.prog.get_ndarray_data_ptr_as_int(array.data.arr))
+    return start + (level or 0) * math.prod(array.shape[1:]) * array.dtype.itemsize
+
+
 def _level_copy(name: str, dtype: np.dtype) -> Any:
     """A kernel that copies one level of a pool to or from an array."""
     pool, values = "pool[level * values.shape[0] + i]", "values[i]"
     body = f"{pool} = {values}" if name == "put" else f"{values} = {pool}"
     source = f"@ti.kernel\ndef {name}(pool: Values, level: ti.i32, values: Values):\n    for i in values:\n        {body}\n"
-    return _of_type(source, name, dtype)
+    return of_type(source, name, dtype)
 
 
 def _clearing(dtype: np.dtype) -> Any:
@@ -161,12 +186,13 @@ def _clearing(dtype: np.dtype) -> Any:
     source = (
         "@ti.kernel\ndef clear(array: Values, first: ti.i32, count: ti.i32):\n    for i in range(count):\n        array[first + i] = 0\n"
     )
-    return _of_type(source, "clear", dtype)
+    return of_type(source, "clear", dtype)
 
 
-def _of_type(source: str, name: str, dtype: np.dtype) -> Any:
-    """A kernel for one type: a generated kernel is translated once, so it cannot be compiled for a second type."""
-    return shared_kernel(source, name, dtype.name, lambda: {"Values": language().types.ndarray(dtype=_kind(dtype), ndim=1)})
+def of_type(source: str, name: str, dtype: np.dtype, others: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """A kernel of flat arrays (`Values`) of one type: a generated kernel is translated once, so it cannot be compiled for a second type."""
+    values = {"Values": language().types.ndarray(dtype=_kind(dtype), ndim=1)}
+    return shared_kernel(source, name, dtype.name, lambda: {**values, **others})
 
 
 def _kind(dtype: npt.DTypeLike) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.engine import session
-from diffsim.engine.arrays import DeviceMemory, HostMemory, Memory
+from diffsim.engine.arrays import CudaMemory, DeviceMemory, HostMemory, Memory
 from diffsim.engine.engines import language
 from diffsim.engine.session import PRECISIONS, Settings
 
@@ -95,8 +95,8 @@ class Gpu(Backend):
     on_host = False
     longest_loop = 1_000_000  # one thread of a GPU is slow
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, DeviceMemory())
+    def __init__(self, settings: Settings, memory: DeviceMemory | None = None) -> None:
+        super().__init__(settings, memory or DeviceMemory())
 
     @property
     def threads(self) -> int | None:
@@ -108,6 +108,13 @@ class Gpu(Backend):
     def wait(self) -> None:
         with session.lock:
             language().sync()
+
+
+class Cuda(Gpu):
+    """A device of NVIDIA."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, CudaMemory())
 
 
 class Vulkan(Gpu):
@@ -124,7 +131,7 @@ class Vulkan(Gpu):
     most_arrays = 32
 
 
-_KINDS: dict[str, type[Cpu] | type[Gpu]] = {"cpu": Cpu, "cuda": Gpu, "vulkan": Vulkan}
+_KINDS: dict[str, type[Cpu] | type[Gpu]] = {"cpu": Cpu, "cuda": Cuda, "vulkan": Vulkan}
 _present: Cpu | Gpu | None = None
 
 

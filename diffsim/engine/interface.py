@@ -16,6 +16,7 @@ import numpy as np
 
 from diffsim.base.packages import needed_by
 from diffsim.engine.cache import Folder, kernel_folder, with_home
+from diffsim.engine.cuda import Driver
 from diffsim.engine.translation import Translator
 
 
@@ -32,6 +33,7 @@ class Engine(ABC):
         language: the package, `ti` in kernels.
         failures: errors that it raises about a kernel.
         cache: the folder in which the program keeps compiled kernels; None: none was started.
+        cuda: the driver, if its program runs on a CUDA device.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Engine(ABC):
     function_mark: str
     failures: tuple[type[Exception], ...]
     cache: Folder | None = None
+    cuda: Driver
 
     def __init__(self) -> None:
         with needed_by(f"engine {self.name!r}"), with_home():
@@ -96,6 +99,8 @@ class Engine(ABC):
         self.cache = folder
         self.runtime.materialize()  # left to the first kernel, it would fail on any thread but this one
         name = str(self.language.cfg.arch).rpartition(".")[2]
+        if name == "cuda":
+            self.cuda = Driver()
         return "cpu" if name in ("x64", "arm64") else name
 
     def stop(self) -> None:

@@ -146,9 +146,9 @@ class Reversal:
         replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
         verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which changes states
         outputs = stepper.outputs if stores is None else None  # a run that resumes from stored states computes only a part of its traces
-        self._guard = ReplayGuard(stepper.state_arrays, outputs) if verify else None
+        self._guard = ReplayGuard(stepper.compared, outputs) if verify else None
         precision = float(np.finfo(stepper.dtype).eps)
-        self._growth = GrowthMonitor(stepper.cotangent_size, precision, lambda: largest(stepper.state_arrays()))
+        self._growth = GrowthMonitor(stepper.cotangent_size, precision, stepper.state_size)
         if self._sampled or call.steps >= FEW_STEPS:
             self._piece_watchers.append(self._growth)
         runs: Any = UntilStepper(stepper, options, call.steps) if schedule.online else stepper

@@ -17,6 +17,7 @@ from diffsim.stepping.derive.forward import receiver_points, receiver_stream, so
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.run.launcher import Launcher
+from diffsim.stepping.run.looks import size_of
 from diffsim.stepping.run.storage import Storage
 from diffsim.typing import Array
 
@@ -143,7 +144,7 @@ class Cotangents:
 
     def largest(self) -> float:
         """The largest magnitude in the state's present cotangent; NaN if a value is NaN."""
-        return max((_largest(self._of(name)) for name in self.storage.bars), default=0.0)
+        return max((size_of(self.launcher, name, ring.working[ring.depth - 1]) for name, ring in self.storage.bars.items()), default=0.0)
 
     def _put(self, name: str, cells: Array) -> None:
         self.launcher.put_field(name, cells, zero_rules(cells.ndim), self.storage.bars[name].working[-1])
@@ -164,8 +165,3 @@ class Cotangents:
 
     def _of_series(self) -> list[str]:
         return [bar(name) for name in sorted(self.step.active & self.step.series.keys())]
-
-
-def _largest(values: Array) -> float:
-    """The largest magnitude, without a copy of the values; NaN if a value is NaN."""
-    return max(float(values.max()), -float(values.min()))

@@ -25,6 +25,7 @@ from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.backwards import Backwards
 from diffsim.stepping.run.cotangents import Cotangents
 from diffsim.stepping.run.launcher import Launcher, Tables
+from diffsim.stepping.run.looks import bits_of, size_of
 from diffsim.stepping.run.rounding import Rounding
 from diffsim.stepping.run.storage import Storage
 from diffsim.stepping.stages.repeat import Repeat
@@ -372,6 +373,14 @@ class Stepper:
         are returned.
         """
         return [self.launcher.kept(name, level) for name, ring in self.storage.rings.items() for level in ring.working]
+
+    def compared(self) -> Sequence[Array | IntArray]:
+        """Arrays on the host that change if a bit of the working state does: the state itself, or sums of its bits on a GPU."""
+        return [bits_of(self.launcher, name, level) for name, ring in self.storage.rings.items() for level in ring.working]
+
+    def state_size(self) -> float:
+        """The largest magnitude in the working state; NaN if a value is NaN."""
+        return max(size_of(self.launcher, name, level) for name, ring in self.storage.rings.items() for level in ring.working)
 
     def set_state(self, arrays: Sequence[Array]) -> None:
         """Copy a state from `state_arrays` to the working state."""

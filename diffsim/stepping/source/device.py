@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,10 +28,13 @@ threads as the device holds."""
 
 
 WIDE, FEW = 2**18, 256
-"""Cells of a grid from which on blocks of threads are large, and the cost of a loop up to which they may be: each thread of a large block
-has few registers."""
+"""Cells of a grid from which on the device is full, so that blocks of threads are large, and the cost of a loop up to which they may be:
+each thread of a large block has few registers."""
 LARGE_BLOCKS, SMALL_BLOCKS = ((1, 512), (16, 32), (4, 4, 32)), ((1, 128), (4, 32), (2, 2, 32))
-"""Cells of a block of threads, by the number of axes: neighbours of neighbours along all axes are then mostly in the nearest cache."""
+"""Threads of a block, by the number of axes: neighbours of neighbours along all axes are then mostly in the nearest cache."""
+ROWS = ((4, 64), (2, 128))
+"""Cells in a column that a thread computes on a wide grid, and the cost of a cell up to which it does. It waits for the memory of all of
+them together, and reads what they share once."""
 
 
 def unrolled(program: Program) -> int:
@@ -72,14 +76,15 @@ class DeviceKernel(Kernel):
         return max(len(names.intersection(re.findall(r"\w+", loop))) for loop in re.split(r"\n    (?=for )", self.source)[1:])
 
     def _joining(self) -> dict[int, PointGather]:
-        """The sums at points with which a step ends, if the first loop of the next step can compute them.
+        """The sums at points with which a step ends, if the first loop of the next step can compute them. On wide grids, a loop of their
+        own takes less time than the registers that they take from all cells.
 
         That loop may not write what they read. Both are levels of a ring, in its entries t + a and t + 1 + b, which are other memory unless
         they are a multiple of the ring's period apart. The next step must use entry t + a too: an older one may be lost.
         """
         operations, program = self.program.operations, self.program
         out: dict[int, PointGather] = {}
-        if self.steps == 1 or not operations or not isinstance(operations[0], Nest) or not operations[0].assigns:
+        if self._wide or self.steps == 1 or not operations or not isinstance(operations[0], Nest) or not operations[0].assigns:
             return out
         targets = [assign.target for assign in operations[0].assigns]
         for index in reversed(range(1, len(operations))):
@@ -174,15 +179,23 @@ class DeviceKernel(Kernel):
         for group in nest.groups:
             low, high = ([a + b for a, b in zip(ends, beyond, strict=True)] for ends in (group.low, group.high))
             with self._cells(low, high, step, joined):
+                text(self._place)
                 writer = TileWriter(text, self.sources)
                 for name, value in [(name, writer(node)) for name, node in group.values.items()]:
                     text(f"rolled[{self._kept[name]} + at] = {value}")
             joined = {}
-        roots = nest.roots or tuple(a.node for a in nest.assigns)
         if nest.assigns:
-            none = (0,) * self.ndim
-            with self._cells(none, none, step, joined):
-                self.put_values([(a.target, "at", root, a.accumulate) for a, root in zip(nest.assigns, roots, strict=True)])
+            none, rows = (0,) * self.ndim, self._rows_of(nest)
+            with self._cells(none, none, step, joined, rows):
+                if not self.layout.rows[-1] % rows:
+                    self._put_rows(nest, rows)
+                else:
+                    i, end = self.rows[-1], self.layout.row_halo[-1] + self.layout.rows[-1]
+                    with text.block(f"if {i} <= {end - rows}"):
+                        self._put_rows(nest, rows)
+                    with text.block("else"), text.block(f"while {i} < {end}"):
+                        self._put_rows(nest, 1)
+                        text(f"{i} = {i} + 1")
         for rules, outside, which in folds:
             self._fold(nest, rules, outside, which, step)
         for index, scatter in enumerate(nest.scatters):
@@ -192,25 +205,59 @@ class DeviceKernel(Kernel):
             self._strip(strip, step, back=True)
         self._extend((*nest.assigns, *nest.refills), step)
 
+    @property
+    def _place(self) -> str:
+        """Source that names the place of the present cell."""
+        return f"at = {row_start(self.rows, self.layout.strides)}j"
+
+    @cached_property
+    def _wide(self) -> bool:
+        return math.prod(self.layout.shape) >= WIDE
+
+    def _rows_of(self, nest: Nest) -> int:
+        """Cells, one below the other, that a thread computes."""
+        if not self._wide or self.ndim == 1 or self.sparse:
+            return 1
+        each = cost(nest.roots or [assign.node for assign in nest.assigns])
+        return next((rows for rows, most in ROWS if each <= most), 1)
+
+    def _put_rows(self, nest: Nest, rows: int) -> None:
+        """Compute the cell of row `i`, and those of the next ones, and write them."""
+        self.text(self._place)
+        roots, values = nest.roots or tuple(a.node for a in nest.assigns), []
+        for row in range(rows):
+            below = (*(0 for _ in range(self.ndim - 2)), row, 0) if row else ()
+            place = f"at + {row * self.layout.strides[-1]}" if row else "at"
+            values += [
+                (a.target, place, self.graph.shift(root, below) if row else root, a.accumulate)
+                for a, root in zip(nest.assigns, roots, strict=True)
+            ]
+        self.put_values(values)
+
     @contextmanager
     def _cells(
-        self, low: Sequence[int], high: Sequence[int], step: int, joined: Mapping[int, PointGather] = MappingProxyType({})
+        self, low: Sequence[int], high: Sequence[int], step: int, joined: Mapping[int, PointGather] = MappingProxyType({}), rows: int = 1
     ) -> Iterator[None]:
-        """A loop over the cells of the grid and `low` and `high` cells beyond it. It also computes the sums `joined` of the step before."""
+        """A loop over the cells of the grid and `low` and `high` cells beyond it, or the first of each `rows` cells in a column. It also
+        computes the sums `joined` of the step before."""
         layout = self.layout
         shape, halo = (*layout.rows, layout.tiles), (*layout.row_halo, layout.halo_tiles)
         low, high = ((0, *low), (0, *high)) if self.ndim == 1 else (low, high)
         names, counts = (*self.rows, "j"), [n + a + b for n, a, b in zip(shape, low, high, strict=True)]
         first = [h - a for h, a in zip(halo, low, strict=True)]
         blocks = LARGE_BLOCKS if math.prod(counts) >= WIDE and self._largest <= FEW else SMALL_BLOCKS
-        block = [min(most, 2 ** (n - 1).bit_length()) for most, n in zip(blocks[self.ndim - 1], counts, strict=True)]
+        each = [1] * len(counts)  # cells of a thread
+        each[-2] = rows
+        threads = [-(-n // cells) for n, cells in zip(counts, each, strict=True)]
+        block = [min(most, 2 ** (n - 1).bit_length()) for most, n in zip(blocks[self.ndim - 1], threads, strict=True)]
         self.text(f"ti.loop_config(block_dim={max(math.prod(block), 32)})")
         places = [f"{name}_{kind}" for kind in ("block", "in_block") for name in names]
-        ranges = ", ".join(str(n) for n in (*(-(-n // size) for n, size in zip(counts, block, strict=True)), *block))
+        ranges = ", ".join(str(n) for n in (*(-(-n // size) for n, size in zip(threads, block, strict=True)), *block))
         with self.text.block(f"for {', '.join(places)} in ti.ndrange({ranges})"), ExitStack() as guard:
-            for name, start, size in zip(names, first, block, strict=True):
-                self.text(f"{name} = {name}_block * {size} + {name}_in_block + {start}")
-            inside = [f"{name} < {h + n}" for name, h, n, size in zip(names, first, counts, block, strict=True) if n % size]
+            for name, start, size, cells in zip(names, first, block, each, strict=True):
+                thread = f"{name}_block * {size} + {name}_in_block"
+                self.text(f"{name} = {thread if cells == 1 else f'({thread}) * {cells}'} + {start}")
+            inside = [f"{name} < {h + n}" for name, h, n, m, size in zip(names, first, counts, threads, block, strict=True) if m % size]
             if inside:
                 guard.enter_context(self.text.block(f"if {' and '.join(inside)}"))
             number = "0"
@@ -222,8 +269,32 @@ class DeviceKernel(Kernel):
                     self.text(f"r = r{index}")
                     self.write_gather(gather, str(index))
             with self._step(step):
-                self.text(f"at = {row_start(self.rows, layout.strides)}j")
                 yield
+
+    @contextmanager
+    def _outside(self, far: Sequence[int], step: int) -> Iterator[None]:
+        """A loop over the cells outside the grid, up to `far` cells beyond its sides."""
+        layout, text = self.layout, self.text
+        far = (0, *far) if self.ndim == 1 else tuple(far)
+        inside = [(h, h + n) for h, n in zip((*layout.row_halo, layout.halo_tiles), (*layout.rows, layout.tiles), strict=True)]
+        whole = [(low - f, high + f) for (low, high), f in zip(inside, far, strict=True)]
+        sides = [
+            [*inside[:axis], side, *whole[axis + 1 :]]
+            for axis, ((low, high), f) in enumerate(zip(inside, far, strict=True))
+            if f
+            for side in ((low - f, low), (high, high + f))
+        ]
+        names, ends = (*self.rows, "j"), list(itertools.accumulate(math.prod(b - a for a, b in side) for side in sides))
+        with text.block(f"for e in range({ends[-1]})"), self._step(step):
+            for name in (*names, "r"):
+                text(f"{name} = 0")
+            for number, (side, begin, end) in enumerate(zip(sides, [0, *ends], ends, strict=False)):
+                with text.block("else" if number == len(sides) - 1 else f"{'elif' if number else 'if'} e < {end}"):
+                    text(f"r = e - {begin}")
+                    for name, (low, high) in zip(reversed(names), reversed(side), strict=True):
+                        text(f"{name} = {low} + r % {high - low}")
+                        text(f"r = r // {high - low}")
+            yield
 
     @cached_property
     def _largest(self) -> int:
@@ -258,9 +329,8 @@ class DeviceKernel(Kernel):
         """Compute cells outside the grid, and add them to the cells from which the boundary rules filled them, axis by axis."""
         text, layout = self.text, self.layout
         roots = nest.roots or tuple(a.node for a in nest.assigns)
-        names, halo = (*self.rows, "j"), (*layout.row_halo, layout.halo_tiles)
-        inside = zip(names, halo, (*layout.rows, layout.tiles), strict=True)
-        with self._cells(outside, outside, step), text.block(f"if not ({' and '.join(f'{h} <= {i} < {n + h}' for i, h, n in inside)})"):
+        with self._outside(outside, step):
+            text(self._place)
             self.put_values([(nest.assigns[i].target, "at", roots[i], nest.assigns[i].accumulate) for i in which])
         sizes = layout.storage
         offset = len(sizes) - self.ndim
