@@ -4,6 +4,7 @@ from diffsim.engine.arrays import ALIGNMENT as ALIGNMENT
 from diffsim.engine.arrays import DeviceArray as DeviceArray
 from diffsim.engine.arrays import aligned as aligned
 from diffsim.engine.arrays import displaced as displaced
+from diffsim.engine.arrays import engine_array as engine_array
 from diffsim.engine.backend import Backend as Backend
 from diffsim.engine.backend import backend as backend
 from diffsim.engine.backend import clock as clock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.base import buffers
+from diffsim.engine.cuda import Driver
 from diffsim.engine.engines import language, present
 from diffsim.engine.kernels import shared_kernel
-from diffsim.engine.session import check_generation, lock, settings
+from diffsim.engine.session import before_start, check_generation, lock, settings
 
 ALIGNMENT = buffers.ALIGNMENT
 """Alignment in bytes. A full-width vector store to a less aligned buffer ends the process."""
@@ -102,14 +104,45 @@ class DeviceArray:
     generation: int
 
 
+_dropped: list[tuple[int, Any]] = []
+"""Arrays of the engine to which no reference is left, with their initialisations. Any thread may drop the last one, as a collector of
+garbage does, but only one that holds the lock may free an array."""
+before_start.append(_dropped.clear)
+
+
+def engine_array(kind: Any, shape: Sequence[int], with_gradient: bool = False) -> Any:
+    """A zeroed array of the engine, to which any thread may drop the last reference. It is freed when another one is made."""
+    generation = settings().generation
+    with lock:
+        while _dropped:
+            before, array = _dropped.pop()
+            if before == generation:
+                present().runtime.prog.delete_ndarray(array)
+        new = language().ndarray(kind, tuple(shape), needs_grad=with_gradient)
+    for each in (new, new.grad) if with_gradient else (new,):
+        each.fill(0)
+        kind = type(each)
+        each.__class__, each.generation = _droppable(kind), generation
+    return new
+
+
+@functools.cache
+def _droppable(kind: Any) -> type:
+    """A class of arrays that the engine does not free where the last reference is dropped."""
+
+    def drop(array: Any, dropped: list[tuple[int, Any]] = _dropped) -> None:
+        dropped.append((array.generation, array.arr))
+
+    return type(kind.__name__, (kind,), {"__del__": drop})
+
+
 class DeviceMemory:
     """The engine's ndarrays of scalars (those of vectors are never freed by Taichi 1.7.4); `read` gives a copy."""
 
     def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike, flat: bool = False) -> DeviceArray:
         with lock:
             generation = settings().generation
-            data = language().ndarray(_kind(dtype), (math.prod(shape),) if flat else shape)
-            data.fill(0)
+            data = engine_array(_kind(dtype), (math.prod(shape),) if flat else shape)
         return DeviceArray(data, tuple(shape), np.dtype(dtype), generation)
 
     def write(self, array: DeviceArray, values: npt.NDArray, level: int | None = None) -> None:
@@ -160,11 +193,17 @@ class CudaMemory(DeviceMemory):
     """Device memory that CUDA's driver copies. Taichi's copies go through a kernel, to which it copies the host's array, and back again."""
 
     def _put(self, array: DeviceArray, values: npt.NDArray, level: int | None) -> None:
-        present().cuda.to_device(_address(array, level), values)
+        _driver().to_device(_address(array, level), values)
 
     def _get(self, array: DeviceArray, values: npt.NDArray, level: int | None) -> None:
         language().sync()  # raises the errors of kernels
-        present().cuda.to_host(values, _address(array, level))
+        _driver().to_host(values, _address(array, level))
+
+
+def _driver() -> Driver:
+    driver = present().cuda
+    assert driver is not None
+    return driver
 
 
 def _address(array: DeviceArray, level: int | None) -> int:

@@ -22,18 +22,15 @@ class Driver:
 
     def to_device(self, address: int, values: npt.NDArray) -> None:
         """Copy a contiguous array to an address of the device, after all that was launched."""
-        self._copy("cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(values.ctypes.data), values.nbytes)
+        self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(values.nbytes))
 
     def to_host(self, values: npt.NDArray, address: int) -> None:
         """Fill a contiguous array from an address of the device, after all that was launched."""
-        self._copy("cuMemcpyDtoH_v2", ctypes.c_void_p(values.ctypes.data), ctypes.c_uint64(address), values.nbytes)
+        self._call("cuMemcpyDtoH_v2", ctypes.c_void_p(values.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(values.nbytes))
 
-    def _copy(self, name: str, target: ctypes.c_void_p | ctypes.c_uint64, source: ctypes.c_void_p | ctypes.c_uint64, size: int) -> None:
-        self._call("cuCtxPushCurrent_v2", self._context)  # any thread may copy
-        try:
-            self._call(name, target, source, ctypes.c_size_t(size))
-        finally:
-            self._call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+    def adopt(self) -> None:
+        """Give this thread the context. Only the one that started the program has it from there."""
+        self._call("cuCtxSetCurrent", self._context)
 
     def _call(self, name: str, *arguments: object) -> None:
         if code := getattr(self._library, name)(*arguments):

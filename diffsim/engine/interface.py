@@ -33,7 +33,7 @@ class Engine(ABC):
         language: the package, `ti` in kernels.
         failures: errors that it raises about a kernel.
         cache: the folder in which the program keeps compiled kernels; None: none was started.
-        cuda: the driver, if its program runs on a CUDA device.
+        cuda: the driver, while its program runs on a CUDA device.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Engine(ABC):
     function_mark: str
     failures: tuple[type[Exception], ...]
     cache: Folder | None = None
-    cuda: Driver
+    cuda: Driver | None = None
 
     def __init__(self) -> None:
         with needed_by(f"engine {self.name!r}"), with_home():
@@ -99,8 +99,7 @@ class Engine(ABC):
         self.cache = folder
         self.runtime.materialize()  # left to the first kernel, it would fail on any thread but this one
         name = str(self.language.cfg.arch).rpartition(".")[2]
-        if name == "cuda":
-            self.cuda = Driver()
+        self.cuda = Driver() if name == "cuda" else None
         return "cpu" if name in ("x64", "arm64") else name
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from diffsim.engine.arrays import DeviceArray, Memory, of_type
 from diffsim.engine.engines import language
-from diffsim.engine.session import check_generation, lock
+from diffsim.engine.session import before_start, check_generation, lock
 
 THREADS = 2**14
 """Threads, each of which takes every so many of the cells, and leaves a number."""
@@ -33,6 +33,10 @@ LARGER = "ti.select(total < ti.abs(x), ti.abs(x), ti.select(ti.abs(x) <= total, 
 WEIGHT = 1640531527
 """An odd number whose multiples are spread over all numbers of 32 bits."""
 FOLDED = "(ti.bit_cast(x, Word) ^ (ti.bit_cast(x, Word) >> {fold}))"
+
+_numbers: dict[np.dtype, DeviceArray] = {}
+"""The numbers of the threads, by their type."""
+before_start.append(_numbers.clear)
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ def _of_threads(memory: Memory, kernel: Any, array: DeviceArray, cells: Cells, l
     planes, rows, n = cells.shape
     with lock:
         check_generation(array.generation)
-        out = memory.allocate((THREADS,), dtype)
+        if dtype not in _numbers:
+            _numbers[dtype] = memory.allocate((THREADS,), dtype)
+        out = _numbers[dtype]
         kernel(array.data, level * math.prod(array.shape[1:]) + cells.first, rows, n, planes * rows * n, *cells.steps, out.data)
         return memory.read(out)

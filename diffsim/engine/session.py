@@ -38,14 +38,25 @@ PRECISIONS: dict[str, npt.DTypeLike] = {"f32": np.float32, "f64": np.float64}
 
 
 class _Lock:
-    """A re-entrant lock of threads, which a forked process cannot use."""
+    """A re-entrant lock of threads, which a forked process cannot use.
+
+    Attributes:
+        prepare: prepares a thread that enters for calls into the engine.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self.prepare: Callable[[], None] | None = None
 
     def __enter__(self) -> None:
         refuse_forked()
         self._lock.acquire()
+        try:
+            if self.prepare is not None:
+                self.prepare()
+        except BaseException:
+            self._lock.release()
+            raise
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
@@ -216,7 +227,10 @@ def _start(before: Engine | None, chosen: Engine, arch: str, threads: int, optio
     options_in_force.clear()
     options_in_force.update({name: str(value) for name, value in sorted(options.items())})
     threads_before = own_threads()
+    lock.prepare = None
     started = chosen.start(options)
+    if chosen.cuda is not None:
+        lock.prepare = chosen.cuda.adopt
     if started != arch:
         raise _missing(arch, f"{chosen.title} fell back to {started}")
     if arch == "cpu":

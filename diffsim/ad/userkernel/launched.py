@@ -154,6 +154,6 @@ def _with_gradient(array: np.ndarray, cotangent: np.ndarray | None) -> Any:
 def _on_device(array: np.ndarray, with_gradient: bool = False) -> Any:
     """A Taichi array with these values."""
     ti = engine.language()
-    held = ti.ndarray(getattr(ti, type_name(array.dtype)), array.shape, needs_grad=with_gradient)
+    held = engine.engine_array(getattr(ti, type_name(array.dtype)), array.shape, with_gradient)
     held.from_numpy(array)
     return held

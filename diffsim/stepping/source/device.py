@@ -14,7 +14,7 @@ from types import MappingProxyType
 from diffsim.boundary import Rules, fills
 from diffsim.expr.graph import Graph
 from diffsim.expr.source import Sources, StoredSource, TileWriter, identifier, row_start
-from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, Program, Strip, Total
+from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, PointScatter, Program, Strip, Total
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.source.kernel import FIRST, STEPS, Kernel, combined, weighted
@@ -32,7 +32,7 @@ WIDE, FEW = 2**18, 256
 each thread of a large block has few registers."""
 LARGE_BLOCKS, SMALL_BLOCKS = ((1, 512), (16, 32), (4, 4, 32)), ((1, 128), (4, 32), (2, 2, 32))
 """Threads of a block, by the number of axes: neighbours of neighbours along all axes are then mostly in the nearest cache."""
-ROWS = ((4, 64), (2, 128))
+ROWS = ((4, 128), (2, 256))
 """Cells in a column that a thread computes on a wide grid, and the cost of a cell up to which it does. It waits for the memory of all of
 them together, and reads what they share once."""
 
@@ -75,19 +75,31 @@ class DeviceKernel(Kernel):
         names = {argument.name for argument in self.arguments}
         return max(len(names.intersection(re.findall(r"\w+", loop))) for loop in re.split(r"\n    (?=for )", self.source)[1:])
 
-    def _joining(self) -> dict[int, PointGather]:
-        """The sums at points with which a step ends, if the first loop of the next step can compute them. On wide grids, a loop of their
-        own takes less time than the registers that they take from all cells.
+    @cached_property
+    def _host(self) -> int | None:
+        """The operation that may compute the sums with which the step before ended: the first nest, or on wide grids the first one with
+        forcings, in their loop. There the registers that such sums take from all cells cost more than a loop."""
+        for index, operation in enumerate(self.program.operations):
+            if not isinstance(operation, Nest) or not (operation.assigns or index):
+                return None
+            if not self._wide or operation.scatters:
+                return index
+        return None
 
-        That loop may not write what they read. Both are levels of a ring, in its entries t + a and t + 1 + b, which are other memory unless
-        they are a multiple of the ring's period apart. The next step must use entry t + a too: an older one may be lost.
+    def _joining(self) -> dict[int, PointGather]:
+        """The sums at points with which a step ends, if the next step can compute them in a loop that it has anyway.
+
+        No loop up to that one may write what they read. Both are levels of a ring, in its entries t + a and t + 1 + b, which are other
+        memory unless they are a multiple of the ring's period apart. The next step must use entry t + a too: an older one may be lost.
         """
-        operations, program = self.program.operations, self.program
+        operations, program, host = self.program.operations, self.program, self._host
         out: dict[int, PointGather] = {}
-        if self._wide or self.steps == 1 or not operations or not isinstance(operations[0], Nest) or not operations[0].assigns:
+        if self.steps == 1 or host is None:
             return out
-        targets = [assign.target for assign in operations[0].assigns]
-        for index in reversed(range(1, len(operations))):
+        nests = [nest for nest in operations[: host + 1] if isinstance(nest, Nest)]
+        targets = [assign.target for nest in nests for assign in nest.assigns] + [each.target for nest in nests for each in nest.scatters]
+        targets += [strip.place for nest in nests for strip in nest.restores]
+        for index in reversed(range(host + 1, len(operations))):
             gather = operations[index]
             if not isinstance(gather, PointGather):
                 break
@@ -139,7 +151,8 @@ class DeviceKernel(Kernel):
 
     def _operation(self, operation: Operation, index: str, step: int) -> None:
         if isinstance(operation, Nest):
-            self._nest(operation, step, self._joining() if step and operation is self.program.operations[0] else {})
+            joins = step and self._host is not None and operation is self.program.operations[self._host]
+            self._nest(operation, step, self._joining() if joins else {})
         elif isinstance(operation, Strip):
             self._strip(operation, step, back=False)
         elif isinstance(operation, PointGather):
@@ -173,7 +186,8 @@ class DeviceKernel(Kernel):
             yield
 
     def _nest(self, nest: Nest, step: int, joined: Mapping[int, PointGather]) -> None:
-        """The loops of a nest. The first of them also computes the sums `joined` of the step before."""
+        """The loops of a nest. One of them also computes the sums `joined` of the step before; see `_host`."""
+        joined, beside = ({}, joined) if self._wide else (joined, {})
         text, folds = self.text, self.folds(nest)
         beyond = tuple(max((far[axis] for _, far, _ in folds), default=0) for axis in range(self.ndim))
         for group in nest.groups:
@@ -199,11 +213,31 @@ class DeviceKernel(Kernel):
         for rules, outside, which in folds:
             self._fold(nest, rules, outside, which, step)
         for index, scatter in enumerate(nest.scatters):
-            with self._each("e", f"{identifier(scatter.points)}_starts.shape[0] - 1", step):
-                self.write_scatter(scatter, index)
+            self._scatter(scatter, index, step, beside)
+            beside = {}
         for strip in nest.restores:
             self._strip(strip, step, back=True)
         self._extend((*nest.assigns, *nest.refills), step)
+
+    def _scatter(self, scatter: PointScatter, index: int, step: int, beside: Mapping[int, PointGather]) -> None:
+        """A loop over the cells of a forcing. Threads beside compute the sums of the step before."""
+        text, cells = self.text, f"{identifier(scatter.points)}_starts.shape[0] - 1"
+        if not beside:
+            with self._each("e", cells, step):
+                self.write_scatter(scatter, index)
+            return
+        with text.block(f"for w in range({2 * POINT_THREADS})"):
+            with text.block(f"if w < {POINT_THREADS}"), self._each("e", cells, step, "w", POINT_THREADS):
+                self.write_scatter(scatter, index)
+            with text.block("else"):
+                self._sums(beside, step - 1, f"w - {POINT_THREADS}", POINT_THREADS)
+
+    def _sums(self, gathers: Mapping[int, PointGather], step: int, first: str, threads: int) -> None:
+        """Sums at points, each by one of some threads of a loop, whose number is `first`."""
+        for index, gather in gathers.items():
+            with self._each(f"r{index}", f"{identifier(gather.points)}_point_starts.shape[0] - 1", step, first, threads):
+                self.text(f"r = r{index}")
+                self.write_gather(gather, str(index))
 
     @property
     def _place(self) -> str:
@@ -263,11 +297,7 @@ class DeviceKernel(Kernel):
             number = "0"
             for name, start, count in zip(names, first, counts, strict=True):
                 number = f"{name} - {start}" if number == "0" else f"({number}) * {count} + {name} - {start}"
-            for index, gather in joined.items():
-                points = f"{identifier(gather.points)}_point_starts.shape[0] - 1"
-                with self._each(f"r{index}", points, step - 1, number, math.prod(counts)):
-                    self.text(f"r = r{index}")
-                    self.write_gather(gather, str(index))
+            self._sums(joined, step - 1, number, math.prod(counts))
             with self._step(step):
                 yield
 
