@@ -6,16 +6,16 @@ target row computes the outside row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
-from diffsim.boundary import Rules
+from diffsim.boundary import Ghost, Rules
 from diffsim.expr.source import row_start
 from diffsim.mesh.field import Layout
 from diffsim.stepping.ir.program import Nest, Place
-from diffsim.stepping.source.kernel import weighted
+from diffsim.stepping.source.kernel import ZERO, weighted
 from diffsim.stepping.source.slabs import owner
 from diffsim.stepping.source.tile_loops import TileKernel
 
@@ -54,31 +54,37 @@ class Fold:
         return [self.nest.assigns[index].target for index in self.which]
 
     def write(self) -> None:
-        """Compute the cells outside the grid, unless the loops over the cells did, and add them to those inside, axis by axis."""
-        kernel, outside = self.kernel, self.outside
-        if not self.swept:
-            self._compute_beside()
-        if kernel.ndim > 1 and outside[0]:
-            self._fold_first_axis()
-        for place in self.targets:
-            if len(kernel.rows) == 2 and outside[1]:
-                kernel.call_on(place, "fold_rows", self._fold_rows)
-            if outside[-1]:
-                kernel.call_on(place, "fold_ends", self._fold_ends)
+        """Compute the cells outside the grid, unless the loops over the cells did, and add them to those inside.
 
-    def _compute_beside(self) -> None:
-        """Compute the cells outside beyond the ends of the slab's rows, and in three dimensions beside its planes."""
+        One function does the latter for all axes: LLVM puts shorter ones in the place of each call.
+        """
+        self._compute_outside()
+        for place in self.targets:
+            self.kernel.call_on(place, "fold", self._fold)
+
+    def _fold(self, target: Place) -> None:
+        """Add the cells outside the grid to those inside, axis by axis, and clear them."""
         kernel, outside = self.kernel, self.outside
-        nowhere = (0,) * kernel.ndim
-        own, beside = kernel.bounds(nowhere), kernel.bounds((*nowhere[1:], outside[-1]))
-        if beside["left"] != own["left"]:
-            self._compute(beside | {"right": own["left"]})
-        if beside["right"] != own["right"]:
-            self._compute(beside | {"left": own["right"]})
+        if kernel.ndim > 1 and outside[0]:
+            self._fold_first_axis(target)
         if len(kernel.rows) == 2 and outside[1]:
-            wide = kernel.bounds((0, *outside[1:]))
-            self._compute(wide | {"above": own["below"]})
-            self._compute(wide | {"below": own["above"]})
+            self._fold_rows(target)
+        if outside[-1]:
+            self._fold_ends(target)
+        if self.swept:
+            _clear(kernel, target, self.beyond, spare=True)
+
+    def _compute_outside(self) -> None:
+        """Compute the cells outside the grid, which the loops over the cells left out.
+
+        One call in a loop over the boxes of such cells: LLVM puts a function in the place of each of its calls.
+        """
+        boxes = [("", where) for where in ([] if self.swept else self._beside())]
+        if not self.beyond[0]:
+            boxes += [(owner(self.kernel.layout, ghost), self._beyond(ghost.position)) for ghost in self._planes()]
+        if not boxes:
+            return
+        self.kernel.call(f"{self.name}_outside_{self.number}", lambda: self._in_boxes(boxes))
 
     def _compute(self, where: Mapping[str, str]) -> None:
         """Compute the assignments in some rows and tiles."""
@@ -86,45 +92,64 @@ class Fold:
         suffix = "" if everything else f"_folded_{self.number}"  # the function for the cells of the grid computes the same
         self.kernel.write_tiles(self.nest, self.name, suffix, self.which, 1, where)
 
-    def _fold_first_axis(self) -> None:
-        """Add each row (plane in three dimensions) outside the grid to the rows that it depends on. Rows that the loops over the cells
-        left out are computed before that, and cleared."""
-        kernel, layout = self.kernel, self.kernel.layout
-        if self.beyond[0]:
-            for place in self.targets:
-                kernel.call_on(place, "fold_slab", self._fold_slab)
-            return
-        halo, wide = layout.row_halo[0], kernel.bounds((0, *(self.beyond if self.swept else self.outside)[1:]))
-        for ghost in kernel.ghosts(self.rules, self.outside, 0):
-            if not ghost.cells:
-                continue
-            row = ghost.position
-            with kernel.text.block(owner(layout, ghost)):
-                self._compute({**wide, "first": str(row - halo), "last": str(row - halo + 1)})
-                for place in self.targets:
-                    for cell, weight in ghost.cells:
-                        of = {"first": str(row), "last": str(cell)}
-                        kernel.call_on(place, "add_row", lambda target, weight=weight: self._add_row(target, weight), of)  # type: ignore[misc]
-                    kernel.call_on(place, "clear_row", self._clear_row, {"first": str(row)})
+    def _in_boxes(self, boxes: Sequence[tuple[str, Mapping[str, str]]]) -> None:
+        """Compute the assignments in each of some boxes: the condition under which this worker does it, if there is one, and the bounds."""
+        text, usual = self.kernel.text, boxes[0][1]
+        text("box = 0")
+        with text.block(f"while box < {len(boxes)}"):
+            for bound, source in usual.items():
+                text(f"{bound} = {source}")
+            for number, (condition, where) in enumerate(boxes):
+                others = {bound: source for bound, source in where.items() if source != usual[bound]}
+                if condition:
+                    others |= {"first": where["first"], "last": where["first"]}  # no rows, but for the owner
+                if others:
+                    with text.block(f"if box == {number}"):
+                        for bound, source in others.items():
+                            text(f"{bound} = {source}")
+                        if condition:
+                            with text.block(condition):
+                                text(f"last = {where['last']}")
+            self._compute({})
+            text(f"box = box + 1 + control[{ZERO}]")  # LLVM cannot compute how many there are: it would write out the loop
 
-    def _fold_slab(self, target: Place) -> None:
-        """Add all rows outside the grid of an array."""
+    def _beside(self) -> list[dict[str, str]]:
+        """The bounds of the cells beyond the ends of the slab's rows, and in three dimensions beside its planes."""
+        kernel, outside = self.kernel, self.outside
+        nowhere = (0,) * kernel.ndim
+        own, beside, boxes = kernel.bounds(nowhere), kernel.bounds((*nowhere[1:], outside[-1])), []
+        if beside["left"] != own["left"]:
+            boxes.append(beside | {"right": own["left"]})
+        if beside["right"] != own["right"]:
+            boxes.append(beside | {"left": own["right"]})
+        if len(kernel.rows) == 2 and outside[1]:
+            wide = kernel.bounds((0, *outside[1:]))
+            boxes += [wide | {"above": own["below"]}, wide | {"below": own["above"]}]
+        return boxes
+
+    def _planes(self) -> list[Ghost]:
+        """The rows (planes in three dimensions) beyond the sides of the first axis whose cells are added to others."""
+        kernel = self.kernel
+        if kernel.ndim == 1 or not self.outside[0]:
+            return []
+        return [ghost for ghost in kernel.ghosts(self.rules, self.outside, 0) if ghost.cells]
+
+    def _beyond(self, row: int) -> dict[str, str]:
+        """The bounds of a row (plane in three dimensions) outside the grid."""
+        kernel, halo = self.kernel, self.kernel.layout.row_halo[0]
+        wide = kernel.bounds((0, *(self.beyond if self.swept else self.outside)[1:]))
+        return wide | {"first": str(row - halo), "last": str(row - halo + 1)}
+
+    def _fold_first_axis(self, target: Place) -> None:
+        """Add each row (plane in three dimensions) outside the grid to those that it depends on, and clear it if a `Fold` computed it."""
         layout = self.kernel.layout
-        for ghost in self.kernel.ghosts(self.rules, self.outside, 0):
-            if ghost.cells:
-                with self.kernel.text.block(owner(layout, ghost)):
-                    for cell, weight in ghost.cells:
-                        size = layout.strides[0]
-                        self._add(target, size, str(cell * size), str(ghost.position * size), weight)
-
-    def _add_row(self, target: Place, weight: float) -> None:
-        """Add the row (plane in three dimensions) `first` of an array, times a weight, to the row `last`."""
-        size = self.kernel.layout.strides[0]
-        self._add(target, size, f"last * {size}", f"first * {size}", weight)
-
-    def _clear_row(self, target: Place) -> None:
-        size = self.kernel.layout.strides[0]
-        _clear_tiles(self.kernel, target, size, f"first * {size}")
+        size = layout.strides[0]
+        for ghost in self._planes():
+            with self.kernel.text.block(owner(layout, ghost)):
+                for cell, weight in ghost.cells:
+                    self._add(target, size, str(cell * size), str(ghost.position * size), weight)
+                if not self.beyond[0]:
+                    _clear_tiles(self.kernel, target, size, str(ghost.position * size))
 
     def _fold_rows(self, target: Place) -> None:
         """In each plane of the slab, add rows outside the grid to the rows that they depend on, and clear those that a `Fold` computed."""
@@ -169,8 +194,8 @@ def write_folds(kernel: TileKernel, nest: Nest, name: str) -> None:
         Fold(kernel, nest, name, number, rules, outside, tuple(which), beyond).write()
     if any(beyond):
         for assign in nest.assigns:
-            spare = any(assign.outside)  # others have theirs cleared with their halo
-            kernel.call_on(assign.target, "clear", lambda target, spare=spare: _clear(kernel, target, beyond, spare))  # type: ignore[misc]
+            if not any(assign.outside):  # the last cells of rows are cleared with the halo
+                kernel.call_on(assign.target, "clear", lambda target: _clear(kernel, target, beyond, spare=False))
 
 
 def _clear(kernel: TileKernel, target: Place, beyond: tuple[int, ...], spare: bool) -> None:
