@@ -32,9 +32,10 @@ class Node:
         dtype: of the value.
         pullback: in place of the primitive's rule.
         label: a user's name for it.
+        wanted: for each argument whether it has a node.
     """
 
-    __slots__ = ("args", "dtype", "id", "label", "out", "params", "parents", "primitive", "pullback", "shape")
+    __slots__ = ("args", "dtype", "id", "label", "out", "params", "parents", "primitive", "pullback", "shape", "wanted")
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Node:
         params: dict[str, Any],
         value: Any,
         pullback: Callable[..., Any] | None = None,
+        wanted: tuple[bool, ...] = (),
     ) -> None:
         self.id = next(ids)
         self.primitive = primitive
@@ -55,6 +57,7 @@ class Node:
         self.shape: tuple[int, ...] = value.shape
         self.dtype: Any = value.dtype
         self.pullback = pullback
+        self.wanted = wanted
         self.label: str | None = None
 
     @property
@@ -78,12 +81,14 @@ VALUE = Primitive("value", lambda x, index: x[index])
 class ReverseTracer(Tracer):
     """A value with its place on the tape."""
 
-    __slots__ = ("node",)
+    __slots__ = ("dtype", "node", "shape")
 
     def __init__(self, trace: ReverseTrace, primal: Any, node: Node) -> None:
         self.trace = trace
         self.primal = primal
         self.node = node
+        self.shape = node.shape
+        self.dtype = node.dtype
 
 
 class ReverseTrace(Trace):
@@ -114,11 +119,11 @@ class ReverseTrace(Trace):
         wanted = tuple([p is not None for p in parents])
         if primitive.with_pullback is not None:
             out, pullback = primitive.with_pullback(primals, params, wanted)
-            return self._on_tape(primitive, parents, (), None, params, out, pullback)
+            return self._on_tape(primitive, parents, (), None, params, out, pullback, wanted)
         out = primitive.evaluate(*primals, **params) if plain else bind(primitive, primals, params)
         if primitive.constant:
             return out
-        if not primitive.multiple and not is_inexact(out):
+        if not primitive.multiple and out.dtype.kind not in "fc":
             return out
         if primitive.vjp is None:
             raise no_rule(primitive, "reverse")
@@ -126,7 +131,7 @@ class ReverseTrace(Trace):
         for k, keep in enumerate(kept):
             if not keep:
                 primals[k] = parents[k]
-        return self._on_tape(primitive, parents, primals, out if keeps_out else None, params, out, None)
+        return self._on_tape(primitive, parents, primals, out if keeps_out else None, params, out, None, wanted)
 
     def _composed(self, primitive: Primitive, primals: list[Any], params: dict[str, Any], parents: list[Node | None]) -> Any:
         """A function of a root, whose derivative is taken for the argument of the root; None if it is not a known one."""
@@ -139,14 +144,14 @@ class ReverseTrace(Trace):
             return None
         out = bind(primitive, primals, params)
         composition = {"r": primals[0], "partials": partials, "of": root.params, "name": primitive.name}
-        return ReverseTracer(self, out, Node(roots.COMPOSED, root.parents, root.args, None, composition, out))
+        return ReverseTracer(self, out, Node(roots.COMPOSED, root.parents, root.args, None, composition, out, None, root.wanted))
 
     def _on_tape(
-        self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any
+        self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any, wanted: Any
     ) -> Any:
         if not primitive.multiple:
-            return ReverseTracer(self, out, Node(primitive, tuple(parents), args, kept_out, params, out, pullback))
-        node = Node(primitive, tuple(parents), args, kept_out, params, _NOTHING, pullback)
+            return ReverseTracer(self, out, Node(primitive, tuple(parents), args, kept_out, params, out, pullback, wanted))
+        node = Node(primitive, tuple(parents), args, kept_out, params, _NOTHING, pullback, wanted)
         node.params = params | {"avals": [aval(o) if hasattr(o, "dtype") else None for o in out]}
         return tuple(
             ReverseTracer(self, o, Node(VALUE, (node,), (), None, {"index": k}, o)) if hasattr(o, "dtype") and is_inexact(o) else o

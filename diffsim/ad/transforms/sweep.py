@@ -39,9 +39,13 @@ class _Cotangent:
 
     __slots__ = ("owned", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, bar: Any, like: Any) -> None:
         self.value: Any = None
         self.owned = False
+        if type(bar) is np.ndarray or isinstance(bar, np.generic):
+            self.value = bar
+        else:
+            self.add(bar, like)
 
     def add(self, bar: Any, like: Any) -> None:
         """Add a cotangent of a value of the shape and type of `like`."""
@@ -87,13 +91,21 @@ def backward(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[
     try:
         local.zero_wins = False
         bars = swept(seeds, inputs)
-        if bars is None or any(_has_nan(bar) or not is_known(bar) for bar in bars):
+        if bars is None or any(map(_doubtful, bars)):
             local.zero_wins = True
             bars = swept(seeds, inputs, LiveEntries(seeds) if is_known(*(ct for _, ct in seeds)) else None)
             assert bars is not None
     finally:
         local.zero_wins = outer
     return bars
+
+
+def _doubtful(bar: Any) -> bool:
+    """True if a cotangent is NaN somewhere, or has no values yet."""
+    if type(bar) is np.ndarray and bar.ndim and bar.dtype.kind == "f":
+        most = np.maximum.reduce(bar, axis=None, initial=-np.inf)  # NaN wins; faster than a look at each entry
+        return bool(most != most)
+    return _has_nan(bar) or not is_known(bar)
 
 
 def _has_nan(bar: Any) -> bool:
@@ -103,9 +115,7 @@ def _has_nan(bar: Any) -> bool:
     if isinstance(bar, Tracer):
         return not bar.abstract and _has_nan(bar.primal)
     if isinstance(bar, np.ndarray) and bar.ndim:
-        if bar.dtype.kind != "f":
-            return bool(np.isnan(bar).any())
-        bar = np.maximum.reduce(bar, axis=None, initial=-np.inf)  # NaN wins; faster than a look at each entry
+        return _doubtful(bar) if type(bar) is np.ndarray and bar.dtype.kind == "f" else bool(np.isnan(bar).any())
     return bar is not None and bool(bar != bar)
 
 
@@ -134,10 +144,11 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: 
         number = node.id
         cotangent = pending.get(number)
         if cotangent is None:
-            cotangent = pending[number] = _Cotangent()
+            pending[number] = _Cotangent(bar, node)
             if node.primitive is not None:
                 heapq.heappush(heap, (-number, node))
-        cotangent.add(bar, node)
+        else:
+            cotangent.add(bar, node)
 
     for node, ct in seeds:
         add(node, ct)
@@ -203,7 +214,7 @@ def _pull(node: Node, entry: Any, errors: Any) -> Sequence[Any] | None:
             return None
         with np.errstate(**errors):
             return _outside_of_rules(node.pullback, ct)
-    wanted = tuple([p is not None for p in node.parents])
+    wanted = node.wanted
     assert primitive.vjp is not None
     if primitive.takes_over:
         return primitive.vjp(ct, node.args, node.out, node.params, wanted, entry.owned)
