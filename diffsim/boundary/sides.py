@@ -255,8 +255,13 @@ def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
             continue
         view = extended.swapaxes(0, axis) if axis else extended
         n = view.shape[0] - 2 * h
-        view[:h] = view[h + n :] = 0
-        for group in _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim):
+        groups = _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim)
+        if not groups or groups[0].count < 2 * h:
+            view[:h] = view[h + n :] = 0
+        for group in groups:
+            if group.copied is not None:
+                view[group.positions] = view[group.copied] + group.constants
+                continue
             parts = [weights * view[cells] for cells, weights in group.parts]
             view[group.positions] = sum(parts[1:], parts[0]) + group.constants if parts else group.constants
 
@@ -269,11 +274,15 @@ class _GhostGroup:
         positions: the ghost cells.
         parts: for each part the cells and their weights.
         constants: the constants.
+        copied: the cells, if there is one part whose weights are 1.
+        count: ghost cells of all groups.
     """
 
     positions: IntArray
     parts: tuple[tuple[IntArray, Array], ...]
     constants: Array
+    copied: IntArray | None
+    count: int
 
 
 def _ghost_groups(sides: Sides, n: int, h: int, dtype: np.dtype, ndim: int) -> tuple[_GhostGroup, ...]:
@@ -293,7 +302,9 @@ def _ghost_groups(sides: Sides, n: int, h: int, dtype: np.dtype, ndim: int) -> t
     for count, members in grouped.items():
         positions = np.array([h + ghost.position for ghost in members])
         parts = [(np.array([h + g.cells[k][0] for g in members]), column(g.cells[k][1] for g in members)) for k in range(count)]
-        fills.append(_GhostGroup(positions, tuple(parts), column(ghost.constant for ghost in members)))
+        copied = parts[0][0] if count == 1 and (parts[0][1] == 1).all() else None
+        constants = column(ghost.constant for ghost in members)
+        fills.append(_GhostGroup(positions, tuple(parts), constants, copied, sum(map(len, grouped.values()))))
     low.known_groups[key] = high, tuple(fills)
     return tuple(fills)
 

@@ -49,7 +49,7 @@ def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
     """The schedule of a gradient. That of a small one, which needs no look at the system's memory, is kept for the next call."""
     policy, steps, online = call.options.policy, call.steps, call.options.online
     kinds = policy.schedule, policy.slots, policy.memory, policy.disk, policy.host, policy.compression is not None
-    key = kinds, steps, online, tuple(table.count for table in call.points.values())
+    key = kinds, steps, online, tuple([table.count for table in call.points.values()])
     kept = isinstance(policy.schedule, str) and not policy.runs_backwards and compiled.domain.alone  # else it depends on more
     if kept and key in compiled.schedules:
         return compiled.schedules[key]
@@ -79,9 +79,9 @@ class RepeatablePullback:
 
     def __init__(self, compiled: Compiled, call: Call, solution: Solution, back: Back) -> None:
         self._compiled, self._call = compiled, call
-        parts = solution.final, solution.traces
-        self._like = Solution(*({name: _zeros(value) for name, value in part.items()} for part in parts))
-        self._bits = [_bits(value) for part in parts for value in part.values()]
+        final, traces = solution.final, solution.traces
+        self._like = Solution({n: _zeros(value) for n, value in final.items()}, {n: _zeros(value) for n, value in traces.items()})
+        self._bits = [_bits(value) for value in (*final.values(), *traces.values())]
         self._ended = compiled.stepper.steps
         self._back: Back | None = back
         self._run = compiled.runs
@@ -107,12 +107,14 @@ class RepeatablePullback:
 
     def _agreed(self, cotangents: Solution) -> Solution:
         """Checked cotangents, which must be the same on all ranks: their sum would be the gradient of no loss."""
-        compiled = self._compiled
+        compiled, meaning = self._compiled, partial(value_meaning, self._compiled)
+        if compiled.domain.alone:
+            return checked_cotangents(cotangents, self._like, meaning)
 
         def same(bars: Solution) -> object:
             return fingerprint([*bars.traces.values(), *(bars.final.values() if compiled.domain.gathered else ())])
 
-        return compiled.domain.agreed(lambda: checked_cotangents(cotangents, self._like, partial(value_meaning, compiled)), same, LOSSES)
+        return compiled.domain.agreed(lambda: checked_cotangents(cotangents, self._like, meaning), same, LOSSES)
 
     def __copy__(self) -> RepeatablePullback:
         return self

@@ -63,13 +63,16 @@ class Call:
         with compiled.turn:
             fields = compiled.checked(inputs, steps)
             check_room(steps, compiled.points.values(), compiled.dtype)
-            shared = {n for n, value in fields.items() if n in inputs and _may_share(n, value, inputs[n])}
-            private = {name: value.copy() if name in shared else value for name, value in fields.items()}
-            return cls(private, steps, dict(compiled.points), options.called_within(compiled.turn))
+            for name in inputs:
+                if _may_share(name, fields[name], inputs[name]):
+                    fields[name] = fields[name].copy()
+            return cls(fields, steps, dict(compiled.points), options.called_within(compiled.turn))
 
 
 def _may_share(name: str, value: Array, original: Any) -> bool:
     """True if an input that was checked may share memory with the user's array."""
+    if value is original:
+        return True
     if type(original) is np.ndarray:
         return np.may_share_memory(value, original)
     if isinstance(original, (float, int, list, tuple)) or is_function(original):

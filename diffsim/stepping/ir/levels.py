@@ -7,10 +7,21 @@ a list of level numbers.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from diffsim.errors import ScheduleError
 from diffsim.typing import IntArray
+
+
+class RingState(NamedTuple):
+    """What a ring holds when no slot is in use."""
+
+    users: list[int]
+    free: list[int]
+    held: list[tuple[int, list[int]]]
+    working: list[int]
 
 
 class Ring:
@@ -46,6 +57,15 @@ class Ring:
         self.slots: dict[int, list[int]] = {}
         self.held: list[tuple[int, list[int]]] = []  # first step and levels of each advance that is held, the newest last
         self.working = [self._take() for _ in range(self.depth)]
+
+    def present(self) -> RingState:
+        """A copy of what it holds, without slots, for `restore`."""
+        return RingState([*self.users], [*self.free], [*self.held], [*self.working])
+
+    def restore(self, state: RingState) -> None:
+        """Hold again what `present` returned."""
+        users, free, held, working = state
+        self.users, self.free, self.held, self.working, self.slots = [*users], [*free], [*held], [*working], {}
 
     def _take(self) -> int:
         if not self.free:
@@ -132,8 +152,11 @@ class Ring:
 
     def drop_newest(self) -> None:
         """Free the newest held advance."""
+        users, free = self.users, self.free
         for level in self.held.pop()[1]:
-            self._drop(level)
+            users[level] -= 1
+            if not users[level]:
+                free.append(level)
 
     def renew(self) -> list[int]:
         """Unshared levels for the working state before it is written, oldest first."""

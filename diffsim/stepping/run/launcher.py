@@ -342,6 +342,17 @@ class Launcher:
             )
         return known
 
+    def launched(self, program: Program, first: int, steps: int, levels: Mapping[str, IntArray]) -> bool:
+        """Do all steps of `sweep` in one launch, with these level tables. Return False, and do nothing, if it takes several."""
+        known = self._launches(program)
+        if known.stepwise or steps > known.most or not isinstance(known.control, np.ndarray):
+            return False
+        if steps > self._steps_of_launch(program, known.pace):
+            return False
+        self._describe(program, known, first, steps, levels)
+        self._launch(program, known, steps)
+        return True
+
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
 
