@@ -26,9 +26,11 @@ from diffsim.boundary.sides import after_one_more as after_one_more
 from diffsim.boundary.sides import bound as bound
 from diffsim.boundary.sides import check_halo as check_halo
 from diffsim.boundary.sides import depth as depth
+from diffsim.boundary.sides import Fill as Fill
 from diffsim.boundary.sides import extend as extend
 from diffsim.boundary.sides import extend_transpose as extend_transpose
 from diffsim.boundary.sides import fills as fills
+from diffsim.boundary.sides import fills_of as fills_of
 from diffsim.boundary.sides import ghosts as ghosts
 from diffsim.boundary.sides import linear as linear
 from diffsim.boundary.sides import on_low_side as on_low_side

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from inspect import signature
@@ -264,6 +265,42 @@ def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
                 continue
             parts = [weights * view[cells] for cells, weights in group.parts]
             view[group.positions] = sum(parts[1:], parts[0]) + group.constants if parts else group.constants
+
+
+Fill: TypeAlias = tuple[Array, Array, Array]
+"""Cells, constants, and ghost cells that are the sums of both, as views."""
+
+
+def fills_of(extended: Array, halo: tuple[int, ...], rules: Rules) -> list[Fill] | None:
+    """The operations of `extend` as additions in views of the array, in order; None where ghost cells are no plain copies of cells.
+
+    For an array that is extended again and again: `for part in fills_of(...): np.add(*part)`.
+    """
+    found: list[Fill] = []
+    for axis in reversed(range(extended.ndim)):
+        h = halo[axis]
+        if not h:
+            continue
+        view = extended.swapaxes(0, axis) if axis else extended
+        n = view.shape[0] - 2 * h
+        groups = _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim)
+        if not groups or groups[0].count < 2 * h:
+            zero = np.zeros((), extended.dtype)
+            found += [(zero, zero, view[:h]), (zero, zero, view[h + n :])]
+        for group in groups:
+            if group.copied is None:
+                return None
+            order = np.argsort(group.positions)
+            ghosts, cells, constants = (each[order] for each in (group.positions, group.copied, group.constants))
+            ends = [0, *(k for k in range(1, len(order)) if ghosts[k] - ghosts[k - 1] != 1), len(order)]
+            for begin, end in itertools.pairwise(ends):
+                step = int(cells[begin + 1] - cells[begin]) if end - begin > 1 else 1
+                if not step or (np.diff(cells[begin:end]) != step).any():
+                    return None
+                last = int(cells[begin]) + step * (end - begin)
+                source = view[int(cells[begin]) : last if last >= 0 else None : step]
+                found.append((source, constants[begin:end], view[int(ghosts[begin]) : int(ghosts[begin]) + end - begin]))
+    return found
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,8 @@ class Simulation(Rebuilt, Summary):
     @property
     def last_sweep(self) -> SweepReport | None:
         """Time and steps of the last gradient, and the errors of its states."""
-        return self._compiled.last_sweep
+        report = self._compiled.report
+        return None if report is None else report()
 
     @property
     def box(self) -> tuple[slice, ...]:

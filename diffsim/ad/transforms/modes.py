@@ -105,13 +105,14 @@ class ReverseTrace(Trace):
         parents: list[Node | None] = []
         plain = True  # no argument belongs to another transformation
         for a in args:
-            node = None
             if type(a) is ReverseTracer and a.trace is self:
-                a, node = a.primal, a.node
+                parents.append(a.node)
+                a = a.primal
+            else:
+                parents.append(None)
             if isinstance(a, Tracer):
                 plain = False
             primals.append(a)
-            parents.append(node)
         if primitive.outer and parents[0] is not None and parents[0].primitive in roots.ROOTS:
             composed = self._composed(primitive, primals, params, parents)
             if composed is not None:
@@ -128,10 +129,11 @@ class ReverseTrace(Trace):
         if primitive.vjp is None:
             raise no_rule(primitive, "reverse")
         kept, keeps_out = primitive.kept(wanted)
-        for k, keep in enumerate(kept):
-            if not keep:
-                primals[k] = parents[k]
-        return self._on_tape(primitive, parents, primals, out if keeps_out else None, params, out, None, wanted)
+        if not all(kept):
+            primals = [a if keep else parent for a, parent, keep in zip(primals, parents, kept, strict=True)]
+        if primitive.multiple:
+            return self._on_tape(primitive, parents, primals, out if keeps_out else None, params, out, None, wanted)
+        return ReverseTracer(self, out, Node(primitive, tuple(parents), primals, out if keeps_out else None, params, out, None, wanted))
 
     def _composed(self, primitive: Primitive, primals: list[Any], params: dict[str, Any], parents: list[Node | None]) -> Any:
         """A function of a root, whose derivative is taken for the argument of the root; None if it is not a known one."""

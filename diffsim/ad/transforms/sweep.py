@@ -168,7 +168,7 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: 
         if bars is None:
             return None
         for parent, bar in zip(node.parents, bars, strict=True):
-            if parent is not None and bar is not None:
+            if bar is not None and parent is not None:
                 add(parent, bar)
     shared = {id(ct) for _, ct in seeds}
     return [_own(pending.get(leaf.id), shared) for leaf in inputs]

@@ -19,6 +19,7 @@ from diffsim.checkpoint.growth import FEW_STEPS, largest
 from diffsim.checkpoint.progress import Reporter
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
+from diffsim.domains import Domain
 from diffsim.errors import ParameterError
 from diffsim.simulation.prepared.checks import check_room
 from diffsim.simulation.prepared.compiled import Compiled
@@ -210,9 +211,14 @@ class Reversal:
             sweep.reverse()
         if self._growth is not None:
             self._growth.warn()
-        self._compiled.last_sweep = self._report()
         if isinstance(sweep, Sweep):
             self._compiled.step_seconds = sweep.clock.measured
+        report = partial(_report, sweep, self._guard, self._growth, self._call.options.policy.compression, self._compiled.domain)
+        if self._compiled.domain.alone:  # a report is made when somebody asks for it
+            self._compiled.report = partial(report, (0, 0.0))
+        else:
+            made = report(self._exchanged)
+            self._compiled.report = lambda: made
 
     def gradient(self) -> dict[str, Array]:
         """The cotangents of the inputs, after the reverse sweep."""
@@ -238,17 +244,20 @@ class Reversal:
         if common and self._sweep.exact and save(action):  # a resumed run must start from an exact state
             self._sweep.resumable = True
 
-    def _report(self) -> SweepReport:
-        sweep, compression = self._sweep, self._call.options.policy.compression
-        done, (exchanges, seconds) = sweep.done, self._compiled.domain.spent
-        return SweepReport(
-            sweep.seconds,
-            done,
-            0.0 if self._guard is None else self._guard.seconds,
-            compression.error if isinstance(compression, Lossy) else None,
-            sweep.drift if done["undo"] else None,
-            None if self._growth is None else self._growth.found(),
-            exchanges - self._exchanged[0],
-            seconds - self._exchanged[1],
-            self._compiled.domain.ghost_share,
-        )
+
+def _report(
+    sweep: Sweep | BriefSweep, guard: ReplayGuard | None, growth: GrowthMonitor | None, compression: Any, domain: Domain, before: tuple
+) -> SweepReport:
+    """What a sweep took, with the exchanges between domains since `before`."""
+    done, (exchanges, seconds) = sweep.done, domain.spent
+    return SweepReport(
+        sweep.seconds,
+        done,
+        0.0 if guard is None else guard.seconds,
+        compression.error if isinstance(compression, Lossy) else None,
+        sweep.drift if done["undo"] else None,
+        None if growth is None else growth.found(),
+        exchanges - before[0],
+        seconds - before[1],
+        domain.ghost_share,
+    )

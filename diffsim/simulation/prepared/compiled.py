@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any, Protocol
@@ -58,7 +58,7 @@ class Compiled:
         runs: number of times that the contents of the storage were replaced.
         batches: batches of its runs that other packages asked for, by their number of runs.
         tangent: the same equation with its tangent, after the first call of `with_tangent`.
-        last_sweep: steps and seconds of the last gradient.
+        report: returns the steps and seconds of the last gradient.
         step_seconds: seconds of a step of each kind in it.
         schedules: schedules of small gradients, by the policy, the steps, and the numbers of points.
         grows: whether cotangents were seen to grow much, so that each sweep measures how.
@@ -90,7 +90,7 @@ class Compiled:
         self.runs = 0
         self.tangent: Compiled | None = None
         self.batches: dict[int, object] = {}
-        self.last_sweep: SweepReport | None = None
+        self.report: Callable[[], SweepReport] | None = None
         self.step_seconds: dict[str, float] = {}
         self.schedules: dict[object, AnySchedule] = {}
         self.grows = False

@@ -37,6 +37,7 @@ class Ring:
         self.depth = depth
         self.in_place = in_place
         self.capacity = capacity
+        self._order = list(range(capacity))[::-1]  # of free levels, the next one last
         self.clear()
 
     @staticmethod
@@ -52,11 +53,12 @@ class Ring:
 
     def clear(self) -> None:
         """Free every state. The working state gets the first levels, oldest first."""
-        self.users = [0] * self.capacity
-        self.free = list(range(self.capacity))[::-1]
+        depth, others = self.depth, self.capacity - self.depth
+        self.users = [1] * depth + [0] * others
+        self.free = self._order[:others]
         self.slots: dict[int, list[int]] = {}
         self.held: list[tuple[int, list[int]]] = []  # first step and levels of each advance that is held, the newest last
-        self.working = [self._take() for _ in range(self.depth)]
+        self.working = [*range(depth)]
 
     def present(self) -> RingState:
         """A copy of what it holds, without slots, for `restore`."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.boundary import Rules, extend, fills
+from diffsim.boundary import Fill, Rules, extend, fills, fills_of
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock, settings
 from diffsim.errors import BackendError, PlanError
 from diffsim.expr.graph import Graph
@@ -93,10 +93,12 @@ class Launcher:
         self.layout, self.slim, self.sparse, self.stacks = fields.layout, fields.slim, fields.sparse, fields.stacks
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = backend().memory
+        self.bindings = 0  # how often arrays were replaced
         self.arrays: dict[str, Allocated] = {}
         self._compiled: dict[tuple[str, int, Wavefront | None], object] = {}
         self._bound: dict[tuple[str, int, Wavefront | None], BoundKernel] = {}
         self._views: dict[tuple[str, int | None], tuple[Array, Array]] = {}  # of the cells of a field, and with their halo
+        self._fills: dict[tuple[str, int | None], tuple[Rules, list[Fill] | None]] = {}  # of the halos of fields
         self._wavefronts: dict[tuple[str, int], list[Wavefront]] = {}
         self._scratch: Allocated | None = None
         self._known: dict[str, _Launches] = {}  # by program
@@ -121,8 +123,10 @@ class Launcher:
 
     def unbind(self) -> None:
         """Release all arrays that kernels are bound to. Kernels are bound anew at their next launch."""
+        self.bindings += 1
         self._bound.clear()
         self._views.clear()
+        self._fills.clear()
 
     def field(self, name: str) -> Allocated:
         """The array `name`. If there is none, one field is allocated."""
@@ -181,11 +185,20 @@ class Launcher:
 
     def put_field(self, name: str, cells: Array, rules: Rules, level: int | None = None) -> None:
         """Write the cells of a field, or of a level of a ring, and its halo by the rules. Cells outside of its region are dropped."""
-        layout, sparse = self.layout, self.sparse.get(name)
+        layout = self.layout
+        known, bound = self._fills.get((name, level), (None, None))
+        if known is rules and bound:
+            self._views[name, level][0][...] = cells
+            for part in bound:
+                np.add(*part)
+            return
+        sparse = self.sparse.get(name)
         if self._has_views(name):
             place, extended = self._views_of(name, level)
             place[...] = cells
             extend(extended, layout.halo, rules)
+            again = known is rules and bound is None  # only what is written again and again is worth it
+            self._fills[name, level] = rules, (fills_of(extended, layout.halo, rules) or []) if again else bound if known is rules else None
             return
 
         def write(stored: Array) -> None:
@@ -345,9 +358,9 @@ class Launcher:
     def launched(self, program: Program, first: int, steps: int, levels: Mapping[str, IntArray]) -> bool:
         """Do all steps of `sweep` in one launch, with these level tables. Return False, and do nothing, if it takes several."""
         known = self._launches(program)
-        if known.stepwise or steps > known.most or not isinstance(known.control, np.ndarray):
+        if steps > known.most or known.stepwise or not isinstance(known.control, np.ndarray):
             return False
-        if steps > self._steps_of_launch(program, known.pace):
+        if steps > known.pace.steps():
             return False
         self._describe(program, known, first, steps, levels)
         self._launch(program, known, steps)

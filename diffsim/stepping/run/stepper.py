@@ -67,6 +67,7 @@ class Stepper:
         self.forward, self.adjoint, self.with_residuals = self.programs.forward, self.programs.adjoint, self.programs.with_residuals
         self.needs_primal, self.layout = self.programs.needs_primal, self.programs.layout
         self.launcher = Launcher(step.graph, self.programs.stored_fields(), points, generation)
+        self._computed_slim = tuple(self.launcher.slim.keys() - step.fixed)
         self.storage = Storage(self.programs, self.launcher)
         self.steps = 0
         self._wholes: dict[int, Whole] = {}  # by their number of steps
@@ -134,7 +135,7 @@ class Stepper:
 
     def _start_slim(self, driven: Mapping[str, Array], steps: int) -> None:
         """Write the arrays with a value for each step: series with their halos, times, and zeros for numbers that steps compute."""
-        layout, slim = self.layout, self.launcher.slim
+        layout = self.layout
         for name, placed in self.step.series.items():
             axes = placed.axes or ()
             values = np.zeros((steps, *(layout.shape[a] + 2 * layout.halo[a] for a in axes)), self.dtype)
@@ -144,7 +145,7 @@ class Stepper:
             self.launcher.put_slim(name, values, steps)
         for name in self.step.clock:
             self.launcher.put_slim(name, np.arange(steps) * (self.step.graph.dt if name == "t" else 1), steps)
-        for name in slim.keys() - self.step.fixed:
+        for name in self._computed_slim:
             self.launcher.put_slim(name, None, steps)
 
     def _level(self, state: str) -> int:
@@ -320,12 +321,10 @@ class Stepper:
             ring.clear()
         self._held.append((range(steps), self._records_residuals))
         back = self._levels_back(steps, steps, True)
-        swept = [(ring, ring.present()) for ring in bars]
-        self._held.pop()
+        self._drop_newest()
+        swept = [(ring, ring.present()) for ring in (*bars, *rings)]
         for ring, state in start:
             ring.restore(state)
-        if self._records_residuals:
-            self._residual_levels.drop_newest()
         return Whole(steps, program, forward, kept, self._adjoint_of(True, self._records_residuals), back, swept)
 
     def _require_recordable(self, start: int, stop: int) -> None:
@@ -342,7 +341,9 @@ class Stepper:
         assert self.adjoint is not None
         whole, self._whole = self._whole, None
         if whole is not None and start == 0 and stop == whole.steps and not self.cotangents.waiting and whole.reverse(self.launcher):
-            self._drop_newest()
+            self._held.pop()
+            if self._records_residuals:
+                self._residual_levels.drop_newest()
             return
         steps, residuals = self._held[-1] if self._held else (range(0), False)
         held = bool(steps) and (steps == range(start, stop) or (not residuals and steps == range(start, stop - 1)))

@@ -29,7 +29,7 @@ class Whole:
         kept: what the rings of states hold after it.
         adjoint: the program of the reverse sweep.
         back: its levels.
-        swept: what the rings of cotangents hold after it.
+        swept: what the rings hold after it.
     """
 
     steps: int
@@ -42,11 +42,8 @@ class Whole:
 
     def fits(self, storage: Storage) -> bool:
         """True unless rings were made anew."""
-        for present, states in ((storage.rings, self.kept), (storage.bars, self.swept)):
-            for ring, (known, _) in zip(present.values(), states, strict=True):
-                if ring is not known:
-                    return False
-        return True
+        rings = [*storage.bars.values(), *storage.rings.values()]
+        return len(rings) == len(self.swept) and all([ring is known for ring, (known, _) in zip(rings, self.swept, strict=True)])
 
     def record(self, launcher: Launcher) -> bool:
         """Run forward from state 0, if that is one launch; else return False."""
