@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Sequence
+from contextvars import Context, copy_context
 from typing import Any, Protocol
 
 import numpy as np
@@ -127,16 +128,16 @@ def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], live: Reade
         inputs: leaves.
         live: the entries that are read of the value of each node, if zeros win and it is known.
     """
-    errors, outer = np.geterr(), (local.live, local.sweeping)
+    around, outer = copy_context(), (local.live, local.sweeping)
     local.sweeping = True
     try:
         with np.errstate(all="ignore"):
-            return _visited(seeds, inputs, errors, live)
+            return _visited(seeds, inputs, around, live)
     finally:
         local.live, local.sweeping = outer
 
 
-def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: Any, live: Readers | None) -> list[Any] | None:
+def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], around: Context, live: Readers | None) -> list[Any] | None:
     pending: dict[int, Any] = {}  # id of a node -> the sum so far, for an operation with several values a list
     heap: list[tuple[int, Node]] = []
 
@@ -163,10 +164,15 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: 
                 heapq.heappush(heap, (-operation.id, operation))
             pending[operation.id][node.params["index"]] = entry.value
             continue
-        local.live = None if live is None else live.of(node)
-        bars = _pull(node, entry, errors)
-        if bars is None:
-            return None
+        if live is not None:
+            local.live = live.of(node)
+        primitive = node.primitive
+        if node.pullback is not None or primitive.multiple or primitive.takes_over:
+            bars = _pull(node, entry, around)
+            if bars is None:
+                return None
+        else:
+            bars = primitive.vjp(entry.value, node.args, node.out, node.params, node.wanted)
         for parent, bar in zip(node.parents, bars, strict=True):
             if bar is not None and parent is not None:
                 add(parent, bar)
@@ -192,13 +198,13 @@ def _alone(value: np.ndarray) -> bool:
     return value.nbytes == value.base.nbytes and sys.getrefcount(value.base) <= 2 and _alone(value.base)
 
 
-def _pull(node: Node, entry: Any, errors: Any) -> Sequence[Any] | None:
+def _pull(node: Node, entry: Any, around: Context) -> Sequence[Any] | None:
     """Cotangents of the arguments of a node, by its rule or pullback; None where that would be given NaN too early.
 
     Args:
         node: of the tape.
         entry: the sum for it.
-        errors: how NumPy handles floating-point errors around the sweep.
+        around: what holds around the sweep, such as how NumPy handles floating-point errors.
     """
     primitive = node.primitive
     assert primitive is not None
@@ -212,7 +218,7 @@ def _pull(node: Node, entry: Any, errors: Any) -> Sequence[Any] | None:
     if node.pullback is not None:
         if not local.zero_wins and any(map(_has_nan, ct if primitive.multiple else (ct,))):
             return None
-        with np.errstate(**errors):
+        with np.errstate(**around.run(np.geterr)):
             return _outside_of_rules(node.pullback, ct)
     wanted = node.wanted
     assert primitive.vjp is not None

@@ -5,11 +5,13 @@ Pullbacks may be called in any order, any number of times, from any thread.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.checkpoint import AnySchedule
 from diffsim.checkpoint.planning.memory import SMALL
@@ -20,6 +22,7 @@ from diffsim.simulation.gradients.suspended import run_resumably
 from diffsim.simulation.prepared.checks import checked_cotangents
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.inputs import value_meaning
+from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.sizes import same_schedule, sizes_for
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
@@ -30,19 +33,27 @@ LOSSES = "another loss: give random numbers in it, and in its data, the same see
 """The reason why cotangents of ranks differ."""
 
 
-def run_reversibly(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:
+def run_reversibly(
+    compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], steps: int, options: RunOptions
+) -> tuple[Solution, RepeatablePullback]:
     """Run forward in the existing storage, and prepare the reverse sweep; see `Simulation.vjp`."""
-    with compiled.placed(call.points):
+    with compiled.turn:
+        return _run(compiled, Call.of(compiled, inputs, steps, options))
+
+
+def _run(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:
+    """`run_reversibly` in the thread's turn, with sources and receivers at the places of the call."""
+    if not compiled.domain.alone:
         compiled.domain.require("until= with gathered=False", not call.options.online or compiled.domain.gathered)
         compiled.domain.require('schedule = "reversible"', not call.options.policy.runs_backwards)
-        schedule = _schedule(compiled, call)
-        back: Back
-        if call.options.policy.resume > 0:
-            solution, back = run_resumably(compiled, call, schedule)
-        else:
-            back = Reversal(compiled, call, schedule).back
-            solution = compiled.solution()
-        return solution, RepeatablePullback(compiled, call, solution, back)
+    schedule = _schedule(compiled, call)
+    back: Back
+    if call.options.policy.resume > 0:
+        solution, back = run_resumably(compiled, call, schedule)
+    else:
+        back = Reversal(compiled, call, schedule).back
+        solution = compiled.solution()
+    return solution, RepeatablePullback(compiled, call, solution, back)
 
 
 def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
@@ -97,7 +108,7 @@ class RepeatablePullback:
             del back  # frees the states of the first run before it is repeated
             with compiled.placed(self._call.points):
                 options = self._call.options.ending_at(self._ended)
-                _, again = run_reversibly(compiled, replace(self._call, options=options))
+                _, again = _run(compiled, replace(self._call, options=options))
                 if self._call.options.policy.verify and again._bits != self._bits:
                     raise ReplayError(
                         f"expected the solution that this run of {self._ended} steps gave the first time, got another when it was run "

@@ -55,19 +55,21 @@ class Call:
 
     @classmethod
     def of(cls, compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], steps: int, options: RunOptions) -> Call:
-        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep."""
+        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep.
+
+        It is called in the thread's turn.
+        """
         if options.policy.resume > 0 and options.online:  # a condition cannot be identified in another process
             raise ParameterError(
                 "expected no until= with Policy(resume=...), got both: a sweep whose run ended by a condition is not resumed; give "
                 "the number of steps, or leave resume out"
             )
-        with compiled.turn:
-            fields = compiled.checked(inputs, steps)
-            check_room(steps, compiled.points.values(), compiled.dtype)
-            for name in inputs:
-                if _may_share(name, fields[name], inputs[name]):
-                    fields[name] = fields[name].copy()
-            return cls(fields, steps, dict(compiled.points), options.called_within(compiled.turn))
+        fields = compiled.checked(inputs, steps)
+        check_room(steps, compiled.points.values(), compiled.dtype)
+        for name in inputs:
+            if _may_share(name, fields[name], inputs[name]):
+                fields[name] = fields[name].copy()
+        return cls(fields, steps, dict(compiled.points), options.called_within(compiled.turn))
 
 
 def _may_share(name: str, value: Array, original: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -140,12 +140,9 @@ class Compiled:
         if self.tangent is not None:
             self.tangent.move(with_tangents(self.points, self.step.forcings, self.receivers, self.tangent.traced.order))
 
-    def placed(self, points: Mapping[str, PointTable]) -> AbstractContextManager[None]:
-        """Take the turn, and move sources and receivers inside of the `with` block."""
-        return self._moved(points) if points else self.turn
-
     @contextmanager
-    def _moved(self, points: Mapping[str, PointTable]) -> Iterator[None]:
+    def placed(self, points: Mapping[str, PointTable]) -> Iterator[None]:
+        """Move sources and receivers inside of the `with` block."""
         with self.turn:
             now = dict(self.points)
             moved = any(now[name] is not table for name, table in points.items())

@@ -41,6 +41,26 @@ class RunOptions:
     on_progress: OnProgress | None = None
     watch: WatchAdjoint | None = None
 
+    @classmethod
+    def of(
+        cls,
+        policy: Policy,
+        until: Until | None = None,
+        every: int = 1,
+        on_action: Watcher | None = None,
+        on_progress: OnProgress | None = None,
+        watch: WatchAdjoint | None = None,
+    ) -> RunOptions:
+        """These options. Those of a policy alone are made once for each policy in turn."""
+        global _plain
+        called = until is not None or on_action is not None or on_progress is not None or watch is not None
+        if called or type(every) is not int or every != 1:
+            return cls(policy, until, every, on_action, on_progress, watch)
+        plain = _plain
+        if plain is None or plain.policy is not policy:
+            plain = _plain = cls(policy)
+        return plain
+
     def __post_init__(self) -> None:
         if self.watched:
             function("until", self.until, "lambda done, states: bool(states['p'].max() > 1)")
@@ -77,3 +97,7 @@ class RunOptions:
     def ending_at(self, steps: int) -> RunOptions:
         """The same options for a run that a condition ended after `steps` steps. The condition is not called again."""
         return replace(self, until=lambda done, states: done >= steps) if self.online else self
+
+
+_plain: RunOptions | None = None
+"""The options of the last policy that came alone."""

@@ -73,4 +73,7 @@ class Once:
         for name, source in self._given.items():
             if source is not None and name in cotangents:
                 bars[source] = bars[source] + cotangents[name] if source in bars else cotangents[name]
-        return {name: np.zeros(self.grid.shape, self.dtype) for name in self.traced.inputs if name not in bars} | bars
+        for name in self.traced.inputs:
+            if name not in bars:
+                bars[name] = np.zeros(self.grid.shape, self.dtype)
+        return bars

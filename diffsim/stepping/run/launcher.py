@@ -54,7 +54,7 @@ Tables = Callable[[int, int], Mapping[str, IntArray]]
 """(steps done, steps of the coming launch) -> the level table of each ring."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Launches:
     """Values that every launch of a program needs, looked up once.
 
@@ -66,6 +66,7 @@ class _Launches:
         stepwise: whether host functions are called between its steps.
         unrolled: most steps of one call of a kernel of a GPU.
         entries: writes into `control` on a GPU.
+        written: the level tables in `control`, if the next launch may have the same.
     """
 
     control: Allocated
@@ -75,6 +76,7 @@ class _Launches:
     stepwise: bool
     unrolled: int
     entries: Entries | None
+    written: Mapping[str, IntArray] | None = None
 
 
 class Launcher:
@@ -362,7 +364,9 @@ class Launcher:
             return False
         if steps > known.pace.steps():
             return False
-        self._describe(program, known, first, steps, levels)
+        if known.written is not levels:
+            self._describe(program, known, first, steps, levels)
+            known.written = levels
         self._launch(program, known, steps)
         return True
 
@@ -452,6 +456,7 @@ class Launcher:
     def _describe(self, program: Program, known: _Launches, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
         """Write the control data of the coming steps for the kernels."""
         control = known.control
+        known.written = None
         if isinstance(control, np.ndarray):
             control[FIRST] = first
             for array, table in tables.items():
@@ -481,13 +486,14 @@ class Launcher:
             together = 1 if wavefront is None else wavefront.steps
             stop = end - (end - done) % together
             control[STEPS], control[DONE], control[BEGIN] = stop, done, again
-            control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
-            control[LOOKS] = int(barrier.PATIENCE * pace.patience(together))
-            kernel = self._kernel(program, workers, wavefront)
+            if workers > 1:  # one waits for nobody
+                control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
+                control[LOOKS] = int(barrier.PATIENCE * pace.patience(together))
+            kernel = self._bound.get((program.name, workers, wavefront)) or self._kernel(program, workers, wavefront)
             begin = time.perf_counter()
             kernel()
             seconds = time.perf_counter() - begin
-            left = int(control[LEFT_BEGIN])
+            left = int(control[LEFT_BEGIN]) if workers > 1 else 0
             reached = int(control[LEFT_DONE]) if left else stop
             steps = reached - done - (together if again else 0)  # without those of which an earlier launch did a part
             if steps > 0 or left:
