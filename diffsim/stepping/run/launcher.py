@@ -357,7 +357,7 @@ class Launcher:
             )
         return known
 
-    def launched(self, program: Program, first: int, steps: int, levels: Mapping[str, IntArray]) -> bool:
+    def at_once(self, program: Program, first: int, steps: int, levels: Mapping[str, IntArray]) -> bool:
         """Do all steps of `sweep` in one launch, with these level tables. Return False, and do nothing, if it takes several."""
         known = self._launches(program)
         if steps > known.most or known.stepwise or not isinstance(known.control, np.ndarray):

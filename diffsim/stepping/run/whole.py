@@ -47,11 +47,11 @@ class Whole:
 
     def record(self, launcher: Launcher) -> bool:
         """Run forward from state 0, if that is one launch; else return False."""
-        return launcher.launched(self.program, 0, self.steps, self.forward) and _restored(self.kept)
+        return launcher.at_once(self.program, 0, self.steps, self.forward) and _restored(self.kept)
 
     def reverse(self, launcher: Launcher) -> bool:
         """Run the adjoints of all steps, after `record` and seeds for the cotangents, if that is one launch; else return False."""
-        return launcher.launched(self.adjoint, self.steps - 1, self.steps, self.back) and _restored(self.swept)
+        return launcher.at_once(self.adjoint, self.steps - 1, self.steps, self.back) and _restored(self.swept)
 
 
 def _restored(states: States) -> bool:
