@@ -91,6 +91,9 @@ class ReverseTracer(Tracer):
         self.dtype = node.dtype
 
 
+_ONE = (True,)
+
+
 class ReverseTrace(Trace):
     """Writes operations on the tape. Nodes are held by the values computed from them alone, so unused ones are freed at once."""
 
@@ -117,7 +120,7 @@ class ReverseTrace(Trace):
             composed = self._composed(primitive, primals, params, parents)
             if composed is not None:
                 return composed
-        wanted = tuple([p is not None for p in parents])
+        wanted = _ONE if len(parents) == 1 else tuple([p is not None for p in parents])
         if primitive.with_pullback is not None:
             out, pullback = primitive.with_pullback(primals, params, wanted)
             return self._on_tape(primitive, parents, (), None, params, out, pullback, wanted)
@@ -129,7 +132,7 @@ class ReverseTrace(Trace):
         if primitive.vjp is None:
             raise no_rule(primitive, "reverse")
         kept, keeps_out = primitive.kept(wanted)
-        if not all(kept):
+        if False in kept:
             primals = [a if keep else parent for a, parent, keep in zip(primals, parents, kept, strict=True)]
         if primitive.multiple:
             return self._on_tape(primitive, parents, primals, out if keeps_out else None, params, out, None, wanted)

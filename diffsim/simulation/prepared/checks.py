@@ -77,9 +77,8 @@ def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callab
         raise ParameterError(
             f"cotangents = {shown(cotangents)}, expected a diffsim.Solution; write it like Solution(traces={{'p': p_bar}})"
         )
-    checked = Solution({}, {})
-    for what in ("final", "traces"):
-        bars, values = getattr(cotangents, what), getattr(solution, what)
+    checked: dict[str, dict[str, Array]] = {"final": {}, "traces": {}}
+    for what, bars, values in (("final", cotangents.final, solution.final), ("traces", cotangents.traces, solution.traces)):
         if type(bars) is not dict or not bars.keys() <= values.keys():
             check_names(f"{what} cotangents", mapping(f"{what} cotangents", bars, "{'p': p_bar}"), values, f"{what} entries")
         for name, value in bars.items():
@@ -95,13 +94,13 @@ def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callab
                 raise DivergenceError(
                     f"cotangent of {what} {name} is not finite, expected finite numbers; the loss has no derivative here; correct it"
                 )
-            if values[name].dtype == np.float32 and 0.0 < float(np.abs(array).max(initial=0.0)) < LEAST_F32:
+            if values[name].itemsize == 4 and 0.0 < float(np.abs(array).max(initial=0.0)) < LEAST_F32:
                 raise ParameterError(
                     f"cotangent of {what} {name}: expected numbers of at least {LEAST_F32:g} somewhere, got at most "
                     f"{float(np.abs(array).max()):.3g}, which f32 holds as 0; multiply the loss by a constant, or take precision = 'f64'"
                 )
-            getattr(checked, what)[name] = array
-    return checked
+            checked[what][name] = array
+    return Solution(**checked)
 
 
 def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str], what: str = "") -> dict[str, Array]:

@@ -154,11 +154,10 @@ class Ring:
 
     def drop_newest(self) -> None:
         """Free the newest held advance."""
-        users, free = self.users, self.free
-        for level in self.held.pop()[1]:
+        users, levels = self.users, self.held.pop()[1]
+        self.free += [level for level in levels if users[level] == 1]
+        for level in levels:
             users[level] -= 1
-            if not users[level]:
-                free.append(level)
 
     def renew(self) -> list[int]:
         """Unshared levels for the working state before it is written, oldest first."""

@@ -359,10 +359,8 @@ class Launcher:
 
     def at_once(self, program: Program, first: int, steps: int, levels: Mapping[str, IntArray]) -> bool:
         """Do all steps of `sweep` in one launch, with these level tables. Return False, and do nothing, if it takes several."""
-        known = self._launches(program)
-        if steps > known.most or known.stepwise or not isinstance(known.control, np.ndarray):
-            return False
-        if steps > known.pace.steps():
+        known = self._known.get(program.name) or self._launches(program)
+        if steps > known.most or steps > known.pace.steps() or known.stepwise or not isinstance(known.control, np.ndarray):
             return False
         if known.written is not levels:
             self._describe(program, known, first, steps, levels)
@@ -473,10 +471,17 @@ class Launcher:
         self.memory.write(control, values)
 
     def _launch(self, program: Program, known: _Launches, end: int, done: int = 0) -> None:
-        """Launch the steps of `_describe` from `done` to `end`. Steps that workers abandon are launched again."""
+        """Launch the steps of `_describe` from `done` to `end`. Steps that workers abandon are launched again; one worker waits for nobody."""
         control, pace = known.control, known.pace
         assert isinstance(control, np.ndarray)  # workers are of a CPU
         workers, wavefront, again = 0, None, 0  # the operation of the step, or of the wavefront, at which the launch begins
+        if pace.all == 1 and self._wavefronts.get((program.name, 1)) == []:
+            control[STEPS], control[DONE], control[BEGIN] = end, done, 0
+            kernel = self._bound.get((program.name, 1, None)) or self._kernel(program, 1)
+            begin = time.perf_counter()
+            kernel()
+            pace.note(end - done, time.perf_counter() - begin)
+            return
         while done < end:
             if not again:
                 workers = pace.workers()
@@ -486,14 +491,13 @@ class Launcher:
             together = 1 if wavefront is None else wavefront.steps
             stop = end - (end - done) % together
             control[STEPS], control[DONE], control[BEGIN] = stop, done, again
-            if workers > 1:  # one waits for nobody
-                control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
-                control[LOOKS] = int(barrier.PATIENCE * pace.patience(together))
-            kernel = self._bound.get((program.name, workers, wavefront)) or self._kernel(program, workers, wavefront)
+            control[ARRIVALS] = control[GATE] = control[LEFT_BEGIN] = 0
+            control[LOOKS] = int(barrier.PATIENCE * pace.patience(together))
+            kernel = self._kernel(program, workers, wavefront)
             begin = time.perf_counter()
             kernel()
             seconds = time.perf_counter() - begin
-            left = int(control[LEFT_BEGIN]) if workers > 1 else 0
+            left = int(control[LEFT_BEGIN])
             reached = int(control[LEFT_DONE]) if left else stop
             steps = reached - done - (together if again else 0)  # without those of which an earlier launch did a part
             if steps > 0 or left:
