@@ -94,7 +94,7 @@ def test_ghost_cells_are_filled_all_at_once_as_one_by_one(axes: int, dtype: type
         for part in views or ():
             np.add(*part)
         assert views is None or again.tobytes() == filled.tobytes(), (rules, location, halo)
-    assert 0 < views_are_there
+    assert views_are_there > 0
 
 
 def test_a_halo_is_no_wider_than_its_grid() -> None:

@@ -18,6 +18,7 @@ from diffsim.boundary.rules import Rule as Rule
 from diffsim.boundary.rules import Value as Value
 from diffsim.boundary.rules import Zero as Zero
 from diffsim.boundary.sides import Boundary as Boundary
+from diffsim.boundary.sides import Fill as Fill
 from diffsim.boundary.sides import Ghost as Ghost
 from diffsim.boundary.sides import Rules as Rules
 from diffsim.boundary.sides import Side as Side
@@ -26,7 +27,6 @@ from diffsim.boundary.sides import after_one_more as after_one_more
 from diffsim.boundary.sides import bound as bound
 from diffsim.boundary.sides import check_halo as check_halo
 from diffsim.boundary.sides import depth as depth
-from diffsim.boundary.sides import Fill as Fill
 from diffsim.boundary.sides import extend as extend
 from diffsim.boundary.sides import extend_transpose as extend_transpose
 from diffsim.boundary.sides import fills as fills

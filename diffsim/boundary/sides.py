@@ -291,7 +291,7 @@ def fills_of(extended: Array, halo: tuple[int, ...], rules: Rules) -> list[Fill]
             if group.copied is None:
                 return None
             order = np.argsort(group.positions)
-            ghosts, cells, constants = (each[order] for each in (group.positions, group.copied, group.constants))
+            ghosts, cells, constants = group.positions[order], group.copied[order], group.constants[order]
             ends = [0, *(k for k in range(1, len(order)) if ghosts[k] - ghosts[k - 1] != 1), len(order)]
             for begin, end in itertools.pairwise(ends):
                 step = int(cells[begin + 1] - cells[begin]) if end - begin > 1 else 1

@@ -87,8 +87,8 @@ class ReverseTracer(Tracer):
         self.trace = trace
         self.primal = primal
         self.node = node
-        self.shape = node.shape
-        self.dtype = node.dtype
+        self.shape = node.shape  # type: ignore[misc] # in place of the property, which takes a call
+        self.dtype = node.dtype  # type: ignore[misc]
 
 
 _ONE = (True,)

@@ -166,7 +166,7 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], around: 
             continue
         if live is not None:
             local.live = live.of(node)
-        primitive = node.primitive
+        primitive: Any = node.primitive
         if node.pullback is not None or primitive.multiple or primitive.takes_over:
             bars = _pull(node, entry, around)
             if bars is None:

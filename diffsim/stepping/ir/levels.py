@@ -58,7 +58,7 @@ class Ring:
         self.free = self._order[:others]
         self.slots: dict[int, list[int]] = {}
         self.held: list[tuple[int, list[int]]] = []  # first step and levels of each advance that is held, the newest last
-        self.working = [*range(depth)]
+        self.working: list[int] = [*range(depth)]
 
     def present(self) -> RingState:
         """A copy of what it holds, without slots, for `restore`."""

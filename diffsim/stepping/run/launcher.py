@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from diffsim.boundary import Fill, Rules, extend, fills, fills_of
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock, settings
@@ -22,6 +20,7 @@ from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.run.host_calls import call_name, errors_of
+from diffsim.stepping.run.launches import Allocated, Launches
 from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Entries, Queue
 from diffsim.stepping.run.strips import strip_rows, tile_addresses
@@ -48,35 +47,8 @@ from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKern
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
 
-Allocated: TypeAlias = npt.NDArray[Any] | DeviceArray
-"""An array for kernels, in the memory of the host or of a GPU."""
 Tables = Callable[[int, int], Mapping[str, IntArray]]
 """(steps done, steps of the coming launch) -> the level table of each ring."""
-
-
-@dataclass
-class _Launches:
-    """Values that every launch of a program needs, looked up once.
-
-    Attributes:
-        control: the control array of its kernels, for any number of workers.
-        pace: the measured pace of its launches.
-        tables: array -> index of the first entry of its level table in the control array.
-        most: most steps of a launch, whose levels fit into the tables.
-        stepwise: whether host functions are called between its steps.
-        unrolled: most steps of one call of a kernel of a GPU.
-        entries: writes into `control` on a GPU.
-        written: the level tables in `control`, if the next launch may have the same.
-    """
-
-    control: Allocated
-    pace: Pace
-    tables: dict[str, int]
-    most: int
-    stepwise: bool
-    unrolled: int
-    entries: Entries | None
-    written: Mapping[str, IntArray] | None = None
 
 
 class Launcher:
@@ -103,7 +75,7 @@ class Launcher:
         self._fills: dict[tuple[str, int | None], tuple[Rules, list[Fill] | None]] = {}  # of the halos of fields
         self._wavefronts: dict[tuple[str, int], list[Wavefront]] = {}
         self._scratch: Allocated | None = None
-        self._known: dict[str, _Launches] = {}  # by program
+        self._known: dict[str, Launches] = {}  # by program
         self._tables: dict[tuple[Sparse, str], object] = {}
         self._threads = backend().threads
         self._queue = Queue(backend().wait)
@@ -339,14 +311,14 @@ class Launcher:
         """The measured pace of the program's launches."""
         return self._launches(program).pace
 
-    def _launches(self, program: Program) -> _Launches:
+    def _launches(self, program: Program) -> Launches:
         known = self._known.get(program.name)
         if known is None:
             roots = [nest.roots or [each.node for each in nest.assigns] for nest in program.nests]
             cycles = self.layout.tile_count * sum(cost(each) + 2 * len(each) for each in roots)
             workers = 1 if self._threads is None else useful_workers(self.layout, self._threads, cycles)
             control = self.memory.allocate((control_size(program),), np.int32)
-            known = self._known[program.name] = _Launches(
+            known = self._known[program.name] = Launches(
                 control,
                 Pace(workers),
                 {array: table_offset(program, array) for array in program.entries},
@@ -451,7 +423,7 @@ class Launcher:
         at: int | tuple[()] = step if total.slim.series else ()
         values[at] = values[at] + number if total.accumulate else number
 
-    def _describe(self, program: Program, known: _Launches, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
+    def _describe(self, program: Program, known: Launches, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
         """Write the control data of the coming steps for the kernels."""
         control = known.control
         known.written = None
@@ -470,12 +442,12 @@ class Launcher:
             values[at : at + len(part)] = part
         self.memory.write(control, values)
 
-    def _launch(self, program: Program, known: _Launches, end: int, done: int = 0) -> None:
-        """Launch the steps of `_describe` from `done` to `end`. Steps that workers abandon are launched again; one worker waits for nobody."""
+    def _launch(self, program: Program, known: Launches, end: int, done: int = 0) -> None:
+        """Launch the steps of `_describe` from `done` to `end`. Steps that workers abandon are launched again."""
         control, pace = known.control, known.pace
         assert isinstance(control, np.ndarray)  # workers are of a CPU
         workers, wavefront, again = 0, None, 0  # the operation of the step, or of the wavefront, at which the launch begins
-        if pace.all == 1 and self._wavefronts.get((program.name, 1)) == []:
+        if pace.all == 1 and self._wavefronts.get((program.name, 1)) == []:  # one worker waits for nobody
             control[STEPS], control[DONE], control[BEGIN] = end, done, 0
             kernel = self._bound.get((program.name, 1, None)) or self._kernel(program, 1)
             begin = time.perf_counter()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import is_
 from typing import TypeAlias
 
 from diffsim.stepping.ir.levels import Ring, RingState
@@ -40,10 +42,14 @@ class Whole:
     back: Levels
     swept: States
 
+    @cached_property
+    def _rings(self) -> list[Ring]:
+        return [ring for ring, _ in self.swept]
+
     def fits(self, storage: Storage) -> bool:
         """True unless rings were made anew."""
         rings = [*storage.bars.values(), *storage.rings.values()]
-        return len(rings) == len(self.swept) and all([ring is known for ring, (known, _) in zip(rings, self.swept, strict=True)])
+        return len(rings) == len(self.swept) and all(map(is_, rings, self._rings))
 
     def record(self, launcher: Launcher) -> bool:
         """Run forward from state 0, if that is one launch; else return False."""
