@@ -1,15 +1,17 @@
 """Small systems beside JAX: `python scripts/bench/small.py [--quick] [--long] [--out FILE.md] [--sizes 3 40 1000] [--steps 10 100 10000]`.
 
 Lorenz' systems of 1963 (3 values) and 1996 (more values), rk4, f64, one thread. Each row is a whole call: a run, a run with its tangent,
-the gradient of the sum of the squares of the last state for the first state and the parameters with all steps stored, and the same in 20
-slots. JAX has `jit` of `lax.scan`, `jax.jvp`, `jax.value_and_grad` and `jax.checkpoint` of 20 equal segments. Its results are waited for.
-diffsim and JAX have a process each, which warms up and then measures when it is its turn; results are compared before.
+the gradient of the sum of the squares of the last state for the first state and the parameters with all steps stored, and the same with
+checkpoints. JAX has `jit` of `lax.scan`, `jax.jvp`, `jax.value_and_grad` and `jax.checkpoint` of as many segments as they have steps.
+Its results are waited for. diffsim has as many slots as JAX keeps states. Both have a process each, which warms up and then measures
+when it is its turn; results are compared before.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -22,8 +24,8 @@ import numpy as np
 from common import machine, median
 
 SIZES, STEPS, LONG = (3, 40, 1000), (10, 100, 10_000), 10**6
-KINDS = ("run", "tangent", "gradient", "gradient in 20 slots")
-DT, SLOTS = 0.01, 20
+KINDS = ("run", "tangent", "gradient", "gradient, checkpointed")
+DT = 0.01
 TURN = 0.15
 """Seconds of calls in a turn, at least one call."""
 TOLERANCE = 1e-6
@@ -37,6 +39,11 @@ def inputs_of(size: int) -> dict[str, Any]:
     if size == 3:
         return {"x": np.ones(1), "y": np.full(1, 2.0), "z": np.full(1, 20.0), "sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
     return {"x": np.random.default_rng(0).normal(8.0, 1.0, size), "F": 8.0}
+
+
+def segments_of(steps: int) -> int:
+    """Segments of about as many steps."""
+    return max(1, math.isqrt(steps))
 
 
 def states_of(size: int) -> tuple[str, ...]:
@@ -63,7 +70,7 @@ def calls_of_diffsim(size: int, steps: int) -> Calls:
         "run": lambda: simulation.run(inputs, steps).final,
         "tangent": lambda: simulation.jvp(inputs, along, steps)[1].final,
         "gradient": lambda: gradient("auto" if steps < LONG else "16 GB"),
-        "gradient in 20 slots": lambda: gradient(SLOTS),
+        "gradient, checkpointed": lambda: gradient(segments_of(steps) + steps // segments_of(steps)),
     }
 
 
@@ -111,12 +118,12 @@ def calls_of_jax(size: int, steps: int) -> Calls:
 
     compiled = jax.jit(run)
     tangent = jax.jit(lambda given, moved: jax.jvp(run, (given,), (moved,))[1])
-    stored, slots = gradient_of(1), gradient_of(min(SLOTS, steps))
+    stored, slots = gradient_of(1), gradient_of(segments_of(steps))
     return {
         "run": lambda: jax.block_until_ready(compiled(inputs)),
         "tangent": lambda: jax.block_until_ready(tangent(inputs, along)),
         "gradient": lambda: jax.block_until_ready(stored(inputs))[1],
-        "gradient in 20 slots": lambda: jax.block_until_ready(slots(inputs))[1],
+        "gradient, checkpointed": lambda: jax.block_until_ready(slots(inputs))[1],
     }
 
 
@@ -193,7 +200,7 @@ def rows_of(size: int, steps: int, turns: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="three turns instead of nine")
+    parser.add_argument("--quick", action="store_true", help="three turns instead of five")
     parser.add_argument("--long", action="store_true", help="also a million steps of 40 values")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--steps", type=int, nargs="+", default=STEPS)
@@ -207,7 +214,7 @@ def main() -> None:
     print(f"{machine()['processor']}, one thread, {time.strftime('%Y-%m-%d')}\n")
     rows = ["| values | steps | call | diffsim, us | JAX, us | ratio |", "|---|---|---|---|---|---|"]
     print("\n".join(rows))
-    turns = 3 if options.quick else 9
+    turns = 3 if options.quick else 5
     for size in options.sizes:
         for steps in options.steps:
             rows += rows_of(size, steps, turns)
