@@ -199,7 +199,7 @@ def calls_of(call: Callable[[], object]) -> int:
 
 
 def test_a_call_of_a_small_system_runs_few_functions() -> None:
-    """Each costs as much as some steps do. These bounds are the counts of the day, with room for some more."""
+    """Each costs as much as some steps do. The bounds are the counts of the day, with room for a few more."""
     simulation = ds.Simulation(Lorenz96(dt=0.002), precision="f64")
     inputs = {"x": rng.normal(size=40), "F": 2.0}
 
@@ -215,7 +215,7 @@ def test_a_call_of_a_small_system_runs_few_functions() -> None:
     simulation._stepper.launcher.pace(simulation._stepper.forward).seconds = 1e-6  # a busy machine measures anything
     assert simulation._stepper.adjoint is not None
     simulation._stepper.launcher.pace(simulation._stepper.adjoint.program).seconds = 1e-6
-    assert calls_of(run) <= 100 and calls_of(gradient) <= 310
+    assert calls_of(run) <= 92 and calls_of(gradient) <= 292
 
 
 @pytest.mark.parametrize("wrt", [None, ["x"]])
@@ -254,3 +254,19 @@ def test_a_pullback_after_another_run_and_in_pieces_has_the_same_bits() -> None:
         for name in first:
             np.testing.assert_array_equal(first[name], second[name])
             np.testing.assert_array_equal(first[name], other[name])
+
+
+def test_a_state_that_is_saved_after_a_whole_run_outlasts_its_reverse_sweep() -> None:
+    simulation = ds.Simulation(Lorenz96(dt=0.002), precision="f64")
+    inputs, stepper, compiled = {"x": rng.normal(size=40), "F": 2.0}, simulation._stepper, simulation._compiled
+    for _ in range(3):
+        stepper.storage.plan(slots=2, recorded=10)
+        compiled.start(compiled.checked(inputs, 10), 10)
+        stepper.record(0, 10)
+        final = stepper.state()["x"]
+        stepper.save(10, 0)
+        stepper.seed({"x": np.ones(40)}, {})
+        stepper.reverse(0, 10)
+        stepper.load(10, 0)
+        np.testing.assert_array_equal(stepper.state()["x"], final)
+        stepper.free(0)
