@@ -166,13 +166,9 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], around: 
             continue
         if live is not None:
             local.live = live.of(node)
-        primitive: Any = node.primitive
-        if node.pullback is not None or primitive.multiple or primitive.takes_over:
-            bars = _pull(node, entry, around)
-            if bars is None:
-                return None
-        else:
-            bars = primitive.vjp(entry.value, node.args, node.out, node.params, node.wanted)
+        bars = _pull(node, entry, around)
+        if bars is None:
+            return None
         for parent, bar in zip(node.parents, bars, strict=True):
             if bar is not None and parent is not None:
                 add(parent, bar)
