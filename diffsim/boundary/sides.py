@@ -276,7 +276,7 @@ def fills_of(extended: Array, halo: tuple[int, ...], rules: Rules) -> list[Fill]
 
     For an array that is extended again and again: `for part in fills_of(...): np.add(*part)`.
     """
-    found: list[Fill] = []
+    parts: list[Fill] = []
     for axis in reversed(range(extended.ndim)):
         h = halo[axis]
         if not h:
@@ -286,7 +286,7 @@ def fills_of(extended: Array, halo: tuple[int, ...], rules: Rules) -> list[Fill]
         groups = _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim)
         if not groups or groups[0].count < 2 * h:
             zero = np.zeros((), extended.dtype)
-            found += [(zero, zero, view[:h]), (zero, zero, view[h + n :])]
+            parts += [(zero, zero, view[:h]), (zero, zero, view[h + n :])]
         for group in groups:
             if group.copied is None:
                 return None
@@ -299,8 +299,8 @@ def fills_of(extended: Array, halo: tuple[int, ...], rules: Rules) -> list[Fill]
                     return None
                 last = int(cells[begin]) + step * (end - begin)
                 source = view[int(cells[begin]) : last if last >= 0 else None : step]
-                found.append((source, constants[begin:end], view[int(ghosts[begin]) : int(ghosts[begin]) + end - begin]))
-    return found
+                parts.append((source, constants[begin:end], view[int(ghosts[begin]) : int(ghosts[begin]) + end - begin]))
+    return parts
 
 
 @dataclass(frozen=True)

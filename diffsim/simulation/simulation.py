@@ -281,8 +281,8 @@ class Simulation(Rebuilt, Summary):
         steps, every = check_steps(steps), whole("every", every, 0)
         function("watch", watch, "lambda done, states: ...")
         options = RunOptions.of(Policy.of(checkpoint), until, max(every, 1))
-        given = inputs if type(inputs) is dict else mapping("inputs", inputs, "{'c': c}")
-        if DifferentiatedArray in map(type, given.values()):
+        named = inputs if type(inputs) is dict else mapping("inputs", inputs, "{'c': c}")
+        if DifferentiatedArray in map(type, named.values()):
             return run_taped(self._compiled, inputs, steps, options)
         return run_forward(self._compiled, inputs, steps, options, watch if every > 0 else None)
 

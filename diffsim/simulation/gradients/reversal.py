@@ -216,11 +216,11 @@ class Reversal:
         if isinstance(sweep, Sweep):
             self._compiled.step_seconds = sweep.clock.measured
         report = partial(_report, sweep, self._guard, self._growth, self._call.options.policy.compression, self._compiled.domain)
-        if self._compiled.domain.alone:  # a report is made when somebody asks for it
+        if isinstance(sweep, BriefSweep) and self._compiled.domain.alone:  # it holds no states, so it can wait until somebody asks
             self._compiled.report = partial(report, (0, 0.0))
         else:
-            made = report(self._exchanged)
-            self._compiled.report = lambda: made
+            now = report(self._exchanged)
+            self._compiled.report = lambda: now
 
     def gradient(self) -> dict[str, Array]:
         """The cotangents of the inputs, after the reverse sweep."""
@@ -250,7 +250,7 @@ class Reversal:
 def _report(
     sweep: Sweep | BriefSweep, guard: ReplayGuard | None, growth: GrowthMonitor | None, compression: Any, domain: Domain, before: tuple
 ) -> SweepReport:
-    """What a sweep took, with the exchanges between domains since `before`."""
+    """The cost of a sweep, with the exchanges between domains since `before`."""
     done, (exchanges, seconds) = sweep.done, domain.spent
     return SweepReport(
         sweep.seconds,

@@ -1,4 +1,4 @@
-"""What all launches of a program share."""
+"""Values that all launches of a program share."""
 
 from __future__ import annotations
 
