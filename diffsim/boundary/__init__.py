@@ -18,6 +18,7 @@ from diffsim.boundary.rules import Rule as Rule
 from diffsim.boundary.rules import Value as Value
 from diffsim.boundary.rules import Zero as Zero
 from diffsim.boundary.sides import Boundary as Boundary
+from diffsim.boundary.sides import Fill as Fill
 from diffsim.boundary.sides import Ghost as Ghost
 from diffsim.boundary.sides import Rules as Rules
 from diffsim.boundary.sides import Side as Side
@@ -29,6 +30,7 @@ from diffsim.boundary.sides import depth as depth
 from diffsim.boundary.sides import extend as extend
 from diffsim.boundary.sides import extend_transpose as extend_transpose
 from diffsim.boundary.sides import fills as fills
+from diffsim.boundary.sides import fills_of as fills_of
 from diffsim.boundary.sides import ghosts as ghosts
 from diffsim.boundary.sides import linear as linear
 from diffsim.boundary.sides import on_low_side as on_low_side

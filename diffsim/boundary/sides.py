@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from inspect import signature
@@ -255,10 +256,51 @@ def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
             continue
         view = extended.swapaxes(0, axis) if axis else extended
         n = view.shape[0] - 2 * h
-        view[:h] = view[h + n :] = 0
-        for group in _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim):
+        groups = _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim)
+        if not groups or groups[0].count < 2 * h:
+            view[:h] = view[h + n :] = 0
+        for group in groups:
+            if group.copied is not None:
+                view[group.positions] = view[group.copied] + group.constants
+                continue
             parts = [weights * view[cells] for cells, weights in group.parts]
             view[group.positions] = sum(parts[1:], parts[0]) + group.constants if parts else group.constants
+
+
+Fill: TypeAlias = tuple[Array, Array, Array]
+"""Cells, constants, and ghost cells that are the sums of both, as views."""
+
+
+def fills_of(extended: Array, halo: tuple[int, ...], rules: Rules) -> list[Fill] | None:
+    """The operations of `extend` as additions in views of the array, in order; None where ghost cells are no plain copies of cells.
+
+    For an array that is extended again and again: `for part in fills_of(...): np.add(*part)`.
+    """
+    parts: list[Fill] = []
+    for axis in reversed(range(extended.ndim)):
+        h = halo[axis]
+        if not h:
+            continue
+        view = extended.swapaxes(0, axis) if axis else extended
+        n = view.shape[0] - 2 * h
+        groups = _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim)
+        if not groups or groups[0].count < 2 * h:
+            zero = np.zeros((), extended.dtype)
+            parts += [(zero, zero, view[:h]), (zero, zero, view[h + n :])]
+        for group in groups:
+            if group.copied is None:
+                return None
+            order = np.argsort(group.positions)
+            ghosts, cells, constants = group.positions[order], group.copied[order], group.constants[order]
+            ends = [0, *(k for k in range(1, len(order)) if ghosts[k] - ghosts[k - 1] != 1), len(order)]
+            for begin, end in itertools.pairwise(ends):
+                step = int(cells[begin + 1] - cells[begin]) if end - begin > 1 else 1
+                if not step or (np.diff(cells[begin:end]) != step).any():
+                    return None
+                last = int(cells[begin]) + step * (end - begin)
+                source = view[int(cells[begin]) : last if last >= 0 else None : step]
+                parts.append((source, constants[begin:end], view[int(ghosts[begin]) : int(ghosts[begin]) + end - begin]))
+    return parts
 
 
 @dataclass(frozen=True)
@@ -269,11 +311,15 @@ class _GhostGroup:
         positions: the ghost cells.
         parts: for each part the cells and their weights.
         constants: the constants.
+        copied: the cells, if there is one part whose weights are 1.
+        count: ghost cells of all groups.
     """
 
     positions: IntArray
     parts: tuple[tuple[IntArray, Array], ...]
     constants: Array
+    copied: IntArray | None
+    count: int
 
 
 def _ghost_groups(sides: Sides, n: int, h: int, dtype: np.dtype, ndim: int) -> tuple[_GhostGroup, ...]:
@@ -293,7 +339,9 @@ def _ghost_groups(sides: Sides, n: int, h: int, dtype: np.dtype, ndim: int) -> t
     for count, members in grouped.items():
         positions = np.array([h + ghost.position for ghost in members])
         parts = [(np.array([h + g.cells[k][0] for g in members]), column(g.cells[k][1] for g in members)) for k in range(count)]
-        fills.append(_GhostGroup(positions, tuple(parts), column(ghost.constant for ghost in members)))
+        copied = parts[0][0] if count == 1 and (parts[0][1] == 1).all() else None
+        constants = column(ghost.constant for ghost in members)
+        fills.append(_GhostGroup(positions, tuple(parts), constants, copied, sum(map(len, grouped.values()))))
     low.known_groups[key] = high, tuple(fills)
     return tuple(fills)
 

@@ -185,6 +185,8 @@ class DomainStepper(Stepper):
         differentiable: see `Stepper`.
     """
 
+    _alone = False
+
     def __init__(
         self,
         neighbours: Neighbours,

@@ -48,5 +48,5 @@ class BoundKernel:
     def __call__(self, *numbers: int) -> None:
         """Launch; `numbers` are the values of the kernel's integer arguments."""
         with lock:
-            check_generation(self.generation, held=True)  # under the lock: its last holder may have initialised the engine anew
+            check_generation(self.generation)  # under the lock: its last holder may have initialised the engine anew
             self._launch(*numbers)

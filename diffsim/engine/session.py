@@ -295,13 +295,8 @@ def kept_in() -> str:
     return "" if folder is None else f"{folder.path}{', which goes with the process' if folder.temporary else ''}"
 
 
-def check_generation(generation: int, held: bool = False) -> None:
-    """Raise unless buffers made under `generation` are still alive. Who holds `lock` can rely on it until the lock is released.
-
-    Args:
-        generation: of the buffers.
-        held: whether the caller holds `lock`, which takes a while to take again.
-    """
-    current = _current if held and _current is not None else settings()
+def check_generation(generation: int) -> None:
+    """Raise unless buffers made under `generation` are still alive. Who holds `lock` can rely on it until the lock is released."""
+    current = _current if _current is not None else settings()
     if current.generation != generation:
         raise StaleValueError("this simulation was built before diffsim.init() changed settings, which frees its kernels; build it anew")

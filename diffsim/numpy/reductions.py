@@ -25,8 +25,10 @@ from diffsim.numpy.shapes.shaping import broadcast_to, shape
 
 
 def _in(value: Any, dtype: Any) -> Any:
+    if dtype is None:
+        return value
     require_both_parts(value, dtype)
-    return value if dtype is None or value.dtype == np.dtype(dtype) else st.astype(value, dtype=np.dtype(dtype))
+    return value if value.dtype == np.dtype(dtype) else st.astype(value, dtype=np.dtype(dtype))
 
 
 def _masked(a: Any, where: Any, other: Any) -> Any:

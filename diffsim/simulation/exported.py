@@ -272,4 +272,4 @@ def export(simulation: Simulation, names: Iterable[str], steps: int, checkpoint:
         )
     instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
     simulation._compiled.domain.require("a run in other packages", False)
-    return ExportedRun.of(simulation._compiled, tuple(names), check_steps(steps), RunOptions(Policy.of(checkpoint)))
+    return ExportedRun.of(simulation._compiled, tuple(names), check_steps(steps), RunOptions.of(Policy.of(checkpoint)))

@@ -22,7 +22,6 @@ from diffsim.simulation.export.dataset import dataset
 from diffsim.simulation.export.described import described
 from diffsim.simulation.gradients.gradient import run_reversibly
 from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
-from diffsim.simulation.gradients.reversal import Call
 from diffsim.simulation.gradients.taped import run_taped
 from diffsim.simulation.prepared.checks import check_names, check_steps, places
 from diffsim.simulation.prepared.compiled import Compiled
@@ -185,7 +184,8 @@ class Simulation(Rebuilt, Summary):
     @property
     def last_sweep(self) -> SweepReport | None:
         """Time and steps of the last gradient, and the errors of its states."""
-        return self._compiled.last_sweep
+        report = self._compiled.report
+        return None if report is None else report()
 
     @property
     def box(self) -> tuple[slice, ...]:
@@ -280,8 +280,9 @@ class Simulation(Rebuilt, Summary):
         """
         steps, every = check_steps(steps), whole("every", every, 0)
         function("watch", watch, "lambda done, states: ...")
-        options = RunOptions(Policy.of(checkpoint), until, max(every, 1))
-        if any(isinstance(value, DifferentiatedArray) for value in mapping("inputs", inputs, "{'c': c}").values()):
+        options = RunOptions.of(Policy.of(checkpoint), until, max(every, 1))
+        named = inputs if type(inputs) is dict else mapping("inputs", inputs, "{'c': c}")
+        if DifferentiatedArray in map(type, named.values()):
             return run_taped(self._compiled, inputs, steps, options)
         return run_forward(self._compiled, inputs, steps, options, watch if every > 0 else None)
 
@@ -317,8 +318,8 @@ class Simulation(Rebuilt, Summary):
         Raises:
             ReplayError: raised by the pullback: a repeated step gave another result than the first time.
         """
-        options = RunOptions(Policy.of(checkpoint), until, every, on_action, on_progress, watch)
-        return run_reversibly(self._compiled, Call.of(self._compiled, inputs, check_steps(steps), options))
+        options = RunOptions.of(Policy.of(checkpoint), until, every, on_action, on_progress, watch)
+        return run_reversibly(self._compiled, inputs, check_steps(steps), options)
 
     def value_and_grad(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -177,3 +179,94 @@ def test_large_gradients_are_planned_anew(monkeypatch: pytest.MonkeyPatch) -> No
         actions: list[str] = []
         simulation.vjp(inputs, 60, on_action=lambda action, done=actions: done.append(type(action).__name__))
         assert ("Save" in actions) == saves and not simulation._compiled.schedules
+
+
+def calls_of(call: Callable[[], object]) -> int:
+    """Functions in Python that a call runs."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_a_call_of_a_small_system_runs_few_functions() -> None:
+    """Each costs as much as some steps do. The bounds are the counts of the day, with room for a few more."""
+    simulation = ds.Simulation(Lorenz96(dt=0.002), precision="f64")
+    inputs = {"x": rng.normal(size=40), "F": 2.0}
+
+    def run() -> object:
+        return simulation.run(inputs, 10)
+
+    def gradient() -> object:
+        return simulation.value_and_grad(square, inputs, 10)
+
+    for call in (run, gradient):
+        for _ in range(4):  # from the third one on, nothing is looked up for the first time
+            call()
+    simulation._stepper.launcher.pace(simulation._stepper.forward).seconds = 1e-6  # a busy machine measures anything
+    assert simulation._stepper.adjoint is not None
+    simulation._stepper.launcher.pace(simulation._stepper.adjoint.program).seconds = 1e-6
+    assert calls_of(run) <= 92 and calls_of(gradient) <= 292
+
+
+@pytest.mark.parametrize("wrt", [None, ["x"]])
+def test_runs_of_other_lengths_and_kinds_between_change_no_bit(wrt: Any) -> None:
+    """The levels of whole runs are kept by their number of steps, until storage grows."""
+    inputs = {"x": rng.normal(size=40), "F": 2.0}
+
+    def build() -> ds.Simulation:
+        return ds.Simulation(Lorenz96(dt=0.002), wrt=wrt, receivers={"x": [[3.0]]}, precision="f64")
+
+    def loss(solution: ds.Solution) -> Any:
+        return square(solution) + (solution.traces["x"] ** 3).sum()
+
+    simulation, calls = build(), [(10, "auto"), (30, "auto"), (10, 4), (10, "auto"), (60, 7), (150, "auto"), (30, "auto"), (10, "auto")]
+    for steps, checkpoint in calls * 2:
+        value, gradient = simulation.value_and_grad(loss, inputs, steps, checkpoint=checkpoint)
+        fresh = build()
+        expected, bars = fresh.value_and_grad(loss, inputs, steps, watch=lambda step, states: None)
+        assert value == expected
+        for name, bar in bars.items():
+            np.testing.assert_array_equal(gradient[name], bar)
+        np.testing.assert_array_equal(simulation.run(inputs, steps).final["x"], fresh.run(inputs, steps).final["x"])
+    assert {10, 30, 150} <= simulation._stepper._wholes.keys()
+
+
+def test_a_pullback_after_another_run_and_in_pieces_has_the_same_bits() -> None:
+    simulation = ds.Simulation(Lorenz96(dt=0.002), precision="f64")
+    inputs = {"x": rng.normal(size=40), "F": 2.0}
+    bars = ds.Solution({"x": rng.normal(size=40)})
+    for _ in range(3):
+        pullback = simulation.vjp(inputs, 20)[1]
+        first = pullback(bars)
+        simulation.run(inputs, 7)
+        second = pullback(bars)  # runs forward again
+        other = simulation.vjp(inputs, 20, on_action=lambda action: None)[1](bars)
+        for name in first:
+            np.testing.assert_array_equal(first[name], second[name])
+            np.testing.assert_array_equal(first[name], other[name])
+
+
+def test_a_state_that_is_saved_after_a_whole_run_outlasts_its_reverse_sweep() -> None:
+    simulation = ds.Simulation(Lorenz96(dt=0.002), precision="f64")
+    inputs, stepper, compiled = {"x": rng.normal(size=40), "F": 2.0}, simulation._stepper, simulation._compiled
+    for _ in range(3):
+        stepper.storage.plan(slots=2, recorded=10)
+        compiled.start(compiled.checked(inputs, 10), 10)
+        stepper.record(0, 10)
+        final = stepper.state()["x"]
+        stepper.save(10, 0)
+        stepper.seed({"x": np.ones(40)}, {})
+        stepper.reverse(0, 10)
+        stepper.load(10, 0)
+        np.testing.assert_array_equal(stepper.state()["x"], final)
+        stepper.free(0)

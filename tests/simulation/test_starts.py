@@ -73,13 +73,19 @@ def gradient(request: pytest.FixtureRequest) -> Gradient:
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Steps of each start of a kernel over consecutive steps."""
     counts: list[int] = []
-    sweep = Launcher.sweep
+    sweep, at_once = Launcher.sweep, Launcher.at_once
 
     def counted(self: Launcher, program: Any, first: int, steps: int, tables: Any) -> None:
         counts.append(steps)
         sweep(self, program, first, steps, tables)
 
+    def counted_at_once(self: Launcher, program: Any, first: int, steps: int, levels: Any) -> bool:
+        launched = at_once(self, program, first, steps, levels)
+        counts.extend([steps] * launched)
+        return launched
+
     monkeypatch.setattr(Launcher, "sweep", counted)
+    monkeypatch.setattr(Launcher, "at_once", counted_at_once)
     return counts
 
 

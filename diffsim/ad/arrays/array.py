@@ -50,13 +50,13 @@ def _operators(primitive: Any) -> tuple[Any, Any, Any]:
 
     def plain(self: Any, other: Any) -> Any:
         try:
-            return wrap(primitive(core(self), core(other))) if _operand(other) else NotImplemented
+            return wrap(primitive(core(self), core(other))) if isinstance(other, _OPERANDS) else NotImplemented
         except REFUSALS as error:
             raise_refused(name, error, self, other)
 
     def reflected(self: Any, other: Any) -> Any:
         try:
-            return wrap(primitive(core(other), core(self))) if _operand(other) else NotImplemented
+            return wrap(primitive(core(other), core(self))) if isinstance(other, _OPERANDS) else NotImplemented
         except REFUSALS as error:
             raise_refused(name, error, other, self)
 
@@ -74,10 +74,6 @@ def _operators(primitive: Any) -> tuple[Any, Any, Any]:
         return self
 
     return plain, reflected, in_place
-
-
-def _operand(x: Any) -> bool:
-    return isinstance(x, (Array, np.ndarray, np.generic, int, float, complex, list, tuple, Tracer))
 
 
 def _sign(primitive: Any) -> Callable[[Any], Any]:
@@ -356,6 +352,9 @@ class Array(Convertible):
         return target
 
 
+_OPERANDS = (Array, np.ndarray, np.generic, int, float, complex, list, tuple, Tracer)
+
+
 def _meaning(function: Any) -> Any:
     """The meaning of a function of NumPy's for arrays of diffsim: the function of that name of the namespace."""
     return named(function) or _of_values(function)
@@ -455,7 +454,7 @@ def wrap(value: Any) -> Any:
     powers of NumPy's numbers and of its arrays differ in the last bit.
     """
     if isinstance(value, Tracer):
-        return Array(value, scalar=value.ndim == 0)
+        return Array(value, scalar=not value.shape)
     if local.depth:
         if isinstance(value, np.ndarray):
             return Array(value)

@@ -40,7 +40,9 @@ def copied(leaf: Any) -> Any:
 
 def as_input(leaf: Any, value: Any) -> Any:
     """A traced value as the function gets it: a number where a number was given."""
-    return Array(value, scalar=value.ndim == 0 and not isinstance(leaf, np.ndarray), strides=_strides(leaf))
+    if isinstance(leaf, np.ndarray):
+        return Array(value, strides=leaf.strides)
+    return Array(value, scalar=not value.shape)
 
 
 def as_constant(leaf: Any) -> Any:

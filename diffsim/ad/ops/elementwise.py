@@ -69,10 +69,6 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
             note(name, t, p)
             return scale(t, p)
 
-    def back(ct: Any, partial: Partial, args: Any, out: Any) -> Any:
-        """A cotangent times a partial derivative."""
-        return ct if partial is ONE else pulled(name, ct, partial[0](*args, out))
-
     def jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
         total = None
         for partial, t in zip(partials, tangents, strict=True):
@@ -87,7 +83,7 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
 
     def vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
         return [
-            unbroadcast(back(ct, partial, args, out), args[i]) if w and partial is not None else None
+            unbroadcast(ct if partial is ONE else pulled(name, ct, partial[0](*args, out)), args[i]) if w and partial is not None else None
             for i, (partial, w) in enumerate(zip(partials, wanted, strict=True))
         ]
 

@@ -107,7 +107,7 @@ def unbroadcast(ct: Any, x: Any) -> Any:
         ct = add_up(ct, axis=axes, keepdims=False) if len(axes) == len(ct.shape) else add_up(ct, axis=axes, keepdims=True)
         if ct.shape != shape:
             ct = reshape(ct, shape=shape)
-    return like(ct, x)
+    return ct if ct.dtype == x.dtype else astype(ct, dtype=x.dtype)
 
 
 def zeros_like(x: Any) -> Any:

@@ -32,9 +32,10 @@ class Node:
         dtype: of the value.
         pullback: in place of the primitive's rule.
         label: a user's name for it.
+        wanted: for each argument whether it has a node.
     """
 
-    __slots__ = ("args", "dtype", "id", "label", "out", "params", "parents", "primitive", "pullback", "shape")
+    __slots__ = ("args", "dtype", "id", "label", "out", "params", "parents", "primitive", "pullback", "shape", "wanted")
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Node:
         params: dict[str, Any],
         value: Any,
         pullback: Callable[..., Any] | None = None,
+        wanted: tuple[bool, ...] = (),
     ) -> None:
         self.id = next(ids)
         self.primitive = primitive
@@ -55,6 +57,7 @@ class Node:
         self.shape: tuple[int, ...] = value.shape
         self.dtype: Any = value.dtype
         self.pullback = pullback
+        self.wanted = wanted
         self.label: str | None = None
 
     @property
@@ -78,12 +81,17 @@ VALUE = Primitive("value", lambda x, index: x[index])
 class ReverseTracer(Tracer):
     """A value with its place on the tape."""
 
-    __slots__ = ("node",)
+    __slots__ = ("dtype", "node", "shape")
 
     def __init__(self, trace: ReverseTrace, primal: Any, node: Node) -> None:
         self.trace = trace
         self.primal = primal
         self.node = node
+        self.shape = node.shape  # type: ignore[misc] # in place of the property, which takes a call
+        self.dtype = node.dtype  # type: ignore[misc]
+
+
+_ONE = (True,)
 
 
 class ReverseTrace(Trace):
@@ -100,33 +108,35 @@ class ReverseTrace(Trace):
         parents: list[Node | None] = []
         plain = True  # no argument belongs to another transformation
         for a in args:
-            node = None
             if type(a) is ReverseTracer and a.trace is self:
-                a, node = a.primal, a.node
+                parents.append(a.node)
+                a = a.primal
+            else:
+                parents.append(None)
             if isinstance(a, Tracer):
                 plain = False
             primals.append(a)
-            parents.append(node)
         if primitive.outer and parents[0] is not None and parents[0].primitive in roots.ROOTS:
             composed = self._composed(primitive, primals, params, parents)
             if composed is not None:
                 return composed
-        wanted = tuple([p is not None for p in parents])
+        wanted = _ONE if len(parents) == 1 else tuple([p is not None for p in parents])
         if primitive.with_pullback is not None:
             out, pullback = primitive.with_pullback(primals, params, wanted)
-            return self._on_tape(primitive, parents, (), None, params, out, pullback)
+            return self._on_tape(primitive, parents, (), None, params, out, pullback, wanted)
         out = primitive.evaluate(*primals, **params) if plain else bind(primitive, primals, params)
         if primitive.constant:
             return out
-        if not primitive.multiple and not is_inexact(out):
+        if not primitive.multiple and out.dtype.kind not in "fc":
             return out
         if primitive.vjp is None:
             raise no_rule(primitive, "reverse")
         kept, keeps_out = primitive.kept(wanted)
-        for k, keep in enumerate(kept):
-            if not keep:
-                primals[k] = parents[k]
-        return self._on_tape(primitive, parents, primals, out if keeps_out else None, params, out, None)
+        if False in kept:
+            primals = [a if keep else parent for a, parent, keep in zip(primals, parents, kept, strict=True)]
+        if primitive.multiple:
+            return self._on_tape(primitive, parents, primals, out if keeps_out else None, params, out, None, wanted)
+        return ReverseTracer(self, out, Node(primitive, tuple(parents), primals, out if keeps_out else None, params, out, None, wanted))
 
     def _composed(self, primitive: Primitive, primals: list[Any], params: dict[str, Any], parents: list[Node | None]) -> Any:
         """A function of a root, whose derivative is taken for the argument of the root; None if it is not a known one."""
@@ -139,14 +149,14 @@ class ReverseTrace(Trace):
             return None
         out = bind(primitive, primals, params)
         composition = {"r": primals[0], "partials": partials, "of": root.params, "name": primitive.name}
-        return ReverseTracer(self, out, Node(roots.COMPOSED, root.parents, root.args, None, composition, out))
+        return ReverseTracer(self, out, Node(roots.COMPOSED, root.parents, root.args, None, composition, out, None, root.wanted))
 
     def _on_tape(
-        self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any
+        self, primitive: Primitive, parents: Any, args: Any, kept_out: Any, params: dict[str, Any], out: Any, pullback: Any, wanted: Any
     ) -> Any:
         if not primitive.multiple:
-            return ReverseTracer(self, out, Node(primitive, tuple(parents), args, kept_out, params, out, pullback))
-        node = Node(primitive, tuple(parents), args, kept_out, params, _NOTHING, pullback)
+            return ReverseTracer(self, out, Node(primitive, tuple(parents), args, kept_out, params, out, pullback, wanted))
+        node = Node(primitive, tuple(parents), args, kept_out, params, _NOTHING, pullback, wanted)
         node.params = params | {"avals": [aval(o) if hasattr(o, "dtype") else None for o in out]}
         return tuple(
             ReverseTracer(self, o, Node(VALUE, (node,), (), None, {"index": k}, o)) if hasattr(o, "dtype") and is_inexact(o) else o

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Sequence
+from contextvars import Context, copy_context
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,9 +40,13 @@ class _Cotangent:
 
     __slots__ = ("owned", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, bar: Any, like: Any) -> None:
         self.value: Any = None
         self.owned = False
+        if type(bar) is np.ndarray or isinstance(bar, np.generic):
+            self.value = bar
+        else:
+            self.add(bar, like)
 
     def add(self, bar: Any, like: Any) -> None:
         """Add a cotangent of a value of the shape and type of `like`."""
@@ -87,13 +92,21 @@ def backward(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node]) -> list[
     try:
         local.zero_wins = False
         bars = swept(seeds, inputs)
-        if bars is None or any(_has_nan(bar) or not is_known(bar) for bar in bars):
+        if bars is None or any(map(_doubtful, bars)):
             local.zero_wins = True
             bars = swept(seeds, inputs, LiveEntries(seeds) if is_known(*(ct for _, ct in seeds)) else None)
             assert bars is not None
     finally:
         local.zero_wins = outer
     return bars
+
+
+def _doubtful(bar: Any) -> bool:
+    """True if a cotangent is NaN somewhere, or has no values yet."""
+    if type(bar) is np.ndarray and bar.ndim and bar.dtype.kind == "f":
+        most = np.maximum.reduce(bar, axis=None, initial=-np.inf)  # NaN wins; faster than a look at each entry
+        return bool(most != most)
+    return _has_nan(bar) or not is_known(bar)
 
 
 def _has_nan(bar: Any) -> bool:
@@ -103,9 +116,7 @@ def _has_nan(bar: Any) -> bool:
     if isinstance(bar, Tracer):
         return not bar.abstract and _has_nan(bar.primal)
     if isinstance(bar, np.ndarray) and bar.ndim:
-        if bar.dtype.kind != "f":
-            return bool(np.isnan(bar).any())
-        bar = np.maximum.reduce(bar, axis=None, initial=-np.inf)  # NaN wins; faster than a look at each entry
+        return _doubtful(bar) if type(bar) is np.ndarray and bar.dtype.kind == "f" else bool(np.isnan(bar).any())
     return bar is not None and bool(bar != bar)
 
 
@@ -117,16 +128,16 @@ def swept(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], live: Reade
         inputs: leaves.
         live: the entries that are read of the value of each node, if zeros win and it is known.
     """
-    errors, outer = np.geterr(), (local.live, local.sweeping)
+    around, outer = copy_context(), (local.live, local.sweeping)
     local.sweeping = True
     try:
         with np.errstate(all="ignore"):
-            return _visited(seeds, inputs, errors, live)
+            return _visited(seeds, inputs, around, live)
     finally:
         local.live, local.sweeping = outer
 
 
-def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: Any, live: Readers | None) -> list[Any] | None:
+def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], around: Context, live: Readers | None) -> list[Any] | None:
     pending: dict[int, Any] = {}  # id of a node -> the sum so far, for an operation with several values a list
     heap: list[tuple[int, Node]] = []
 
@@ -134,10 +145,11 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: 
         number = node.id
         cotangent = pending.get(number)
         if cotangent is None:
-            cotangent = pending[number] = _Cotangent()
+            pending[number] = _Cotangent(bar, node)
             if node.primitive is not None:
                 heapq.heappush(heap, (-number, node))
-        cotangent.add(bar, node)
+        else:
+            cotangent.add(bar, node)
 
     for node, ct in seeds:
         add(node, ct)
@@ -152,12 +164,13 @@ def _visited(seeds: Sequence[tuple[Node, Any]], inputs: Sequence[Node], errors: 
                 heapq.heappush(heap, (-operation.id, operation))
             pending[operation.id][node.params["index"]] = entry.value
             continue
-        local.live = None if live is None else live.of(node)
-        bars = _pull(node, entry, errors)
+        if live is not None:
+            local.live = live.of(node)
+        bars = _pull(node, entry, around)
         if bars is None:
             return None
         for parent, bar in zip(node.parents, bars, strict=True):
-            if parent is not None and bar is not None:
+            if bar is not None and parent is not None:
                 add(parent, bar)
     shared = {id(ct) for _, ct in seeds}
     return [_own(pending.get(leaf.id), shared) for leaf in inputs]
@@ -181,13 +194,13 @@ def _alone(value: np.ndarray) -> bool:
     return value.nbytes == value.base.nbytes and sys.getrefcount(value.base) <= 2 and _alone(value.base)
 
 
-def _pull(node: Node, entry: Any, errors: Any) -> Sequence[Any] | None:
+def _pull(node: Node, entry: Any, around: Context) -> Sequence[Any] | None:
     """Cotangents of the arguments of a node, by its rule or pullback; None where that would be given NaN too early.
 
     Args:
         node: of the tape.
         entry: the sum for it.
-        errors: how NumPy handles floating-point errors around the sweep.
+        around: what holds around the sweep, such as how NumPy handles floating-point errors.
     """
     primitive = node.primitive
     assert primitive is not None
@@ -201,9 +214,9 @@ def _pull(node: Node, entry: Any, errors: Any) -> Sequence[Any] | None:
     if node.pullback is not None:
         if not local.zero_wins and any(map(_has_nan, ct if primitive.multiple else (ct,))):
             return None
-        with np.errstate(**errors):
+        with np.errstate(**around.run(np.geterr)):
             return _outside_of_rules(node.pullback, ct)
-    wanted = tuple([p is not None for p in node.parents])
+    wanted = node.wanted
     assert primitive.vjp is not None
     if primitive.takes_over:
         return primitive.vjp(ct, node.args, node.out, node.params, wanted, entry.owned)

@@ -2,21 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.array import wrap
 from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, copied
-from diffsim.ad.core import running
+from diffsim.ad.core import local, running
 from diffsim.ad.ops.structure import zeros_like
-from diffsim.ad.transforms.modes import ReverseTrace, ReverseTracer
+from diffsim.ad.transforms.modes import Node, ReverseTrace, ReverseTracer
 from diffsim.ad.transforms.results import Extra, checked_cotangent, result_of, split_aux
 from diffsim.ad.transforms.sweep import backward
 from diffsim.ad.tree import flatten, leaves_like, unflatten
 from diffsim.base import arguments
 from diffsim.base.copies import Bound
 from diffsim.errors import ShapeError
+
+
+class Recording(running):
+    """A tape while a function runs in its `with` block, and the sweep over it afterwards.
+
+    Attributes:
+        nodes: of the inputs.
+    """
+
+    __slots__ = ("_referred", "nodes", "trace")
+
+    def __init__(self) -> None:
+        self.trace = ReverseTrace()
+        self.nodes: list[Node] = []
+
+    def input(self, leaf: Any, value: Any) -> Any:
+        """An input as the function gets it.
+
+        Args:
+            leaf: the user's array or number.
+            value: the same, of a floating-point type, in memory that nobody edits.
+        """
+        tracer = self.trace.leaf(value)
+        self.nodes.append(tracer.node)
+        return as_input(leaf, tracer)
+
+    def __exit__(self, *error: object) -> None:
+        self.trace.ended = True
+        self._referred = guard.kept() if local.seen else {}
+        super().__exit__(*error)
+
+    def node_of(self, value: Any) -> Node | None:
+        """The place of a core value on the tape; None for one that does not depend on the inputs."""
+        return value.node if isinstance(value, ReverseTracer) and value.trace is self.trace else None
+
+    def swept(self, seeds: Sequence[tuple[Node, Any]]) -> list[Any]:
+        """The cotangents of the inputs, from those of nodes.
+
+        Raises:
+            StaleValueError: a large array that the tape refers to was edited in place.
+        """
+        guard.check(self._referred)
+        bars = backward(seeds, self.nodes)
+        return [zeros_like(node)[()] if bar is None else bar for node, bar in zip(self.nodes, bars, strict=True)]
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -52,40 +96,26 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     arguments.function("f", f, "ds.vjp(lambda x: x**2, x)", optional=False)
     has_aux = arguments.flag("has_aux", has_aux)
     leaves, tree = flatten(primals)
-    trace = ReverseTrace()
-    inputs: list[ReverseTracer | None] = []
-    watched = []
-    with running():
-        try:
-            for leaf in leaves:
-                value = copied(leaf)
-                if value is None:
-                    inputs.append(None)
-                    watched.append(as_constant(leaf))
-                else:
-                    inputs.append(trace.leaf(value))
-                    watched.append(as_input(leaf, inputs[-1]))
-            out, aux = split_aux(f(*unflatten(tree, watched)), has_aux)
-            outs, out_tree = flatten(out)
-            cores = [array_core(leaf) for leaf in outs]
-            extra = Extra(aux) if has_aux else None
-        finally:
-            trace.ended = True
-            referred = guard.kept()
-    results, ends = [], []
-    for leaf, value in zip(outs, cores, strict=True):
-        mine = isinstance(value, ReverseTracer) and value.trace is trace
-        ends.append(value.node if mine else None)
-        results.append(leaf if value is None else result_of(value.primal if mine else value))
+    tape = Recording()
+    with tape:
+        values = [copied(leaf) for leaf in leaves]
+        watched = [as_constant(leaf) if v is None else tape.input(leaf, v) for leaf, v in zip(leaves, values, strict=True)]
+        out, aux = split_aux(f(*unflatten(tree, watched)), has_aux)
+        outs, out_tree = flatten(out)
+        cores = [array_core(leaf) for leaf in outs]
+        extra = Extra(aux) if has_aux else None
+    ends = [tape.node_of(value) for value in cores]
+    results = [
+        leaf if value is None else result_of(value if end is None else value.primal)
+        for leaf, value, end in zip(outs, cores, ends, strict=True)
+    ]
     shapes = [None if v is None else (v.shape, v.dtype) for v in cores]
     kinds = [type(leaf).__name__ for leaf in outs]
-    nodes = [None if i is None else i.node for i in inputs]
-    value_out, aux = unflatten(out_tree, results), extra and extra.released(trace)
-    leaf = value = None
-    del watched, inputs, out, outs, cores, results, extra
+    floating = [value is not None for value in values]
+    value_out, aux = unflatten(out_tree, results), extra and extra.released(tape.trace)
+    del leaves, values, watched, out, outs, cores, results, extra
 
     def pullback(cotangent: Any) -> Any:
-        guard.check(referred)
         cts = leaves_like(cotangent, out_tree, "the cotangent")
         seeds = []
         for ct, end, shape, kind in zip(cts, ends, shapes, kinds, strict=True):
@@ -98,12 +128,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 seed = checked_cotangent(ct, *shape)
                 if end is not None:
                     seeds.append((end, seed))
-        bars = iter(backward(seeds, [n for n in nodes if n is not None]))
-        records = []
-        for node in nodes:
-            bar = None if node is None else next(bars)
-            records.append(None if node is None else wrap(zeros_like(node)[()] if bar is None else bar))
-        return unflatten(tree, records)
+        bars = iter(tape.swept(seeds))
+        return unflatten(tree, [wrap(next(bars)) if each else None for each in floating])
 
     pull = Bound(
         pullback, "a pullback", "the tape of a function that was run; pickle the function and its arguments, and call ds.vjp there"

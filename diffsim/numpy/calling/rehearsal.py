@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import math
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -52,8 +53,10 @@ def _form(x: Any) -> Any:
     kind = type(x)
     if kind is Array:
         value = x._value
-        shape = value.shape if value.size <= _SMALL else value.ndim
-        number: Any = laid_out(value) if shape == () else None
+        shape = value.shape
+        if shape:
+            return (shape if math.prod(shape) <= _SMALL else len(shape), value.dtype, x._scalar)
+        number: Any = laid_out(value)
         return (shape, value.dtype, x._scalar, _form(number.flat[0]) if isinstance(number, (np.ndarray, np.generic)) else None)
     if kind is np.ndarray:
         return (x.shape if x.size <= _SMALL else x.ndim, x.dtype, _form(x[()]) if not x.ndim else None)

@@ -5,11 +5,13 @@ Pullbacks may be called in any order, any number of times, from any thread.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from diffsim.checkpoint import AnySchedule
 from diffsim.checkpoint.planning.memory import SMALL
@@ -20,6 +22,7 @@ from diffsim.simulation.gradients.suspended import run_resumably
 from diffsim.simulation.prepared.checks import checked_cotangents
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.inputs import value_meaning
+from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.sizes import same_schedule, sizes_for
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.typing import Array
@@ -30,26 +33,34 @@ LOSSES = "another loss: give random numbers in it, and in its data, the same see
 """The reason why cotangents of ranks differ."""
 
 
-def run_reversibly(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:
+def run_reversibly(
+    compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], steps: int, options: RunOptions
+) -> tuple[Solution, RepeatablePullback]:
     """Run forward in the existing storage, and prepare the reverse sweep; see `Simulation.vjp`."""
-    with compiled.placed(call.points):
+    with compiled.turn:
+        return _run(compiled, Call.of(compiled, inputs, steps, options))
+
+
+def _run(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:
+    """`run_reversibly` in the thread's turn, with sources and receivers at the places of the call."""
+    if not compiled.domain.alone:
         compiled.domain.require("until= with gathered=False", not call.options.online or compiled.domain.gathered)
         compiled.domain.require('schedule = "reversible"', not call.options.policy.runs_backwards)
-        schedule = _schedule(compiled, call)
-        back: Back
-        if call.options.policy.resume > 0:
-            solution, back = run_resumably(compiled, call, schedule)
-        else:
-            back = Reversal(compiled, call, schedule).back
-            solution = compiled.solution()
-        return solution, RepeatablePullback(compiled, call, solution, back)
+    schedule = _schedule(compiled, call)
+    back: Back
+    if call.options.policy.resume > 0:
+        solution, back = run_resumably(compiled, call, schedule)
+    else:
+        back = Reversal(compiled, call, schedule).back
+        solution = compiled.solution()
+    return solution, RepeatablePullback(compiled, call, solution, back)
 
 
 def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
     """The schedule of a gradient. That of a small one, which needs no look at the system's memory, is kept for the next call."""
     policy, steps, online = call.options.policy, call.steps, call.options.online
     kinds = policy.schedule, policy.slots, policy.memory, policy.disk, policy.host, policy.compression is not None
-    key = kinds, steps, online, tuple(table.count for table in call.points.values())
+    key = kinds, steps, online, tuple([table.count for table in call.points.values()])
     kept = isinstance(policy.schedule, str) and not policy.runs_backwards and compiled.domain.alone  # else it depends on more
     if kept and key in compiled.schedules:
         return compiled.schedules[key]
@@ -79,9 +90,9 @@ class RepeatablePullback:
 
     def __init__(self, compiled: Compiled, call: Call, solution: Solution, back: Back) -> None:
         self._compiled, self._call = compiled, call
-        parts = solution.final, solution.traces
-        self._like = Solution(*({name: _zeros(value) for name, value in part.items()} for part in parts))
-        self._bits = [_bits(value) for part in parts for value in part.values()]
+        final, traces = solution.final, solution.traces
+        self._like = Solution({n: _zeros(value) for n, value in final.items()}, {n: _zeros(value) for n, value in traces.items()})
+        self._bits = [_bits(value) for value in (*final.values(), *traces.values())]
         self._ended = compiled.stepper.steps
         self._back: Back | None = back
         self._run = compiled.runs
@@ -97,7 +108,7 @@ class RepeatablePullback:
             del back  # frees the states of the first run before it is repeated
             with compiled.placed(self._call.points):
                 options = self._call.options.ending_at(self._ended)
-                _, again = run_reversibly(compiled, replace(self._call, options=options))
+                _, again = _run(compiled, replace(self._call, options=options))
                 if self._call.options.policy.verify and again._bits != self._bits:
                     raise ReplayError(
                         f"expected the solution that this run of {self._ended} steps gave the first time, got another when it was run "
@@ -107,12 +118,14 @@ class RepeatablePullback:
 
     def _agreed(self, cotangents: Solution) -> Solution:
         """Checked cotangents, which must be the same on all ranks: their sum would be the gradient of no loss."""
-        compiled = self._compiled
+        compiled, meaning = self._compiled, partial(value_meaning, self._compiled)
+        if compiled.domain.alone:
+            return checked_cotangents(cotangents, self._like, meaning)
 
         def same(bars: Solution) -> object:
             return fingerprint([*bars.traces.values(), *(bars.final.values() if compiled.domain.gathered else ())])
 
-        return compiled.domain.agreed(lambda: checked_cotangents(cotangents, self._like, partial(value_meaning, compiled)), same, LOSSES)
+        return compiled.domain.agreed(lambda: checked_cotangents(cotangents, self._like, meaning), same, LOSSES)
 
     def __copy__(self) -> RepeatablePullback:
         return self

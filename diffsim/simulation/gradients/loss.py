@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from diffsim.ad.arrays.array import Array
-from diffsim.ad.transforms.vjp import vjp
+from diffsim.ad.arrays.array import Array, wrap
+from diffsim.ad.transforms.results import result_of
+from diffsim.ad.transforms.vjp import Recording
 from diffsim.base.arguments import number, shown
 from diffsim.errors import DerivativeError, ParameterError
 from diffsim.simulation.prepared.checks import LEAST_F32
@@ -30,21 +31,18 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
             solution does not have.
     """
     refused: Exception | None = None
-    numbers: list[np.dtype] = []
-
-    def taped(*parts: Mapping[str, Any]) -> Any:
-        result = loss(Solution(*parts))
-        if isinstance(result, Array) and result.shape == () and result.dtype.kind == "f":  # one that depends on the solution
-            numbers.append(result.dtype)
-        return result
-
+    tape, core = Recording(), None
     try:
-        value, pullback = vjp(taped, solution.final, solution.traces)  # dicts, which are taken apart faster than a dataclass
+        with tape:
+            parts = [{name: tape.input(a, a) for name, a in part.items()} for part in (solution.final, solution.traces)]
+            result = loss(Solution(*parts))
+            if isinstance(result, Array):
+                core = result.core()
     except Exception as error:  # any error may mean that the loss needs plain NumPy arrays
         refused = error
     else:
-        if numbers:
-            return float(value), _within_range(float(value), Solution(*pullback(numbers[0].type(1.0))))
+        if core is not None and core.shape == () and core.dtype.kind == "f":  # one that may depend on the solution
+            return _with_cotangents(tape, core, solution)
     result = loss(_naming(solution) if isinstance(refused, KeyError) else solution)
     if isinstance(refused, DerivativeError) and isinstance(result, (int, float, np.number)):
         raise refused
@@ -54,6 +52,15 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
             "latter a diffsim.Solution; return one of these"
         ) from refused
     return number("value of the loss", result[0], "a number", lambda x: True, "return one"), result[1]
+
+
+def _with_cotangents(tape: Recording, core: Any, solution: Solution) -> tuple[float, Solution]:
+    """The value of a loss and its cotangents, by the tape that has it as a core value."""
+    end = tape.node_of(core)
+    value = float(result_of(core if end is None else core.primal))
+    bars = iter(tape.swept([] if end is None else [(end, core.dtype.type(1.0))]))
+    parts = [{name: wrap(next(bars)) for name in part} for part in (solution.final, solution.traces)]
+    return value, _within_range(value, Solution(*parts))
 
 
 def _within_range(value: float, cotangents: Solution) -> Solution:

@@ -19,6 +19,7 @@ from diffsim.checkpoint.growth import FEW_STEPS, largest
 from diffsim.checkpoint.progress import Reporter
 from diffsim.checkpoint.schedule import require_truth
 from diffsim.checkpoint.stores import open_stores
+from diffsim.domains import Domain
 from diffsim.errors import ParameterError
 from diffsim.simulation.prepared.checks import check_room
 from diffsim.simulation.prepared.compiled import Compiled
@@ -54,22 +55,27 @@ class Call:
 
     @classmethod
     def of(cls, compiled: Compiled, inputs: Mapping[str, npt.ArrayLike], steps: int, options: RunOptions) -> Call:
-        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep."""
+        """Check the user's inputs, and copy those that share memory with them: the user may edit them before the reverse sweep.
+
+        It is called in the thread's turn.
+        """
         if options.policy.resume > 0 and options.online:  # a condition cannot be identified in another process
             raise ParameterError(
                 "expected no until= with Policy(resume=...), got both: a sweep whose run ended by a condition is not resumed; give "
                 "the number of steps, or leave resume out"
             )
-        with compiled.turn:
-            fields = compiled.checked(inputs, steps)
-            check_room(steps, compiled.points.values(), compiled.dtype)
-            shared = {n for n, value in fields.items() if n in inputs and _may_share(n, value, inputs[n])}
-            private = {name: value.copy() if name in shared else value for name, value in fields.items()}
-            return cls(private, steps, dict(compiled.points), options.called_within(compiled.turn))
+        fields = compiled.checked(inputs, steps)
+        check_room(steps, compiled.points.values(), compiled.dtype)
+        for name in inputs:
+            if _may_share(name, fields[name], inputs[name]):
+                fields[name] = fields[name].copy()
+        return cls(fields, steps, dict(compiled.points), options.called_within(compiled.turn))
 
 
 def _may_share(name: str, value: Array, original: Any) -> bool:
     """True if an input that was checked may share memory with the user's array."""
+    if value is original:
+        return True
     if type(original) is np.ndarray:
         return np.may_share_memory(value, original)
     if isinstance(original, (float, int, list, tuple)) or is_function(original):
@@ -207,9 +213,14 @@ class Reversal:
             sweep.reverse()
         if self._growth is not None:
             self._growth.warn()
-        self._compiled.last_sweep = self._report()
         if isinstance(sweep, Sweep):
             self._compiled.step_seconds = sweep.clock.measured
+        report = partial(_report, sweep, self._guard, self._growth, self._call.options.policy.compression, self._compiled.domain)
+        if isinstance(sweep, BriefSweep) and self._compiled.domain.alone:  # it holds no states, so it can wait until somebody asks
+            self._compiled.report = partial(report, (0, 0.0))
+        else:
+            now = report(self._exchanged)
+            self._compiled.report = lambda: now
 
     def gradient(self) -> dict[str, Array]:
         """The cotangents of the inputs, after the reverse sweep."""
@@ -235,17 +246,20 @@ class Reversal:
         if common and self._sweep.exact and save(action):  # a resumed run must start from an exact state
             self._sweep.resumable = True
 
-    def _report(self) -> SweepReport:
-        sweep, compression = self._sweep, self._call.options.policy.compression
-        done, (exchanges, seconds) = sweep.done, self._compiled.domain.spent
-        return SweepReport(
-            sweep.seconds,
-            done,
-            0.0 if self._guard is None else self._guard.seconds,
-            compression.error if isinstance(compression, Lossy) else None,
-            sweep.drift if done["undo"] else None,
-            None if self._growth is None else self._growth.found(),
-            exchanges - self._exchanged[0],
-            seconds - self._exchanged[1],
-            self._compiled.domain.ghost_share,
-        )
+
+def _report(
+    sweep: Sweep | BriefSweep, guard: ReplayGuard | None, growth: GrowthMonitor | None, compression: Any, domain: Domain, before: tuple
+) -> SweepReport:
+    """The cost of a sweep, with the exchanges between domains since `before`."""
+    done, (exchanges, seconds) = sweep.done, domain.spent
+    return SweepReport(
+        sweep.seconds,
+        done,
+        0.0 if guard is None else guard.seconds,
+        compression.error if isinstance(compression, Lossy) else None,
+        sweep.drift if done["undo"] else None,
+        None if growth is None else growth.found(),
+        exchanges - before[0],
+        seconds - before[1],
+        domain.ghost_share,
+    )

@@ -16,7 +16,6 @@ from diffsim.ad.ops.structure import astype
 from diffsim.base.quantities import plain
 from diffsim.errors import DerivativeError
 from diffsim.simulation.gradients.gradient import run_reversibly
-from diffsim.simulation.gradients.reversal import Call
 from diffsim.simulation.prepared.checks import check_names
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import run_forward
@@ -119,7 +118,7 @@ class TapedRun:
 
     def with_pullback(self, *args: Array) -> tuple[tuple[Array, ...], Callable[[Sequence[Array]], list[Array]]]:
         with self.compiled.placed(self.points):
-            solution, pullback = run_reversibly(self.compiled, Call.of(self.compiled, self._named(args), self.steps, self.options))
+            solution, pullback = run_reversibly(self.compiled, self._named(args), self.steps, self.options)
 
         def pull(cts: Sequence[Array]) -> list[Array]:
             bars = pullback(self.solution(cts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Protocol
@@ -28,7 +28,8 @@ from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.derive.forward import source_points
 from diffsim.stepping.derive.once import Once
-from diffsim.stepping.ir.names import dot
+from diffsim.stepping.ir.names import dot, primal
+from diffsim.stepping.trace.fields import Placed
 from diffsim.typing import Array
 
 
@@ -57,7 +58,7 @@ class Compiled:
         runs: number of times that the contents of the storage were replaced.
         batches: batches of its runs that other packages asked for, by their number of runs.
         tangent: the same equation with its tangent, after the first call of `with_tangent`.
-        last_sweep: steps and seconds of the last gradient.
+        report: returns the steps and seconds of the last gradient.
         step_seconds: seconds of a step of each kind in it.
         schedules: schedules of small gradients, by the policy, the steps, and the numbers of points.
         grows: whether cotangents were seen to grow much, so that each sweep measures how.
@@ -80,6 +81,7 @@ class Compiled:
         self.points, self.receivers, self.wrt, self.turn = dict(points), receivers, wrt, turn
         self.precision, self.dtype = precision, np.dtype(PRECISIONS[precision])
         self.step = traced.step
+        self._driven = *self.step.forcings, *self.step.series
         step, before, start = self.domain.step(traced.step), self.domain.map(traced.coefficients), self.domain.map(traced.initial)
         self.coefficients = Once(before, step.grid, {}, self.dtype)
         self.initial = Once(start, step.grid, before.placed, self.dtype)
@@ -88,11 +90,19 @@ class Compiled:
         self.runs = 0
         self.tangent: Compiled | None = None
         self.batches: dict[int, object] = {}
-        self.last_sweep: SweepReport | None = None
+        self.report: Callable[[], SweepReport] | None = None
         self.step_seconds: dict[str, float] = {}
         self.schedules: dict[object, AnySchedule] = {}
         self.grows = False
+        own = type(equation)  # methods that an equation does not have are not called
+        self._checks, self._checks_series = own.check is not Equation.check, own.check_series is not Equation.check_series
+        self._checks_start, self._checks_end = own.check_start is not Equation.check_start, own.check_end is not Equation.check_end
+        self._shapes = {name: self._cells(placed) for name, placed in traced.fields.items()}
         self._waiting: weakref.ref[Waiting] | None = None
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.inputs)
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -101,11 +111,15 @@ class Compiled:
 
     def input_shape(self, name: str, steps: int) -> tuple[int, ...]:
         """The shape of the input `name` in a run of `steps` steps."""
+        if name in self._shapes:
+            return self._shapes[name]
         if name in self.step.forcings:
             return steps, self.points[source_points(name)].count
-        placed = self.step.series[name] if name in self.step.series else self.traced.fields[name]
-        cells = self.grid.shape if placed.axes is None else tuple(self.grid.shape[axis] for axis in placed.axes)
-        return (steps, *cells) if name in self.step.series else cells
+        return steps, *self._cells(self.step.series[name])
+
+    def _cells(self, placed: Placed) -> tuple[int, ...]:
+        """The shape of a field along its axes."""
+        return self.grid.shape if placed.axes is None else tuple(self.grid.shape[axis] for axis in placed.axes)
 
     def with_tangent(self, differentiable: bool) -> Compiled:
         """The same equation with its tangent. It is built once."""
@@ -147,16 +161,17 @@ class Compiled:
         have too to be the same. Other inputs must be the same as a whole.
         """
         domain, whole = self.domain, dict[str, Array]()  # of inputs that are compared as a whole
+        if domain.alone:
+            return self._checked(inputs, steps, whole)
 
         def same(fields: dict[str, Array]) -> object:
             places = [each for table in self.points.values() for each in (table.cells, table.weights)]
             return steps, sorted(inputs), [*whole], fingerprint([*whole.values(), *places])
 
         fields = domain.agreed(lambda: self._checked(inputs, steps, whole), same)
-        if not domain.alone:
-            parts = {name: fields[name] for name in self.traced.fields if name in inputs and name not in whole}
-            domain.require_same_ghosts(parts)
-            self._judge(inputs, steps, fields, bool(parts.keys() & self.equation.parameters))
+        parts = {name: fields[name] for name in self.traced.fields if name in inputs and name not in whole}
+        domain.require_same_ghosts(parts)
+        self._judge(inputs, steps, fields, bool(parts.keys() & self.equation.parameters))
         return fields
 
     def at_cells(self, name: str, value: Array) -> Array:
@@ -170,11 +185,11 @@ class Compiled:
 
     def _checked(self, inputs: Mapping[str, Any], steps: int, whole: dict[str, Array]) -> dict[str, Array]:
         """All inputs as arrays of this precision, at the cells of this process. In domains `whole` gets those not read by box."""
-        check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
+        if type(inputs) is not dict or not inputs.keys() <= self._names:
+            check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
         equation, alone, fields = self.equation, self.domain.alone, self.traced.fields
         cells = None if alone else self.domain.wide
         cells_here = self.coefficients.grid.shape
-        primal = {*equation.parameters, *equation.initials, *equation.states, *equation.forcings, *equation.series}
         out: dict[str, Array] = {}
         for name in self.inputs:
             if name in inputs:
@@ -183,18 +198,18 @@ class Compiled:
                     value = whole[name] = whole_array(self, name, value)
                 array = checked_array(self, name, value, steps, cells)
                 out[name] = fields[name].over_cells(array, cells_here) if name in fields else self.at_cells(name, array)
-            elif name in self.initial.traced.inputs or name not in primal:
+            elif name in self.initial.traced.inputs or name != primal(name):
                 empty = np.zeros(self.input_shape(name, steps), self.dtype)
                 out[name] = self.at_cells(name, self.traced.over_cells(name, empty))
             else:
                 shape = self.input_shape(name, steps)
                 expected = f"an array of shape {shape}" if shape else "one number"
                 raise ParameterError(f"input {name} is missing, expected {expected}; give it")
-        parameters = {name: out[name] for name in equation.parameters}
-        if alone:
-            equation.check(parameters)
-        starts = {name: out[name] for name in {**equation.initials, **equation.states} if name in out}
-        equation.check_series(starts | parameters, {name: out[name] for name in equation.series})
+        if alone and self._checks:
+            equation.check({name: out[name] for name in equation.parameters})
+        if self._checks_series:
+            read = {name: out[name] for name in {**equation.initials, **equation.states, **equation.parameters} if name in out}
+            equation.check_series(read, {name: out[name] for name in equation.series})
         return out
 
     def _by_box(self, name: str, value: Any) -> bool:
@@ -249,10 +264,11 @@ class Compiled:
             self.stepper.storage.plan(0, 0)
         coefficients = self.coefficients(fields)
         self.stepper.set_coefficients(coefficients)
-        driven = {name: fields[name] for name in (*self.step.forcings, *self.step.series)}
-        self._parameters = {name: fields[name] for name in self.equation.parameters}
+        driven = {name: fields[name] for name in self._driven}
+        if self._checks_end:
+            self._parameters = {name: fields[name] for name in self.equation.parameters}
         states = self.initial({**fields, **coefficients})
-        if judged and type(self.equation).check_start is not Equation.check_start:
+        if judged and self._checks_start:
             own = self.domain.inner
             parameters = {name: fields[name][own] for name in self.equation.parameters}
             self.domain.agreed(lambda: self.equation.check_start(parameters, {name: states[name][own] for name in self.equation.states}))
@@ -277,7 +293,8 @@ class Compiled:
 
         def judged() -> Solution:
             solution = finite_solution(state, traces, self.stepper.steps, cause)
-            self.equation.check_end(*self.domain.side_by_side(self._parameters, solution.final))
+            if self._checks_end:
+                self.equation.check_end(*self.domain.side_by_side(self._parameters, solution.final))
             return solution
 
         return self.domain.agreed(judged)

@@ -9,8 +9,10 @@ from typing import Any
 from diffsim.engine import refuse_forked
 from diffsim.errors import StaleValueError
 
-_table = threading.Condition()
-"""Protects the lists of holders and waiting threads of all turns. It is notified whenever a turn is released."""
+_guard = threading.RLock()
+"""Protects the lists of holders and waiting threads of all turns."""
+_table = threading.Condition(_guard)
+"""It is notified whenever a turn is released that a thread may wait for."""
 _awaited: dict[int, Turn] = {}
 """Number of a waiting thread -> the turn that it waits for."""
 
@@ -30,7 +32,7 @@ class Turn:
     def __enter__(self) -> None:
         refuse_forked()
         me = threading.get_ident()
-        with _table:
+        with _guard:
             if self._holder == me and self._outside:
                 raise StaleValueError(
                     "expected a simulation that is not running, got one whose run has called this function (watch, until, on_action or "
@@ -41,11 +43,12 @@ class Turn:
             self._holder, self._depth = me, self._depth + 1
 
     def __exit__(self, *error: object) -> None:
-        with _table:
+        with _guard:
             self._depth -= 1
             if not self._depth:
                 self._holder = None
-                _table.notify_all()
+                if _awaited:
+                    _table.notify_all()
 
     def _wait(self, me: int) -> None:
         if self._waits_for(me):

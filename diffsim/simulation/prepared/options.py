@@ -41,13 +41,35 @@ class RunOptions:
     on_progress: OnProgress | None = None
     watch: WatchAdjoint | None = None
 
+    @classmethod
+    def of(
+        cls,
+        policy: Policy,
+        until: Until | None = None,
+        every: int = 1,
+        on_action: Watcher | None = None,
+        on_progress: OnProgress | None = None,
+        watch: WatchAdjoint | None = None,
+    ) -> RunOptions:
+        """These options. Those of a policy alone are made once for each policy in turn."""
+        global _plain
+        called = until is not None or on_action is not None or on_progress is not None or watch is not None
+        if called or type(every) is not int or every != 1:
+            return cls(policy, until, every, on_action, on_progress, watch)
+        plain = _plain
+        if plain is None or plain.policy is not policy:
+            plain = _plain = cls(policy)
+        return plain
+
     def __post_init__(self) -> None:
-        function("until", self.until, "lambda done, states: bool(states['p'].max() > 1)")
-        function("on_action", self.on_action, "lambda action: ...")
-        function("on_progress", self.on_progress, "lambda share, seconds_left: ...")
-        function("watch", self.watch, "lambda step, cotangents: ...")
-        object.__setattr__(self, "every", whole("every", self.every, 1))
-        if self.on_progress is None:
+        if self.watched:
+            function("until", self.until, "lambda done, states: bool(states['p'].max() > 1)")
+            function("on_action", self.on_action, "lambda action: ...")
+            function("on_progress", self.on_progress, "lambda share, seconds_left: ...")
+            function("watch", self.watch, "lambda step, cotangents: ...")
+        if type(self.every) is not int or self.every < 1:
+            object.__setattr__(self, "every", whole("every", self.every, 1))
+        if self.on_progress is None and self.policy.progress is not None:
             object.__setattr__(self, "on_progress", self.policy.progress)
 
     @property
@@ -58,11 +80,13 @@ class RunOptions:
     @property
     def watched(self) -> bool:
         """True if a function of the user, or a file, follows the run, so that it is not repeated."""
-        functions = self.until, self.on_action, self.on_progress, self.watch
-        return self.policy.resume > 0 or any(each is not None for each in functions)
+        called = self.until is not None or self.on_action is not None or self.on_progress is not None or self.watch is not None
+        return called or self.policy.resume > 0
 
     def called_within(self, turn: Turn) -> RunOptions:
         """The same options, with user functions that are not allowed to use the running simulation."""
+        if not self.watched:
+            return self
         functions: dict[str, Any] = {
             name: turn.outside(function)
             for name in ("until", "on_action", "on_progress", "watch")
@@ -73,3 +97,7 @@ class RunOptions:
     def ending_at(self, steps: int) -> RunOptions:
         """The same options for a run that a condition ended after `steps` steps. The condition is not called again."""
         return replace(self, until=lambda done, states: done >= steps) if self.online else self
+
+
+_plain: RunOptions | None = None
+"""The options of the last policy that came alone."""

@@ -20,12 +20,14 @@ from diffsim.base.arguments import real_array, shown
 from diffsim.base.messages import reason_shown
 from diffsim.base.quantities import ANYTHING, Meaning, is_bare
 from diffsim.errors import DerivativeError, DiffsimError, ParameterError, ShapeError
-from diffsim.simulation.prepared.checks import check_input
+from diffsim.simulation.prepared.checks import all_finite, check_input
 from diffsim.simulation.prepared.inputs import OfOneRun, input_meaning, unit_of
 from diffsim.stepping.ir.names import primal
 from diffsim.typing import Array
 
 Slices = tuple[slice, ...]
+LARGE = 1e38
+"""Numbers that are smaller are finite in each precision."""
 
 
 class OfShapes(OfOneRun, Protocol):
@@ -75,6 +77,11 @@ def checked_array(compiled: OfShapes, name: str, value: Any, steps: int, cells: 
         ParameterError: a number is not finite, or a function raised an error.
     """
     dtype, shape = compiled.dtype, compiled.input_shape(name, steps)
+    kind = type(value)
+    if kind is np.ndarray and cells is None and value.dtype == dtype and value.shape == shape and all_finite(value):
+        return value
+    if kind is float and not shape and -LARGE < value < LARGE:
+        return np.array(value, dtype)
     per = "step and source" if name in compiled.step.forcings else "step and cell" if name in compiled.step.series else "cell"
     if is_function(value):
         here = tuple(slice(0, n) for n in compiled.grid.shape) if cells is None else cells

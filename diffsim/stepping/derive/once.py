@@ -32,6 +32,7 @@ class Once:
         self.halo = tuple(max((abs(o[axis]) for o in offsets), default=0) for axis in range(grid.ndim))
         check_halo(grid.shape, self.halo)
         self._given = {name: self._handed_on(node) for name, node in traced.outputs.items()}
+        self._computed = [name for name, source in self._given.items() if source is None]
         self.profiles = {}
         for name, profile in traced.profiles.items():
             values = profile_array(profile, grid, self.halo, dtype)
@@ -56,19 +57,23 @@ class Once:
 
     def __call__(self, fields: Mapping[str, Array]) -> dict[str, Array]:
         """Compute outputs over the cells from inputs over the cells. Unchanged inputs are not copied."""
-        names = [name for name, source in self._given.items() if source is None]
-        values = evaluate([self.traced.outputs[n] for n in names], self._extended(fields), self.grid.shape, self.halo) if names else []
-        computed = {name: np.asarray(value, self.dtype) for name, value in zip(names, values, strict=True)}
+        computed: dict[str, Array] = {}
+        if self._computed:
+            values = evaluate([self.traced.outputs[n] for n in self._computed], self._extended(fields), self.grid.shape, self.halo)
+            computed = {name: np.asarray(value, self.dtype) for name, value in zip(self._computed, values, strict=True)}
         return {name: computed[name] if source is None else fields[source] for name, source in self._given.items()}
 
     def vjp(self, fields: Mapping[str, Array], cotangents: Mapping[str, Array]) -> dict[str, Array]:
         """Cotangents of the inputs, and of the other fields that the outputs read, from those of the outputs."""
         bars: dict[str, Array] = {}
-        computed = {name: bar for name, bar in cotangents.items() if self._given[name] is None}
+        computed = {name: cotangents[name] for name in self._computed if name in cotangents}
         if computed:
             wanted = {name: placed.rules for name, placed in self.placed.items()}
             bars = pullback(self.traced.graph, self.traced.outputs, computed, wanted, self._extended(fields), self.grid.shape, self.halo)
         for name, source in self._given.items():
             if source is not None and name in cotangents:
                 bars[source] = bars[source] + cotangents[name] if source in bars else cotangents[name]
-        return {name: np.zeros(self.grid.shape, self.dtype) for name in self.traced.inputs if name not in bars} | bars
+        for name in self.traced.inputs:
+            if name not in bars:
+                bars[name] = np.zeros(self.grid.shape, self.dtype)
+        return bars

@@ -7,10 +7,21 @@ a list of level numbers.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from diffsim.errors import ScheduleError
 from diffsim.typing import IntArray
+
+
+class RingState(NamedTuple):
+    """What a ring holds when no slot is in use."""
+
+    users: list[int]
+    free: list[int]
+    held: list[tuple[int, list[int]]]
+    working: list[int]
 
 
 class Ring:
@@ -26,6 +37,7 @@ class Ring:
         self.depth = depth
         self.in_place = in_place
         self.capacity = capacity
+        self._order = list(range(capacity))[::-1]  # of free levels, the next one last
         self.clear()
 
     @staticmethod
@@ -41,11 +53,21 @@ class Ring:
 
     def clear(self) -> None:
         """Free every state. The working state gets the first levels, oldest first."""
-        self.users = [0] * self.capacity
-        self.free = list(range(self.capacity))[::-1]
+        depth, others = self.depth, self.capacity - self.depth
+        self.users = [1] * depth + [0] * others
+        self.free = self._order[:others]
         self.slots: dict[int, list[int]] = {}
         self.held: list[tuple[int, list[int]]] = []  # first step and levels of each advance that is held, the newest last
-        self.working = [self._take() for _ in range(self.depth)]
+        self.working: list[int] = [*range(depth)]
+
+    def present(self) -> RingState:
+        """A copy of what it holds, without slots, for `restore`."""
+        return RingState([*self.users], [*self.free], [*self.held], [*self.working])
+
+    def restore(self, state: RingState) -> None:
+        """Hold again what `present` returned."""
+        users, free, held, working = state
+        self.users, self.free, self.held, self.working, self.slots = [*users], [*free], [*held], [*working], {}
 
     def _take(self) -> int:
         if not self.free:
@@ -132,8 +154,10 @@ class Ring:
 
     def drop_newest(self) -> None:
         """Free the newest held advance."""
-        for level in self.held.pop()[1]:
-            self._drop(level)
+        users, levels = self.users, self.held.pop()[1]
+        self.free += [level for level in levels if users[level] == 1]
+        for level in levels:
+            users[level] -= 1
 
     def renew(self) -> list[int]:
         """Unshared levels for the working state before it is written, oldest first."""

@@ -30,6 +30,11 @@ class Cotangents:
     ) -> None:
         self.programs, self.launcher, self.storage, self.receivers, self._profiles = programs, launcher, storage, receivers, profiles
         self.step, self.delays = programs.step, programs.step.delays()
+        self._rules = zero_rules(self.step.grid.ndim)
+        active = sorted(self.step.active)
+        self._of_coefficients = {name: bar(name) for name in active if name in self.step.coefficients}
+        self._of_series = {name: bar(name) for name in active if name in self.step.series}
+        self._bars = {state: bar(state) for state in self.delays}
         self._waiting: dict[str, dict[int, Array]] = {}  # state -> steps until its cotangent enters -> that cotangent
 
     @property
@@ -61,9 +66,9 @@ class Cotangents:
             launcher.put(bar(receiver_stream(state)), trace_bars[state])
         for forcing in self.step.forcings:
             launcher.put(bar(source_stream(forcing)), np.zeros((steps, launcher.points[source_points(forcing)].count), dtype))
-        for name in self.step.active & self.step.coefficients.keys():
-            launcher.clear(bar(name))
-        for name in self._of_series():
+        for name in self._of_coefficients.values():
+            launcher.clear(name)
+        for name in self._of_series.values():
             launcher.put_slim(name, None, launcher.arrays[name].shape[0])
         for name, ring in self.storage.bars.items():
             ring.clear()
@@ -71,12 +76,15 @@ class Cotangents:
                 launcher.clear(name, level)
         self._waiting = {}
         for state, (primary, late) in self.delays.items():
+            if state in final and state not in self.receivers and state not in delayed and self.step.states[state].axes is None:
+                self._put(self._bars[state], final[state])
+                continue
             value = np.zeros(self.step.grid.shape, dtype)
             self.step.states[state].of_cells(value)[...] = final.get(state, 0)
             if state in self.receivers:
                 launcher.points[receiver_points(state)].scatter(trace_bars[state][-1], value)
             if state not in delayed:
-                self._put(bar(state), value)
+                self._put(self._bars[state], value)
             elif value.any():
                 self._waiting.setdefault(primary, {})[late] = value
 
@@ -92,11 +100,10 @@ class Cotangents:
 
     def inputs(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         """After the sweep: cotangents of the initial state, of the active coefficients, and of amplitudes and series."""
-        active = sorted(self.step.active)
-        coefficients = {name: buffers.copy(self.launcher.cells(bar(name))) for name in active if name in self.step.coefficients}
+        coefficients = {name: buffers.copy(self.launcher.cells(summed)) for name, summed in self._of_coefficients.items()}
         memory, arrays = self.launcher.memory, self.launcher.arrays
         driven = {forcing: memory.read(arrays[bar(source_stream(forcing))]).copy() for forcing in self.step.forcings}
-        driven |= {name: self.launcher.slim_cells(bar(name)).copy() for name in active if name in self.step.series}
+        driven |= {name: self.launcher.slim_cells(summed).copy() for name, summed in self._of_series.items()}
         return self.states(), coefficients, driven
 
     def states(self) -> dict[str, Array]:
@@ -104,7 +111,7 @@ class Cotangents:
         states = {}
         for state, (primary, late) in self.delays.items():
             if state not in self._adjoint.delayed:
-                states[state] = buffers.copy(self._of(bar(state)))
+                states[state] = buffers.copy(self._of(self._bars[state]))
                 continue
             total = self._waiting.get(primary, {}).get(late, np.zeros(self.step.grid.shape, self.launcher.layout.dtype))
             for other, (its_primary, its_late) in self.delays.items():
@@ -120,7 +127,7 @@ class Cotangents:
 
     def driven(self) -> list[str]:
         """Arrays of cotangents of amplitudes and series."""
-        return [*(bar(source_stream(forcing)) for forcing in self.step.forcings), *self._of_series()]
+        return [*(bar(source_stream(forcing)) for forcing in self.step.forcings), *self._of_series.values()]
 
     def arrays(self) -> dict[str, Array]:
         """Copies of all values that adjoint steps propagate: cotangents of the state, and sums for coefficients and amplitudes."""
@@ -147,7 +154,7 @@ class Cotangents:
         return max((size_of(self.launcher, name, ring.working[ring.depth - 1]) for name, ring in self.storage.bars.items()), default=0.0)
 
     def _put(self, name: str, cells: Array) -> None:
-        self.launcher.put_field(name, cells, zero_rules(cells.ndim), self.storage.bars[name].working[-1])
+        self.launcher.put_field(name, cells, self._rules, self.storage.bars[name].working[-1])
 
     def _of(self, name: str, later: int = 0) -> Array:
         """Cotangent of a state `later` steps after the present one, over the cells."""
@@ -162,6 +169,3 @@ class Cotangents:
             cells = self._of(name, later) if name in self.storage.bars else self.launcher.cells(name)
             fields[name] = pad(cells, layout.halo, zero_rules(len(shape)))  # it is read only in place
         return evaluate([node], fields, shape, layout.halo)[0].astype(layout.dtype)
-
-    def _of_series(self) -> list[str]:
-        return [bar(name) for name in sorted(self.step.active & self.step.series.keys())]

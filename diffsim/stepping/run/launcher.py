@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from diffsim.boundary import Rules, extend, fills
+from diffsim.boundary import Fill, Rules, extend, fills, fills_of
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock, settings
 from diffsim.errors import BackendError, PlanError
 from diffsim.expr.graph import Graph
@@ -22,6 +20,7 @@ from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.run.host_calls import call_name, errors_of
+from diffsim.stepping.run.launches import Allocated, Launches
 from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Entries, Queue
 from diffsim.stepping.run.strips import strip_rows, tile_addresses
@@ -48,33 +47,8 @@ from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKern
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
 
-Allocated: TypeAlias = npt.NDArray[Any] | DeviceArray
-"""An array for kernels, in the memory of the host or of a GPU."""
 Tables = Callable[[int, int], Mapping[str, IntArray]]
 """(steps done, steps of the coming launch) -> the level table of each ring."""
-
-
-@dataclass(frozen=True)
-class _Launches:
-    """Values that every launch of a program needs, looked up once.
-
-    Attributes:
-        control: the control array of its kernels, for any number of workers.
-        pace: the measured pace of its launches.
-        tables: array -> index of the first entry of its level table in the control array.
-        most: most steps of a launch, whose levels fit into the tables.
-        stepwise: whether host functions are called between its steps.
-        unrolled: most steps of one call of a kernel of a GPU.
-        entries: writes into `control` on a GPU.
-    """
-
-    control: Allocated
-    pace: Pace
-    tables: dict[str, int]
-    most: int
-    stepwise: bool
-    unrolled: int
-    entries: Entries | None
 
 
 class Launcher:
@@ -93,13 +67,15 @@ class Launcher:
         self.layout, self.slim, self.sparse, self.stacks = fields.layout, fields.slim, fields.sparse, fields.stacks
         self.strips: dict[str, IntArray] = {}  # array of kept tiles -> the tiles, as `damped_tiles` gives them
         self.memory = backend().memory
+        self.bindings = 0  # how often arrays were replaced
         self.arrays: dict[str, Allocated] = {}
         self._compiled: dict[tuple[str, int, Wavefront | None], object] = {}
         self._bound: dict[tuple[str, int, Wavefront | None], BoundKernel] = {}
         self._views: dict[tuple[str, int | None], tuple[Array, Array]] = {}  # of the cells of a field, and with their halo
+        self._fills: dict[tuple[str, int | None], tuple[Rules, list[Fill] | None]] = {}  # of the halos of fields
         self._wavefronts: dict[tuple[str, int], list[Wavefront]] = {}
         self._scratch: Allocated | None = None
-        self._known: dict[str, _Launches] = {}  # by program
+        self._known: dict[str, Launches] = {}  # by program
         self._tables: dict[tuple[Sparse, str], object] = {}
         self._threads = backend().threads
         self._queue = Queue(backend().wait)
@@ -121,8 +97,10 @@ class Launcher:
 
     def unbind(self) -> None:
         """Release all arrays that kernels are bound to. Kernels are bound anew at their next launch."""
+        self.bindings += 1
         self._bound.clear()
         self._views.clear()
+        self._fills.clear()
 
     def field(self, name: str) -> Allocated:
         """The array `name`. If there is none, one field is allocated."""
@@ -181,11 +159,20 @@ class Launcher:
 
     def put_field(self, name: str, cells: Array, rules: Rules, level: int | None = None) -> None:
         """Write the cells of a field, or of a level of a ring, and its halo by the rules. Cells outside of its region are dropped."""
-        layout, sparse = self.layout, self.sparse.get(name)
+        layout = self.layout
+        known, bound = self._fills.get((name, level), (None, None))
+        if known is rules and bound:
+            self._views[name, level][0][...] = cells
+            for part in bound:
+                np.add(*part)
+            return
+        sparse = self.sparse.get(name)
         if self._has_views(name):
             place, extended = self._views_of(name, level)
             place[...] = cells
             extend(extended, layout.halo, rules)
+            again = known is rules and bound is None  # only what is written again and again is worth it
+            self._fills[name, level] = rules, (fills_of(extended, layout.halo, rules) or []) if again else bound if known is rules else None
             return
 
         def write(stored: Array) -> None:
@@ -324,14 +311,14 @@ class Launcher:
         """The measured pace of the program's launches."""
         return self._launches(program).pace
 
-    def _launches(self, program: Program) -> _Launches:
+    def _launches(self, program: Program) -> Launches:
         known = self._known.get(program.name)
         if known is None:
             roots = [nest.roots or [each.node for each in nest.assigns] for nest in program.nests]
             cycles = self.layout.tile_count * sum(cost(each) + 2 * len(each) for each in roots)
             workers = 1 if self._threads is None else useful_workers(self.layout, self._threads, cycles)
             control = self.memory.allocate((control_size(program),), np.int32)
-            known = self._known[program.name] = _Launches(
+            known = self._known[program.name] = Launches(
                 control,
                 Pace(workers),
                 {array: table_offset(program, array) for array in program.entries},
@@ -341,6 +328,17 @@ class Launcher:
                 Entries(control) if isinstance(control, DeviceArray) else None,
             )
         return known
+
+    def at_once(self, program: Program, first: int, steps: int, levels: Mapping[str, IntArray]) -> bool:
+        """Do all steps of `sweep` in one launch, with these level tables. Return False, and do nothing, if it takes several."""
+        known = self._known.get(program.name) or self._launches(program)
+        if steps > known.most or steps > known.pace.steps() or known.stepwise or not isinstance(known.control, np.ndarray):
+            return False
+        if known.written is not levels:
+            self._describe(program, known, first, steps, levels)
+            known.written = levels
+        self._launch(program, known, steps)
+        return True
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
@@ -425,9 +423,10 @@ class Launcher:
         at: int | tuple[()] = step if total.slim.series else ()
         values[at] = values[at] + number if total.accumulate else number
 
-    def _describe(self, program: Program, known: _Launches, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
+    def _describe(self, program: Program, known: Launches, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
         """Write the control data of the coming steps for the kernels."""
         control = known.control
+        known.written = None
         if isinstance(control, np.ndarray):
             control[FIRST] = first
             for array, table in tables.items():
@@ -443,11 +442,18 @@ class Launcher:
             values[at : at + len(part)] = part
         self.memory.write(control, values)
 
-    def _launch(self, program: Program, known: _Launches, end: int, done: int = 0) -> None:
+    def _launch(self, program: Program, known: Launches, end: int, done: int = 0) -> None:
         """Launch the steps of `_describe` from `done` to `end`. Steps that workers abandon are launched again."""
         control, pace = known.control, known.pace
         assert isinstance(control, np.ndarray)  # workers are of a CPU
         workers, wavefront, again = 0, None, 0  # the operation of the step, or of the wavefront, at which the launch begins
+        if pace.all == 1 and self._wavefronts.get((program.name, 1)) == []:  # one worker waits for nobody
+            control[STEPS], control[DONE], control[BEGIN] = end, done, 0
+            kernel = self._bound.get((program.name, 1, None)) or self._kernel(program, 1)
+            begin = time.perf_counter()
+            kernel()
+            pace.note(end - done, time.perf_counter() - begin)
+            return
         while done < end:
             if not again:
                 workers = pace.workers()

@@ -28,12 +28,16 @@ from diffsim.stepping.run.launcher import Launcher, Tables
 from diffsim.stepping.run.looks import bits_of, size_of
 from diffsim.stepping.run.rounding import Rounding
 from diffsim.stepping.run.storage import Storage
+from diffsim.stepping.run.whole import Whole
 from diffsim.stepping.stages.repeat import Repeat
 from diffsim.stepping.trace.trace import TracedStep, profile_array
 from diffsim.typing import Array, IntArray
 
 Before: TypeAlias = Callable[[int], Mapping[str, Sequence[int]]]
 """Steps done -> the levels of the state before the next step, oldest first."""
+Recording: TypeAlias = tuple[Program, Tables, Before]
+MOST_WHOLES, MOST_STEPS = 16, 2000
+"""Numbers of steps for which the levels of whole runs are kept, and the largest of them."""
 ERRORS = "errors of rounding"
 """Key of the estimated errors in `cotangent_arrays`."""
 
@@ -49,6 +53,8 @@ class Stepper:
         differentiable: whether `reverse` will be called.
     """
 
+    _alone = True  # False where other processes have cells too, so that exchanges stand between the steps
+
     def __init__(
         self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool = True
     ) -> None:
@@ -62,8 +68,11 @@ class Stepper:
         self.forward, self.adjoint, self.with_residuals = self.programs.forward, self.programs.adjoint, self.programs.with_residuals
         self.needs_primal, self.layout = self.programs.needs_primal, self.programs.layout
         self.launcher = Launcher(step.graph, self.programs.stored_fields(), points, generation)
+        self._computed_slim = tuple(self.launcher.slim.keys() - step.fixed)
         self.storage = Storage(self.programs, self.launcher)
         self.steps = 0
+        self._wholes: dict[int, Whole] = {}  # by their number of steps
+        self._whole: Whole | None = None  # of the present run, if it was recorded so and nothing else happened since
         self._held: list[tuple[range, bool]] = []  # steps whose residuals (True) or states (False) wait for their adjoints, newest last
         self._residual_levels = ResidualLevels(0)
         self._undoing: Backwards | None = None  # if the steps of this run will be undone
@@ -103,7 +112,7 @@ class Stepper:
         """
         check_generation(self.launcher.generation)
         self.storage.require(self.storage.rings)
-        self.steps, self._held = steps, []
+        self.steps, self._held, self._whole = steps, [], None
         self._residual_levels = ResidualLevels(self.launcher.arrays[self.with_residuals.names[0]].shape[0] if self.with_residuals else 0)
         for ring in self.storage.rings.values():
             ring.clear()
@@ -127,7 +136,7 @@ class Stepper:
 
     def _start_slim(self, driven: Mapping[str, Array], steps: int) -> None:
         """Write the arrays with a value for each step: series with their halos, times, and zeros for numbers that steps compute."""
-        layout, slim = self.layout, self.launcher.slim
+        layout = self.layout
         for name, placed in self.step.series.items():
             axes = placed.axes or ()
             values = np.zeros((steps, *(layout.shape[a] + 2 * layout.halo[a] for a in axes)), self.dtype)
@@ -137,7 +146,7 @@ class Stepper:
             self.launcher.put_slim(name, values, steps)
         for name in self.step.clock:
             self.launcher.put_slim(name, np.arange(steps) * (self.step.graph.dt if name == "t" else 1), steps)
-        for name in slim.keys() - self.step.fixed:
+        for name in self._computed_slim:
             self.launcher.put_slim(name, None, steps)
 
     def _level(self, state: str) -> int:
@@ -176,11 +185,13 @@ class Stepper:
 
     def save(self, step: int, slot: int) -> None:
         """Save the working state in a slot."""
+        self._whole = None
         for ring in self.storage.rings.values():
             ring.save(slot)
 
     def load(self, step: int, slot: int) -> None:
         """Make the state in a slot the working state."""
+        self._whole = None
         if self._rounding is not None:
             self._rounding.drop(self.storage.rings)
         for ring in self.storage.rings.values():
@@ -193,6 +204,7 @@ class Stepper:
 
     def advance(self, start: int, stop: int) -> None:
         """Advance the working state from step `start` to `stop`."""
+        self._whole = None
         program = self.forward if self._undoing is None else self._undoing.forward
 
         def sweep() -> None:
@@ -228,17 +240,19 @@ class Stepper:
         Raises:
             ScheduleError: steps are undone in this run. That needs stored damped cells, which a recorded step does not keep.
         """
-        if not (self.needs_primal and self.with_residuals):
-            self.keep(start, stop)
-            return
         self._require_recordable(start, stop)
-        names, levels = self.with_residuals.names, self._residual_levels.hold(stop - start)
+        whole = self._whole_of(stop) if start == 0 else None
+        if whole is not None and whole.record(self.launcher):
+            self._whole = whole
+            if self._records_residuals:
+                self._residual_levels.hold(stop)
+        else:
+            self._sweep_keeping(self._recording(start, stop), start, stop)
+        self._held.append((range(start, stop), self._records_residuals))
 
-        def residual_levels(done: int, count: int) -> dict[str, IntArray]:
-            return self._advanced(count) | dict.fromkeys(names, levels[done : done + count])
-
-        self._sweep(self.with_residuals.forward, start, stop - start, residual_levels, self._working, kept=True)
-        self._held.append((range(start, stop), True))
+    @property
+    def _records_residuals(self) -> bool:
+        return self.needs_primal and self.with_residuals is not None
 
     def keep(self, start: int, stop: int) -> None:
         """Advance, and keep every state in free levels if the adjoints need states. The levels of n slots are enough for n states.
@@ -248,18 +262,71 @@ class Stepper:
         """
         self._require_recordable(start, stop)
         if self.needs_primal:
-            tables = {name: ring.hold(stop - start, start) for name, ring in self.storage.rings.items()}
-
-            def state_levels(done: int, count: int) -> dict[str, IntArray]:
-                return {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
-
-            def before(done: int) -> Mapping[str, Sequence[int]]:
-                return {name: table[done : done + self.depths[name]].tolist() for name, table in tables.items()}
-
-            self._sweep(self.forward, start, stop - start, state_levels, before, kept=True)
+            self._sweep_keeping(self._keeping(start, stop), start, stop)
         else:
             self.advance(start, stop)
         self._held.append((range(start, stop), False))
+
+    def _sweep_keeping(self, how: Recording, start: int, stop: int) -> None:
+        self._whole = None
+        program, tables, before = how
+        self._sweep(program, start, stop - start, tables, before, kept=self.needs_primal)
+
+    def _recording(self, start: int, stop: int) -> Recording:
+        """The program that records steps, and its levels, which are in use from now on."""
+        if not self.needs_primal:
+            return self.forward, lambda done, count: self._advanced(count), self._working
+        if self.with_residuals is None:
+            return self._keeping(start, stop)
+        names, levels = self.with_residuals.names, self._residual_levels.hold(stop - start)
+
+        def residual_levels(done: int, count: int) -> dict[str, IntArray]:
+            return self._advanced(count) | dict.fromkeys(names, levels[done : done + count])
+
+        return self.with_residuals.forward, residual_levels, self._working
+
+    def _keeping(self, start: int, stop: int) -> Recording:
+        """The same for steps of which states are kept."""
+        tables = {name: ring.hold(stop - start, start) for name, ring in self.storage.rings.items()}
+
+        def state_levels(done: int, count: int) -> dict[str, IntArray]:
+            return {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
+
+        def before(done: int) -> Mapping[str, Sequence[int]]:
+            return {name: table[done : done + self.depths[name]].tolist() for name, table in tables.items()}
+
+        return self.forward, state_levels, before
+
+    def _whole_of(self, steps: int) -> Whole | None:
+        """The run of all steps from state 0; None if something is held or saved, or it may be more than one launch."""
+        if steps != self.steps or steps > MOST_STEPS or self._held or self._undoing is not None or not self._alone:
+            return None
+        whole = self._wholes.get(steps)
+        if whole is not None and whole.fits(self.storage):
+            return whole
+        if any(ring.slots for ring in self.storage.rings.values()):
+            return None
+        if len(self._wholes) >= MOST_WHOLES:
+            self._wholes.clear()
+        whole = self._wholes[steps] = self._levels_of(steps)
+        return whole
+
+    def _levels_of(self, steps: int) -> Whole:
+        """The levels of a recorded run from state 0 and of its reverse sweep. The rings are left at state 0."""
+        rings, bars = self.storage.rings.values(), self.storage.bars.values()
+        start = [(ring, ring.present()) for ring in rings]
+        program, tables, _ = self._recording(0, steps)
+        forward = dict(tables(0, steps))
+        kept = [(ring, ring.present()) for ring in rings]
+        for ring in bars:
+            ring.clear()
+        self._held.append((range(steps), self._records_residuals))
+        back = self._levels_back(steps, steps, True)
+        self._drop_newest()
+        swept = [(ring, ring.present()) for ring in (*bars, *rings)]
+        for ring, state in start:
+            ring.restore(state)
+        return Whole(steps, program, forward, kept, self._adjoint_of(True, self._records_residuals), back, swept)
 
     def _require_recordable(self, start: int, stop: int) -> None:
         if self._undoing is not None and self._undoing.forward is not self.forward:
@@ -273,11 +340,17 @@ class Stepper:
         """Run the adjoints of steps stop - 1 down to start: those held last, one step from the working state, or both if states are
         kept."""
         assert self.adjoint is not None
+        whole, self._whole = self._whole, None
+        if whole is not None and start == 0 and stop == whole.steps and not self.cotangents.waiting and whole.reverse(self.launcher):
+            self._held.pop()
+            if self._records_residuals:
+                self._residual_levels.drop_newest()
+            return
         steps, residuals = self._held[-1] if self._held else (range(0), False)
         held = bool(steps) and (steps == range(start, stop) or (not residuals and steps == range(start, stop - 1)))
         if self.needs_primal and stop - start > 1 and not held:
             raise ScheduleError(f"steps {start} to {stop} cannot be reversed at once: they were not recorded; record them, or reverse one")
-        program = self.with_residuals.adjoint if self.with_residuals and held and residuals else self.adjoint.program
+        program = self._adjoint_of(held, residuals)
         rounding = None if held or self._undoing is None else self._undoing.rounding
         while stop > start:
             # cotangents of delayed final states enter one step at a time, in the first steps of the sweep
@@ -292,11 +365,16 @@ class Stepper:
         if held:
             self._drop_newest()
 
-    def _reverse(self, program: Program, stop: int, count: int, held: bool) -> None:
-        def levels(done: int, number: int) -> dict[str, IntArray]:
-            return self._primal_levels(stop - done, number, held) | {name: ring.advance(number) for name, ring in self.storage.bars.items()}
+    def _adjoint_of(self, held: bool, residuals: bool) -> Program:
+        assert self.adjoint is not None
+        return self.with_residuals.adjoint if self.with_residuals and held and residuals else self.adjoint.program
 
-        self.launcher.sweep(program, stop - 1, count, levels)
+    def _reverse(self, program: Program, stop: int, count: int, held: bool) -> None:
+        self.launcher.sweep(program, stop - 1, count, lambda done, number: self._levels_back(stop - done, number, held))
+
+    def _levels_back(self, stop: int, count: int, held: bool) -> dict[str, IntArray]:
+        """Levels that the adjoints of steps stop - 1, stop - 2, ... read and write. Those of cotangents are in use from now on."""
+        return self._primal_levels(stop, count, held) | {name: ring.advance(count) for name, ring in self.storage.bars.items()}
 
     def _drop_newest(self) -> None:
         _, residuals = self._held.pop()

@@ -26,6 +26,7 @@ class Storage:
         self._working = {name: Ring.working_levels(depth, programs.in_place(name)) for name, depth in depths.items()}
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
+        self._planned: tuple[object, ...] = ()  # what the last plan was for, and the arrays after it
         self._unneeded = False  # True if unused memory may be left of arrays that were exchanged, or of earlier simulations
 
     def plan(self, slots: int, recorded: int, exact: bool = False, undone: bool = False) -> None:
@@ -41,6 +42,9 @@ class Storage:
             PlanError: an array would be too large.
             MemoryError: there is too little memory. All storage is freed.
         """
+        wanted = slots, recorded, undone, self._launcher.bindings, len(self._launcher.arrays)
+        if wanted == self._planned and not exact:
+            return
         recorded = recorded if self._programs.needs_primal else 0
         second = int(undone and self._programs.needs_primal)
         slots += second
@@ -68,6 +72,7 @@ class Storage:
         except BaseException:  # with more levels in a ring than in its array, kernels would write past the end
             self.release()
             raise
+        self._planned = *wanted[:3], self._launcher.bindings, len(self._launcher.arrays)
 
     def _grow(self, name: str, levels: int, exact: bool) -> bool:
         """Allocate an array of `levels` levels unless there is one. Return whether it was allocated."""

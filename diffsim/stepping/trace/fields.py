@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class Placed:
     region: Region | None = field(default=None, kw_only=True)
     axes: tuple[int, ...] | None = field(default=None, kw_only=True)  # axes along which it varies; None: all
 
-    @property
+    @functools.cached_property
     def constant(self) -> tuple[int, ...]:
         """Axes along which it is constant."""
         return () if self.axes is None else tuple(axis for axis in range(len(self.location)) if axis not in self.axes)
