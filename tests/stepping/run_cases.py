@@ -2,6 +2,8 @@
 once.
 
 Usage: python -m tests.stepping.run_cases ARCH THREADS PRECISION NAME...
+
+THREADS is "-" for a GPU, or "wide" to have the source of wide grids on the small ones of the cases.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 import numpy as np
 
 import diffsim as ds
+from diffsim.stepping.source import device
 from tests.cases import CASES, Case
 from tests.reference import Reference
 
@@ -38,7 +41,9 @@ def outputs(case: Case, precision: str) -> tuple[dict[str, np.ndarray], dict[str
 
 def main() -> None:
     arch, threads, precision, *names = sys.argv[1:]
-    ds.init(arch=arch, threads=int(threads) if threads != "-" else None, precision=precision)
+    if threads == "wide":
+        device.WIDE = 1
+    ds.init(arch=arch, threads=int(threads) if threads.isdecimal() else None, precision=precision)
     report = {}
     for case in CASES:
         if case.name in names or not names:

@@ -113,6 +113,20 @@ def test_gpu_kernels_on_vulkan(names: tuple[str, ...]) -> None:
     assert too_large(found, SINGLE, functions=LOOSE) == {}
 
 
+WIDE = [pytest.param(("acoustic 2-D mixed",), id="first"), pytest.param((*FIRST_ON_VULKAN, "sides 2-D"), id="all", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("names", WIDE)
+def test_several_cells_a_thread_on_vulkan(names: tuple[str, ...]) -> None:
+    require_vulkan()
+    assert too_large(run_cases("vulkan", "wide", "f32", names), SINGLE, functions=LOOSE) == {}
+
+
+@pytest.mark.gpu
+def test_several_cells_a_thread_on_cuda() -> None:
+    assert too_large(run_cases("cuda", "wide", "f64", FIRST_ON_VULKAN), ROUND_OFF) == {}
+
+
 @pytest.mark.gpu
 def test_gpu_kernels_on_cuda() -> None:
     assert too_large(run_cases("cuda", "-", "f64"), ROUND_OFF) == {}
