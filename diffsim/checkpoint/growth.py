@@ -143,7 +143,7 @@ class GrowthMonitor:
 def largest(arrays: Iterable[npt.NDArray[Any]]) -> float:
     """The largest magnitude in floating-point arrays, without a copy of them; NaN if an entry is NaN."""
     magnitudes = [max(float(a.max()), -float(a.min())) for a in map(np.asarray, arrays) if a.dtype.kind == "f" and a.size]
-    return max(magnitudes, default=0.0)
+    return float(np.max(magnitudes, initial=0.0))
 
 
 def _note(series: list[tuple[int, float]], step: int, size: float) -> None:

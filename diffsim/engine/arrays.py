@@ -112,17 +112,19 @@ before_start.append(_dropped.clear)
 
 def engine_array(kind: Any, shape: Sequence[int], with_gradient: bool = False) -> Any:
     """A zeroed array of the engine, to which any thread may drop the last reference. It is freed when another one is made."""
-    generation = settings().generation
     with lock:
+        generation = settings().generation
+        if _dropped:
+            language().sync()  # an array is not freed while a kernel may use it
         while _dropped:
             before, array = _dropped.pop()
             if before == generation:
                 present().runtime.prog.delete_ndarray(array)
         new = language().ndarray(kind, tuple(shape), needs_grad=with_gradient)
-    for each in (new, new.grad) if with_gradient else (new,):
-        each.fill(0)
-        kind = type(each)
-        each.__class__, each.generation = _droppable(kind), generation
+        for each in (new, new.grad) if with_gradient else (new,):
+            each.fill(0)
+            plain: Any = type(each)
+            each.__class__, each.generation = _droppable(plain), generation
     return new
 
 
@@ -146,7 +148,7 @@ class DeviceMemory:
         return DeviceArray(data, tuple(shape), np.dtype(dtype), generation)
 
     def write(self, array: DeviceArray, values: npt.NDArray, level: int | None = None) -> None:
-        values = np.ascontiguousarray(values, array.dtype)
+        values = np.ascontiguousarray(values, array.dtype).reshape(array.shape if level is None else array.shape[1:])
         with lock:
             check_generation(array.generation)
             self._put(array, values.reshape(-1), level)

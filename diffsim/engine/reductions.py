@@ -25,14 +25,16 @@ def reduced(array: Values, {numbers}, out: {out}):
         e = w
         while e < count:
             x = array[first + (e // (rows * n)) * by_plane + (e // n % rows) * by_row + e % n * by_cell]
+            value = {value}
             total = {total}
             e = e + {threads}
         out[w] = {end}
 """
-LARGER = "ti.select(total < ti.abs(x), ti.abs(x), ti.select(ti.abs(x) <= total, total, total + ti.abs(x)))"
-WEIGHT = 1640531527
-"""An odd number whose multiples are spread over all numbers of 32 bits."""
-FOLDED = "(ti.bit_cast(x, Word) ^ (ti.bit_cast(x, Word) >> {fold}))"
+LARGER = "ti.select(total < value, value, ti.select(value <= total, total, total + value))"
+FACTORS = (739982445, 1640531527)
+"""Odd numbers: one mixes the bits of a cell, multiples of the other are the weights of cells."""
+MIXED = "(ti.bit_cast(x, Word) ^ (ti.bit_cast(x, Word) >> {half})) * ti.cast({factor}, Word)"
+WEIGHTED = "(value ^ (value >> {less})) * (ti.cast(2 * e + 1, Word) * ti.cast({factor}, Word))"
 
 _numbers: dict[np.dtype, DeviceArray] = {}
 """The numbers of the threads, by their type."""
@@ -63,29 +65,31 @@ class Cells:
 
 def largest(memory: Memory, array: DeviceArray, cells: Cells, level: int) -> float:
     """The largest magnitude in a level of an array; NaN if a cell is NaN."""
-    kernel = _kernel(array.dtype, {}, start="ti.abs(array[first])", total=LARGER, end="total")
+    kernel = _kernel(array.dtype, {}, start="ti.abs(array[first])", value="ti.abs(x)", total=LARGER, end="total")
     return float(_of_threads(memory, kernel, array, cells, level, array.dtype).max())
 
 
 def bit_sums(memory: Memory, array: DeviceArray, cells: Cells, level: int) -> npt.NDArray:
     """Integers that change if a bit of a cell in a level of an array does.
 
-    Each is a sum of the bits of some cells as numbers, modulo 2^32 or 2^64. Each number x is folded, x ^ (x >> k), and has an odd weight of
-    its own. Both can be undone, so that a change of one number changes its sum. Without the fold an even number of changed signs would
-    cancel. Several changes in one sum cancel by chance, once in 2^32 or 2^64.
+    Each is a sum over some cells, modulo 2^32 or 2^64. The bits of a cell are a number, which is folded, x ^ (x >> k), multiplied by an odd
+    number, folded again, and has an odd weight of its own. All of that can be undone, so that a change of one cell changes its sum. With
+    a single fold two changed signs cancelled where the weights of their cells fitted. Several changes in one sum cancel by chance, about
+    once in 2^32 or 2^64.
     """
     ti, wide = language(), array.dtype.itemsize == 8
     word, kind = (ti.u64, ti.i64) if wide else (ti.u32, ti.i32)
     types = {"Word": word, "Sum": kind, "Sums": ti.types.ndarray(dtype=kind, ndim=1)}
-    folded, weight = FOLDED.format(fold=31 if wide else 15), f"ti.cast(2 * e + 1, Word) * ti.cast({WEIGHT}, Word)"
-    kernel = _kernel(array.dtype, types, start="ti.cast(0, Word)", total=f"total + {folded} * ({weight})", end="ti.bit_cast(total, Sum)")
+    value = MIXED.format(half=32 if wide else 16, factor=FACTORS[0])
+    total = "total + " + WEIGHTED.format(less=31 if wide else 15, factor=FACTORS[1])
+    kernel = _kernel(array.dtype, types, start="ti.cast(0, Word)", value=value, total=total, end="ti.bit_cast(total, Sum)")
     return _of_threads(memory, kernel, array, cells, level, np.dtype(f"i{array.dtype.itemsize}"))
 
 
-def _kernel(dtype: np.dtype, types: Mapping[str, Any], start: str, total: str, end: str) -> Any:
+def _kernel(dtype: np.dtype, types: Mapping[str, Any], **sources: str) -> Any:
     """The kernel that adds up something of the cells in each of its threads."""
     numbers = ", ".join(f"{name}: ti.i32" for name in NUMBERS)
-    source = KERNEL.format(numbers=numbers, out="Sums" if types else "Values", threads=THREADS, start=start, total=total, end=end)
+    source = KERNEL.format(numbers=numbers, out="Sums" if types else "Values", threads=THREADS, **sources)
     return of_type(source, "reduced", dtype, types)
 
 

@@ -16,7 +16,7 @@ from diffsim.engine.reductions import Cells, bit_sums, largest
 
 memory, rng = backend().memory, np.random.default_rng(0)
 for dtype in kinds:
-    for shape, cut in (((20,), np.s_[3:17]), ((30, 41), np.s_[2:28, 4:37]), ((10, 130, 34), np.s_[1:9, 1:129, 1:33])):
+    for shape, cut in (((20,), np.s_[3:17]), ((30, 41), np.s_[2:28, 4:37]), ((10, 258, 34), np.s_[1:9, 1:257, 1:33])):
         whole = rng.normal(size=(3, *shape)).astype(dtype)
         array = memory.allocate(whole.shape, dtype, flat=True)
         cells = Cells.of(whole[1][cut], whole[1])
@@ -37,7 +37,15 @@ for dtype in kinds:
             words = changed[1][cut].view(f"u{changed.itemsize}")
             words[tuple(rng.integers(n) for n in words.shape)] ^= words.dtype.type(1 << int(bit))
             assert not np.array_equal(sums(changed), before)
-        negative = whole.copy()  # in three dimensions each thread has two of these cells
+        if len(shape) == 3:  # two cells of one thread
+            for far in (2**14, 2**15):
+                for first in range(0, 2**15, 4000):
+                    changed = whole.copy()
+                    cells_of = changed[1][cut].copy().reshape(-1)
+                    cells_of[[first, first + far]] *= -1
+                    changed[1][cut] = cells_of.reshape(changed[1][cut].shape)
+                    assert not np.array_equal(sums(changed), before), (first, far)
+        negative = whole.copy()  # in three dimensions each thread has four of these cells
         negative[1][cut] *= -1
         assert not np.array_equal(sums(negative), before)
         negative[1][cut].flat[5] = np.nan

@@ -256,6 +256,23 @@ def test_a_pullback_after_another_run_and_in_pieces_has_the_same_bits() -> None:
             np.testing.assert_array_equal(first[name], other[name])
 
 
+def test_a_state_that_is_saved_before_a_whole_run_outlasts_it() -> None:
+    simulation = ds.Simulation(Lorenz96(dt=0.002), precision="f64")
+    inputs, stepper, compiled = {"x": rng.normal(size=40), "F": 2.0}, simulation._stepper, simulation._compiled
+    for saved in (False, True, False, True):
+        stepper.storage.plan(slots=2, recorded=10)
+        compiled.start(compiled.checked(inputs, 10), 10)
+        if saved:
+            stepper.save(0, 0)
+        stepper.record(0, 10)
+        stepper.seed({"x": np.ones(40)}, {})
+        stepper.reverse(0, 10)
+        if saved:
+            stepper.load(0, 0)
+            np.testing.assert_array_equal(stepper.state()["x"], inputs["x"])
+            stepper.free(0)
+
+
 def test_a_state_that_is_saved_after_a_whole_run_outlasts_its_reverse_sweep() -> None:
     simulation = ds.Simulation(Lorenz96(dt=0.002), precision="f64")
     inputs, stepper, compiled = {"x": rng.normal(size=40), "F": 2.0}, simulation._stepper, simulation._compiled

@@ -61,13 +61,15 @@ class Ring:
         self.working: list[int] = [*range(depth)]
 
     def present(self) -> RingState:
-        """A copy of what it holds, without slots, for `restore`."""
+        """A copy of what it holds while no slot is in use, for `restore`."""
+        assert not self.slots
         return RingState([*self.users], [*self.free], [*self.held], [*self.working])
 
     def restore(self, state: RingState) -> None:
-        """Hold again what `present` returned."""
+        """Hold again what `present` returned, while no slot is in use."""
+        assert not self.slots
         users, free, held, working = state
-        self.users, self.free, self.held, self.working, self.slots = [*users], [*free], [*held], [*working], {}
+        self.users, self.free, self.held, self.working = [*users], [*free], [*held], [*working]
 
     def _take(self) -> int:
         if not self.free:

@@ -151,7 +151,8 @@ class Cotangents:
 
     def largest(self) -> float:
         """The largest magnitude in the state's present cotangent; NaN if a value is NaN."""
-        return max((size_of(self.launcher, name, ring.working[ring.depth - 1]) for name, ring in self.storage.bars.items()), default=0.0)
+        sizes = [size_of(self.launcher, name, ring.working[ring.depth - 1]) for name, ring in self.storage.bars.items()]
+        return float(np.max(sizes, initial=0.0))
 
     def _put(self, name: str, cells: Array) -> None:
         self.launcher.put_field(name, cells, self._rules, self.storage.bars[name].working[-1])

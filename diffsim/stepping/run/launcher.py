@@ -424,7 +424,7 @@ class Launcher:
         values[at] = values[at] + number if total.accumulate else number
 
     def _describe(self, program: Program, known: Launches, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
-        """Write the control data of the coming steps for the kernels."""
+        """Write the control data of the coming steps for the kernels, over those that `at_once` left."""
         control = known.control
         known.written = None
         if isinstance(control, np.ndarray):

@@ -301,11 +301,11 @@ class Stepper:
         """The run of all steps from state 0; None if something is held or saved, or it may be more than one launch."""
         if steps != self.steps or steps > MOST_STEPS or self._held or self._undoing is not None or not self._alone:
             return None
+        if any(ring.slots for ring in self.storage.rings.values()):
+            return None
         whole = self._wholes.get(steps)
         if whole is not None and whole.fits(self.storage):
             return whole
-        if any(ring.slots for ring in self.storage.rings.values()):
-            return None
         if len(self._wholes) >= MOST_WHOLES:
             self._wholes.clear()
         whole = self._wholes[steps] = self._levels_of(steps)
@@ -458,7 +458,8 @@ class Stepper:
 
     def state_size(self) -> float:
         """The largest magnitude in the working state; NaN if a value is NaN."""
-        return max(size_of(self.launcher, name, level) for name, ring in self.storage.rings.items() for level in ring.working)
+        sizes = [size_of(self.launcher, name, level) for name, ring in self.storage.rings.items() for level in ring.working]
+        return float(np.max(sizes))
 
     def set_state(self, arrays: Sequence[Array]) -> None:
         """Copy a state from `state_arrays` to the working state."""
