@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import zip_longest
@@ -250,15 +250,9 @@ def check_halo(shape: tuple[int, ...], halo: tuple[int, ...]) -> None:
 
 def extend(extended: Array, halo: tuple[int, ...], rules: Rules) -> None:
     """Fill the halo of `extended` (shape + 2 halo) from its cells, axis by axis from the last, in place."""
-    for axis in reversed(range(extended.ndim)):
-        h = halo[axis]
-        if not h:
-            continue
-        view = extended.swapaxes(0, axis) if axis else extended
-        n = view.shape[0] - 2 * h
-        groups = _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim)
+    for view, h, groups in _axes(extended, halo, rules):
         if not groups or groups[0].count < 2 * h:
-            view[:h] = view[h + n :] = 0
+            view[:h] = view[view.shape[0] - h :] = 0
         for group in groups:
             if group.copied is not None:
                 view[group.positions] = view[group.copied] + group.constants
@@ -277,16 +271,10 @@ def fills_of(extended: Array, halo: tuple[int, ...], rules: Rules) -> list[Fill]
     For an array that is extended again and again: `for part in fills_of(...): np.add(*part)`.
     """
     parts: list[Fill] = []
-    for axis in reversed(range(extended.ndim)):
-        h = halo[axis]
-        if not h:
-            continue
-        view = extended.swapaxes(0, axis) if axis else extended
-        n = view.shape[0] - 2 * h
-        groups = _ghost_groups(rules[axis], n, h, extended.dtype, view.ndim)
+    for view, h, groups in _axes(extended, halo, rules):
         if not groups or groups[0].count < 2 * h:
             zero = np.zeros((), extended.dtype)
-            parts += [(zero, zero, view[:h]), (zero, zero, view[h + n :])]
+            parts += [(zero, zero, view[:h]), (zero, zero, view[view.shape[0] - h :])]
         for group in groups:
             if group.copied is None:
                 return None
@@ -301,6 +289,14 @@ def fills_of(extended: Array, halo: tuple[int, ...], rules: Rules) -> list[Fill]
                 source = view[int(cells[begin]) : last if last >= 0 else None : step]
                 parts.append((source, constants[begin:end], view[int(ghosts[begin]) : int(ghosts[begin]) + end - begin]))
     return parts
+
+
+def _axes(extended: Array, halo: tuple[int, ...], rules: Rules) -> Iterator[tuple[Array, int, Sequence[_GhostGroup]]]:
+    """The axes with a halo, the last one first: a view with the axis in front, the width of its halo, and its ghost cells."""
+    for axis in reversed(range(extended.ndim)):
+        if h := halo[axis]:
+            view = extended.swapaxes(0, axis) if axis else extended
+            yield view, h, _ghost_groups(rules[axis], view.shape[0] - 2 * h, h, extended.dtype, view.ndim)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from diffsim.typing import IntArray
 
 
 class RingState(NamedTuple):
-    """What a ring holds when no slot is in use."""
+    """The levels of a ring in which no slot is in use: those of the working state, held ones, free ones."""
 
     users: list[int]
     free: list[int]
