@@ -170,32 +170,45 @@ def forward(
     ]
 
 
+def speed(name: str, moved: float, copied: float) -> Figure:
+    """Bytes a second beside those of a copy."""
+    return Figure(name, moved * 1e-9, "GB/s", copied * 1e-9, moved / copied)
+
+
 def gradient(model: Model, shape: tuple[int, ...], precision: str, steps: int, turns: int, copied: float) -> list[Figure]:
-    """Whole gradients over whole forward runs, and the bandwidth of their steps: those of the run, those repeated and the reverse ones."""
+    """Whole gradients over whole forward runs, and the bandwidth of their steps: those of the run, those repeated and the reverse ones.
+
+    A further step is that of the longest gradient beyond the one in between, without what a call costs.
+    """
     simulation, inputs = model.simulation(shape, precision)
     name, itemsize = titled(model, shape, precision), np.dtype(precision.replace("f", "float")).itemsize
-    out = []
+    out, whole = [], []
     for kind, count, checkpoint in (
         (f"{STORED} steps, all stored", STORED, StoreAll(STORED)),
         (f"{steps} steps, {SLOTS} slots", steps, SLOTS),
+        (f"{5 * steps} steps, {SLOTS} slots", 5 * steps, SLOTS),
     ):
         fields, done = model.driven(inputs, count), {}
 
-        def whole(fields: Any = fields, count: int = count, checkpoint: Any = checkpoint, done: Any = done) -> None:
+        def gradients(fields: Any = fields, count: int = count, checkpoint: Any = checkpoint, done: Any = done) -> None:
             solution, pullback = simulation.vjp(fields, count, checkpoint=checkpoint)
             pullback(ds.Solution(traces={model.state: solution.traces[model.state]}))
             done.update(simulation.last_sweep.steps)
 
         run = seconds(lambda fields=fields, count=count: simulation.run(fields, count), turns)  # type: ignore[misc]
-        duration = seconds(whole, turns)
+        duration = seconds(gradients, turns)
         stepper = simulation._compiled.stepper
         pair = stepper.with_residuals
         values = done.get("advance", 0) * values_moved(stepper.forward)
         values += done.get("record", 0) * values_moved(pair.forward if pair else stepper.forward)
         values += done.get("reverse", 0) * values_moved(pair.adjoint if pair else stepper.adjoint.program)
-        moved = values * math.prod(shape) * itemsize / duration
+        moved = values * math.prod(shape) * itemsize
+        whole.append((duration, moved))
         out.append(Figure(f"{name}: gradient of {kind}, over the run", duration, "s", run, duration / run, bound="most"))
-        out.append(Figure(f"{name}: gradient of {kind}, of a copy", moved * 1e-9, "GB/s", copied * 1e-9, moved / copied))
+        out.append(speed(f"{name}: gradient of {kind}, of a copy", moved / duration, copied))
+    (short, less), (long, more) = whole[1:]
+    out.append(Figure(f"{name}: a further step of a gradient, {SLOTS} slots", (long - short) / (4 * steps) * 1e6, "us"))
+    out.append(speed(f"{name}: of a copy", (more - less) / (long - short), copied))
     return out
 
 
