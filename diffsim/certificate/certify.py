@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ import numpy.typing as npt
 from diffsim.base.arguments import instance, mapping, real_array, shown, whole
 from diffsim.base.quantities import ANYTHING
 from diffsim.certificate.directions import Bounds, Chooser, Directions, Moves, Scale
-from diffsim.certificate.engine import Direction, Sums, measure
+from diffsim.certificate.engine import Direction, Sums, measure, repeatable
 from diffsim.certificate.line import Certificate
-from diffsim.certificate.measures import MISMATCH, products, random_weights, reached
+from diffsim.certificate.measures import MISMATCH, products, random_weights, reached, scaled
 from diffsim.certificate.path import EPS, Path, finest_step
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError
@@ -138,7 +137,7 @@ class _Checked:
     def sums(self) -> Iterator[Sums]:
         for name in self.simulation.wrt:
             pair = _Pair(self, name)
-            yield Sums(f"dot product, {name}", name, pair.transposes)
+            yield Sums(f"dot product, {name}", name, repeatable(self.chooser.rng, pair.transposes))
             yield Sums(f"jvp against vjp of the loss, {name}", name, pair.of_loss)
 
     def lines(self) -> Iterator[Direction]:
@@ -179,18 +178,21 @@ class _Pair:
     def __init__(self, checked: _Checked, name: str) -> None:
         self.checked, self.name = checked, name
         self.v = checked.chooser.random(name)
+        self._tangents: dict[float, tuple[Solution, Solution]] = {}
 
-    def transposes(self) -> tuple[Array, Array, bool]:
-        checked, (_, moved) = self.checked, self._tangent
+    def transposes(self, factor: float) -> tuple[Array, Array, bool]:
+        checked, (_, moved) = self.checked, self._tangent(1.0)
         weights = random_weights(moved, checked.chooser.rng, checked.simulation)
         _, pullback = checked.simulation.vjp(checked.point, checked.steps)
-        return products(moved, weights), pullback(weights)[self.name] * self.v, True
+        backward = pullback(scaled(weights, factor))[self.name] / factor
+        return products(self._tangent(factor)[1], weights) / factor, backward * self.v, True
 
-    def of_loss(self) -> tuple[Array, Array, bool]:
-        solution, moved = self._tangent
+    def of_loss(self, factor: float) -> tuple[Array, Array, bool]:
+        solution, moved = self._tangent(factor)
         bars = value_and_cotangents(self.checked.loss, solution)[1]
-        return products(moved, bars), self.checked.stored[self.name] * self.v, reached(moved, bars)
+        return products(moved, bars) / factor, self.checked.stored[self.name] * self.v, reached(moved, bars)
 
-    @cached_property
-    def _tangent(self) -> tuple[Solution, Solution]:
-        return self.checked.simulation.jvp(self.checked.point, {self.name: self.v}, self.checked.steps)
+    def _tangent(self, factor: float) -> tuple[Solution, Solution]:
+        if factor not in self._tangents:
+            self._tangents[factor] = self.checked.simulation.jvp(self.checked.point, {self.name: factor * self.v}, self.checked.steps)
+        return self._tangents[factor]

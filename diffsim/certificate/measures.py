@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,10 @@ from diffsim.typing import Array
 
 MISMATCH = {"f64": 1e-12, "f32": 1e-3}
 """Largest relative difference of two inner products that are equal but for round-off."""
+ROUNDINGS = 8.0
+"""A difference of so many times the measured rounding is a fault."""
+LOST = 1e-6
+"""Rounding that is at least this share of the sums does not excuse a difference: then nothing is left to judge by."""
 ARRIVED = 1e-12
 """Changes at the receivers that are at most this share of those in the cells are the far tail of a stencil, not a signal."""
 NOTHING = "the input has no effect here, nothing has arrived yet, or the loss is at a minimum; move the point, or take more steps"
@@ -50,19 +54,41 @@ def _weights(moved: Solution, rng: np.random.Generator, units: Mapping[str, Any]
     )
 
 
+def scaled(weights: Solution, factor: float) -> Solution:
+    """Cotangents times a number."""
+    return Solution(*({name: factor * values for name, values in part.items()} for part in (weights.final, weights.traces)))
+
+
 def products(moved: Solution, weights: Solution) -> Array:
     """Every product of a tangent and its cotangent, flat, f64; their sum is the inner product."""
     pairs = [(moved.final[n], bar) for n, bar in weights.final.items()] + [(moved.traces[n], bar) for n, bar in weights.traces.items()]
     return np.concatenate([(value.astype(float) * np.asarray(bar, float)).ravel() for value, bar in pairs])
 
 
-def equal_sums(name: str, forward: Array, backward: Array, limit: float) -> Line:
-    """Two lists of products with equal sums. The scale is that of the sums, or the sum of the products with random signs."""
+def equal_sums(name: str, forward: Array, backward: Array, limit: float, rounding: float = 0.0) -> Line:
+    """Two lists of products with equal sums. The scale is that of the sums, or the sum of the products with random signs.
+
+    Args:
+        name: of the line.
+        forward: products of the tangent.
+        backward: products of the adjoint.
+        limit: relative difference of the sums.
+        rounding: of the sums, as measured. It replaces the limit where it is larger: the terms that a derivative is a sum of may cancel.
+    """
     scale = max(max(abs(float(products.sum())), float(np.sqrt(np.sum(products**2)))) for products in (forward, backward))
     if scale < SMALLEST:
         return cannot_judge(name, f"both sides are zero or all but: {NOTHING}", limit=f"at most {limit:g}")
     mismatch = abs(float(forward.sum()) - float(backward.sum())) / scale
-    return Line(name, mismatch, f"at most {limit:g}", bool(mismatch <= limit))
+    measured = ROUNDINGS * rounding / scale
+    note = f"{ROUNDINGS:g} times the rounding of both sides, whose terms cancel; without that {limit:g}" if limit < measured < LOST else ""
+    limit = measured if note else limit
+    return Line(name, mismatch, f"at most {limit:.3g}", bool(mismatch <= limit), note)
+
+
+def spread(sums: Sequence[Array]) -> float:
+    """How far sums that should be equal differ."""
+    values = [float(products.sum()) for products in sums]
+    return max(values) - min(values)
 
 
 def reached(moved: Solution, bars: Solution) -> bool:

@@ -220,6 +220,43 @@ def test_a_hidden_kink_does_not_pass_however_short_the_steps(scale: float) -> No
     assert line.passed is not True, report
 
 
+class Blend(ds.Equation):
+    """Each cell becomes a mixture of both neighbours, by shares that are inputs. Where the state is all but uniform, they have little effect."""
+
+    dt = 1.0
+
+    def __init__(self, n: int) -> None:
+        self.grid = ds.Grid((n,), 1.0)
+        self.states, self.parameters = {"u": ds.Variable("periodic")}, {"share": ds.Variable("periodic")}
+
+    def step(self, u: Any, share: Any) -> dict[str, Any]:
+        return {"u": (1 - share) * u.shifted(0, 1) * u + share * u.shifted(0, -1) * u}
+
+
+@pytest.mark.parametrize("rough", [1.0, 1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("wrong", [0.0, 1e-5])
+def test_terms_that_cancel_are_not_taken_for_a_fault(rough: float, wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But a gradient that is wrong by a share of 1e-5 is, whatever cancels."""
+    rng = np.random.default_rng(7)
+    inputs = {"share": rng.uniform(0.2, 0.8, 30), "u": 1 + 0.1 * rough * rng.standard_normal(30)}
+    simulation, plain = ds.Simulation(Blend(30), wrt=["share"], precision="f64"), ds.Simulation.vjp
+
+    def vjp(self: Any, *arguments: Any, **named: Any) -> Any:
+        solution, pullback = plain(self, *arguments, **named)
+        return solution, lambda bars: {name: (1 + wrong) * values for name, values in pullback(bars).items()}
+
+    monkeypatch.setattr(ds.Simulation, "vjp", vjp)
+    lines = [
+        line
+        for seed in range(6)
+        for line in ds.certify(simulation, lambda s: (s.final["u"] ** 2).sum(), inputs, 3, seed=seed)
+        if line.name.startswith("dot product")
+    ]
+    assert all(line.passed is (wrong == 0) for line in lines), "\n".join(map(str, lines))
+    if not wrong and rough == 1e-5:
+        assert any("terms cancel" in line.note for line in lines)
+
+
 def test_an_output_that_is_rounding_counts_as_another_of_its_unit() -> None:
     changes = {"drag": np.array([2.0]), "lift": np.array([3e-17]), "loss": np.array([1e-20]), "none": np.array([0.0])}
     units = {"drag": "N", "lift": "N", "loss": "J", "none": "m"}

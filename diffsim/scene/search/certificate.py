@@ -14,8 +14,8 @@ import numpy as np
 
 from diffsim.ad import vjp
 from diffsim.certificate import Certificate, Line
-from diffsim.certificate.engine import Direction, Sums, measure
-from diffsim.certificate.measures import MISMATCH, products, random_weights, reached
+from diffsim.certificate.engine import Direction, Sums, measure, repeatable
+from diffsim.certificate.measures import MISMATCH, products, random_weights, reached, scaled
 from diffsim.certificate.path import EPS, Path, finest_step
 from diffsim.checkpoint import Checkpoint
 from diffsim.engine import backend
@@ -100,9 +100,9 @@ class _Checked:
     def sums(self) -> Iterator[Sums]:
         """Dot products with random weights on every trace and every final state of the first shot, and the loss of all shots."""
         for name in self.simulation.wrt:
-            yield Sums(f"dot product, {name}", name, lambda n=name: self._transposes(n))  # type: ignore[misc]
+            yield Sums(f"dot product, {name}", name, repeatable(self.rng, lambda factor, n=name: self._transposes(n, factor)))  # type: ignore[misc]
         for name in self.fields:
-            yield Sums(f"jvp against vjp of the loss, {name}", name, lambda n=name: self._of_loss(n))  # type: ignore[misc]
+            yield Sums(f"jvp against vjp of the loss, {name}", name, repeatable(self.rng, lambda factor, n=name: self._of_loss(n, factor)))  # type: ignore[misc]
 
     def lines(self) -> Iterator[Direction]:
         """Random directions, and single variables where faults are likely: at the edge, at a source or a receiver."""
@@ -111,22 +111,24 @@ class _Checked:
         for label, (name, direction) in self._localised().items():
             yield replace(self._direction(label, (name,), direction), needed=False)
 
-    def _transposes(self, name: str) -> tuple[Array, Array, bool]:
+    def _transposes(self, name: str, factor: float) -> tuple[Array, Array, bool]:
         inputs = next(self.problem.setup.prepared(self.problem.inputs(self.fields)))
         v = self.rng.standard_normal(self.simulation.input_shape(name, self.steps))
         _, moved = self.simulation.jvp(inputs, {name: v}, self.steps)
         w = random_weights(moved, self.rng, self.simulation)
+        if factor != 1:
+            _, moved = self.simulation.jvp(inputs, {name: factor * v}, self.steps)
         _, pullback = self.simulation.vjp(inputs, self.steps)
-        return products(moved, w), pullback(w)[name].astype(float) * v, True
+        return products(moved, w) / factor, pullback(scaled(w, factor))[name].astype(float) / factor * v, True
 
-    def _of_loss(self, name: str) -> tuple[Array, Array, bool]:
+    def _of_loss(self, name: str, factor: float) -> tuple[Array, Array, bool]:
         setup = self.problem.setup
         v = self.rng.standard_normal(self.fields[name].shape)
         forward, arrives = [], False
         for number, inputs in enumerate(setup.prepared(self.problem.inputs(self.fields))):
-            solution, moved = self.simulation.jvp(inputs, setup.of_shot({name: v}, number), setup.steps)
+            solution, moved = self.simulation.jvp(inputs, setup.of_shot({name: factor * v}, number), setup.steps)
             seed = self.objective.misfits.seed(solution, self.fields, number)
-            forward.append(products(moved, seed.bars))
+            forward.append(products(moved, seed.bars) / factor)
             arrives = arrives or reached(moved, seed.bars)
             if name in seed.fields:
                 forward.append((seed.fields[name] * v).ravel())

@@ -229,21 +229,26 @@ def test_a_start_beyond_both_materials_is_refused() -> None:
 @pytest.mark.slow
 def test_power_that_passes_is_measured_in_both_directions() -> None:
     """A straight guide: the flux through a plane is the power of the mode; a plane that counts the other way has minus that."""
-    guide = {"constant": 1.0, "boxes": [{"lower": [1.2, 0.0], "upper": [1.6, 3.2], "amplitude": 3.0}]}
+    guide = {"constant": 1.0, "boxes": [{"lower": [2.2, 0.0], "upper": [2.6, 5.2], "amplitude": 3.0}]}
     planes = {
-        "sent": {"axis": "x", "at": 1.0},
-        "out": {"axis": "x", "at": 2.3, "measure": "power"},
-        "back": {"axis": "x", "at": 2.3, "measure": "power", "towards": "smaller"},
-        "mode": {"axis": "x", "at": 2.3},
-        "mode back": {"axis": "x", "at": 2.3, "towards": "smaller"},
+        "sent": {"axis": "x", "at": 2.0},
+        "out": {"axis": "x", "at": 3.3, "measure": "power"},
+        "back": {"axis": "x", "at": 3.3, "measure": "power", "towards": "smaller"},
+        "mode": {"axis": "x", "at": 3.3},
+        "mode back": {"axis": "x", "at": 3.3, "towards": "smaller"},
     }
     wanted = [{"type": "transmission", "of": name, "over": "sent", "frequency": [1.0, 1.05]} for name in planes if name != "sent"]
     unknown = {"type": "density", "start": guide, "lower": 1.0, "upper": 4.0, "radius": 0.0, "steepness": 50.0}
-    scene = bend(unknowns={"eps": unknown}, monitors=planes, maximise=wanted, accept=[], stage=[])
+    tables: dict[str, Any] = {
+        "grid": {"shape": [52, 52], "spacing": 0.1, "axes": ["y", "x"], "origin": [0.05, 0.05]},
+        "equation": {"type": "maxwell", "layer": 15, "layer_frequency": 1.0},  # of 5 cells a layer gives back enough to be off by 3 %
+        "sources": {"Jz": {"mode": MODE | {"at": 1.7}, "wavelet": PACKET}},
+    }
+    scene = bend(**tables, unknowns={"eps": unknown}, monitors=planes, maximise=wanted, accept=[], stage=[])
     problem = scene.problem("f64")
     parts = Objective(problem, observe(scene, problem.setup)).evaluate(problem.theta).parts
     shares = {label.split()[4]: 1 - value for label, value in parts.items() if "mode back" not in label}
-    assert shares["out"] == pytest.approx(1.0, abs=0.02) and shares["mode"] == pytest.approx(1.0, abs=0.02)
+    assert shares["out"] == pytest.approx(1.0, abs=0.004) and shares["mode"] == pytest.approx(1.0, abs=0.004)
     assert shares["back"] == pytest.approx(-shares["out"], rel=1e-12)
     assert 1 - parts["1 - transmission of mode back over sent"] < 0.01
 
