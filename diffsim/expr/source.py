@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from diffsim.elementwise.source import Dialect, library
 from diffsim.elementwise.table import FUNCTIONS
 from diffsim.expr.graph import CELL, OPERATIONS, TILE, Node, Offset, ordered
+from diffsim.expr.shapes import Shape, arguments
 
 
 class Text:
@@ -41,7 +42,7 @@ class Text:
 
 _OWN_NAMES = re.compile(
     r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|total|rest|part|of_lanes|control|arrivals|begin|turn|round|plane|rolled|first|last|below|above|left|right|called"
-    r"|seen|gate|source_digest|looks|openings|sweep|blocks|ahead|margin|begun|low|high|tile_from|.*__by_m?\d+|(nest|gather|strip|splice|rows_of)_\d+.*|tile_.*|.*_(at|lap)_\d+|lap"
+    r"|seen|gate|source_digest|looks|openings|sweep|blocks|ahead|margin|begun|low|high|tile_from|.*__by_m?\d+|(nest|gather|strip|splice|rows_of)_\d+.*|tile_.*|.*_(at|lap|first|start)_\d+|lap"
 )
 
 
@@ -59,13 +60,17 @@ class ExpressionWriter:
         load: returns the source of a read. It may write lines itself.
         lanes: number of values in a read.
         prefix: prefix of the variables, so that several writers can share a scope.
+        order: shapes of nodes whose operands are written in the order of these. Expressions of one shape then have one text.
     """
 
-    def __init__(self, text: Text, load: Callable[[str, Offset], str], lanes: int, prefix: str = "v") -> None:
+    def __init__(
+        self, text: Text, load: Callable[[str, Offset], str], lanes: int, prefix: str = "v", order: Mapping[int, Shape] | None = None
+    ) -> None:
         self.text = text
         self.lanes = lanes
         self.load = load
         self.prefix = prefix
+        self.order = order or {}
         self.names: dict[int, str] = {}
 
     def __call__(self, root: Node) -> str:
@@ -76,7 +81,8 @@ class ExpressionWriter:
             if node.id in self.names:
                 stack.pop()
                 continue
-            missing = [a for a in node.args if a.id not in self.names]
+            operands = arguments(node, self.order)
+            missing = [a for a in operands if a.id not in self.names]
             if missing:
                 stack.extend(reversed(missing))
                 continue
@@ -87,7 +93,7 @@ class ExpressionWriter:
                 self.names[node.id] = self.load(*node.data)
             else:
                 name = f"{self.prefix}{node.id}"
-                self.text(f"{name} = {operation_source(node, self.names, self.lanes)}")
+                self.text(f"{name} = {operation_source(node, self.names, self.lanes, operands)}")
                 self.names[node.id] = name
         return self.names[root.id]
 
@@ -267,9 +273,9 @@ class TileLoader:
 class TileWriter(ExpressionWriter):
     """Writes expressions for the tile number `at`."""
 
-    def __init__(self, text: Text, sources: Sources) -> None:
+    def __init__(self, text: Text, sources: Sources, order: Mapping[int, Shape] | None = None) -> None:
         self._tiles = TileLoader(text, sources)
-        super().__init__(text, self._tiles, sources.lanes)
+        super().__init__(text, self._tiles, sources.lanes, order=order)
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
@@ -321,10 +327,10 @@ def literal(value: float) -> str:
     return f"F({value!r})"
 
 
-def operation_source(node: Node, names: Mapping[int, str], lanes: int) -> str:
-    """Source of an operation on named arguments, tiles of `lanes` values."""
+def operation_source(node: Node, names: Mapping[int, str], lanes: int, operands: Sequence[Node] | None = None) -> str:
+    """Source of an operation on named arguments, tiles of `lanes` values, in the order of `operands` if it does not matter."""
     data = None if node.data is None else literal(node.data)
-    args = [names[a.id] for a in node.args]
+    args = [names[a.id] for a in operands or node.args]
     if node.op in FUNCTIONS and lanes > 1:  # a function of two tiles reads lanes of both
         args = [f"Tile({name})" if a.op == "const" else name for a, name in zip(node.args, args, strict=True)]
     return OPERATIONS[node.op].written(args, data, lanes)

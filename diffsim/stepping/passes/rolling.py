@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
+from diffsim.expr.shapes import in_order
 from diffsim.stepping.ir.program import Group, Loop, Nest, Operation, Program
 from diffsim.stepping.passes.sharing import Classes, cost, inlined, operation_cost
 from diffsim.stepping.passes.streams import rows_together
@@ -107,7 +108,7 @@ def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) ->
     above = [(layers[0], nowhere, nowhere)]
     for layer in layers[1:]:
         low, high = _wanted(layer, above)
-        groups.append(Group(layer, low, high))
+        groups.append(Group(in_order(layer), low, high))
         above.append((layer, low, high))
     return tuple(reversed(groups)), tuple(layers[0].values())
 

@@ -13,6 +13,7 @@ from diffsim.expr.graph import Graph
 from diffsim.expr.source import Text, identifier
 from diffsim.stepping.ir.program import Place, Program
 from diffsim.stepping.ir.stored import StoredFields
+from diffsim.stepping.source.alike import Function, merged
 from diffsim.stepping.source.kernel import ZERO, Kernel, annotation
 
 INDICES = ("w", "lo", "hi", "front", "back", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
@@ -31,8 +32,7 @@ class FunctionKernel(Kernel):
     def __init__(self, program: Program, graph: Graph, fields: StoredFields, banded: bool = False) -> None:
         self.banded = banded
         super().__init__(program, graph, fields)
-        self.functions = Text()  # their source
-        self._arguments_of: dict[str, list[str]] = {}
+        self._functions: dict[str, Function] = {}
         self._shared: dict[tuple[str, ...], str] = {}  # body -> name of the function
 
     def across(self, ahead: int = 0) -> tuple[str, str]:
@@ -49,19 +49,17 @@ class FunctionKernel(Kernel):
             write: writes its body.
             given: source of arguments that differ from the caller's variables of the same name.
         """
-        if name not in self._arguments_of:
+        if name not in self._functions:
             body = self._body(write)
             used = set(re.findall(r"[A-Za-z_]\w*", "\n".join(body)))
             numbers = (*INDICES, *(self.level(place) for place in (TARGET, *self.levels_used)))
             kinds = {a.name: annotation(a) for a in self.arguments} | {identifier(TARGET.array): "Array"} | dict.fromkeys(numbers, "ti.i32")
             assigned = {match for line in body for match in re.findall(r"^\s*(?:for )?(\w+) (?:in|=) ", line)}
             kinds = {n: kind for n, kind in kinds.items() if n in used - assigned}
-            self._arguments_of[name] = list(kinds) if body else []
-            if body:
-                declared = ", ".join(f"{n}: {kind}" for n, kind in kinds.items())
-                self.functions.lines += ["@ti.real_func", f"def {name}({declared}) -> ti.i32:", *body, "    return 0", ""]
-        if self._arguments_of[name]:
-            self.text(f"called = {name}({', '.join((given or {}).get(n, n) for n in self._arguments_of[name])})")
+            self._functions[name] = Function(name, kinds, body)
+        function = self._functions[name]
+        if function.body:
+            self.text(f"called = {name}({', '.join((given or {}).get(n, n) for n in function.kinds)})")
 
     def call_on(self, place: Place, purpose: str, write: Callable[[Place], None], given: Mapping[str, str] | None = None) -> None:
         """Call a function that works on one array. All arrays for which its source is the same share it: halos and folds of fields with the
@@ -82,6 +80,11 @@ class FunctionKernel(Kernel):
             start = "0" if place.level is None else self.level(place)
             array = {identifier(TARGET.array): identifier(place.array), self.level(TARGET): start}
             self.call(name, lambda: self.text.lines.extend(body), {**array, **(given or {})})
+
+    def finish(self) -> None:
+        """Put the functions before the kernel, which calls them."""
+        functions, kernel = merged([each for each in self._functions.values() if each.body], self.text.lines)
+        self.text.lines = [line for function in functions for line in function.lines] + kernel
 
     def _body(self, write: Callable[[], None]) -> list[str]:
         """The lines of a function."""

@@ -16,6 +16,7 @@ from diffsim.boundary import Ghost, Rules, ghosts
 from diffsim.elementwise.source import ENGINE
 from diffsim.engine import cells_of, expression, lanes_of, language, shared_kernel, tile_of
 from diffsim.expr.graph import Graph, Node
+from diffsim.expr.shapes import Shape
 from diffsim.expr.source import (
     CellLoader,
     ExpressionWriter,
@@ -316,13 +317,19 @@ class Kernel(ABC):
         """The array with the cells of a sparse field's region."""
         return f"{self._regions[self.sparse[place.array]]}_inside"
 
+    def order(self, body: Sequence[Node]) -> Mapping[int, Shape]:
+        """The order in which operands of a body are written, for those whose text is to be that of another one."""
+        return {}
+
     def put_values(self, values: Sequence[tuple[Place, str, Node, bool]]) -> None:
         """Write expressions at the tile `at`: place, number of the tile, expression, and whether it is added.
 
         All are computed before any is written. Expressions for a sparse field are computed only where it is stored, unless they
         read values that are written where other fields are stored.
         """
-        writer = TileWriter(self.text, self.sources)
+        order = self.order([node for _, _, node, _ in values])
+        values = sorted(values, key=lambda value: order[value[2].id]) if order else values
+        writer = TileWriter(self.text, self.sources, order)
         found: dict[int, str] = {}
         later: dict[tuple[str, str], list[int]] = {}
         written = {(place.array, index): self.stored(place).chunks for place, index, _, _ in values if place.array in self.sparse}

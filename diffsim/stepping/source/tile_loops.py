@@ -11,11 +11,13 @@ from functools import cached_property
 from typing import Literal
 
 from diffsim.engine import reads_unaligned
-from diffsim.expr.graph import Graph, reads
+from diffsim.expr.graph import Graph, Node, reads
+from diffsim.expr.shapes import Shape, repeated, shapes
 from diffsim.expr.source import Sources, TileWriter, identifier, ring_row, row_start
 from diffsim.stepping.ir.program import Box, Group, Nest, Program
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.streams import rows_together
+from diffsim.stepping.source.alike import LEAST
 from diffsim.stepping.source.functions import FunctionKernel
 from diffsim.stepping.source.slabs import TALLEST_BLOCK, slab_bounds
 
@@ -211,7 +213,7 @@ class TileKernel(FunctionKernel):
         text, sources = self.text, self.sources
         with text.block("for j in range(left, right)"):
             text(f"at = {row_start(self.rows, self.layout.strides)}j")
-            writer = TileWriter(text, sources)
+            writer = TileWriter(text, sources, self.order([*group.values.values()]))
             stores = [(ring_row(sources.rings[name], sources, (0,) * self.ndim), writer(node)) for name, node in group.values.items()]
             for row, value in stores:
                 text(f"rolled[{row}j] = {value}")
@@ -229,6 +231,16 @@ class TileKernel(FunctionKernel):
                     node = node if row == 0 else self.graph.shift(node, (*(0,) * (self.ndim - 2), row, 0))
                     values.append((assign.target, f"at{f' + {ahead}' if ahead else ''}", node, assign.accumulate))
             self.put_values(values)
+
+    def order(self, body: Sequence[Node]) -> Mapping[int, Shape]:
+        known = shapes(body)
+        return known if tuple(sorted(known[node.id] for node in body)) in self._repeated else {}
+
+    @cached_property
+    def _repeated(self) -> set[tuple[Shape, ...]]:
+        """The shapes that bodies of several functions have."""
+        groups = [tuple(group.values.values()) for nest in self._variants for group in nest.groups]
+        return repeated([*groups, *(nest.roots or tuple(a.node for a in nest.assigns) for nest in self._variants)], LEAST)
 
     # kept values
 

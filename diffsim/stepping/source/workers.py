@@ -39,7 +39,7 @@ class WorkerKernel(TileKernel):
                 if self.workers > 1:
                     write_start(text)
                 self._time_loop()
-        text.lines[:0] = self.functions.lines  # before the kernel, which calls them
+        self.finish()
 
     def _time_loop(self) -> None:
         program, text = self.program, self.text

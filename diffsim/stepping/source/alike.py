@@ -1,0 +1,171 @@
+"""Functions of a kernel whose text differs in names, levels and numbers alone are one function, which has these as arguments.
+
+Such are the stages of a Runge-Kutta method. LLVM then has each of them once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+LEAST = 40
+"""Lines of a function from which on it is compared with others. Shorter ones LLVM puts in the place of their calls."""
+
+_TOKEN = re.compile(r"F\([^()]*\)|[A-Za-z_]\w*")
+_ACCESS = re.compile(r"\b([A-Za-z_]\w*)\[(?:(\w+_(?:at|lap|first|start)_\d+) \+ )?")
+_PASSED = re.compile(r"\b([A-Za-z_]\w*), (\w+_(?:at|lap|first|start)_\d+|0)(?=[,)])")
+_PLACE = re.compile(r"@\d+\[?|\$\d+:[\w.]+|#")
+_CALL = re.compile(r"^( *called = )(\w+)\((.*)\)$")
+
+
+@dataclass
+class Function:
+    """A function of a source.
+
+    Attributes:
+        name: of it.
+        kinds: argument -> the annotation of its type.
+        body: its lines.
+    """
+
+    name: str
+    kinds: dict[str, str]
+    body: list[str]
+
+    @property
+    def lines(self) -> list[str]:
+        declared = ", ".join(f"{name}: {kind}" for name, kind in self.kinds.items())
+        return ["@ti.real_func", f"def {self.name}({declared}) -> ti.i32:", *self.body, "    return 0", ""]
+
+
+@dataclass
+class _Form:
+    """A function with places in the place of names, levels and numbers.
+
+    Attributes:
+        text: the same for functions that are alike.
+        arrays: place -> array, and the variable with the start of its level, or "0".
+        names: place -> other argument.
+        numbers: all numbers, in the order of the text.
+    """
+
+    text: str = ""
+    arrays: dict[tuple[str, str], str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    numbers: list[str] = field(default_factory=list)
+
+
+def _form(function: Function) -> _Form:
+    form, kinds, lines = _Form(), function.kinds, list[str]()
+    of_cells = {name for name, kind in kinds.items() if kind == "Array" or kind.startswith(("field_of_", "ring_of_"))}
+
+    def place(array: str, start: str) -> str:
+        return form.arrays.setdefault((array, start), f"@{len(form.arrays)}")
+
+    def access(match: re.Match[str]) -> str:
+        array, start = match.groups()
+        return f"{place(array, start or '0')}[" if array in of_cells else match[0]
+
+    def passed(match: re.Match[str]) -> str:
+        array, start = match.groups()
+        return place(array, start) if array in of_cells else match[0]
+
+    def token(match: re.Match[str]) -> str:
+        word = match[0]
+        if word.startswith("F("):
+            form.numbers.append(word)
+            return "#"
+        if word in kinds:
+            kind = "Array" if word in of_cells else kinds[word]
+            return form.names.setdefault(word, f"${len(form.names)}:{kind}")
+        return values.setdefault(word, f"v{len(values)}") if re.fullmatch(r"v\d+", word) else word
+
+    values: dict[str, str] = {}
+    for line in function.body:
+        line = _PASSED.sub(passed, line) if _CALL.match(line) else _ACCESS.sub(access, line)
+        lines.append(_TOKEN.sub(token, line))
+    form.text = "\n".join(lines)
+    return form
+
+
+class _Merged:
+    """One function for several.
+
+    Args:
+        members: these functions, and their forms.
+
+    Attributes:
+        names: of these functions.
+        function: the one.
+    """
+
+    def __init__(self, members: Sequence[tuple[Function, _Form]]) -> None:
+        first, form = members[0]
+        self.names = [function.name for function, _ in members]
+        self._members = {function.name: (function, each) for function, each in members}
+        columns: list[tuple[str, ...]] = list(zip(*(each.numbers for _, each in members), strict=True))
+        differ = dict.fromkeys(column for column in columns if len(set(column)) > 1)
+        self._numbers = [columns.index(column) for column in differ]
+        arrays = {place: f"{array}__array_{place[1:]}" for (array, _), place in form.arrays.items()}
+        starts = {place: f"{array}__start_{place[1:]}" for (array, _), place in form.arrays.items()}
+        names = {place: name for name, place in form.names.items()}
+        written = {column: f"c{number}" for number, column in enumerate(differ)}
+        numbers = iter([written.get(column, column[0]) for column in columns])
+
+        def original(match: re.Match[str]) -> str:
+            place = match[0].removesuffix("[")
+            if place == "#":
+                return next(numbers)
+            if place in names:
+                return names[place]
+            return f"{arrays[place]}[{starts[place]} + " if place != match[0] else f"{arrays[place]}, {starts[place]}"
+
+        kinds = {name: kind for place in arrays for name, kind in ((arrays[place], "Array"), (starts[place], "ti.i32"))}
+        kinds |= {name: place.partition(":")[2] for place, name in names.items()} | dict.fromkeys(written.values(), "F")
+        self.function = Function(first.name, kinds, _PLACE.sub(original, form.text).split("\n"))
+
+    def call(self, name: str, arguments: Sequence[str]) -> str:
+        """The call that does what the call of a member with these arguments did."""
+        function, form = self._members[name]
+        given = dict(zip(function.kinds, arguments, strict=True)) | {"0": "0"}
+        passed = [given[part] for place in form.arrays for part in place] + [given[part] for part in form.names]
+        return f"{self.function.name}({', '.join([*passed, *(form.numbers[at] for at in self._numbers)])})"
+
+
+def merged(functions: Sequence[Function], kernel: Sequence[str]) -> tuple[list[Function], list[str]]:
+    """Functions that are alike as one, and the kernel with calls of these.
+
+    Args:
+        functions: each after those that it calls.
+        kernel: its lines.
+    """
+    functions, kernel = list(functions), list(kernel)
+    for calling in (False, True):  # callers of functions that are alike may be alike
+        alike: dict[str, list[tuple[Function, _Form]]] = {}
+        for function in functions:
+            if len(function.body) >= LEAST and any(map(_CALL.match, function.body)) is calling:
+                form = _form(function)
+                alike.setdefault(form.text, []).append((function, form))
+        ones = {name: one for one in map(_Merged, filter(lambda members: len(members) > 1, alike.values())) for name in one.names}
+        out: dict[str, Function] = {}
+        for function in functions:
+            one = ones[function.name].function if function.name in ones else function
+            out.setdefault(one.name, Function(one.name, one.kinds, [_called(line, ones) for line in one.body]))
+        functions, kernel = list(out.values()), [_called(line, ones) for line in kernel]
+    return functions, kernel
+
+
+def _called(line: str, ones: Mapping[str, _Merged]) -> str:
+    """A line, with the function that stands for the one that it calls."""
+    match = _CALL.match(line)
+    if match is None or match[2] not in ones:
+        return line
+    arguments, depth = [""], 0
+    for letter in match[3]:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            arguments.append("")
+        else:
+            arguments[-1] += letter
+    return match[1] + ones[match[2]].call(match[2], [argument.strip() for argument in arguments])

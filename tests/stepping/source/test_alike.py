@@ -1,0 +1,120 @@
+"""Functions of kernels that differ in names, levels and numbers alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.expr import diff, muscl
+from diffsim.expr.graph import Graph
+from diffsim.expr.shapes import arguments, shapes
+from diffsim.stepping.source import functions
+from diffsim.stepping.source.alike import Function, merged
+
+
+class Gas(ds.Equation):
+    """Shallow water over a plane bed by stages of Runge and Kutta with weights of their own, and a source that some of them leave out."""
+
+    def __init__(self, shape: tuple[int, ...], weights: tuple[float, ...]) -> None:
+        self.grid, self.dt, self.weights = ds.Grid(shape, 1.0), 0.05, weights
+        self.states = {name: ds.Variable("periodic") for name in ("h", *(f"q{axis}" for axis in range(len(shape))))}
+        self.parameters = {"g": ds.Variable("periodic")}
+
+    def rates(self, states: list[Any], g: Any) -> list[Any]:
+        rates: list[Any] = [0.0] * len(states)
+        for axis in range(self.grid.ndim):
+            low, high = zip(*(muscl(state, axis) for state in states), strict=True)
+            gravity = g.across(axis)
+            for k in range(len(states)):
+
+                def flux(side: tuple[Any, ...], k: int = k, axis: int = axis, gravity: Any = gravity) -> Any:
+                    speed = side[1 + axis] / side[0]
+                    return speed * side[k] + (0.5 * gravity * side[0] ** 2 if k == 1 + axis else 0.0)
+
+                rates[k] = rates[k] - diff(0.5 * (flux(low) + flux(high)) - 0.8 * (high[k] - low[k]), axis)
+        return rates
+
+    def step(self, g: Any, **states: Any) -> dict[str, Any]:
+        start = now = list(states.values())
+        for weight in self.weights:
+            stages = [s + weight * self.dt * r for s, r in zip(start, self.rates(now, g), strict=True)]
+            now = [ds.stage(stage, boundary="periodic") for stage in stages]
+        return dict(zip(states, now, strict=True))
+
+
+def lines_and_results(shape: tuple[int, ...], weights: tuple[float, ...], precision: Any) -> tuple[int, list[bytes]]:
+    rng = np.random.default_rng(len(weights))
+    inputs = {"g": rng.uniform(0.9, 1.1, shape), "h": rng.uniform(1.0, 1.2, shape), "q0": rng.uniform(-0.1, 0.1, shape)}
+    if len(shape) > 1:
+        inputs["q1"] = rng.uniform(-0.1, 0.1, shape)
+    simulation = ds.Simulation(Gas(shape, weights), wrt=["g", "h", "q0"], precision=precision)
+    solution, pullback = simulation.vjp(inputs, 4)
+    gradient = pullback(ds.Solution({name: np.cos(7 * values) for name, values in solution.final.items()}))
+    stepper = simulation._compiled.stepper
+    assert stepper.adjoint is not None
+    programs = stepper.forward, stepper.with_residuals.adjoint if stepper.with_residuals else stepper.adjoint.program
+    lines = sum(stepper.launcher.source_of(program).source.count("\n") for program in programs)
+    return lines, [np.ascontiguousarray(array).tobytes() for part in (solution.final, gradient) for _, array in sorted(part.items())]
+
+
+@pytest.mark.parametrize(
+    ("shape", "weights", "precision"),
+    [
+        ((50,), (0.5, 1.0), "f64"),
+        pytest.param((19, 37), (0.5, 1.0), "f32", marks=pytest.mark.slow),
+        pytest.param((19, 37), (1 / 3, 0.5, 1.0), "f64", marks=pytest.mark.slow),
+        pytest.param((20, 33), (0.25, 0.5, 0.5, 1.0), "f32", marks=pytest.mark.slow),
+    ],
+)
+def test_stages_share_functions_and_no_bit_changes(
+    shape: tuple[int, ...], weights: tuple[float, ...], precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, results = lines_and_results(shape, weights, precision)
+    monkeypatch.setattr(functions, "merged", lambda each, kernel: (each, kernel))
+    many, apart = lines_and_results(shape, weights, precision)
+    assert few < (0.95 if len(weights) == 2 else 0.7) * many
+    assert results == apart
+
+
+def body(array: str, start: str, weight: float, lines: int = 45) -> list[str]:
+    return [f"    v{k} = F({weight}) * {array}[{start}at + {k}]" for k in range(lines)] + [f"    {array}[{start}at] = v0"]
+
+
+def test_levels_names_and_numbers_become_arguments() -> None:
+    ring = Function("nest_0", {"u": "ring_of_u", "at": "ti.i32", "u_at_1": "ti.i32"}, body("u", "u_at_1 + ", 0.5))
+    field = Function("nest_1", {"s": "field_of_s", "at": "ti.i32"}, body("s", "", 0.25))
+    other = Function("nest_2", {"s": "field_of_s", "at": "ti.i32"}, body("s", "", 0.25, 46))
+    kernel = ["    called = nest_0(u, ti.max(j, 2), u_at_1)", "        called = nest_1(s, j)", "called = nest_2(s, j)"]
+    ((one, left), calls) = merged([ring, field, other], kernel)
+    assert left == other and one.kinds == {"u__array_0": "Array", "u__start_0": "ti.i32", "at": "ti.i32", "c0": "F"}
+    assert one.body == body("u__array_0", "u__start_0 + ", 0.5, 45)[:0] + [
+        line.replace("F(0.5)", "c0") for line in body("u__array_0", "u__start_0 + ", 0.5)
+    ]
+    assert calls == [
+        "    called = nest_0(u, u_at_1, ti.max(j, 2), F(0.5))",
+        "        called = nest_0(s, 0, j, F(0.25))",
+        "called = nest_2(s, j)",
+    ]
+
+
+def test_functions_that_differ_in_the_order_of_their_arguments_are_not_one() -> None:
+    """Two arrays of the one are one array in the other."""
+    text = [f"    v{k} = a[at + {k}] * b[at + {k}]" for k in range(45)]
+    two = Function("nest_0", {"a": "field_of_a", "b": "field_of_b", "at": "ti.i32"}, text)
+    same = Function("nest_1", {"a": "field_of_a", "at": "ti.i32"}, [line.replace("b[", "a[") for line in text])
+    turned = Function("nest_2", {"a": "field_of_a", "b": "field_of_b", "at": "ti.i32"}, [text[0].replace("b[", "a["), *text[1:]])
+    assert len(merged([two, same, turned], [])[0]) == 3
+
+
+def test_shapes_see_neither_fields_nor_numbers_nor_the_order_of_operands() -> None:
+    graph = Graph()
+    a, b, beside = graph.read("a", (0,)), graph.read("b", (0,)), graph.read("a", (1,))
+    first = graph.add(graph.mul(graph.const(2.0), graph.sub(a, beside)), b)
+    second = graph.add(a, graph.mul(graph.sub(b, graph.read("b", (1,))), graph.const(3.0)))
+    third = graph.add(graph.mul(graph.const(2.0), graph.sub(beside, a)), b)
+    known = shapes([first, second, third])
+    assert known[first.id] == known[second.id] != known[third.id]
+    assert [known[n.id] for n in arguments(first, known)] == [known[n.id] for n in arguments(second, known)]
