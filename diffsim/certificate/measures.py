@@ -15,7 +15,7 @@ from diffsim.typing import Array
 MISMATCH = {"f64": 1e-12, "f32": 1e-3}
 """Largest relative difference of two inner products that are equal but for round-off."""
 ROUNDINGS = 8.0
-"""A difference of so many times the measured rounding is a fault."""
+"""A difference of more roundings than this, as measured, is a fault."""
 LOST = 1e-6
 """Rounding that is at least this share of the sums does not excuse a difference: then nothing is left to judge by."""
 ARRIVED = 1e-12
