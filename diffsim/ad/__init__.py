@@ -1,5 +1,6 @@
 """Reverse and forward mode over arrays: values, transformations, control flow, pytrees and operators."""
 
+from diffsim.ad.jit.jit import jit
 from diffsim.ad.loops.loops import cond, fori_loop, integrate, while_loop
 from diffsim.ad.loops.remat import remat
 from diffsim.ad.scans.operators import map, reduce, reduce_by_index, scan, scatter
@@ -29,6 +30,7 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jit",
     "jvp",
     "kernel",
     "label",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive, Tracer, bind, bottom, is_known, is_plain, local
+from diffsim.ad.core import Primitive, Tracer, bind, bottom, is_finite, is_known, is_plain, local
 from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like, real, unbroadcast
 from diffsim.base import buffers
 from diffsim.elementwise.function import Partial as TablePartial
@@ -64,7 +64,7 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
             return _plain_product(t, partial[0](*args, out))
         with np.errstate(all="ignore"):
             p = partial[0](*args, out)
-            if is_known(p) and np.isfinite(bottom(p)).all():
+            if is_finite(p):
                 return t * p
             note(name, t, p)
             return scale(t, p)

@@ -29,7 +29,7 @@ def zero_wins(product: Any, ct: Any, other: Any, params: Any) -> Any:
     Where other entries of `ct` meet infinity or NaN, it is the product with them; that part is not differentiated further.
     """
     plain, values = bottom(ct), bottom(other)
-    if is_known(other) and np.isfinite(values).all():
+    if is_finite(other):
         return product(ct, other, params)
     bar = product(ct, where(isfinite(other), other, 0.0), params)
 

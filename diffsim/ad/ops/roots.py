@@ -113,7 +113,7 @@ def along(partials: Partials, r: Any, args: Sequence[Any], tangents: Sequence[An
                 continue
             if local.moving:
                 term = ew.moved("power", t, p)
-            elif is_known(p) and np.isfinite(bottom(p)).all():
+            elif is_finite(p):
                 term = t * p
             else:
                 ew.note("power", t, p)

@@ -15,6 +15,7 @@ from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
 from diffsim.base.quantities import plain
 from diffsim.errors import DerivativeError
+from diffsim.simulation.gradients.direct import Direct
 from diffsim.simulation.gradients.gradient import run_reversibly
 from diffsim.simulation.prepared.checks import check_names
 from diffsim.simulation.prepared.compiled import Compiled
@@ -125,6 +126,14 @@ class TapedRun:
             return [bars.get(name, np.zeros_like(a)) for name, a in zip(self.names, args, strict=True)]
 
         return self._values(solution), pull
+
+    def bound(self, pulled: bool) -> Callable[..., Any]:
+        """See `diffsim.ad.model.Model`."""
+        return Direct(self, pulled)
+
+    def is_current(self) -> bool:
+        """True while sources and receivers are at the places of this run."""
+        return all(table is self.compiled.points.get(name) for name, table in self.points.items())
 
     def tangent(self, differentiable: bool) -> TapedRun:
         compiled = self.compiled
