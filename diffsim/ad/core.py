@@ -124,7 +124,8 @@ class Trace:
     """A running transformation. Once it has `ended`, its values mean nothing.
 
     Attributes:
-        replayed: whether its operations will be done again with other values, so that nothing can be decided by these (`diffsim.ad.jit`).
+        replayed: whether its operations will be done again with other values, so that nothing can be decided by these
+            (`diffsim.ad.recorded`).
     """
 
     __slots__ = ("ended", "id")
@@ -148,6 +149,10 @@ class Trace:
         A trace that is replayed looks again at the values of then.
         """
         return infinite
+
+    def is_empty(self, mask: Tracer) -> bool:
+        """True if no entry of an abstract mask of this trace holds, as far as that is known; likewise."""
+        return False
 
 
 class Tracer:
@@ -207,7 +212,7 @@ class _Local(threading.local):
         noted: in a tile program, (function, entries where a tangent of 0 meets its infinite derivative), if these are asked for.
         moving: tangents say which entries depend on moved inputs (see `diffsim.ad.transforms.jvp`).
         live: then, what the result reads of the value of this operation (`diffsim.ad.transforms.live.Live`); None if that is not known.
-        recording: whether operations are recorded, to be done again without the function (`diffsim.ad.jit`).
+        recording: whether operations are recorded, to be done again without the function (`diffsim.ad.recorded`).
     """
 
     depth: int = 0
@@ -309,6 +314,22 @@ def is_finite(value: Any) -> bool:
     """True if all entries are known to be finite, or will be where operations are replayed."""
     inner = bottom(value)
     return not inner.trace.doubt(inner, infinite=True) if isinstance(inner, Tracer) else bool(np.isfinite(inner).all())
+
+
+def is_empty(mask: Any) -> bool:
+    """True if no entry of a mask is known to hold, or will where operations are replayed."""
+    inner = bottom(mask)
+    return inner.trace.is_empty(inner) if isinstance(inner, Tracer) else not np.any(inner)
+
+
+def require_not_recording(what: str) -> None:
+    """Raise where operations are recorded, for derivatives that are computed in another way for known values.
+
+    Raises:
+        UnrecordableError: operations are recorded.
+    """
+    if local.recording:
+        raise UnrecordableError(f"{what} looks at values, or is computed in another way for each")
 
 
 def is_plain(*values: Any) -> bool:

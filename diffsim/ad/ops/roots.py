@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive, Tracer, bottom, is_known, local
+from diffsim.ad.core import Primitive, Tracer, is_finite, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops.structure import broadcast_to, conjugate, like, unbroadcast
 

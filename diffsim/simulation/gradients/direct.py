@@ -22,7 +22,7 @@ from diffsim.simulation.prepared.checks import LEAST_F32, all_finite
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.report import SweepReport
-from diffsim.stepping.derive.forward import receiver_points, receiver_stream, source_points, source_stream
+from diffsim.stepping.derive.forward import receiver_points, receiver_stream, source_stream
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.run.whole import Levels, Whole
 from diffsim.typing import Array
@@ -125,7 +125,9 @@ class Direct:
         run, compiled, stepper = self._run, self._compiled, self._compiled.stepper
         launcher, step, fields = stepper.launcher, compiled.step, compiled.traced.fields
         place = {name: k for k, name in enumerate(run.names)}
-        self._missing = {name: np.zeros(compiled.input_shape(name, run.steps), compiled.dtype) for name in compiled.inputs if name not in place}
+        self._missing = {
+            name: np.zeros(compiled.input_shape(name, run.steps), compiled.dtype) for name in compiled.inputs if name not in place
+        }
         self._handed = self._sources()
         checks = compiled._checks or compiled._checks_start or compiled._checks_end
         self._by_name = checks or self._handed is None
@@ -135,9 +137,7 @@ class Direct:
         ]
         levels = {name: stepper.depths[primary] - 1 - late for name, (primary, late) in stepper.delays.items()}
         self._coefficients = {name: Put(compiled, name, placed.rules) for name, placed in step.coefficients.items()}
-        self._states = {
-            name: Put(compiled, stepper.delays[name][0], step.states[name].rules, level) for name, level in levels.items()
-        }
+        self._states = {name: Put(compiled, stepper.delays[name][0], step.states[name].rules, level) for name, level in levels.items()}
         if self._handed is not None:
             sources = {**self._coefficients, **self._states}
             self._puts = [(place[source], put) for name, put in sources.items() if (source := self._handed[name]) in place]
@@ -167,7 +167,11 @@ class Direct:
         inputs = {*compiled.coefficients.traced.inputs, *compiled.initial.traced.inputs}
         sources = {name: source for name, source in given.items() if source is not None and source in inputs}
         once = len(set(sources.values())) == len(sources)
-        return sources if once and sources.keys() == given.keys() and set(sources) == {*compiled.step.coefficients, *compiled.step.states} else None
+        return (
+            sources
+            if once and sources.keys() == given.keys() and set(sources) == {*compiled.step.coefficients, *compiled.step.states}
+            else None
+        )
 
     def _forward_levels(self) -> tuple[Any, Levels, Mapping[str, Sequence[int]]]:
         """The program of the run, its level tables, and the levels of each ring after it."""
@@ -318,7 +322,10 @@ class Direct:
         for ring, state in self._whole.swept:
             ring.restore(state)
         gradient = compiled.gradient(*self._start, run.steps)
-        return [gradient[name] if name in gradient else np.zeros(self._compiled.input_shape(name, run.steps), compiled.dtype) for name in run.names]
+        return [
+            gradient[name] if name in gradient else np.zeros(self._compiled.input_shape(name, run.steps), compiled.dtype)
+            for name in run.names
+        ]
 
     def _note(self, seconds: float) -> None:
         done = {"advance": 0, "record": self._run.steps, "reverse": self._run.steps, "undo": 0}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.arrays import guard
-from diffsim.ad.jit.program import Source
 from diffsim.ad.model import Model
+from diffsim.ad.recorded.program import Source
 from diffsim.ad.surroundings.looks import look_of
 from diffsim.ad.surroundings.reading import Reader, look, readers_of
 

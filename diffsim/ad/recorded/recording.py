@@ -7,6 +7,7 @@ own: their rules are written with the same operations, so a reverse sweep is rec
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,14 @@ class Operation:
     small: bool
 
 
+OTHERWISE = tuple(f"diffsim.ad.{part}" for part in ("scans.", "ops.spectral", "ops.singular", "ops.determinant"))
+"""Modules of primitives whose derivatives look at values, or take another way for known ones."""
+
+
+def _entries(x: Any, *parts: Any) -> Any:
+    return x[parts]
+
+
 def _refusing(name: str, remedy: str) -> Callable[..., Any]:
     def convert(self: Any, *_: Any) -> Any:
         refuse(name, remedy)
@@ -96,7 +105,18 @@ class RecordedTracer(Tracer):
         return _recording_of(self).call(f"numpy.{function.__name__}", function, args, kwargs)
 
     def __getitem__(self, index: Any) -> Any:
-        return _recording_of(self).call("an index [...]", lambda x, *parts: x[parts], (self, *(index if type(index) is tuple else (index,))))
+        parts = index if type(index) is tuple else (index,)
+        return _recording_of(self).call("an index [...]", _entries, (self, *parts))
+
+    def __pow__(self, other: Any) -> Any:
+        if _is_number(self) and _is_number(other):
+            return _recording_of(self).call("a power", operator.pow, (self, other))
+        return bind(TABLE["power"], (self, other), {})
+
+    def __rpow__(self, other: Any) -> Any:
+        if _is_number(self) and _is_number(other):
+            return _recording_of(self).call("a power", operator.pow, (other, self))
+        return bind(TABLE["power"], (other, self), {})
 
     def __invert__(self) -> Any:
         return bind(TABLE["invert"], (self,), {})
@@ -111,6 +131,11 @@ class RecordedTracer(Tracer):
 
     def __format__(self, spec: str) -> str:
         return repr(self)
+
+
+def _is_number(value: Any) -> bool:
+    """True for numbers, whose powers by the operator round otherwise than those by the function, and which no other transformation sees."""
+    return isinstance(value, (float, int, complex, np.generic)) or (isinstance(value, RecordedTracer) and not value.shape)
 
 
 def _recording_of(value: RecordedTracer) -> Recording:
@@ -155,16 +180,18 @@ class Recording(Trace):
     Attributes:
         operations: so far.
         doubted: registers whose values must be finite in a replay, since other operations would follow if they are not.
+        empty: registers of masks of which no entry may hold, likewise.
         count: registers so far.
     """
 
-    __slots__ = ("count", "doubted", "operations")
+    __slots__ = ("count", "doubted", "empty", "operations")
     replayed = True
 
     def __init__(self) -> None:
         super().__init__()
         self.operations: list[Operation] = []
         self.doubted: list[Register] = []
+        self.empty: list[Register] = []
         self.count = 0
 
     def input(self, value: Any) -> RecordedTracer:
@@ -185,6 +212,13 @@ class Recording(Trace):
         self.doubted.append(value.register)
         return False
 
+    def is_empty(self, mask: Tracer) -> bool:
+        assert isinstance(mask, RecordedTracer)
+        if np.any(mask.primal):  # a kink, say
+            raise UnrecordableError(f"{caller()}: an entry is at a kink in this call", now=True)
+        self.empty.append(mask.register)
+        return True
+
     def _operand(self, value: Any) -> Any:
         """A register, or a constant."""
         if isinstance(value, RecordedTracer) and value.trace is self:
@@ -194,6 +228,10 @@ class Recording(Trace):
         return value
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if primitive.evaluate.__module__.startswith(OTHERWISE):
+            raise UnrecordableError(f"{caller()}: {primitive.name} looks at values, or is computed in another way for each")
+        if primitive.name in ("multiply", "divide", "power") and all(map(_is_number, args)) and any(map(np.iscomplexobj, args)):
+            raise UnrecordableError(f"{caller()}: {primitive.name} of complex numbers without axes rounds otherwise than that of arrays")
         operands = [self._operand(a) for a in args]
         if any(map(_holds_tracer, params.values())):
             raise UnrecordableError(f"{caller()}: {primitive.name} has a value as an option")

@@ -12,11 +12,11 @@ import numpy as np
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.leaves import array_core
 from diffsim.ad.core import Tracer, UnrecordableError, local, running
-from diffsim.ad.jit.form import CONSTANTS, Form, as_core, is_input
-from diffsim.ad.jit.outside import unchanged_of
-from diffsim.ad.jit.program import NotReplayedError, Program
-from diffsim.ad.jit.recording import RecordedTracer, Recording
 from diffsim.ad.model import SOLVE
+from diffsim.ad.recorded.form import CONSTANTS, Form, as_core, is_input
+from diffsim.ad.recorded.outside import unchanged_of
+from diffsim.ad.recorded.program import NotReplayedError, Program
+from diffsim.ad.recorded.recording import RecordedTracer, Recording
 from diffsim.ad.tree import Tree, flatten
 from diffsim.base import arguments
 from diffsim.base.copies import remade
@@ -56,6 +56,8 @@ class Replayed:
     Attributes:
         entries: of known forms.
     """
+
+    __slots__ = ("__name__", "_changes", "_reasons", "entries", "function")  # and no dict, which wrappers would copy
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.entries = function, list[_Entry]()
@@ -147,7 +149,7 @@ class Replayed:
             recording.ended = True
         if out_tree != tree:
             raise UnrecordableError(f"its second run returned the structure {out_tree}, after {tree}")
-        program = Program(recording, registers, results, tree, [type(leaf) is float for leaf in leaves])
+        program = Program(recording, registers, results, tree, [type(leaf) for leaf in leaves])
         models = [o.params["model"] for o in recording.operations if o.name == SOLVE.name]
         unchanged = unchanged_of(self.function, arrays, models)
         for _ in range(2):  # in their first run solvers may prepare what they use in the second one

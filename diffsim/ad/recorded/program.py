@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.jit.recording import Operation, Recording, Register
 from diffsim.ad.model import ADJOINT, SOLVE, Model
+from diffsim.ad.recorded.recording import Operation, Recording, Register
 from diffsim.ad.tree import Tree
 from diffsim.base import buffers
 from diffsim.errors import JitError
@@ -63,6 +63,17 @@ def require_finite(*values: Any) -> None:
             raise NotReplayedError("a value is not finite")
 
 
+def require_empty(*masks: Any) -> None:
+    """Raise if an entry of a mask holds.
+
+    Raises:
+        NotReplayedError: one does.
+    """
+    for mask in masks:
+        if np.any(mask):
+            raise NotReplayedError("an entry is at a kink")
+
+
 def built(tree: Tree, leaves: Sequence[str], source: Source) -> str:
     """The expression of a pytree with these expressions as leaves."""
     left = list(leaves)
@@ -91,15 +102,15 @@ class Program:
         arguments: registers of its arguments.
         results: registers, or constants.
         tree: of the results.
-        as_floats: for each result whether it is a float of Python.
+        kinds: types of the results.
     """
 
     def __init__(
-        self, recording: Recording, arguments: Sequence[Register], results: Sequence[Any], tree: Tree, as_floats: Sequence[bool]
+        self, recording: Recording, arguments: Sequence[Register], results: Sequence[Any], tree: Tree, kinds: Sequence[type]
     ) -> None:
         self._source, self._results = Source(), results
         self._arguments = [r.number for r in arguments]
-        needed = {r.number for r in (*recording.doubted, *results) if isinstance(r, Register)}
+        needed = {r.number for r in (*recording.doubted, *recording.empty, *results) if isinstance(r, Register)}
         self.operations: list[Operation] = []
         for operation in reversed(recording.operations):
             if any(r is not None and r.number in needed for r in operation.results):
@@ -110,7 +121,7 @@ class Program:
         self._written = any(o.params.get("donate") for o in self.operations)
         self._pairs = self._paired()
         self.runs = sum(o.name == SOLVE.name for o in self.operations)
-        self._write(recording, tree, as_floats)
+        self._write(recording, tree, kinds)
         header = f"def replay({', '.join(f'v{r}' for r in self._arguments)})"
         self.run = self._source.function(f"{header}:")
 
@@ -126,7 +137,7 @@ class Program:
                         pairs[place] = before
         return pairs
 
-    def _write(self, recording: Recording, tree: Tree, as_floats: Sequence[bool]) -> None:
+    def _write(self, recording: Recording, tree: Tree, kinds: Sequence[type]) -> None:
         lines, name = self._source.lines, self._source.name
         silent = False
         quiet = name(np.errstate)
@@ -136,10 +147,18 @@ class Program:
             silent = operation.silent
             lines.append(f"{'    ' if silent else ''}{self._line(place, operation)}")
         looked = {r.number for o in self.operations if o.name == ADJOINT.name for r in (*o.results, *o.args) if isinstance(r, Register)}
-        doubted = list(dict.fromkeys(f"v{r.number}" for r in recording.doubted if r.number not in looked))  # a solver looks itself
+        ends = [r for r in self._results if isinstance(r, Register) and r.number not in self._of_runs()]
+        doubted = list(
+            dict.fromkeys(f"v{r.number}" for r in (*recording.doubted, *ends) if r.number not in looked)
+        )  # a solver looks itself
         if doubted:
             lines.append(f"{name(require_finite)}({', '.join(doubted)})")
-        lines.append(f"return {built(tree, self._leaves(as_floats), self._source)}")
+        if recording.empty:
+            lines.append(f"{name(require_empty)}({', '.join(f'v{r.number}' for r in recording.empty)})")
+        lines.append(f"return {built(tree, self._leaves(kinds), self._source)}")
+
+    def _of_runs(self) -> set[int]:
+        return {r.number for o in self.operations if o.name == SOLVE.name for r in o.results if r is not None}
 
     def _line(self, place: int, operation: Operation) -> str:
         name = self._source.name
@@ -163,14 +182,16 @@ class Program:
     def _operand(self, value: Any) -> str:
         return f"v{value.number}" if isinstance(value, Register) else self._source.name(value)
 
-    def _leaves(self, as_floats: Sequence[bool]) -> list[str]:
+    def _leaves(self, kinds: Sequence[type]) -> list[str]:
         """The results, each in memory of its own."""
         leaves, name = [], self._source.name
         numbers = [r.number for r in self._results if isinstance(r, Register)]
-        for value, as_float in zip(self._results, as_floats, strict=True):
+        for value, kind in zip(self._results, kinds, strict=True):
             if not isinstance(value, Register):
                 leaves.append(f"{name(value)}.copy()" if isinstance(value, np.ndarray) else name(value))
-            elif as_float:
+            elif issubclass(kind, np.generic):
+                leaves.append(f"v{value.number}[()]")
+            elif kind is float:
                 leaves.append(f"float(v{value.number})")
             elif value.number in self._new and numbers.count(value.number) == 1 and not self._written:
                 leaves.append(f"v{value.number}")

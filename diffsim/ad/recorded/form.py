@@ -11,8 +11,8 @@ from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.guard import constant
 from diffsim.ad.arrays.leaves import as_input
 from diffsim.ad.core import UnrecordableError
-from diffsim.ad.jit.program import Source
-from diffsim.ad.jit.recording import Recording, Register
+from diffsim.ad.recorded.program import Source
+from diffsim.ad.recorded.recording import Recording, Register
 from diffsim.ad.surroundings.reading import is_library, look
 from diffsim.ad.tree import LEAF, Tree, flatten, unflatten
 from diffsim.base.arguments import shown
@@ -84,9 +84,7 @@ class Form:
         elif is_library(type(leaf)) or (callable(leaf) and look(leaf) is None):
             conditions.append(f"({short} := {at}) is {name(leaf)}")
         else:
-            raise UnrecordableError(
-                f"an argument is {shown(leaf)}, whose parts are not seen; register its type with ds.register_pytree"
-            )
+            raise UnrecordableError(f"an argument is {shown(leaf)}, whose parts are not seen; register its type with ds.register_pytree")
 
     def recorded(self, recording: Recording, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[Register]]:
         """Arguments with these leaves as values of a recording, and their registers."""
