@@ -15,7 +15,6 @@ from diffsim.ad.recorded.program import Source
 from diffsim.ad.recorded.recording import Recording, Register
 from diffsim.ad.surroundings.reading import is_library, look
 from diffsim.ad.tree import LEAF, Tree, flatten, unflatten
-from diffsim.base.arguments import shown
 
 CONSTANTS = (int, str, bytes, bool, type(None), np.bool_, np.integer)
 
@@ -84,7 +83,8 @@ class Form:
         elif is_library(type(leaf)) or (callable(leaf) and look(leaf) is None):
             conditions.append(f"({short} := {at}) is {name(leaf)}")
         else:
-            raise UnrecordableError(f"an argument is {shown(leaf)}, whose parts are not seen; register its type with ds.register_pytree")
+            kind = type(leaf).__name__
+            raise UnrecordableError(f"an argument is of type {kind}, whose parts are not seen; register it with ds.register_pytree")
 
     def recorded(self, recording: Recording, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[Register]]:
         """Arguments with these leaves as values of a recording, and their registers."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from diffsim.ad.recorded.recording import RecordedTracer, Recording
 from diffsim.ad.tree import Tree, flatten
 from diffsim.base import arguments
 from diffsim.base.copies import remade
+from diffsim.base.messages import warn_user
 from diffsim.errors import DiffsimError, JitError, JitWarning
 
 MOST_FORMS = 16
@@ -164,7 +164,7 @@ class Replayed:
     def _warn(self, reason: str) -> None:
         if reason not in self._reasons:
             self._reasons.add(reason)
-            warnings.warn(f"{self.__name__} of ds.jit runs as a plain call, which is no faster: {reason}", JitWarning, stacklevel=4)
+            warn_user(f"{self.__name__} of ds.jit runs as a plain call, which is no faster: {reason}", JitWarning)
 
 
 def _result(leaf: Any) -> Any:

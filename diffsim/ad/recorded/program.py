@@ -46,8 +46,8 @@ class Source:
     def function(self, header: str) -> Callable[..., Any]:
         """The function of all lines."""
         body = "\n".join(f"    {line}" for line in self.lines)
-        namespace = dict(self.names)
-        exec(compile(f"{header}\n{body}\n", "<diffsim jit>", "exec"), namespace)
+        namespace = {"__name__": f"{__name__} of a function", **self.names}  # of diffsim, by file and name: warnings pass over it
+        exec(compile(f"{header}\n{body}\n", f"{__file__}:replay", "exec"), namespace)
         function: Callable[..., Any] = namespace[header.removeprefix("def ").partition("(")[0]]
         return function
 

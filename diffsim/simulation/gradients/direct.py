@@ -153,6 +153,8 @@ class Direct:
             step.states[n].of_cells(launcher.cells(stepper.delays[n][0], after[stepper.delays[n][0]][levels[n]])) for n in stepper.delays
         ]
         self._traces = [launcher.memory.read(launcher.arrays[receiver_stream(s)]) for s in stepper.receivers]
+        given = [*(("final", s) for s in stepper.delays), *(("traces", s) for s in stepper.receivers)]
+        self._order = None if given == list(run.outputs) else [given.index(each) for each in run.outputs]
         if self._pulled:
             self._prepare_back(place)
         self._bindings = launcher.bindings
@@ -249,13 +251,13 @@ class Direct:
         self._seconds = clock() - began
         final = [buffers.copy(cells) for cells in self._final]
         traces = [trace.copy() for trace in self._traces]
-        values = (*final, *traces)
+        values = final + traces if self._order is None else [(final + traces)[k] for k in self._order]
         for value in values:
             if not all_finite(value):
                 return None
         if compiled._checks_end:
             compiled.equation.check_end(self._parameters, dict(zip(stepper.delays, final, strict=True)))
-        return values
+        return tuple(values)
 
     def _start_by_name(self, args: Sequence[Array]) -> None:
         """Let the equation check inputs, and compute what is not an input itself."""
