@@ -210,6 +210,29 @@ def test_chaos_is_told_in_replays() -> None:
             call(x)
 
 
+def test_chaos_that_begins_in_a_replay_is_told() -> None:
+    simulation = ds.Simulation(Lorenz96(dt=0.05), precision="f64")
+    plain = ds.grad(lambda x, F: (simulation.run({"x": x, "F": F}, 400).final["x"] ** 2).sum())
+    fast, x = ds.jit(plain), np.random.default_rng(0).normal(size=40)
+    for k in range(3):
+        fast(x, 0.1 * k)
+    (run,) = direct_runs(fast)
+    assert run._bindings >= 0 and not simulation._compiled.grows
+    with pytest.warns(ChaosWarning):
+        bars = fast(x, 8.0)
+    assert simulation._compiled.grows
+    with pytest.warns(ChaosWarning):
+        np.testing.assert_array_equal(bars, plain(x, 8.0))
+
+
+def test_the_report_of_a_replayed_gradient() -> None:
+    fast, inputs = ds.jit(ds.grad(simple)), {name: INPUTS[name] for name in ("x", "F")}
+    for _ in range(3):
+        fast(inputs)
+    report = lorenz().last_sweep
+    assert report is not None and report.steps["record"] == report.steps["reverse"] == 10 and report.seconds > 0
+
+
 def test_functions_of_the_user_follow_the_runs_of_replays() -> None:
     seen: list[int] = []
     fast = ds.jit(lambda x: lorenz().run({"x": x, "F": 2.0}, 10, until=lambda done, states: (seen.append(done), done == 4)[1]).final["x"])

@@ -6,7 +6,8 @@ anything else is not as it was, the usual way is gone, which raises its errors. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,8 +15,7 @@ import numpy as np
 
 from diffsim.base import buffers
 from diffsim.boundary import Rules, fills_of, zero_rules
-from diffsim.checkpoint import StoreAll
-from diffsim.checkpoint.growth import FEW_STEPS
+from diffsim.checkpoint.growth import ALARM, FEW_STEPS, largest
 from diffsim.engine import clock
 from diffsim.simulation.gradients.gradient import kept_schedule
 from diffsim.simulation.prepared.checks import LEAST_F32, all_finite
@@ -24,9 +24,11 @@ from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.report import SweepReport
 from diffsim.stepping.derive.forward import receiver_points, receiver_stream, source_stream
 from diffsim.stepping.ir.names import bar
-from diffsim.stepping.run.whole import Levels, Whole
+from diffsim.stepping.run.launcher import Launch
 from diffsim.typing import Array
 
+MOST_LAUNCHES = 1000
+"""Launches that are kept, whose levels take memory."""
 Pull = Callable[[Sequence[Array]], Sequence[Array]]
 
 
@@ -88,16 +90,48 @@ class Direct:
         compiled = self._compiled
         with compiled.turn:
             if self._bindings != compiled.stepper.launcher.bindings or compiled.grows or not self._run.is_current():
-                result = self._usual(*args)
-                if self._is_simple():
-                    self._prepare(args)
-                return result
+                return self._first(args)
             values = self._forward(args)
             if values is None:
                 return self._usual(*args)
             if not self._pulled:
                 return values
             return values, partial(self._back, compiled.runs, args)
+
+    def _first(self, args: Sequence[Array]) -> Any:
+        """A call by the usual way, whose launches are noted."""
+        compiled, stepper = self._compiled, self._compiled.stepper
+        if not self._is_simple():
+            return self._usual(*args)
+        with self._logged() as launches:
+            result = self._usual(*args)
+        levels = {name: [*ring.working] for name, ring in stepper.storage.rings.items()}
+        if not self._pulled:
+            self._prepare(args, launches, levels, [])
+            return result
+        number = compiled.runs
+
+        def pull(cts: Sequence[Array]) -> Sequence[Array]:
+            with compiled.turn:
+                alone = compiled.runs == number  # else the run is repeated
+                with self._logged() as back:
+                    bars = result[1](cts)
+                if alone and compiled.runs == number and self._is_simple():
+                    self._prepare(args, launches, levels, back)
+            return bars
+
+        return result[0], pull
+
+    @contextmanager
+    def _logged(self) -> Iterator[list[Launch]]:
+        """The launches in a `with` block."""
+        launcher = self._compiled.stepper.launcher
+        launches: list[Launch] = []
+        launcher.log = launches
+        try:
+            yield launches
+        finally:
+            launcher.log = None
 
     # what is prepared
 
@@ -113,15 +147,22 @@ class Direct:
             return False
         if not self._pulled:
             return True
-        whole = stepper._wholes.get(run.steps)  # it is there if all steps were stored by the usual way
-        if whole is None or not whole.fits(stepper.storage) or stepper.adjoint is None or stepper.adjoint.delayed:
+        if stepper.adjoint is None or stepper.adjoint.delayed or options.policy.resume or options.policy.compression is not None:
             return False
-        if run.steps >= FEW_STEPS or type(kept_schedule(compiled, options.policy, run.steps)) is not StoreAll:
-            return False
-        of_sweep = [*stepper.cotangents._of_coefficients.values(), *(bar(receiver_stream(s)) for s in stepper.receivers)]
-        return all(name in launcher.arrays for name in (*of_sweep, *(bar(source_stream(name)) for name in step.forcings)))
+        schedule = kept_schedule(compiled, options.policy, run.steps)
+        return schedule is None or not (schedule.online or schedule.runs_backwards or schedule.needs_slow_tiers)
 
-    def _prepare(self, args: Sequence[Array]) -> None:
+    def _prepare(self, args: Sequence[Array], launches: list[Launch], after: Mapping[str, Sequence[int]], back: list[Launch]) -> None:
+        """Prepare calls.
+
+        Args:
+            args: of a call by the usual way.
+            launches: of its run.
+            after: the levels of each ring after the run.
+            back: the launches of its reverse sweep.
+        """
+        if max(len(launches), len(back)) > MOST_LAUNCHES or not launches or (self._pulled and not back):
+            return
         run, compiled, stepper = self._run, self._compiled, self._compiled.stepper
         launcher, step, fields = stepper.launcher, compiled.step, compiled.traced.fields
         place = {name: k for k, name in enumerate(run.names)}
@@ -147,8 +188,7 @@ class Direct:
             (launcher.points[receiver_points(s)], launcher.cells(stepper.delays[s][0], levels[s]), launcher.arrays[receiver_stream(s)])
             for s in stepper.receivers
         ]
-        program, tables, after = self._forward_levels()
-        self._launch = partial(launcher.at_once, program, 0, run.steps, tables)
+        self._launches, self._sweep = launches, back
         self._final = [
             step.states[n].of_cells(launcher.cells(stepper.delays[n][0], after[stepper.delays[n][0]][levels[n]])) for n in stepper.delays
         ]
@@ -175,22 +215,9 @@ class Direct:
             else None
         )
 
-    def _forward_levels(self) -> tuple[Any, Levels, Mapping[str, Sequence[int]]]:
-        """The program of the run, its level tables, and the levels of each ring after it."""
-        stepper = self._compiled.stepper
-        if self._pulled:
-            whole = self._whole = stepper._wholes[self._run.steps]
-            names = {id(ring): name for name, ring in stepper.storage.rings.items()}
-            return whole.program, whole.forward, {names[id(ring)]: state.working for ring, state in whole.kept}
-        for ring in stepper.storage.rings.values():
-            ring.clear()
-        tables = stepper._advanced(self._run.steps)
-        return stepper.forward, tables, {name: [*ring.working] for name, ring in stepper.storage.rings.items()}
-
     def _prepare_back(self, place: Mapping[str, int]) -> None:
         run, compiled, stepper = self._run, self._compiled, self._compiled.stepper
-        launcher, step, whole, rules = stepper.launcher, compiled.step, self._whole, zero_rules(compiled.grid.ndim)
-        assert isinstance(whole, Whole)
+        launcher, step, rules = stepper.launcher, compiled.step, zero_rules(compiled.grid.ndim)
         bars = stepper.storage.bars
         self._cleared = [launcher.field(name) for name in stepper.cotangents._of_coefficients.values()]
         self._cleared += [launcher.arrays[name][level] for name, ring in bars.items() for level in range(ring.depth - 1)]
@@ -204,9 +231,9 @@ class Direct:
             traces = outputs.get(("traces", state))
             self._seeds.append((put, outputs["final", state], None if plain else step.states[state], table, traces))
         self._trace_bars = [(outputs["traces", s], launcher.arrays[bar(receiver_stream(s))]) for s in stepper.receivers]
-        self._sweep = partial(launcher.at_once, whole.adjoint, run.steps - 1, run.steps, whole.back)
-        after = {id(ring): state.working for ring, state in whole.swept}
-        ends = {s: launcher.cells(bar(s), after[id(bars[bar(s)])][bars[bar(s)].depth - 1]) for s in stepper.delays}
+        self._swept = [(ring, [*ring.working]) for ring in bars.values()]
+        ends = {s: launcher.cells(bar(s), bars[bar(s)].working[bars[bar(s)].depth - 1]) for s in stepper.delays}
+        self._ends = list(ends.values())
         ends |= {name: launcher.cells(summed) for name, summed in stepper.cotangents._of_coefficients.items()}
         driven = {name: launcher.memory.read(launcher.arrays[bar(source_stream(name))]) for name in step.forcings}
         self._bars: list[Callable[[], Array]] = []
@@ -246,8 +273,8 @@ class Direct:
             trace[0] = table.gather(cells)
         stepper.steps, stepper._held, stepper._whole = run.steps, [], None
         began = clock()
-        if not self._launch():
-            return None
+        for launch in self._launches:
+            stepper.launcher.again(*launch)
         self._seconds = clock() - began
         final = [buffers.copy(cells) for cells in self._final]
         traces = [trace.copy() for trace in self._traces]
@@ -286,20 +313,26 @@ class Direct:
                 compiled.runs += 1  # states are overwritten
                 self._seed(cts)
                 began = clock()
-                if self._sweep():
-                    self._note(clock() - began)
+                for launch in self._sweep:
+                    stepper.launcher.again(*launch)
+                self._note(clock() - began)
+                if not self._grew(cts):
                     gradient = self._gradient()
                     if all(map(all_finite, gradient)):
                         return gradient
-            pulled = self._run.with_pullback(*args)[1](cts)
-            return pulled
+            return self._run.with_pullback(*args)[1](cts)
+
+    def _grew(self, cts: Sequence[Array]) -> bool:
+        """True if the cotangent of a long run grew so much that the usual way measures how."""
+        if self._run.steps < FEW_STEPS:
+            return False
+        begin, end = largest(cts), largest(self._ends)
+        return not begin or end >= ALARM * begin
 
     def _fit(self, cts: Sequence[Array]) -> bool:
-        small = self._compiled.dtype.itemsize == 4
-        for ct in cts:
-            if not all_finite(ct) or (small and 0.0 < float(np.abs(ct).max(initial=0.0)) < LEAST_F32):
-                return False
-        return True
+        if self._compiled.dtype.itemsize == 4 and any(0.0 < float(np.abs(ct).max(initial=0.0)) < LEAST_F32 for ct in cts):
+            return False
+        return all(map(all_finite, cts))
 
     def _seed(self, cts: Sequence[Array]) -> None:
         shape, dtype = self._compiled.grid.shape, self._compiled.dtype
@@ -321,8 +354,8 @@ class Direct:
         compiled, run = self._compiled, self._run
         if self._handed is not None:
             return [bars() for bars in self._bars]
-        for ring, state in self._whole.swept:
-            ring.restore(state)
+        for ring, working in self._swept:
+            ring.working = [*working]
         gradient = compiled.gradient(*self._start, run.steps)
         return [
             gradient[name] if name in gradient else np.zeros(self._compiled.input_shape(name, run.steps), compiled.dtype)

@@ -49,6 +49,8 @@ from diffsim.typing import Array, IntArray
 
 Tables = Callable[[int, int], Mapping[str, IntArray]]
 """(steps done, steps of the coming launch) -> the level table of each ring."""
+Launch = tuple[Program, int, int, Mapping[str, IntArray]]
+"""A program, the index of its first step, the number of steps, and the levels."""
 
 
 class Launcher:
@@ -80,6 +82,7 @@ class Launcher:
         self._threads = backend().threads
         self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
+        self.log: list[Launch] | None = None  # gets the launches on a CPU while it is a list
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
         """Wraps a function of the user for calls during a run."""
 
@@ -334,11 +337,18 @@ class Launcher:
         known = self._known.get(program.name) or self._launches(program)
         if steps > known.most or steps > known.pace.steps() or known.stepwise or not isinstance(known.control, np.ndarray):
             return False
+        self.again(program, first, steps, levels)
+        return True
+
+    def again(self, program: Program, first: int, steps: int, levels: Mapping[str, IntArray]) -> None:
+        """Do a launch of `log`. Levels that are written by now are not written again: they must not change."""
+        known = self._known[program.name]
         if known.written is not levels:
             self._describe(program, known, first, steps, levels)
             known.written = levels
+        if self.log is not None:
+            self.log.append((program, first, steps, levels))
         self._launch(program, known, steps)
-        return True
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
@@ -356,8 +366,12 @@ class Launcher:
         done, pace = 0, known.pace
         while done < steps:
             count = min(steps - done, self._steps_of_launch(program, pace), known.most)
-            self._describe(program, known, first + program.direction * done, count, tables(done, count))
+            levels = tables(done, count)
+            self._describe(program, known, first + program.direction * done, count, levels)
             if isinstance(known.control, np.ndarray):
+                if self.log is not None:
+                    kept = {name: table.copy() for name, table in levels.items()}
+                    self.log.append((program, first + program.direction * done, count, kept))
                 self._launch(program, known, count)
             else:
                 self._queue.begin(pace)
