@@ -110,7 +110,7 @@ class Replayed:
         try:
             if self._changes > MOST_CHANGES:
                 raise UnrecordableError("values from outside of the function change before each call; make them arguments")
-            if not all(map(_same, given, before)):
+            if not all(_same(leaf, copied, layout=False) for leaf, copied in zip(given, before, strict=True)):
                 raise UnrecordableError("the function edits its arguments; let it copy them")
             self._put_first(self._recorded(form, before, leaves, tree))
         except UnrecordableError as reason:
@@ -149,7 +149,7 @@ class Replayed:
             recording.ended = True
         if out_tree != tree:
             raise UnrecordableError(f"its second run returned the structure {out_tree}, after {tree}")
-        program = Program(recording, registers, results, tree, [type(leaf) for leaf in leaves])
+        program = Program(recording, registers, results, tree, leaves)
         models = [o.params["model"] for o in recording.operations if o.name == SOLVE.name]
         unchanged = unchanged_of(self.function, arrays, models)
         for _ in range(2):  # in their first run solvers may prepare what they use in the second one
@@ -177,10 +177,13 @@ def _result(leaf: Any) -> Any:
     return leaf if value is None or type(leaf) is float else value
 
 
-def _same(a: Any, b: Any) -> bool:
-    """True if two leaves have the same type and bits."""
+def _same(a: Any, b: Any, layout: bool = True) -> bool:
+    """True if two leaves have the same type and bits, and, if wanted, layout."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
+            return False
+        steps = zip(a.strides, b.strides, a.shape, strict=True)  # those along axes of one entry mean nothing
+        return not layout or (a.flags.c_contiguous and b.flags.c_contiguous) or all(x == y or n < 2 for x, y, n in steps)
     if type(a) is not type(b):
         return False
     return a.tobytes() == b.tobytes() if isinstance(a, np.generic) else a is b or bool(a == b)

@@ -102,11 +102,11 @@ class Program:
         arguments: registers of its arguments.
         results: registers, or constants.
         tree: of the results.
-        kinds: types of the results.
+        leaves: the results of a plain call, for their types and layouts.
     """
 
     def __init__(
-        self, recording: Recording, arguments: Sequence[Register], results: Sequence[Any], tree: Tree, kinds: Sequence[type]
+        self, recording: Recording, arguments: Sequence[Register], results: Sequence[Any], tree: Tree, leaves: Sequence[Any]
     ) -> None:
         self._source, self._results = Source(), results
         self._arguments = [r.number for r in arguments]
@@ -121,7 +121,7 @@ class Program:
         self._written = any(o.params.get("donate") for o in self.operations)
         self._pairs = self._paired()
         self.runs = sum(o.name == SOLVE.name for o in self.operations)
-        self._write(recording, tree, kinds)
+        self._write(recording, tree, leaves)
         header = f"def replay({', '.join(f'v{r}' for r in self._arguments)})"
         self.run = self._source.function(f"{header}:")
 
@@ -137,7 +137,7 @@ class Program:
                         pairs[place] = before
         return pairs
 
-    def _write(self, recording: Recording, tree: Tree, kinds: Sequence[type]) -> None:
+    def _write(self, recording: Recording, tree: Tree, leaves: Sequence[Any]) -> None:
         lines, name = self._source.lines, self._source.name
         silent = False
         quiet = name(np.errstate)
@@ -155,7 +155,7 @@ class Program:
             lines.append(f"{name(require_finite)}({', '.join(doubted)})")
         if recording.empty:
             lines.append(f"{name(require_empty)}({', '.join(f'v{r.number}' for r in recording.empty)})")
-        lines.append(f"return {built(tree, self._leaves(kinds), self._source)}")
+        lines.append(f"return {built(tree, self._leaves(leaves), self._source)}")
 
     def _of_runs(self) -> set[int]:
         return {r.number for o in self.operations if o.name == SOLVE.name for r in o.results if r is not None}
@@ -182,26 +182,23 @@ class Program:
     def _operand(self, value: Any) -> str:
         return f"v{value.number}" if isinstance(value, Register) else self._source.name(value)
 
-    def _leaves(self, kinds: Sequence[type]) -> list[str]:
+    def _leaves(self, likes: Sequence[Any]) -> list[str]:
         """The results, each in memory of its own."""
         leaves, name = [], self._source.name
         numbers = [r.number for r in self._results if isinstance(r, Register)]
-        for value, kind in zip(self._results, kinds, strict=True):
+        for value, like in zip(self._results, likes, strict=True):
             if not isinstance(value, Register):
                 leaves.append(f"{name(value)}.copy()" if isinstance(value, np.ndarray) else name(value))
-            elif issubclass(kind, np.generic):
+            elif isinstance(like, np.generic):
                 leaves.append(f"v{value.number}[()]")
-            elif kind is float:
+            elif type(like) is float:
                 leaves.append(f"float(v{value.number})")
             elif value.number in self._new and numbers.count(value.number) == 1 and not self._written:
                 leaves.append(f"v{value.number}")
             else:
-                leaves.append(f"{name(_own)}(v{value.number})")
+                of_rows = isinstance(like, np.ndarray) and like.flags.c_contiguous
+                leaves.append(f"{name(np.array if of_rows else buffers.copy)}(v{value.number}{', order=' + repr('C') if of_rows else ''})")
         return leaves
-
-
-def _own(value: Any) -> Any:
-    return buffers.copy(value) if isinstance(value, np.ndarray) else value
 
 
 def _same(a: Any, b: Any) -> bool:
