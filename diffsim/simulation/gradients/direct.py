@@ -24,7 +24,7 @@ from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.report import SweepReport
 from diffsim.stepping.derive.forward import receiver_points, receiver_stream, source_stream
 from diffsim.stepping.ir.names import bar
-from diffsim.stepping.run.launcher import Launch
+from diffsim.stepping.run.launches import Launch
 from diffsim.typing import Array
 
 MOST_LAUNCHES = 1000
@@ -188,7 +188,7 @@ class Direct:
             (launcher.points[receiver_points(s)], launcher.cells(stepper.delays[s][0], levels[s]), launcher.arrays[receiver_stream(s)])
             for s in stepper.receivers
         ]
-        self._launches, self._sweep = launches, back
+        self._launches, self._sweep = launcher.merged(launches), launcher.merged(back)
         self._final = [
             step.states[n].of_cells(launcher.cells(stepper.delays[n][0], after[stepper.delays[n][0]][levels[n]])) for n in stepper.delays
         ]
@@ -368,4 +368,5 @@ class Direct:
 
 
 def _summed(function: Callable[[Array], Array], cells: Array) -> Array:
-    return function(buffers.copy(cells))  # of a copy, since the order of a sum depends on the layout
+    """A sum over cells in the order of a copy of them, which has another layout."""
+    return function(cells if cells.flags.c_contiguous else buffers.copy(cells))

@@ -20,7 +20,7 @@ from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.run.host_calls import call_name, errors_of
-from diffsim.stepping.run.launches import Allocated, Launches
+from diffsim.stepping.run.launches import Allocated, Launch, Launches, Tables, merged
 from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Entries, Queue
 from diffsim.stepping.run.strips import strip_rows, tile_addresses
@@ -46,11 +46,6 @@ from diffsim.stepping.source.slabs import slab_bounds, useful_workers
 from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKernel, ways
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
-
-Tables = Callable[[int, int], Mapping[str, IntArray]]
-"""(steps done, steps of the coming launch) -> the level table of each ring."""
-Launch = tuple[Program, int, int, Mapping[str, IntArray]]
-"""A program, the index of its first step, the number of steps, and the levels."""
 
 
 class Launcher:
@@ -349,6 +344,11 @@ class Launcher:
         if self.log is not None:
             self.log.append((program, first, steps, levels))
         self._launch(program, known, steps)
+
+    def merged(self, launches: Sequence[Launch]) -> list[Launch]:
+        """Launches of `log`, joined where they may be one."""
+        most = {program.name: min(self._known[program.name].most, self.pace(program).steps()) for program, *_ in launches}
+        return merged(launches, most)
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
