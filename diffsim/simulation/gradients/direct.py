@@ -6,6 +6,7 @@ anything else is not as it was, the usual way is gone, which raises its errors. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -89,7 +90,7 @@ class Direct:
     def __call__(self, *args: Array) -> Any:
         compiled = self._compiled
         with compiled.turn:
-            if self._bindings != compiled.stepper.launcher.bindings or compiled.grows or not self._run.is_current():
+            if self._bindings != compiled.stepper.launcher.bindings or compiled.grows:  # points that are moved change bindings
                 return self._first(args)
             values = self._forward(args)
             if values is None:
@@ -190,7 +191,8 @@ class Direct:
         ]
         self._launches, self._sweep = launcher.merged(launches), launcher.merged(back)
         self._final = [
-            step.states[n].of_cells(launcher.cells(stepper.delays[n][0], after[stepper.delays[n][0]][levels[n]])) for n in stepper.delays
+            _copy_of(step.states[n].of_cells(launcher.cells(stepper.delays[n][0], after[stepper.delays[n][0]][levels[n]])))
+            for n in stepper.delays
         ]
         self._traces = [launcher.memory.read(launcher.arrays[receiver_stream(s)]) for s in stepper.receivers]
         given = [*(("final", s) for s in stepper.delays), *(("traces", s) for s in stepper.receivers)]
@@ -246,7 +248,7 @@ class Direct:
                     self._bars.append(driven[name].copy)
                 elif name in at:
                     placed = compiled.traced.fields[name]
-                    self._bars.append(partial(buffers.copy, at[name]) if placed.axes is None else partial(_summed, placed.summed, at[name]))
+                    self._bars.append(_copy_of(at[name]) if placed.axes is None else partial(_summed, placed.summed, at[name]))
                 else:
                     self._bars.append(partial(np.zeros, compiled.input_shape(name, run.steps), compiled.dtype))
 
@@ -256,7 +258,7 @@ class Direct:
         """The values of a run; None where the usual way is to be gone."""
         compiled, run, stepper = self._compiled, self._run, self._compiled.stepper
         for value in args:
-            if not all_finite(value):
+            if not (math.isfinite(value) if type(value) is np.float64 else all_finite(value)):
                 return None
         compiled.give_up_waiting()
         shaped = args if not any(self._shapes) else [a if s is None else a.reshape(s) for a, s in zip(args, self._shapes, strict=True)]
@@ -276,7 +278,7 @@ class Direct:
         for launch in self._launches:
             stepper.launcher.again(*launch)
         self._seconds = clock() - began
-        final = [buffers.copy(cells) for cells in self._final]
+        final = [copy() for copy in self._final]
         traces = [trace.copy() for trace in self._traces]
         values = final + traces if self._order is None else [(final + traces)[k] for k in self._order]
         for value in values:
@@ -365,6 +367,11 @@ class Direct:
     def _note(self, seconds: float) -> None:
         done = {"advance": 0, "record": self._run.steps, "reverse": self._run.steps, "undo": 0}
         self._compiled.report = partial(SweepReport, self._seconds + seconds, done, 0.0, None, None, None, 0, 0.0, 0.0)
+
+
+def _copy_of(cells: Array) -> Callable[[], Array]:
+    """A function that gives a copy of the values that some cells have when it is called."""
+    return cells.copy if cells.flags.c_contiguous and cells.nbytes < buffers.SMALLEST else partial(buffers.copy, cells)
 
 
 def _summed(function: Callable[[Array], Array], cells: Array) -> Array:
