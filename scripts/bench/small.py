@@ -3,8 +3,8 @@
 Lorenz' systems of 1963 (3 values) and 1996 (more values), rk4, f64, one thread. Each row is a whole call: a run, a run with its tangent,
 the gradient of the sum of the squares of the last state for the first state and the parameters with all steps stored, and the same with
 checkpoints. JAX has `jit` of `lax.scan`, `jax.jvp`, `jax.value_and_grad` and `jax.checkpoint` of as many segments as they have steps.
-Its results are waited for. diffsim has `ds.jit` of the same functions, with `--plain` the functions themselves, and as many slots as JAX keeps states. Both have a process each, which warms up and then measures
-when it is its turn; results are compared before.
+Its results are waited for. diffsim has `ds.jit` of the same functions, with `--plain` the functions themselves, and as many slots as JAX
+keeps states. Both have a process each, which warms up and then measures when it is its turn; results are compared before.
 """
 
 from __future__ import annotations

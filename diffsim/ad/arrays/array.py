@@ -80,7 +80,7 @@ def _operators(primitive: Any) -> tuple[Any, Any, Any]:
 def _power(a: Any, b: Any) -> Any:
     """A power by the operator. That of numbers rounds otherwise than the function of NumPy, as does a replay then."""
     if local.recording and not np.ndim(laid_out(a)) and not np.ndim(laid_out(b)):
-        return a**b if isinstance(a, Tracer) or not isinstance(b, Tracer) else type(b).__rpow__(b, a)
+        return a**b if isinstance(a, Tracer) or not isinstance(b, Tracer) else getattr(b, "__rpow__")(a)  # noqa: B009 -- not declared
     return ew.power(a, b)
 
 

@@ -36,13 +36,18 @@ Pull = Callable[[Sequence[Array]], Sequence[Array]]
 class Run(Protocol):
     """A run as an operation on a tape, with all that decides it but its inputs."""
 
-    compiled: Compiled
-    names: tuple[str, ...]
-    outputs: tuple[tuple[str, str], ...]
-    steps: int
-    options: RunOptions
-    functions: Mapping[str, Callable[..., Any]]
-
+    @property
+    def compiled(self) -> Compiled: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def outputs(self) -> tuple[tuple[str, str], ...]: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def options(self) -> RunOptions: ...
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]: ...
     def evaluate(self, *args: Array) -> tuple[Array, ...]: ...
     def with_pullback(self, *args: Array) -> tuple[tuple[Array, ...], Pull]: ...
     def is_current(self) -> bool: ...
@@ -84,7 +89,7 @@ class Direct:
 
     def __init__(self, run: Run, pulled: bool) -> None:
         self._run, self._pulled, self._compiled = run, pulled, run.compiled
-        self._usual = run.with_pullback if pulled else run.evaluate
+        self._usual: Callable[..., Any] = run.with_pullback if pulled else run.evaluate
         self._bindings = -1  # of the launcher when all was prepared; -1: nothing is
 
     def __call__(self, *args: Array) -> Any:
@@ -105,7 +110,7 @@ class Direct:
         if not self._is_simple():
             return self._usual(*args)
         with self._logged() as launches:
-            result = self._usual(*args)
+            result: Any = self._usual(*args)
         levels = {name: [*ring.working] for name, ring in stepper.storage.rings.items()}
         if not self._pulled:
             self._prepare(args, launches, levels, [])
@@ -116,7 +121,7 @@ class Direct:
             with compiled.turn:
                 alone = compiled.runs == number  # else the run is repeated
                 with self._logged() as back:
-                    bars = result[1](cts)
+                    bars: Sequence[Array] = result[1](cts)
                 if alone and compiled.runs == number and self._is_simple():
                     self._prepare(args, launches, levels, back)
             return bars
@@ -166,7 +171,7 @@ class Direct:
             return
         run, compiled, stepper = self._run, self._compiled, self._compiled.stepper
         launcher, step, fields = stepper.launcher, compiled.step, compiled.traced.fields
-        place = {name: k for k, name in enumerate(run.names)}
+        place, read = {name: k for k, name in enumerate(run.names)}, launcher.memory.read
         self._missing = {
             name: np.zeros(compiled.input_shape(name, run.steps), compiled.dtype) for name in compiled.inputs if name not in place
         }
@@ -184,9 +189,13 @@ class Direct:
             sources = {**self._coefficients, **self._states}
             self._puts = [(place[source], put) for name, put in sources.items() if (source := self._handed[name]) in place]
             self._zero = [(put, 0.0) for name, put in sources.items() if self._handed[name] not in place]
-        self._driven = [(self._argument(name, place), launcher.arrays[source_stream(name)]) for name in step.forcings]
+        self._driven = [(place[name], read(launcher.arrays[source_stream(name)])) for name in step.forcings]
         self._first_rows = [
-            (launcher.points[receiver_points(s)], launcher.cells(stepper.delays[s][0], levels[s]), launcher.arrays[receiver_stream(s)])
+            (
+                launcher.points[receiver_points(s)],
+                launcher.cells(stepper.delays[s][0], levels[s]),
+                read(launcher.arrays[receiver_stream(s)]),
+            )
             for s in stepper.receivers
         ]
         self._launches, self._sweep = launcher.merged(launches), launcher.merged(back)
@@ -194,15 +203,12 @@ class Direct:
             _copy_of(step.states[n].of_cells(launcher.cells(stepper.delays[n][0], after[stepper.delays[n][0]][levels[n]])))
             for n in stepper.delays
         ]
-        self._traces = [launcher.memory.read(launcher.arrays[receiver_stream(s)]) for s in stepper.receivers]
+        self._traces = [read(launcher.arrays[receiver_stream(s)]) for s in stepper.receivers]
         given = [*(("final", s) for s in stepper.delays), *(("traces", s) for s in stepper.receivers)]
         self._order = None if given == list(run.outputs) else [given.index(each) for each in run.outputs]
         if self._pulled:
             self._prepare_back(place)
         self._bindings = launcher.bindings
-
-    def _argument(self, name: str, place: Mapping[str, int]) -> int:
-        return place.get(name, -1)
 
     def _sources(self) -> dict[str, str] | None:
         """Coefficient or state -> the input that it is; None if one is computed from several, or from a coefficient."""
@@ -210,20 +216,16 @@ class Direct:
         given = {**compiled.coefficients.handed_on, **compiled.initial.handed_on}
         inputs = {*compiled.coefficients.traced.inputs, *compiled.initial.traced.inputs}
         sources = {name: source for name, source in given.items() if source is not None and source in inputs}
-        once = len(set(sources.values())) == len(sources)
-        return (
-            sources
-            if once and sources.keys() == given.keys() and set(sources) == {*compiled.step.coefficients, *compiled.step.states}
-            else None
-        )
+        alone = len(set(sources.values())) == len(sources) == len(given)
+        return sources if alone and set(sources) == {*compiled.step.coefficients, *compiled.step.states} else None
 
     def _prepare_back(self, place: Mapping[str, int]) -> None:
         run, compiled, stepper = self._run, self._compiled, self._compiled.stepper
         launcher, step, rules = stepper.launcher, compiled.step, zero_rules(compiled.grid.ndim)
-        bars = stepper.storage.bars
-        self._cleared = [launcher.field(name) for name in stepper.cotangents._of_coefficients.values()]
-        self._cleared += [launcher.arrays[name][level] for name, ring in bars.items() for level in range(ring.depth - 1)]
-        self._cleared += [launcher.arrays[bar(source_stream(name))] for name in step.forcings]
+        bars, read = stepper.storage.bars, launcher.memory.read
+        self._cleared = [read(launcher.field(name)) for name in stepper.cotangents._of_coefficients.values()]
+        self._cleared += [read(launcher.arrays[name], level) for name, ring in bars.items() for level in range(ring.depth - 1)]
+        self._cleared += [read(launcher.arrays[bar(source_stream(name))]) for name in step.forcings]
         self._seeds = []
         outputs = {each: k for k, each in enumerate(run.outputs)}
         for state in stepper.delays:
@@ -232,12 +234,12 @@ class Direct:
             table = launcher.points[receiver_points(state)] if state in stepper.receivers else None
             traces = outputs.get(("traces", state))
             self._seeds.append((put, outputs["final", state], None if plain else step.states[state], table, traces))
-        self._trace_bars = [(outputs["traces", s], launcher.arrays[bar(receiver_stream(s))]) for s in stepper.receivers]
+        self._trace_bars = [(outputs["traces", s], read(launcher.arrays[bar(receiver_stream(s))])) for s in stepper.receivers]
         self._swept = [(ring, [*ring.working]) for ring in bars.values()]
         ends = {s: launcher.cells(bar(s), bars[bar(s)].working[bars[bar(s)].depth - 1]) for s in stepper.delays}
         self._ends = list(ends.values())
         ends |= {name: launcher.cells(summed) for name, summed in stepper.cotangents._of_coefficients.items()}
-        driven = {name: launcher.memory.read(launcher.arrays[bar(source_stream(name))]) for name in step.forcings}
+        driven = {name: read(launcher.arrays[bar(source_stream(name))]) for name in step.forcings}
         self._bars: list[Callable[[], Array]] = []
         if self._handed is not None:
             at = {source: ends[name] for name, source in self._handed.items() if name in ends}
@@ -270,7 +272,7 @@ class Direct:
             for put, zero in self._zero:
                 put(zero)  # type: ignore[arg-type]
         for k, stream in self._driven:
-            stream[...] = args[k] if k >= 0 else 0
+            stream[...] = args[k]
         for table, cells, trace in self._first_rows:
             trace[0] = table.gather(cells)
         stepper.steps, stepper._held, stepper._whole = run.steps, [], None

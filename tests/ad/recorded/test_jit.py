@@ -207,10 +207,15 @@ def test_a_function_whose_surroundings_change_before_each_call_is_called() -> No
     factor = 0.0
     f = Counted(lambda x: factor * x)
     fast = ds.jit(f)
-    with pytest.warns(JitWarning, match="change before each call; make them arguments"):
+
+    def agree() -> None:
+        nonlocal factor
         for k in range(MOST_CHANGES + 4):
             factor = float(k)
             numpy.testing.assert_array_equal(fast(X), factor * X)
+
+    with pytest.warns(JitWarning, match="change before each call; make them arguments"):
+        agree()
     assert recordings(fast) == [None]
 
 
