@@ -113,11 +113,11 @@ def _children_like(value: Any, tree: Tree) -> Any:
     """The children of a node of a pytree of this kind; None for one of another."""
     if type(value) is not tree.kind:
         return None
-    leaves, found = flatten(value)
-    if len(found.children) != len(tree.children) or found.data != tree.data:
+    leaves, shape = flatten(value)
+    if len(shape.children) != len(tree.children) or shape.data != tree.data:
         return None
     parts, at = [], 0
-    for child in found.children:
+    for child in shape.children:
         count = _leaves_in(child)
         parts.append(unflatten(child, leaves[at : at + count]))
         at += count

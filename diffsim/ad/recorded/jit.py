@@ -32,7 +32,7 @@ FAILURES = (DiffsimError, ArithmeticError, ValueError, Warning)
 
 @dataclass
 class _Entry:
-    """What is done in calls of a form.
+    """A known form of calls.
 
     Attributes:
         values: from the arguments to the inputs of `run`; None for another form.
@@ -101,8 +101,8 @@ class Replayed:
         except UnrecordableError as reason:
             self._warn(str(reason))
             return self.function(*args, **kwargs)
-        given = flatten((args, kwargs))[0]
-        before = [leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in given]
+        passed = flatten((args, kwargs))[0]
+        before = [leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in passed]
         result = self.function(*args, **kwargs)
         leaves, tree = flatten(result)
         if not all(np.isfinite(leaf).all() for leaf in leaves if is_input(leaf)):
@@ -110,7 +110,7 @@ class Replayed:
         try:
             if self._changes > MOST_CHANGES:
                 raise UnrecordableError("values from outside of the function change before each call; make them arguments")
-            if not all(_same(leaf, copied, layout=False) for leaf, copied in zip(given, before, strict=True)):
+            if not all(_same(leaf, copied, layout=False) for leaf, copied in zip(passed, before, strict=True)):
                 raise UnrecordableError("the function edits its arguments; let it copy them")
             self._put_first(self._recorded(form, before, leaves, tree))
         except UnrecordableError as reason:

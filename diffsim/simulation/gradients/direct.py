@@ -204,8 +204,8 @@ class Direct:
             for n in stepper.delays
         ]
         self._traces = [read(launcher.arrays[receiver_stream(s)]) for s in stepper.receivers]
-        given = [*(("final", s) for s in stepper.delays), *(("traces", s) for s in stepper.receivers)]
-        self._order = None if given == list(run.outputs) else [given.index(each) for each in run.outputs]
+        values = [*(("final", s) for s in stepper.delays), *(("traces", s) for s in stepper.receivers)]
+        self._order = None if values == list(run.outputs) else [values.index(each) for each in run.outputs]
         if self._pulled:
             self._prepare_back(place)
         self._bindings = launcher.bindings
@@ -213,10 +213,10 @@ class Direct:
     def _sources(self) -> dict[str, str] | None:
         """Coefficient or state -> the input that it is; None if one is computed from several, or from a coefficient."""
         compiled = self._compiled
-        given = {**compiled.coefficients.handed_on, **compiled.initial.handed_on}
+        handed = {**compiled.coefficients.handed_on, **compiled.initial.handed_on}
         inputs = {*compiled.coefficients.traced.inputs, *compiled.initial.traced.inputs}
-        sources = {name: source for name, source in given.items() if source is not None and source in inputs}
-        alone = len(set(sources.values())) == len(sources) == len(given)
+        sources = {name: source for name, source in handed.items() if source is not None and source in inputs}
+        alone = len(set(sources.values())) == len(sources) == len(handed)
         return sources if alone and set(sources) == {*compiled.step.coefficients, *compiled.step.states} else None
 
     def _prepare_back(self, place: Mapping[str, int]) -> None:
