@@ -149,8 +149,21 @@ def test_other_uses_of_the_simulation_between_change_no_bit() -> None:
     for k in range(11):
         x = moved(k)["x"]
         assert bits(fast(x)) == bits(plain(x))
+        assert direct_runs(fast), "a plain call"
         between[k % len(between)]()
         assert bits(fast(x)) == bits(plain(x))
+
+
+def test_a_pullback_after_another_run_repeats_its_own() -> None:
+    fast = ds.jit(ds.grad(simple))
+    fast({name: INPUTS[name] for name in ("x", "F")})
+    (run,) = direct_runs(fast)
+    args, others = ((moved(k)["x"], np.float64(moved(k)["F"])) for k in range(2))
+    cotangents = [rng.normal(size=12), np.zeros((11, 2))]
+    expected = run(*args)[1](cotangents)
+    pull = run(*args)[1]
+    run(*others)
+    assert bits(pull(cotangents)) == bits(pull(cotangents)) == bits(expected)
 
 
 def test_threads_take_turns() -> None:

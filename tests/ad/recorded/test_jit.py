@@ -151,6 +151,7 @@ def test_the_oldest_form_is_dropped() -> None:
     numpy.testing.assert_array_equal(fast(X, 0), 0 * X)
 
 
+HIDDEN = numpy.ones(5)
 WEIGHT, TABLE = 2.0, {"w": numpy.ones(5)}
 
 
@@ -201,6 +202,14 @@ def test_values_from_outside_are_never_stale() -> None:
     array = numpy.full(5, 0.25)
     agree()
     assert len(recordings(fast)) == 1 and recordings(fast)[0] is not None
+
+
+def test_an_array_that_no_name_leads_to_is_looked_at_if_it_took_part() -> None:
+    fast = ds.jit(lambda x: (globals()["HID" + "DEN"] * x).sum())
+    fast(X)
+    assert fast(X) == X.sum()
+    HIDDEN[0] = 5.0
+    assert fast(X) == (HIDDEN * X).sum()
 
 
 def test_a_function_whose_surroundings_change_before_each_call_is_called() -> None:
@@ -299,6 +308,15 @@ def test_values_that_are_not_finite_are_as_in_a_plain_call() -> None:
     kink = ds.jit(ds.grad(lambda x: np.abs(x).sum()))
     for x in (X - 1, X * 0, X - 1):
         assert bits(kink(x)) == bits(ds.grad(lambda x: np.abs(x).sum())(x))
+    curved = ds.grad(lambda x: ds.grad(lambda y: (np.abs(y) * y).sum())(x).sum())
+    bent = ds.jit(curved)
+    bent(X)
+    assert recordings(bent)[0] is not None
+    with pytest.raises(ds.errors.DerivativeError) as expected:
+        curved(X * 0)
+    with pytest.raises(ds.errors.DerivativeError) as caught:
+        bent(X * 0)
+    assert str(caught.value) == str(expected.value)
     root = ds.jit(ds.grad(lambda x: np.cos(np.sqrt(x)).sum()))
     root(X)
     with pytest.raises(ds.errors.DerivativeError, match="infinite derivative of sqrt"):
