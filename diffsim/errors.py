@@ -116,6 +116,10 @@ class DerivativeError(DiffsimError, RuntimeError):
     """
 
 
+class JitError(DiffsimError, RuntimeError):
+    """A function of `ds.jit` decides by a value, or lets one out by another way than its result."""
+
+
 class ArrayCallError(DiffsimError):
     """A function, a method or an operator of arrays does not take its arguments. Each subclass is also of the kind that NumPy raises."""
 
@@ -164,3 +168,7 @@ class KernelError(DiffsimError, TypeError):
 
 class LongStepWarning(UserWarning):
     """An expression of a step is so long that its adjoint takes minutes to derive and to compile."""
+
+
+class JitWarning(UserWarning):
+    """A function of `ds.jit` runs as a plain call, so that it is no faster."""

@@ -2,6 +2,7 @@
 
 from diffsim.ad.loops.loops import cond, fori_loop, integrate, while_loop
 from diffsim.ad.loops.remat import remat
+from diffsim.ad.recorded.jit import jit
 from diffsim.ad.scans.operators import map, reduce, reduce_by_index, scan, scatter
 from diffsim.ad.transforms.check import check_grads
 from diffsim.ad.transforms.custom import custom_jvp, custom_vjp
@@ -29,6 +30,7 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jit",
     "jvp",
     "kernel",
     "label",

@@ -19,10 +19,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from diffsim.errors import DerivativeError
+from diffsim.errors import DerivativeError, JitError
 
 ids = itertools.count(1)
 """One counter for traces and nodes of all threads; `next` on it is atomic."""
+
+
+class UnrecordableError(JitError):
+    """A part of diffsim decides by values, or keeps them, where operations are recorded: the function is not replayed.
+
+    Attributes:
+        now: whether another call may be recorded.
+    """
+
+    def __init__(self, message: str, now: bool = False) -> None:
+        super().__init__(message)
+        self.now = now
 
 
 class Primitive:
@@ -109,9 +121,15 @@ class Aval:
 
 
 class Trace:
-    """A running transformation. Once it has `ended`, its values mean nothing."""
+    """A running transformation. Once it has `ended`, its values mean nothing.
+
+    Attributes:
+        replayed: whether its operations will be done again with other values, so that nothing can be decided by these
+            (`diffsim.ad.recorded`).
+    """
 
     __slots__ = ("ended", "id")
+    replayed = False
 
     def __init__(self) -> None:
         self.id = next(ids)
@@ -124,6 +142,17 @@ class Trace:
     def misused(self) -> Exception:
         """The error of an operation on a value of this trace once it has ended."""
         return ended()
+
+    def doubt(self, value: Tracer, infinite: bool = False) -> bool:
+        """True if an abstract value of this trace is NaN somewhere, or `infinite`, as far as that is known.
+
+        A trace that is replayed looks again at the values of then.
+        """
+        return infinite
+
+    def is_empty(self, mask: Tracer) -> bool:
+        """True if no entry of an abstract mask of this trace holds, as far as that is known; likewise."""
+        return False
 
 
 class Tracer:
@@ -183,9 +212,11 @@ class _Local(threading.local):
         noted: in a tile program, (function, entries where a tangent of 0 meets its infinite derivative), if these are asked for.
         moving: tangents say which entries depend on moved inputs (see `diffsim.ad.transforms.jvp`).
         live: then, what the result reads of the value of this operation (`diffsim.ad.transforms.live.Live`); None if that is not known.
+        recording: whether operations are recorded, to be done again without the function (`diffsim.ad.recorded`).
     """
 
     depth: int = 0
+    recording: bool = False
     zero_wins: bool = False
     live: Any = None
     sweeping: bool = False
@@ -277,6 +308,28 @@ def laid_out(x: Any) -> Any:
 def is_known(*values: Any) -> bool:
     """True if there are plain values inside, by which something can be decided."""
     return not any(isinstance(bottom(v), Tracer) for v in values)
+
+
+def is_finite(value: Any) -> bool:
+    """True if all entries are known to be finite, or will be where operations are replayed."""
+    inner = bottom(value)
+    return not inner.trace.doubt(inner, infinite=True) if isinstance(inner, Tracer) else bool(np.isfinite(inner).all())
+
+
+def is_empty(mask: Any) -> bool:
+    """True if no entry of a mask is known to hold, or will where operations are replayed."""
+    inner = bottom(mask)
+    return inner.trace.is_empty(inner) if isinstance(inner, Tracer) else not np.any(inner)
+
+
+def require_not_recording(what: str) -> None:
+    """Raise where operations are recorded, for derivatives that are computed in another way for known values.
+
+    Raises:
+        UnrecordableError: operations are recorded.
+    """
+    if local.recording:
+        raise UnrecordableError(f"{what} looks at values, or is computed in another way for each")
 
 
 def is_plain(*values: Any) -> bool:

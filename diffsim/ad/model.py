@@ -29,10 +29,19 @@ class Model(Protocol):
     def tangent(self, differentiable: bool) -> Model:
         """The solver of (arguments, tangents) to (values, tangents); a flag if `with_pullback` of it will be wanted."""
 
+    def bound(self, pulled: bool) -> Callable[..., Any]:
+        """`with_pullback` (`pulled`) or `evaluate`, for many calls with arguments of the same shapes.
+
+        It may raise any error of diffsim where the other would raise one, or do something else; then the other is called.
+        """
+
+    def is_current(self) -> bool:
+        """True if a solver made now would be this one."""
+
 
 def apply(model: Model, args: Sequence[Any]) -> tuple[Any, ...]:
     """Run a solver on core values, all of its floating-point type."""
-    return bind(_solve, args, {"model": model})
+    return bind(SOLVE, args, {"model": model})
 
 
 def _filled(tangents: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -61,11 +70,11 @@ def _with_pullback(args: Sequence[Any], params: dict[str, Any], wanted: tuple[bo
     return out, pullback
 
 
-_solve = Primitive("simulation", lambda *args, model: model.evaluate(*args), jvp=_jvp, with_pullback=_with_pullback, multiple=True)
+SOLVE = Primitive("simulation", lambda *args, model: model.evaluate(*args), jvp=_jvp, with_pullback=_with_pullback, multiple=True)
 
 
 def _pull(model: Model, args: Sequence[Any], cts: Sequence[Any]) -> tuple[Any, ...]:
-    return bind(_adjoint, [*args, *cts], {"model": model, "count": len(args)})
+    return bind(ADJOINT, [*args, *cts], {"model": model, "count": len(args)})
 
 
 def _adjoint_evaluate(*values: Any, model: Model, count: int) -> tuple[Any, ...]:
@@ -90,7 +99,7 @@ def _adjoint_vjp(bars: Any, values: Sequence[Any], out: Any, params: dict[str, A
     return [*arg_bars, *ct_bars]
 
 
-_adjoint = Primitive(
+ADJOINT = Primitive(
     "adjoint of simulation",
     _adjoint_evaluate,
     jvp=_adjoint_jvp,

@@ -243,7 +243,13 @@ def reusing(function: np.ufunc) -> Callable[..., Any]:
                 break
         return function(*args)
 
+    evaluate.__wrapped__ = function  # type: ignore[attr-defined]
     return evaluate
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that `reusing` was given, for small results, or any other one itself."""
+    return getattr(function, "__wrapped__", function)
 
 
 def _fits(arg: object, first: npt.NDArray[Any]) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from diffsim.ad import jit
 from diffsim.base.arguments import instance, mapping
 from diffsim.errors import DivergenceError, ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
@@ -65,9 +67,15 @@ class Vectors:
             if name not in self.fixed:
                 raise ParameterError(f"wrt names {name!r}, expected parameters among inputs, {', '.join(self.fixed)}; take some of these")
 
-    @property
+    @cached_property
     def size(self) -> int:
         return sum(self._sizes())
+
+    @cached_property
+    def _places(self) -> dict[str, slice]:
+        """Where each state is in a vector."""
+        ends = np.cumsum(self._sizes()).tolist()
+        return {name: slice(begin, end) for name, begin, end in zip(self.names, [0, *ends], ends, strict=False)}
 
     def _sizes(self) -> list[int]:
         """How many values each state has."""
@@ -82,8 +90,7 @@ class Vectors:
 
     def apart(self, vectors: Array) -> dict[str, Array]:
         """Vectors, along the last axis, as states by name."""
-        parts = np.split(vectors, np.cumsum(self._sizes())[:-1], axis=-1)
-        return {name: self._placed(name, part) for name, part in zip(self.names, parts, strict=True)}
+        return {name: self._placed(name, vectors[..., place]) for name, place in self._places.items()}
 
     def _placed(self, name: str, part: Array) -> Array:
         """A state from its values in the cells in which it exists."""
@@ -134,6 +141,8 @@ class Tangents:
         self.vectors, self.count, self._one = Vectors(simulation, inputs), count, simulation
         self._recording = recorded
         self._batch = Batch(simulation, count) if Batch.obstacle(simulation) is None else None
+        if self._batch is not None:
+            self._replayed = jit(self._batch.jvp)
         self._forced: dict[str, Array] = {}
         if wrt is not None:
             self.vectors.number(wrt)
@@ -159,7 +168,7 @@ class Tangents:
     def _moved(self, inputs: Mapping[str, Any], moved: Mapping[str, Array], steps: int) -> tuple[Solution, Solution]:
         """The solution, and those of the tangents with an axis for these before the others."""
         if self._batch is not None:
-            primal, along = self._batch.jvp(inputs, moved, steps)
+            primal, along = self._replayed(inputs, moved, steps)
             return Solution(*({name: each[0] for name, each in part.items()} for part in (primal.final, primal.traces))), along
         runs = [self._one.jvp(inputs, {name: each[k] for name, each in moved.items()}, steps) for k in range(self.count)]
         stacked = ({n: np.stack([getattr(each, part)[n] for _, each in runs]) for n in getattr(runs[0][0], part)} for part in PARTS)

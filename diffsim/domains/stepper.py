@@ -40,7 +40,8 @@ from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.derive.forward import receiver_points, source_points
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.program import Program
-from diffsim.stepping.run.launcher import Launcher, Tables
+from diffsim.stepping.run.launcher import Launcher
+from diffsim.stepping.run.launches import Tables
 from diffsim.stepping.run.stepper import Before, Stepper
 from diffsim.stepping.trace.trace import TracedStep
 from diffsim.typing import Array, IntArray

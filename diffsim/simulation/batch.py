@@ -327,9 +327,14 @@ class Batch(Rebuilt, Summary):
 
 
 class _Together(Equation):
-    """The equation of all runs, as far as a simulation reads it, which has its expressions already."""
+    """The equation of all runs, as far as a simulation reads it, which has its expressions already.
+
+    Attributes:
+        checks_of: the class whose checks are those of each run.
+    """
 
     def __init__(self, one: Equation, grid: Any) -> None:
+        self.checks_of = type(one)
         self._one, self.grid, self.dt = one, grid, one.dt
         self.states, self.parameters, self.initials, self.series = one.states, one.parameters, one.initials, one.series
         self.forcings, self.profiles, self.unstable = one.forcings, one.profiles, one.unstable

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
+from diffsim.ad.core import require_not_recording
 from diffsim.base.arguments import flag, function, mapping, names, one_of, whole
 from diffsim.base.quantities import Meaning
 from diffsim.base.summary import Rows, Summary
@@ -22,7 +23,7 @@ from diffsim.simulation.export.dataset import dataset
 from diffsim.simulation.export.described import described
 from diffsim.simulation.gradients.gradient import run_reversibly
 from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
-from diffsim.simulation.gradients.taped import run_taped
+from diffsim.simulation.gradients.taped import run_taped, value_and_grad_taped
 from diffsim.simulation.prepared.checks import check_names, check_steps, places
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import Watch, run_forward
@@ -283,6 +284,8 @@ class Simulation(Rebuilt, Summary):
         options = RunOptions.of(Policy.of(checkpoint), until, max(every, 1))
         named = inputs if type(inputs) is dict else mapping("inputs", inputs, "{'c': c}")
         if DifferentiatedArray in map(type, named.values()):
+            if watch is not None and every > 0:
+                require_not_recording("watch=")
             return run_taped(self._compiled, inputs, steps, options)
         return run_forward(self._compiled, inputs, steps, options, watch if every > 0 else None)
 
@@ -343,6 +346,9 @@ class Simulation(Rebuilt, Summary):
             DerivativeError: the loss returns only a number, and uses an operation that loses a derivative.
         """
         function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
+        if type(inputs) is dict and DifferentiatedArray in map(type, inputs.values()):
+            options = RunOptions.of(Policy.of(checkpoint), until, every, on_action, on_progress, watch)
+            return value_and_grad_taped(self._compiled, loss, inputs, check_steps(steps), options)
         solution, pullback = self.vjp(inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
         value, cotangents = value_and_cotangents(loss, solution)
         return value, pullback(cotangents)

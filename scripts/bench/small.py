@@ -1,10 +1,10 @@
-"""Small systems beside JAX: `python scripts/bench/small.py [--quick] [--long] [--out FILE.md] [--sizes 3 40 1000] [--steps 10 100 10000]`.
+"""Small systems beside JAX: `python scripts/bench/small.py [--quick] [--long] [--plain] [--out FILE.md] [--sizes 3 40] [--steps 10 100]`.
 
 Lorenz' systems of 1963 (3 values) and 1996 (more values), rk4, f64, one thread. Each row is a whole call: a run, a run with its tangent,
 the gradient of the sum of the squares of the last state for the first state and the parameters with all steps stored, and the same with
 checkpoints. JAX has `jit` of `lax.scan`, `jax.jvp`, `jax.value_and_grad` and `jax.checkpoint` of as many segments as they have steps.
-Its results are waited for. diffsim has as many slots as JAX keeps states. Both have a process each, which warms up and then measures
-when it is its turn; results are compared before.
+Its results are waited for. diffsim has `ds.jit` of the same functions, with `--plain` the functions themselves, and as many slots as JAX
+keeps states. Both have a process each, which warms up and then measures when it is its turn; results are compared before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def states_of(size: int) -> tuple[str, ...]:
     return ("x", "y", "z") if size == 3 else ("x",)
 
 
-def calls_of_diffsim(size: int, steps: int) -> Calls:
+def calls_of_diffsim(size: int, steps: int, plain: bool = False) -> Calls:
     import diffsim as ds
     import diffsim.numpy as dnp
 
@@ -60,17 +60,23 @@ def calls_of_diffsim(size: int, steps: int) -> Calls:
     inputs, states = inputs_of(size), states_of(size)
     along = {name: np.ones_like(value) for name, value in inputs.items()}
 
-    def loss(solution: ds.Solution) -> Any:
-        return sum(dnp.sum(solution.final[name] ** 2) for name in states)
+    def gradient_of(checkpoint: Any) -> Any:
+        def loss(given: dict[str, Any]) -> Any:
+            final = simulation.run(given, steps, checkpoint=checkpoint).final
+            return sum(dnp.sum(final[name] ** 2) for name in states)
 
-    def gradient(checkpoint: Any) -> Any:
-        return simulation.value_and_grad(loss, inputs, steps, checkpoint=checkpoint)[1]
+        return ds.value_and_grad(loss)
 
+    compiled = (lambda function: function) if plain else ds.jit
+    run = compiled(lambda given: simulation.run(given, steps).final)
+    tangent = compiled(lambda given, moved: simulation.jvp(given, moved, steps)[1].final)
+    stored = compiled(gradient_of("auto" if steps < LONG else "16 GB"))
+    slots = compiled(gradient_of(segments_of(steps) + steps // segments_of(steps)))
     return {
-        "run": lambda: simulation.run(inputs, steps).final,
-        "tangent": lambda: simulation.jvp(inputs, along, steps)[1].final,
-        "gradient": lambda: gradient("auto" if steps < LONG else "16 GB"),
-        "gradient, checkpointed": lambda: gradient(segments_of(steps) + steps // segments_of(steps)),
+        "run": lambda: run(inputs),
+        "tangent": lambda: tangent(inputs, along),
+        "gradient": lambda: stored(inputs)[1],
+        "gradient, checkpointed": lambda: slots(inputs)[1],
     }
 
 
@@ -129,7 +135,7 @@ def calls_of_jax(size: int, steps: int) -> Calls:
 
 def serve(side: str, size: int, steps: int) -> None:
     """Measure on request: a line is the name of a kind; the answer has the result's sums first, later the median seconds of its calls."""
-    calls = calls_of_diffsim(size, steps) if side == "diffsim" else calls_of_jax(size, steps)
+    calls = calls_of_jax(size, steps) if side == "jax" else calls_of_diffsim(size, steps, side == "plain")
     counts: dict[str, int] = {}
     for line in sys.stdin:
         call = calls[line.strip()]
@@ -183,15 +189,15 @@ def compared(kind: str, steps: int, ours: Any, theirs: Any) -> None:
         raise SystemExit(f"{kind}: diffsim and JAX differ by {error:.1e} of {scale:.3g}, expected at most {TOLERANCE:.0e}")
 
 
-def rows_of(size: int, steps: int, turns: int) -> list[str]:
-    pair = [Contender(side, size, steps) for side in ("diffsim", "jax")]
+def rows_of(size: int, steps: int, turns: int, ours: str, kinds: Sequence[str] = KINDS) -> list[str]:
+    pair = [Contender(side, size, steps) for side in (ours, "jax")]
     rows = []
-    for kind in KINDS:
+    for kind in kinds:
         compared(kind, steps, *(each.ask(kind) for each in pair))
         seconds = [[each.ask(kind) for each in pair] for _ in range(turns)]
-        ours, theirs = (median(column) * 1e6 for column in zip(*seconds, strict=True))
+        own, theirs = (median(column) * 1e6 for column in zip(*seconds, strict=True))
         ratio = median([a / b for a, b in seconds])
-        rows.append(f"| {size} | {steps} | {kind} | {ours:.4g} | {theirs:.4g} | {ratio:.2f}{'' if ratio <= AIM else ' (above 2)'} |")
+        rows.append(f"| {size} | {steps} | {kind} | {own:.4g} | {theirs:.4g} | {ratio:.2f}{'' if ratio <= AIM else ' (above 2)'} |")
         print(rows[-1], flush=True)
     for each in pair:
         each.close()
@@ -201,7 +207,8 @@ def rows_of(size: int, steps: int, turns: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three turns instead of five")
-    parser.add_argument("--long", action="store_true", help="also a million steps of 40 values")
+    parser.add_argument("--long", action="store_true", help="also a run of a million steps of 40 values, whose tangents overflow")
+    parser.add_argument("--plain", action="store_true", help="without ds.jit")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--steps", type=int, nargs="+", default=STEPS)
     parser.add_argument("--out", type=Path, metavar="FILE.md", help="also write the table to this file")
@@ -214,12 +221,12 @@ def main() -> None:
     print(f"{machine()['processor']}, one thread, {time.strftime('%Y-%m-%d')}\n")
     rows = ["| values | steps | call | diffsim, us | JAX, us | ratio |", "|---|---|---|---|---|---|"]
     print("\n".join(rows))
-    turns = 3 if options.quick else 5
+    turns, ours = 3 if options.quick else 5, "plain" if options.plain else "diffsim"
     for size in options.sizes:
         for steps in options.steps:
-            rows += rows_of(size, steps, turns)
+            rows += rows_of(size, steps, turns, ours)
     if options.long:
-        rows += rows_of(40, LONG, 3)
+        rows += rows_of(40, LONG, 3, ours, KINDS[:1])
     if options.out:
         options.out.write_text("\n".join(rows) + "\n")
 

@@ -47,6 +47,7 @@ class _Method:
 def _operators(primitive: Any) -> tuple[Any, Any, Any]:
     """The operator, its reflection, and its form in place."""
     name = f"numpy.{getattr(primitive, 'name', 'matmul')}"
+    primitive = _power if primitive is ew.power else primitive
 
     def plain(self: Any, other: Any) -> Any:
         try:
@@ -74,6 +75,13 @@ def _operators(primitive: Any) -> tuple[Any, Any, Any]:
         return self
 
     return plain, reflected, in_place
+
+
+def _power(a: Any, b: Any) -> Any:
+    """A power by the operator. That of numbers rounds otherwise than the function of NumPy, as does a replay then."""
+    if local.recording and not np.ndim(laid_out(a)) and not np.ndim(laid_out(b)):
+        return a**b if isinstance(a, Tracer) or not isinstance(b, Tracer) else getattr(b, "__rpow__")(a)  # noqa: B009 -- not declared
+    return ew.power(a, b)
 
 
 def _sign(primitive: Any) -> Callable[[Any], Any]:

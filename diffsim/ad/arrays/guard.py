@@ -72,7 +72,7 @@ def private(array: np.ndarray) -> np.ndarray:
     reread = local.interceptor is not None
     if not array.size or is_constant(array):
         return array
-    if array.dtype.hasobject or (array.nbytes <= 256 and not reread):
+    if array.dtype.hasobject or (array.nbytes <= 256 and not reread and not local.recording):
         return snapshot(array)
     known, look = local.seen.get(id(array)), fingerprint(array)
     if known is not None and known.look == look and known.copy.shape == array.shape and (known.reread or not reread):
@@ -128,6 +128,11 @@ def _prune() -> None:
     """Forget copies that nothing refers to, and arrays that nobody else holds any more, and so can edit."""
     local.seen = {key: seen for key, seen in kept().items() if not isinstance(seen, _Seen) or sys.getrefcount(seen.array) > 2}
     local.unpruned = 0
+
+
+def outside() -> list[np.ndarray]:
+    """The arrays of NumPy's that took part, and that somebody else holds, so that they may be edited."""
+    return [seen.array for seen in local.seen.values() if isinstance(seen, _Seen) and sys.getrefcount(seen.array) > 2]
 
 
 def note_outside(array: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from diffsim.ad.arrays.indices import Index
 from diffsim.ad.arrays.masked import Masked
-from diffsim.ad.core import Tracer
+from diffsim.ad.core import Tracer, require_not_recording
 from diffsim.ad.ops import places as pl
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.elementwise import where
@@ -63,6 +63,8 @@ def _spread(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _mask(index: Index, x: Any) -> Any:
+    if any(isinstance(part, Tracer) and part.dtype == bool for part in index):
+        require_not_recording("x[mask]")
     mask = index[0] if len(index) == 1 and isinstance(index[0], Tracer) and index[0].dtype == bool else None
     return mask if mask is not None and mask.shape == x.shape[: mask.ndim] else None
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from diffsim.ad.arrays.guard import caller
 from diffsim.ad.arrays.leaves import Cores
-from diffsim.ad.core import Interceptor, Primitive, Trace, Tracer, bind, bottom, is_inexact, local, running
+from diffsim.ad.core import Interceptor, Primitive, Trace, Tracer, UnrecordableError, bind, bottom, is_inexact, local, running
 
 CoreFunction = Callable[[Cores], Cores]
 """From core values to core values. It may be run again."""
@@ -75,6 +76,8 @@ class _Substitution(Interceptor):
 
 def discover(function: CoreFunction, args: Cores) -> tuple[Cores, list[Tracer]]:
     """Run a function on plain values, and find the traced values that it reaches from outside."""
+    if local.recording:
+        raise UnrecordableError(f"{caller()}: a loop or ds.remat is run, whose sweep compares values")
     captured: list[Tracer] = []
     substitution = _Substitution(captured, ())
     watch = substitution.watch = _Watch()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive, Tracer, bind, bottom, is_known, is_plain, local
+from diffsim.ad.core import Primitive, Tracer, bind, bottom, is_empty, is_finite, is_known, is_plain, local
 from diffsim.ad.ops.structure import astype, broadcast_to, conjugate, imag, like, real, unbroadcast
 from diffsim.base import buffers
 from diffsim.elementwise.function import Partial as TablePartial
@@ -64,7 +64,7 @@ def elementwise(name: str, evaluate: Callable[..., Any], *partials: Partial | No
             return _plain_product(t, partial[0](*args, out))
         with np.errstate(all="ignore"):
             p = partial[0](*args, out)
-            if is_known(p) and np.isfinite(bottom(p)).all():
+            if is_finite(p):
                 return t * p
             note(name, t, p)
             return scale(t, p)
@@ -253,7 +253,7 @@ reciprocal: Primitive = elementwise("reciprocal", np.reciprocal, (lambda x, o: -
 def _with_kink(p: Any, x: Any, r: Any) -> Any:
     """A partial derivative that is 0 by convention where r is 0, and whose own derivative for x is infinite there."""
     at = equal(r, 0)
-    if is_known(at) and not np.any(bottom(at)):
+    if is_empty(at):
         return p
     return where(at, kink(x), p)
 

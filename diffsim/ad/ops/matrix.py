@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive, bottom, is_known, local
+from diffsim.ad.core import Primitive, bottom, is_finite, is_known, local, require_not_recording
 from diffsim.ad.ops import rounding
 from diffsim.ad.ops.elementwise import isfinite, isnan, logical_not, where
 from diffsim.ad.ops.structure import astype, conjugate, like, linear, transpose, unbroadcast
@@ -29,7 +29,7 @@ def zero_wins(product: Any, ct: Any, other: Any, params: Any) -> Any:
     Where other entries of `ct` meet infinity or NaN, it is the product with them; that part is not differentiated further.
     """
     plain, values = bottom(ct), bottom(other)
-    if is_known(other) and np.isfinite(values).all():
+    if is_finite(other):
         return product(ct, other, params)
     bar = product(ct, where(isfinite(other), other, 0.0), params)
 
@@ -186,6 +186,7 @@ def require_regular(x: Any, a: Any, inverse: Any, bar: Any, what: str) -> Any:
         what: names the operation in the message.
     """
     a, inverse = bottom(a), bottom(inverse)
+    require_not_recording(what)
     if not is_known(a, inverse):
         return regular(x, a, inverse, bottom(bar), what=what)
     rounding.require_inverse(a, inverse, what, np.any(bottom(bar) != 0, axis=(-2, -1)) if is_known(bar) else True)
@@ -286,6 +287,7 @@ def _sides(lower: Any, x: Any) -> Any:
 def _of_regular(lower: Any, ct: Any) -> Any:
     """A factor that a derivative reads. Its matrix is not singular within rounding."""
     factor, what = bottom(lower), "a derivative of cholesky"
+    require_not_recording(what)
     if not is_known(factor):
         return regular_factor(lower, factor, bottom(ct), what=what)
     inverse = inv(factor)

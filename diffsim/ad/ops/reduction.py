@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from diffsim import kernels
-from diffsim.ad.core import Primitive, is_plain, local
+from diffsim.ad.core import Primitive, is_plain, local, require_not_recording
 from diffsim.ad.ops.elementwise import scale
 from diffsim.ad.ops.places import take
 from diffsim.ad.ops.structure import add_up, concatenate, getitem, like, linear, reshape
@@ -124,6 +124,7 @@ def _cumprod_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
 
 def _cumprod_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:
     x, reverse = args[0], params["reverse"]
+    require_not_recording("the derivative of cumprod")
     if is_plain(ct, x, out) and x.dtype in COMPILED and not local.zero_wins:
         return (kernels.cumprod_vjp(_rows(x), _rows(out), _rows(ct), reverse=reverse).reshape(x.shape),)
     bar = linear_recurrence(delayed(x, 0.0, not reverse), ct, reverse=not reverse)

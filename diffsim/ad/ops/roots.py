@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.core import Primitive, Tracer, bottom, is_known, local
+from diffsim.ad.core import Primitive, Tracer, is_finite, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops.structure import broadcast_to, conjugate, like, unbroadcast
 
@@ -113,7 +113,7 @@ def along(partials: Partials, r: Any, args: Sequence[Any], tangents: Sequence[An
                 continue
             if local.moving:
                 term = ew.moved("power", t, p)
-            elif is_known(p) and np.isfinite(bottom(p)).all():
+            elif is_finite(p):
                 term = t * p
             else:
                 ew.note("power", t, p)

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from diffsim.ad.core import Tracer, is_known, is_plain, local
+from diffsim.ad.core import Tracer, bottom, is_known, is_plain, local
 from diffsim.ad.ops.structure import IndexedCotangent, Owned, copy, index_add, is_basic, zeros_like
 from diffsim.ad.transforms.live import Live, LiveEntries
 from diffsim.ad.transforms.modes import VALUE, ForwardTracer, Node
@@ -106,7 +106,7 @@ def _doubtful(bar: Any) -> bool:
     if type(bar) is np.ndarray and bar.ndim and bar.dtype.kind == "f":
         most = np.maximum.reduce(bar, axis=None, initial=-np.inf)  # NaN wins; faster than a look at each entry
         return bool(most != most)
-    return _has_nan(bar) or not is_known(bar)
+    return _has_nan(bar) or not (is_known(bar) or bottom(bar).trace.replayed)
 
 
 def _has_nan(bar: Any) -> bool:
@@ -114,7 +114,7 @@ def _has_nan(bar: Any) -> bool:
     if isinstance(bar, ForwardTracer):
         return _has_nan(bar.primal) or _has_nan(bar.tangent)
     if isinstance(bar, Tracer):
-        return not bar.abstract and _has_nan(bar.primal)
+        return bar.trace.doubt(bar) if bar.abstract else _has_nan(bar.primal)
     if isinstance(bar, np.ndarray) and bar.ndim:
         return _doubtful(bar) if type(bar) is np.ndarray and bar.dtype.kind == "f" else bool(np.isnan(bar).any())
     return bar is not None and bool(bar != bar)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.checkpoint import AnySchedule
+from diffsim.checkpoint import AnySchedule, Policy
 from diffsim.checkpoint.planning.memory import SMALL
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.errors import ReplayError
@@ -25,6 +25,7 @@ from diffsim.simulation.prepared.inputs import value_meaning
 from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.sizes import same_schedule, sizes_for
 from diffsim.simulation.prepared.solution import Solution
+from diffsim.stepping.declare.points import PointTable
 from diffsim.typing import Array
 
 FEW_BYTES = 4096
@@ -59,8 +60,7 @@ def _run(compiled: Compiled, call: Call) -> tuple[Solution, RepeatablePullback]:
 def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
     """The schedule of a gradient. That of a small one, which needs no look at the system's memory, is kept for the next call."""
     policy, steps, online = call.options.policy, call.steps, call.options.online
-    kinds = policy.schedule, policy.slots, policy.memory, policy.disk, policy.host, policy.compression is not None
-    key = kinds, steps, online, tuple([table.count for table in call.points.values()])
+    key = _key(policy, steps, online, call.points)
     kept = isinstance(policy.schedule, str) and not policy.runs_backwards and compiled.domain.alone  # else it depends on more
     if kept and key in compiled.schedules:
         return compiled.schedules[key]
@@ -69,6 +69,16 @@ def _schedule(compiled: Compiled, call: Call) -> AnySchedule:
     if kept and sizes.enough(steps) <= SMALL:
         compiled.schedules[key] = schedule
     return schedule
+
+
+def _key(policy: Policy, steps: int, online: bool, points: Mapping[str, PointTable]) -> object:
+    kinds = policy.schedule, policy.slots, policy.memory, policy.disk, policy.host, policy.compression is not None
+    return kinds, steps, online, tuple([table.count for table in points.values()])
+
+
+def kept_schedule(compiled: Compiled, policy: Policy, steps: int) -> AnySchedule | None:
+    """The schedule of an earlier gradient of this policy and as many steps; None if it was not kept."""
+    return compiled.schedules.get(_key(policy, steps, False, compiled.points))
 
 
 def _zeros(like: Array) -> Array:

@@ -10,11 +10,13 @@ import numpy as np
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.ad.arrays.array import core, wrap
-from diffsim.ad.core import is_plain
+from diffsim.ad.core import is_plain, require_not_recording
 from diffsim.ad.model import apply
 from diffsim.ad.ops.structure import astype
+from diffsim.ad.transforms.gradients import value_and_grad
 from diffsim.base.quantities import plain
 from diffsim.errors import DerivativeError
+from diffsim.simulation.gradients.direct import Direct
 from diffsim.simulation.gradients.gradient import run_reversibly
 from diffsim.simulation.prepared.checks import check_names
 from diffsim.simulation.prepared.compiled import Compiled
@@ -22,7 +24,7 @@ from diffsim.simulation.prepared.forward import run_forward
 from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.points import with_tangents
-from diffsim.simulation.prepared.reading import is_function, whole_array
+from diffsim.simulation.prepared.reading import checked_array, is_function, whole_array
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import dot
@@ -49,6 +51,22 @@ def run_taped(compiled: Compiled, inputs: Mapping[str, Any], steps: int, options
     cores = [core(inputs[n]) for n in run.names]
     cores = [c if getattr(c, "dtype", None) == compiled.dtype else astype(c, dtype=compiled.dtype) for c in cores]
     return run.solution([wrap(value) for value in apply(run, cores)])
+
+
+def value_and_grad_taped(
+    compiled: Compiled, loss: Callable[[Solution], Any], inputs: Mapping[str, Any], steps: int, options: RunOptions
+) -> tuple[Any, dict[str, Any]]:
+    """`Simulation.value_and_grad` as operations of an array program: the run, the loss, and both of their sweeps."""
+    if options.watched:
+        require_not_recording("a function that follows the sweep")
+    chosen = {
+        name: inputs[name] if isinstance(inputs.get(name), DifferentiatedArray) else checked_array(compiled, name, inputs[name], steps)
+        if name in inputs else np.zeros(compiled.input_shape(name, steps), compiled.dtype)
+        for name in compiled.wrt
+    }  # fmt: skip
+    both = value_and_grad(lambda chosen: loss(run_taped(compiled, {**inputs, **chosen}, steps, options)))
+    value, gradient = both(chosen)
+    return value, gradient
 
 
 def _kept_or_array(compiled: Compiled, name: str, value: Any) -> Any:
@@ -125,6 +143,14 @@ class TapedRun:
             return [bars.get(name, np.zeros_like(a)) for name, a in zip(self.names, args, strict=True)]
 
         return self._values(solution), pull
+
+    def bound(self, pulled: bool) -> Callable[..., Any]:
+        """See `diffsim.ad.model.Model`."""
+        return Direct(self, pulled)
+
+    def is_current(self) -> bool:
+        """True while sources and receivers are at the places of this run."""
+        return all(table is self.compiled.points.get(name) for name, table in self.points.items())
 
     def tangent(self, differentiable: bool) -> TapedRun:
         compiled = self.compiled

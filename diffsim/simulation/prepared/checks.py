@@ -48,7 +48,9 @@ def check_room(steps: int, points: Iterable[PointTable], dtype: np.dtype) -> Non
 
 
 def all_finite(values: Array) -> bool:
-    """True if every value is finite. No array of truth values is made of a large one."""
+    """True if every value, a real one, is finite. No array of truth values is made of a large one."""
+    if values.size == 1:
+        return math.isfinite(values.item())
     if values.size < 4096:
         return b"\0" not in np.isfinite(values).tobytes()  # in less time than .all()
     return math.isfinite(values.min()) and math.isfinite(values.max())

@@ -94,7 +94,7 @@ class Compiled:
         self.step_seconds: dict[str, float] = {}
         self.schedules: dict[object, AnySchedule] = {}
         self.grows = False
-        own = type(equation)  # methods that an equation does not have are not called
+        own = getattr(equation, "checks_of", type(equation))  # methods that an equation does not have are not called
         self._checks, self._checks_series = own.check is not Equation.check, own.check_series is not Equation.check_series
         self._checks_start, self._checks_end = own.check_start is not Equation.check_start, own.check_end is not Equation.check_end
         self._shapes = {name: self._cells(placed) for name, placed in traced.fields.items()}

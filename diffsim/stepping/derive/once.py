@@ -39,6 +39,11 @@ class Once:
             self.profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(grid.ndim)])
 
     @property
+    def handed_on(self) -> dict[str, str | None]:
+        """The input that each output is, or None."""
+        return self._given
+
+    @property
     def fields_of_vjp(self) -> int:
         """Fields that `vjp` has at a time: inputs and cotangents of outputs with halos, and cotangents of inputs.
 

@@ -20,7 +20,7 @@ from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.run.host_calls import call_name, errors_of
-from diffsim.stepping.run.launches import Allocated, Launches
+from diffsim.stepping.run.launches import Allocated, Launch, Launches, Tables, merged
 from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Entries, Queue
 from diffsim.stepping.run.strips import strip_rows, tile_addresses
@@ -46,9 +46,6 @@ from diffsim.stepping.source.slabs import slab_bounds, useful_workers
 from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKernel, ways
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
-
-Tables = Callable[[int, int], Mapping[str, IntArray]]
-"""(steps done, steps of the coming launch) -> the level table of each ring."""
 
 
 class Launcher:
@@ -80,6 +77,7 @@ class Launcher:
         self._threads = backend().threads
         self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
+        self.log: list[Launch] | None = None  # gets the launches on a CPU while it is a list
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
         """Wraps a function of the user for calls during a run."""
 
@@ -334,11 +332,23 @@ class Launcher:
         known = self._known.get(program.name) or self._launches(program)
         if steps > known.most or steps > known.pace.steps() or known.stepwise or not isinstance(known.control, np.ndarray):
             return False
+        self.again(program, first, steps, levels)
+        return True
+
+    def again(self, program: Program, first: int, steps: int, levels: Mapping[str, IntArray]) -> None:
+        """Do a launch of `log`. Levels that are written by now are not written again: they must not change."""
+        known = self._known[program.name]
         if known.written is not levels:
             self._describe(program, known, first, steps, levels)
             known.written = levels
+        if self.log is not None:
+            self.log.append((program, first, steps, levels))
         self._launch(program, known, steps)
-        return True
+
+    def merged(self, launches: Sequence[Launch]) -> list[Launch]:
+        """Launches of `log`, joined where they may be one."""
+        most = {program.name: min(self._known[program.name].most, self.pace(program).steps()) for program, *_ in launches}
+        return merged(launches, most)
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
@@ -356,8 +366,12 @@ class Launcher:
         done, pace = 0, known.pace
         while done < steps:
             count = min(steps - done, self._steps_of_launch(program, pace), known.most)
-            self._describe(program, known, first + program.direction * done, count, tables(done, count))
+            levels = tables(done, count)
+            self._describe(program, known, first + program.direction * done, count, levels)
             if isinstance(known.control, np.ndarray):
+                if self.log is not None:
+                    kept = {name: table.copy() for name, table in levels.items()}
+                    self.log.append((program, first + program.direction * done, count, kept))
                 self._launch(program, known, count)
             else:
                 self._queue.begin(pace)

@@ -24,7 +24,8 @@ from diffsim.stepping.ir.levels import ResidualLevels
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.backwards import Backwards
 from diffsim.stepping.run.cotangents import Cotangents
-from diffsim.stepping.run.launcher import Launcher, Tables
+from diffsim.stepping.run.launcher import Launcher
+from diffsim.stepping.run.launches import Tables
 from diffsim.stepping.run.looks import bits_of, size_of
 from diffsim.stepping.run.rounding import Rounding
 from diffsim.stepping.run.storage import Storage

@@ -1,0 +1,1 @@
+"""Functions that are recorded once and replayed: `ds.jit`."""

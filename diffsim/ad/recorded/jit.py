@@ -1,0 +1,232 @@
+"""Functions whose operations are recorded in the first call of a form and replayed in later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from diffsim.ad.arrays import guard
+from diffsim.ad.arrays.leaves import array_core
+from diffsim.ad.core import Tracer, UnrecordableError, local, running
+from diffsim.ad.model import SOLVE
+from diffsim.ad.recorded.form import CONSTANTS, Form, as_core, is_input
+from diffsim.ad.recorded.outside import unchanged_of
+from diffsim.ad.recorded.program import NotReplayedError, Program
+from diffsim.ad.recorded.recording import RecordedTracer, Recording
+from diffsim.ad.tree import Tree, flatten
+from diffsim.base import arguments
+from diffsim.base.copies import remade
+from diffsim.base.messages import warn_user
+from diffsim.errors import DiffsimError, JitError, JitWarning
+
+MOST_FORMS = 16
+"""Forms of which recordings are kept."""
+MOST_CHANGES = 8
+"""Calls in a row before each of which values from outside changed, after which a function is recorded no more."""
+FAILURES = (DiffsimError, ArithmeticError, ValueError, Warning)
+"""Errors of a replay after which the function is called: it raises the same, with its own lines, or goes another way."""
+
+
+@dataclass
+class _Entry:
+    """A known form of calls.
+
+    Attributes:
+        values: from the arguments to the inputs of `run`; None for another form.
+        unchanged: True if what the function takes from outside is as it was.
+        run: the replay; None: the function is called.
+        program: of the replay.
+    """
+
+    values: Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, ...] | None]
+    unchanged: Callable[[], bool]
+    run: Callable[..., Any] | None
+    program: Program | None = None
+
+
+class Replayed:
+    """A function with the recordings of its forms, the last one first.
+
+    Args:
+        function: of the user.
+
+    Attributes:
+        entries: of known forms.
+    """
+
+    __slots__ = ("__name__", "_changes", "_reasons", "entries", "function")  # and no dict, which wrappers would copy
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.entries = function, list[_Entry]()
+        self.__name__ = getattr(function, "__name__", "function")
+        self._changes = 0
+        self._reasons: set[str] = set()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if local.depth or local.tiling is not None:  # a derivative around it has to see the operations
+            return self.function(*args, **kwargs)
+        for entry in self.entries:
+            values = entry.values(args, kwargs)
+            if values is None:
+                continue
+            if entry.run is None:
+                return self.function(*args, **kwargs)
+            if not entry.unchanged():
+                self._changes += 1
+                self._drop(entry)
+                break
+            try:
+                result = entry.run(*values)
+            except FAILURES:
+                return self.function(*args, **kwargs)
+            self._changes = 0
+            if entry is not self.entries[0]:
+                self._put_first(entry)
+            return result
+        return self._first(args, kwargs)
+
+    def _drop(self, entry: _Entry) -> None:
+        self.entries = [each for each in self.entries if each is not entry]
+
+    def _put_first(self, entry: _Entry) -> None:
+        self.entries = [entry, *(each for each in self.entries if each is not entry)][:MOST_FORMS]
+
+    def _first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function, and record it."""
+        try:
+            form = Form(args, kwargs)
+        except UnrecordableError as reason:
+            self._warn(str(reason))
+            return self.function(*args, **kwargs)
+        passed = flatten((args, kwargs))[0]
+        before = [leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in passed]
+        result = self.function(*args, **kwargs)
+        leaves, tree = flatten(result)
+        if not all(np.isfinite(leaf).all() for leaf in leaves if is_input(leaf)):
+            return result  # other operations may follow from such values
+        try:
+            if self._changes > MOST_CHANGES:
+                raise UnrecordableError("values from outside of the function change before each call; make them arguments")
+            if not all(_same(leaf, copied, layout=False) for leaf, copied in zip(passed, before, strict=True)):
+                raise UnrecordableError("the function edits its arguments; let it copy them")
+            self._put_first(self._recorded(form, before, leaves, tree))
+        except UnrecordableError as reason:
+            if not reason.now:
+                self._warn(str(reason))
+                self._put_first(_Entry(form.values, lambda: True, None))
+        return result
+
+    def _recorded(self, form: Form, given: Sequence[Any], leaves: Sequence[Any], tree: Tree) -> _Entry:
+        """A replay that gives the bits of a plain call.
+
+        Args:
+            form: of the call.
+            given: leaves of the arguments.
+            leaves: of the result.
+            tree: of the result.
+
+        Raises:
+            UnrecordableError: there is none.
+            JitError: the function decides by a value.
+        """
+        recording = Recording()
+        try:
+            with running():
+                local.recording = True
+                args, kwargs, registers = form.recorded(recording, given)
+                outs, out_tree = flatten(self.function(*args, **kwargs))
+                results = [_result(leaf) for leaf in outs]
+                arrays = guard.outside()
+        except JitError:
+            raise
+        except Exception as error:  # a part of diffsim or NumPy that cannot do without values
+            raise UnrecordableError(f"{type(error).__name__}: {error}") from error
+        finally:
+            local.recording = False
+            recording.ended = True
+        if out_tree != tree:
+            raise UnrecordableError(f"its second run returned the structure {out_tree}, after {tree}")
+        program = Program(recording, registers, results, tree, leaves)
+        models = [o.params["model"] for o in recording.operations if o.name == SOLVE.name]
+        unchanged = unchanged_of(self.function, arrays, models)
+        for _ in range(2):  # in their first run solvers may prepare what they use in the second one
+            try:
+                again = flatten(program.run(*(as_core(leaf) for leaf in given if is_input(leaf))))[0]
+            except NotReplayedError as error:
+                raise UnrecordableError(str(error), now=True) from error
+            if not all(map(_same, leaves, again)):
+                raise UnrecordableError("its second run had other results than its first: it draws random numbers, or counts its calls")
+        return _Entry(form.values, unchanged, program.run, program)
+
+    def _warn(self, reason: str) -> None:
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            warn_user(f"{self.__name__} of ds.jit runs as a plain call, which is no faster: {reason}", JitWarning)
+
+
+def _result(leaf: Any) -> Any:
+    """The register of a result, or a constant."""
+    value = array_core(leaf)
+    if isinstance(value, RecordedTracer):
+        return value.register
+    if isinstance(value, Tracer) or (value is None and not isinstance(leaf, CONSTANTS)):
+        raise UnrecordableError(f"it returns {arguments.shown(leaf)}, expected arrays, numbers, texts and pytrees of them")
+    return leaf if value is None or type(leaf) is float else value
+
+
+def _same(a: Any, b: Any, layout: bool = True) -> bool:
+    """True if two leaves have the same type and bits, and, if wanted, layout."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        if a.dtype != b.dtype or a.shape != b.shape or a.tobytes() != b.tobytes():
+            return False
+        steps = zip(a.strides, b.strides, a.shape, strict=True)  # those along axes of one entry mean nothing
+        return not layout or (a.flags.c_contiguous and b.flags.c_contiguous) or all(x == y or n < 2 for x, y, n in steps)
+    if type(a) is not type(b):
+        return False
+    return a.tobytes() == b.tobytes() if isinstance(a, np.generic) else a is b or bool(a == b)
+
+
+@remade
+def jit(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that records the operations of `f` in the first call of a form, and replays them in later ones.
+
+    A replay calls neither `f` nor the tape: it is a list of NumPy's functions and of launches, with the bits of a plain call. That is for
+    functions that take microseconds, such as losses of small systems.
+
+    Args:
+        f: of arrays, numbers and pytrees of them, such as the function that `ds.value_and_grad` gives, or one that runs simulations.
+            Arrays of floating-point numbers, and such numbers, may differ from call to call. Everything else, such as an int, a text or
+            an array of ints, belongs to the form of a call.
+
+    Returns:
+        A function of the same arguments. The first call of a form runs `f` twice, and must give the same twice; so do calls after a value
+        that `f` takes from outside has changed. What `f` prints or counts is done in these calls only. Where a replay would do something
+        else than `f`, as for values that are not finite, `f` is called.
+
+    Raises:
+        JitError: `f` decides by a value (`if x > 0`, `float(x)`).
+
+    Warns:
+        JitWarning: `f` cannot be replayed, so that each call is a plain one: it runs loops of diffsim, or has other results each time.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((20,), spacing=0.05), dt=0.1), precision="f64")
+        start = np.cos(np.pi * np.arange(20) / 20)
+
+        def loss(kappa):
+            return (rod.run({"kappa": kappa, "T": start}, 20).final["T"] ** 2).sum()
+
+        plain = ds.value_and_grad(loss)
+        fast = ds.jit(plain)
+        for kappa in (np.full(20, 5e-3), np.full(20, 6e-3)):  # the second call is a replay
+            value, gradient = fast(kappa)
+            assert value == plain(kappa)[0] and (gradient == plain(kappa)[1]).all()
+    """
+    return Replayed(arguments.function("f", f, "ds.jit(ds.value_and_grad(lambda x: (x**2).sum()))", optional=False) or f)

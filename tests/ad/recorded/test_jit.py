@@ -1,0 +1,414 @@
+"""`ds.jit`: the bits of a plain call, records where something else than inputs differs, and refusals by name."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import pickle
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+
+import diffsim as ds
+import diffsim.numpy as np
+from diffsim.ad.recorded.jit import MOST_CHANGES, MOST_FORMS
+from diffsim.errors import JitError, JitWarning
+from tests.ad.programs.cases import Case
+from tests.ad.programs.collection import CASES
+from tests.ad.programs.test_programs import in_arguments_of_interest
+from tests.ad.programs.trees import leaves, tree_map
+from tests.sampled import together
+
+rng = numpy.random.default_rng(0)
+X = rng.uniform(0.5, 1.5, 5)
+
+
+def recordings(fast: Any) -> list[Any]:
+    """The replays that a function has, the last one first."""
+    return [entry.program for entry in fast._function.entries]
+
+
+def bits(tree: Any) -> list[Any]:
+    return [(type(leaf), numpy.asarray(leaf).dtype, numpy.shape(leaf), numpy.asarray(leaf).tobytes()) for leaf in leaves(tree)]
+
+
+class Counted:
+    """A function that counts its calls."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        return self.function(*args, **kwargs)
+
+
+def derived(case: Case) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The derivative of a program as a function, and its arguments."""
+    f, args = case.bind(np, ds), case.fresh_args()
+    if case.kind == "grad":
+        return ds.value_and_grad(f, argnums=case.wrt if len(case.wrt) > 1 else case.wrt[0]), args
+    if case.kind == "vjp":
+        cotangent = case.cotangent()
+
+        def pulled(*args: Any) -> Any:
+            value, pullback = ds.vjp(f, *args)
+            return value, pullback(cotangent)
+
+        return pulled, args
+    f, args = in_arguments_of_interest(case)
+    if case.kind == "jvp":
+        tangents = case.tangents()
+        return (lambda *args: ds.jvp(f, args, tangents)), args
+    if case.kind == "hvp":
+        vector = case.vector()
+        return (lambda x: ds.hvp(f, x, vector)), args
+    return {"jacobian": ds.jacobian, "hessian": ds.hessian}[case.kind](f), args
+
+
+def moved(args: Any, seed: int) -> Any:
+    """Arguments of the same form."""
+    random = numpy.random.default_rng(seed)
+
+    def change(leaf: Any) -> Any:
+        if isinstance(leaf, numpy.ndarray) and leaf.dtype.kind in "fc" and leaf.flags.c_contiguous:
+            return (leaf * random.uniform(0.7, 1.3, leaf.shape)).astype(leaf.dtype)
+        return leaf * random.uniform(0.9, 1.1) if type(leaf) is float else leaf
+
+    return tree_map(change, args)
+
+
+def require_replays(case: Case) -> bool:
+    """Compare replays of a program's derivative with plain calls, bit for bit. Return True if there was a replay."""
+    f, args = derived(case)
+    fast = ds.jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.suppress(JitError):
+            fast(*args)
+        if not recordings(fast) or recordings(fast)[0] is None:
+            return False
+        for seed in range(2):
+            again = moved(args, seed)
+            assert bits(fast(*again)) == bits(f(*again)), case
+    return True
+
+
+REPLAYED = [case for case in CASES if case.kind != "raises"]
+
+
+@together(REPLAYED[::4])
+def test_a_program_is_replayed_with_its_bits(case: Case) -> None:
+    require_replays(case)
+
+
+@pytest.mark.slow
+def test_all_programs_are_replayed_with_their_bits() -> None:
+    assert sum(map(require_replays, REPLAYED)) >= 295, "fewer are replayed than were"
+
+
+def test_a_replay_calls_no_function_of_the_user() -> None:
+    loss = Counted(lambda x, a: (a * np.sin(x) ** 2).sum())
+    fast = ds.jit(ds.value_and_grad(loss))
+    expected = ds.value_and_grad(loss.function)
+    for k in range(4):
+        x = X + 0.1 * k
+        assert bits(fast(x, 0.5 + k)) == bits(expected(x, 0.5 + k))
+        assert loss.calls == 2
+
+
+def test_forms_are_told_by_structure_shape_type_and_static_values() -> None:
+    f = Counted(lambda x, n=2, **more: sum(x["a"] ** k for k in range(n)) + sum(more.values()))
+    fast = ds.jit(f)
+    calls = [
+        (({"a": X},), {}),
+        (({"a": X[:3]},), {}),
+        (({"a": X.astype(numpy.float32)},), {}),
+        (({"a": 2.0},), {}),
+        (({"a": X}, 3), {}),
+        (({"a": X},), {"n": 4}),
+        (({"a": X},), {"b": X}),
+        (({"a": X},), {"b": numpy.arange(5)}),
+        (({"a": X},), {"b": numpy.arange(1, 6)}),
+        (({"a": numpy.asfortranarray(rng.normal(size=(3, 2)))},), {}),
+        (({"a": numpy.ascontiguousarray(rng.normal(size=(3, 2)))},), {}),
+    ]
+    for _ in range(2):
+        for args, kwargs in calls:
+            assert bits(fast(*args, **kwargs)) == bits(f.function(*args, **kwargs))
+    assert f.calls == 2 * len(calls) and len(recordings(fast)) == len(calls)
+
+
+def test_the_oldest_form_is_dropped() -> None:
+    fast = ds.jit(lambda x, n: x * n)
+    for n in range(MOST_FORMS + 3):
+        fast(X, n)
+    assert len(recordings(fast)) == MOST_FORMS
+    numpy.testing.assert_array_equal(fast(X, 0), 0 * X)
+
+
+HIDDEN = numpy.ones(5)
+WEIGHT, TABLE = 2.0, {"w": numpy.ones(5)}
+
+
+class Holder:
+    weight = 1.0
+
+    def __init__(self) -> None:
+        self.values = numpy.ones(5)
+
+    def loss(self, x: Any) -> Any:
+        return (self.weight * self.values * x).sum()
+
+
+def test_values_from_outside_are_never_stale() -> None:
+    """A name that is bound anew, an array that is edited, an attribute, an entry of a dict, a function that is exchanged."""
+    global WEIGHT
+    array, large, scale, holder = numpy.ones(5), numpy.ones(2**17 + 1), 1.0, Holder()
+    inner = lambda x: x + 1  # noqa: E731
+
+    def loss(x: Any) -> Any:
+        return (WEIGHT * scale * array * inner(x) * TABLE["w"]).sum() + (large * x[0]).sum() + holder.loss(x)
+
+    fast = ds.jit(ds.value_and_grad(loss))
+
+    def agree() -> None:
+        for _ in range(2):
+            assert bits(fast(X)) == bits(ds.value_and_grad(loss)(X))
+
+    agree()
+    WEIGHT = 3.0
+    agree()
+    array[2] = 5.0
+    agree()
+    large[7] = 5.0
+    agree()
+    scale = 0.5
+    agree()
+    TABLE["w"] = 2 * TABLE["w"]
+    agree()
+    TABLE["w"][1] = -1.0
+    agree()
+    holder.weight = 4.0
+    agree()
+    holder.values[0] = 9.0
+    agree()
+    inner = lambda x: x * x  # noqa: E731
+    agree()
+    array = numpy.full(5, 0.25)
+    agree()
+    assert len(recordings(fast)) == 1 and recordings(fast)[0] is not None
+
+
+def test_an_array_that_no_name_leads_to_is_looked_at_if_it_took_part() -> None:
+    fast = ds.jit(lambda x: (globals()["HID" + "DEN"] * x).sum())
+    fast(X)
+    assert fast(X) == X.sum()
+    HIDDEN[0] = 5.0
+    assert fast(X) == (HIDDEN * X).sum()
+
+
+def test_a_function_whose_surroundings_change_before_each_call_is_called() -> None:
+    factor = 0.0
+    f = Counted(lambda x: factor * x)
+    fast = ds.jit(f)
+
+    def agree() -> None:
+        nonlocal factor
+        for k in range(MOST_CHANGES + 4):
+            factor = float(k)
+            numpy.testing.assert_array_equal(fast(X), factor * X)
+
+    with pytest.warns(JitWarning, match="change before each call; make them arguments"):
+        agree()
+    assert recordings(fast) == [None]
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (lambda x: x.sum() if x[0] > 1 else x.sum() ** 2, "a truth value"),
+        (lambda x: float(x[0]) * x, r"float\(\)"),
+        (lambda x: x[: int(x[0] * 3)], r"int\(\)"),
+        (lambda x: numpy.asarray(x), "a NumPy array"),
+        (lambda x: x * x[0].item(), r"item\(\)"),
+    ],
+)
+def test_decisions_by_values_are_refused_with_their_line(function: Callable[..., Any], what: str) -> None:
+    with pytest.raises(JitError, match=rf"test_jit.py:\d+: expected operations that are the same .* got {what}") as caught:
+        ds.jit(function)(X)
+    assert "; " in str(caught.value)
+
+
+def test_a_value_that_left_by_another_way_is_refused() -> None:
+    kept: list[Any] = []
+
+    def leaking(x: Any) -> Any:
+        kept.append(x)
+        return x * 2
+
+    ds.jit(leaking)(X)
+    with pytest.raises(JitError, match="used after its call"):
+        kept[-1] + 1
+
+
+random = numpy.random.default_rng(3)
+drawn: list[int] = []
+
+
+def editing(x: Any) -> Any:
+    x[0] = 0.0
+    return x
+
+
+class Opaque:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "reason"),
+    [
+        (lambda x: x * random.normal(), X, "draws random numbers, or counts its calls"),
+        (lambda x: (drawn.append(1), len(drawn) * x)[1], X, "draws random numbers, or counts its calls"),
+        (lambda x: ds.fori_loop(0, 3, lambda k, y: y * x, x), X, "a loop or ds.remat is run"),
+        (ds.remat(lambda x: x * x), X, "a loop or ds.remat is run"),
+        (lambda x: x[x > 1], X, r"x\[mask\]"),
+        (lambda x: ds.scan(lambda a, b: a + b + a * b, x), X, "scan looks at values"),
+        (ds.grad(lambda x: np.linalg.det(np.outer(x, x) + np.eye(5))), X, "looks at values"),
+        (editing, X, "edits its arguments"),
+        (lambda x: Opaque(), X, "it returns"),
+        (lambda x: 1.0, Opaque(), "register it with"),
+    ],
+)
+def test_what_cannot_be_replayed_is_called_and_said(function: Callable[..., Any], argument: Any, reason: str) -> None:
+    counted = Counted(function)
+    fast = ds.jit(counted)
+    with pytest.warns(JitWarning, match=reason):
+        fast(copy.copy(argument))
+    before = counted.calls
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fast(copy.copy(argument))  # the warning comes once
+    assert counted.calls == before + 1
+
+
+def test_values_that_are_not_finite_are_as_in_a_plain_call() -> None:
+    def loss(x: Any) -> Any:
+        return np.where(x > 0, x * np.log(x), 0.0).sum()
+
+    plain = ds.value_and_grad(loss)
+    fast = ds.jit(plain)
+    with numpy.errstate(all="ignore"):
+        for x in (X, X * 0, X):
+            assert bits(fast(x)) == bits(plain(x))
+    kink = ds.jit(ds.grad(lambda x: np.abs(x).sum()))
+    for x in (X - 1, X * 0, X - 1):
+        assert bits(kink(x)) == bits(ds.grad(lambda x: np.abs(x).sum())(x))
+    curved = ds.grad(lambda x: ds.grad(lambda y: (np.abs(y) * y).sum())(x).sum())
+    bent = ds.jit(curved)
+    bent(X)
+    assert recordings(bent)[0] is not None
+    with pytest.raises(ds.errors.DerivativeError) as expected:
+        curved(X * 0)
+    with pytest.raises(ds.errors.DerivativeError) as caught:
+        bent(X * 0)
+    assert str(caught.value) == str(expected.value)
+    root = ds.jit(ds.grad(lambda x: np.cos(np.sqrt(x)).sum()))
+    root(X)
+    with pytest.raises(ds.errors.DerivativeError, match="infinite derivative of sqrt"):
+        root(X * 0)
+    pushed = ds.jit(lambda x, dot: ds.jvp(lambda x: np.sqrt(x), (x,), (dot,)))
+    pushed(X, X)
+    with numpy.errstate(all="ignore"):
+        assert bits(pushed(X, X * 0)) == bits(ds.jvp(np.sqrt, (X,), (X * 0,)))
+
+
+def test_warnings_of_numpy_come_as_in_a_plain_call() -> None:
+    fast = ds.jit(ds.value_and_grad(lambda x: np.sum(1 / (1 + np.exp(x)))))
+    fast(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fast(2 * X)
+        with pytest.raises(RuntimeWarning, match="overflow"):
+            fast(1000 * X)
+
+
+def test_results_are_arrays_of_the_callers_own() -> None:
+    constant = numpy.ones(5)
+
+    def several(x: Any) -> Any:
+        y = x + 1
+        return {"x": x, "again": (y, y), "part": y[1:3], "fixed": constant, "none": None, "text": "a", "n": 3}
+
+    fast, x = ds.jit(several), X.copy()
+    fast(x)
+    for _ in range(2):
+        result = fast(x)
+        assert bits({k: v for k, v in result.items() if k not in ("text", "none")}) == bits(
+            {k: v for k, v in several(x).items() if k not in ("text", "none")}
+        )
+        assert result["text"] == "a" and result["none"] is None and result["n"] == 3
+        arrays = [result["x"], *result["again"], result["part"], result["fixed"]]
+        for array in arrays:
+            array[...] = 7.0  # reaches no other array, nor the next call
+        assert not any(numpy.shares_memory(a, b) for k, a in enumerate(arrays) for b in (*arrays[:k], x, constant))
+        numpy.testing.assert_array_equal(constant, 1.0)
+
+
+def test_assignments_inside_do_not_add_up_between_calls() -> None:
+    def filled(x: Any) -> Any:
+        y = np.zeros(5)
+        for k in range(5):
+            y[k] = x[k] ** 2
+        y[1:] += x[:-1]
+        return y.sum()
+
+    fast, plain = ds.jit(ds.value_and_grad(filled)), ds.value_and_grad(filled)
+    for k in range(3):
+        assert bits(fast(X + k)) == bits(plain(X + k))
+
+
+def test_inside_of_a_derivative_it_is_the_function() -> None:
+    f = ds.jit(lambda x: (x**3).sum())
+    f(X)
+    numpy.testing.assert_array_equal(ds.grad(f)(X), 3 * X**2)
+    numpy.testing.assert_allclose(ds.hessian(f)(X), numpy.diag(6 * X))
+    assert bits(ds.jit(lambda x: f(x) + 1)(X)) == bits(f(X) + 1)
+
+
+def test_threads_share_the_recordings() -> None:
+    plain = ds.value_and_grad(lambda x, a: np.sum(np.exp(a * x) ** 2))
+    fast, wrong = ds.jit(plain), list[Any]()
+
+    def work(seed: int) -> None:
+        for k in range(40):
+            x = numpy.random.default_rng(seed + k).normal(size=4 + k % 3)
+            if bits(fast(x, 0.1 * seed)) != bits(plain(x, 0.1 * seed)):
+                wrong.append((seed, k))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_it_decorates_methods_copies_and_is_pickled() -> None:
+    class Model:
+        @ds.jit
+        def loss(self, x: Any) -> Any:
+            return (x**2).sum()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an object of a class of one's own is no pytree
+        assert Model().loss(X) == (X**2).sum()
+    fast = ds.jit(numpy.square)
+    assert copy.deepcopy(fast) is fast
+    numpy.testing.assert_array_equal(pickle.loads(pickle.dumps(fast))(X), X**2)
+    with pytest.raises(ds.errors.ParameterError, match="expected a function"):
+        ds.jit(3.0)
