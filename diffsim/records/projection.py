@@ -42,9 +42,7 @@ class Projection:
     reached: tuple[str, str]
 
     @classmethod
-    def between(
-        cls, own: str, grid: str | None, names: Sequence[str], axes: Sequence[str], grid_units: Sequence[str]
-    ) -> Projection:
+    def between(cls, own: str, grid: str | None, names: Sequence[str], axes: Sequence[str], grid_units: Sequence[str]) -> Projection:
         """The projection from the coordinates of a file to those of a grid.
 
         Args:

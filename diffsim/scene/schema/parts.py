@@ -23,7 +23,6 @@ from diffsim.scene.words.model import (
     whole,
 )
 
-
 RECEIVER = "{receiver}"
 """What stands for the name of a receiver in the path of records."""
 

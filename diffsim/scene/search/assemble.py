@@ -19,6 +19,7 @@ from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.photonics import Density
 from diffsim.scene.schema.parts import FieldModel
 from diffsim.scene.schema.schema import Description, OwnUnknown, UnknownModel
+from diffsim.scene.schema.search_keys import OF_RECORDS
 from diffsim.scene.search.checkpoints import decided, policy_of
 from diffsim.scene.search.stages import check_stages
 from diffsim.scene.setup.design import check_design
@@ -42,7 +43,7 @@ START = "start"
 OF_TRUTH = ("correlation", "relative_error", "total", "distance")
 """Acceptance figures that compare the answer with the truth."""
 NEEDS = {
-    "misfit_over_noise": "[[misfit]]",
+    **dict.fromkeys(OF_RECORDS, "[[misfit]]"),
     "transmission": "[[maximise]]",
     "feature_size": 'an unknown with type = "density"',
 }
@@ -277,7 +278,9 @@ def _judged(scene: Description, quantity: str) -> list[str]:
         return [objective.of for objective in scene.maximise]
     if quantity == "feature_size":
         return [name for name, unknown in scene.unknowns.items() if unknown.of_class is Density]
-    return [misfit.state for misfit in scene.misfit] if quantity == "misfit_over_noise" else list(scene.unknowns)
+    if quantity in OF_RECORDS:
+        return [misfit.state for misfit in scene.misfit if misfit.of == "traces" or quantity == "misfit_over_noise"]
+    return list(scene.unknowns)
 
 
 def _check_data(scene: Description) -> None:
@@ -300,7 +303,7 @@ def _check_data(scene: Description) -> None:
         if accept.quantity in OF_TRUTH:
             raise SceneError(
                 f"accept[{number}].quantity: expected [truth], which {accept.quantity} compares the answer with, found none; use "
-                '"loss_reduction" or "misfit_over_noise"'
+                '"loss_reduction" or a figure of records'
             )
 
 

@@ -38,8 +38,8 @@ def field_on_grid(
         floor: least value; None: there is none.
         ceil: greatest value; None: there is none.
         grid_crs: map projection of the grid, such as "EPSG:32654", for a file with another one, which the key `crs` states.
-        keys: those of `file` in a scene: `key`, `crs`, `method` ("linear", "nearest", "cubic" or "mean"), `scale`, `offset`, `unit`, `fill`,
-            `blur`, `coordinates`, `spacing`, `origin`, `order`, `shape`, `missing`, `extend`, `thresholds` and `values`. docs/scene.md
+        keys: those of `file` in a scene: `key`, `crs`, `method` ("linear", "nearest", "cubic" or "mean"), `scale`, `offset`, `unit`,
+            `fill`, `blur`, `coordinates`, `spacing`, `origin`, `order`, `shape`, `missing`, `extend`, `thresholds` and `values`. docs/scene.md
             explains them.
 
     Returns:

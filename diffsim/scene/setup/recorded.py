@@ -18,8 +18,8 @@ from diffsim.records.conventions.places import wrapped_places
 from diffsim.records.conventions.records import Layout, Records, on_one_clock
 from diffsim.scene.schema.schema import Data
 from diffsim.scene.setup.place import coordinate_units
-from diffsim.scene.setup.station_table import Stations
 from diffsim.scene.setup.start_time import after_start, with_time_of
+from diffsim.scene.setup.station_table import Stations
 from diffsim.typing import Array
 
 SNAP = 1e-9
