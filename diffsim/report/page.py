@@ -98,6 +98,7 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
         measured=tables.measured(outcome),
         parts=tables.parts(outcome),
         fitted=tables.fitted(outcome),
+        behind=tables.numbers_behind(outcome),
         circumstances=tables.circumstances(outcome),
         settings="\n".join(tables.settings(outcome.settings)) if outcome.settings else "",
     )

@@ -81,6 +81,15 @@ def fitted(outcome: Outcome) -> list[tuple[str, Rows]]:
     ]
 
 
+def numbers_behind(outcome: Outcome) -> list[tuple[str, Rows]]:
+    """For each unknown with a few numbers behind it their names and values."""
+    return [
+        (name, [(part, ", ".join(f"{value:.4g}" for value in values.ravel())) for part, values in field.values.items()])
+        for name, field in outcome.unknowns.items()
+        if field.values
+    ]
+
+
 def memory(outcome: Outcome) -> Rows:
     """The schedule, and the memory it needs, predicted and actual."""
     held = outcome.memory

@@ -20,6 +20,7 @@ from diffsim.domains.mpi import in_groups
 from diffsim.engine import lanes, settings, tuned
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import AXES, Axis, Grid
+from diffsim.optimize import Unknown
 from diffsim.scene.disk.fit import fits
 from diffsim.scene.disk.folder import (
     LAST,
@@ -199,6 +200,7 @@ def _outcome(
             axes=() if setup.everywhere(name) else _axes(setup.place(name, "").grid, scene, setup.equation.time_unit),
             deviation=None if uncertainty is None else uncertainty.deviation[name],
             prior_deviation=None if uncertainty is None else uncertainty.prior[name],
+            values=_values(problem.unknowns.parts[name], answer[name]),
         )
         for name in answer
     }
@@ -259,6 +261,12 @@ def _outcome(
         notes=tuple(notes_of(problem)),
         names=names,
     )
+
+
+def _values(part: Unknown, answer: Array) -> dict[str, Array]:
+    """The numbers behind an answer, where a parametrisation has names for them."""
+    values = getattr(part, "values", None)
+    return {} if not callable(values) else {name: np.asarray(each) for name, each in values(part.from_field(answer)).items()}
 
 
 def _compared(where: tuple[str, str], problem: Problem, observed: Observed, ends: tuple[Evaluation, Evaluation]) -> Compared:

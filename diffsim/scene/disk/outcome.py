@@ -50,6 +50,7 @@ class UnknownField:
         axes: axes of its values if these are not the cells of the grid, such as time; empty: it has a value in each cell.
         deviation: standard deviation a posteriori, NaN where it is not free; None: not asked for.
         prior_deviation: that before the records, likewise.
+        values: numbers behind the answer, such as slip and rake of faults, by name, where the parametrisation has `values`.
     """
 
     start: Array
@@ -62,6 +63,7 @@ class UnknownField:
     axes: tuple[Axis, ...] = ()
     deviation: Array | None = None
     prior_deviation: Array | None = None
+    values: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

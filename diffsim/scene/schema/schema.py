@@ -17,7 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-import diffsim.photonics  # noqa: F401  # its parametrisations enter themselves
+import diffsim.ocean
+import diffsim.photonics  # noqa: F401  # parametrisations of both enter themselves
 from diffsim.base.messages import name_shown, shown
 from diffsim.optimize.parametrise import KINDS, Parametrisation
 from diffsim.scene.schema.misfit_keys import Misfits
@@ -312,8 +313,8 @@ class UnknownModel(TypedModel):
     """An unknown field or source, and the optimiser's variables that replace it.
 
     Attributes:
-        type: "cells": a variable for each cell or region; "density": [a density](#density); or
-            [a parametrisation of your own](#a-penalty-or-a-parametrisation-of-your-own).
+        type: "cells": a variable for each cell or region; "okada": [an uplift by faults](#uplift-by-faults); "density":
+            [a density](#density); or [a parametrisation of your own](#a-penalty-or-a-parametrisation-of-your-own).
         of: for a [source](#a-source-as-an-unknown): its "wavelet", or "amplitudes", a factor for each point; none: the wavelet.
             Not for fields.
         start (field): start of the search, and the values of cells that are not free; none: the field of this name in `[fields]`, for a

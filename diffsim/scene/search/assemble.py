@@ -63,6 +63,7 @@ class Problem:
         free: cells (or times) of each unknown that may change.
         unknowns: theta <-> fields.
         penalties: label -> unknown, and its penalty.
+        of_variables: label -> unknown, and the penalty of its part of theta.
         policy: the checkpointing policy of the scene.
         checkpoint: the result of the policy: a policy with its schedule, or a plan.
         workers: where its shots run.
@@ -76,6 +77,7 @@ class Problem:
     free: Mapping[str, Mask]
     unknowns: Stacked
     penalties: Mapping[str, tuple[str, Regulariser]]
+    of_variables: Mapping[str, tuple[str, Regulariser]]
     policy: Policy
     checkpoint: Checkpoint
     workers: Workers = HERE
@@ -174,11 +176,16 @@ def assemble(
             except ParameterError as error:
                 _require_between(name, model, start[name][chosen], setup.unit(name), error)
                 raise
-    penalties = {}
+    penalties, of_variables = {}, {}
     for number, penalty in enumerate(scene.penalty):
         with prefix_error(f"penalty[{number}]"):
             label = f"{penalty.type} of {penalty.unknown}"
             name = penalty.unknown
+            if penalty.of == "variables":
+                label, theta = f"{penalty.type} of the variables of {name}", parts[name].from_field(start[name])
+                label = f"{label} [{number}]" if label in of_variables else label
+                of_variables[label] = name, penalty.built(theta, np.ones(theta.shape, bool), (1.0,))
+                continue
             steps = setup.lengths(name)
             penalties[f"{label} [{number}]" if label in penalties else label] = name, penalty.built(start[name], free[name], steps)
     unknowns = Stacked(parts)
@@ -192,6 +199,7 @@ def assemble(
         free,
         unknowns,
         penalties,
+        of_variables,
         policy,
         decided(policy, setup, workers),
         workers,

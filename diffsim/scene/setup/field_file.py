@@ -39,8 +39,8 @@ def field_on_grid(
         ceil: greatest value; None: there is none.
         grid_crs: map projection of the grid, such as "EPSG:32654", for a file with another one, which the key `crs` states.
         keys: those of `file` in a scene: `key`, `crs`, `method` ("linear", "nearest", "cubic" or "mean"), `scale`, `offset`, `unit`,
-            `fill`, `blur`, `coordinates`, `spacing`, `origin`, `order`, `shape`, `missing`, `extend`, `thresholds` and `values`. docs/scene.md
-            explains them.
+            `fill`, `blur`, `coordinates`, `spacing`, `origin`, `order`, `shape`, `missing`, `extend`, `thresholds` and `values`.
+            docs/scene.md explains them.
 
     Returns:
         The field over the cells, f64, of the shape of the grid.
