@@ -66,13 +66,7 @@ def _projected(part: DataFile, place: Place) -> Array:
         if field.coordinates is None or field.values.ndim != base.ndim:
             raise DataError(f"expected coordinates along {base.ndim} axes in {field.where} for crs, found none; drop crs, or add them")
         values = _without_fills(field.values, field.unit, field.where, part, place)
-        named = sorted(field.axes) == sorted(base.axes)
-        if not named and len(set(field.values.shape)) < base.ndim:
-            texts = ", ".join(f'"{axis}"' for axis in base.axes)
-            raise DataError(
-                f"{field.where}: expected names of the dimensions of its numbers, found none; give their order, axes = [{texts}]"
-            )
-        ordered = field.axes if named else base.axes
+        ordered = field.axes if sorted(field.axes) == sorted(base.axes) else base.axes
         field = replace(field, values=values, axes=ordered).over(base.axes)
         assert field.coordinates is not None  # they were there
         edges = [base.coordinates(axis)[[0, -1]] for axis in range(base.ndim)]
