@@ -1,6 +1,6 @@
 """The plain of Sendai under the tsunami of 2011: `python scripts/tohoku/flood.py DATA RESULT/uplift_free.npy --out RESULT`.
 
-A run of linear waves over the whole sea, from the uplift that `invert.py` finds, drives a nested run of shallow water that floods the coast.
+Linear waves over the whole sea, from the uplift that `invert.py` finds, drive a nested run of shallow water that floods the coast.
 The files of docs/tohoku.md have no heights of the land, so the land is a plane that rises from the shore by a slope that you state.
 """
 
