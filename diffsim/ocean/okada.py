@@ -108,7 +108,7 @@ class Okada(NamedUnknown, kind="okada"):
         self._reference = np.broadcast_to(np.asarray(reference, float), grid.shape)
         self._mask = np.broadcast_to(True if mask is None else np.asarray(mask, bool), grid.shape)
         self._dtype = np.dtype(dtype)
-        self._known: dict[bytes, Array] = {}  # digest of a field -> its variables, which are few
+        self._known: dict[bytes, npt.NDArray[np.float64]] = {}  # digest of a field -> its variables, which are few
         self.size: int = count * len(self._free)
         """Number of variables: faults times free numbers, all faults of the first free number first."""
 
@@ -128,7 +128,7 @@ class Okada(NamedUnknown, kind="okada"):
         fault = Fault(self._places[:, 0], self._places[:, 1], depth, **parts)
         up = fault.displacement(self._east, self._north)[2]
         field = (self._reference + dnp.where(self._mask, up, 0.0)).astype(self._dtype)
-        self._known[_digest(np.asarray(stop_gradient(field)))] = np.array(stop_gradient(theta), float)
+        self._known[_digest(np.asarray(stop_gradient(field)))] = np.array(stop_gradient(theta), np.float64)
         return field
 
     def from_field(self, field: Array) -> npt.NDArray[np.float64]:

@@ -84,12 +84,12 @@ LOSSES = {
     ),
     "tikhonov 0": Case(lambda: Tikhonov(1.3, H, 0, 0.2), lambda x: tikhonov(x, 1.3, H, 0, 0.2, None)),
     "tikhonov 0 masked": Case(lambda: Tikhonov(1.3, 0.5, 0, GAPPY, MASK), lambda x: tikhonov(x, 1.3, (0.5, 0.5), 0, DATA, MASK), mask=MASK),
-    "tikhonov 1": Case(lambda: Tikhonov(1.3, H, 1, WEIGHT), lambda x: tikhonov(x, 1.3, H, 1, WEIGHT, None)),
-    "tikhonov 1 masked": Case(lambda: Tikhonov(1.3, 0.5, 1, mask=MASK), lambda x: tikhonov(x, 1.3, (0.5, 0.5), 1, 0.0, MASK), mask=MASK),
-    "tikhonov 1 in 1-D": Case(lambda: Tikhonov(1.3, 0.5, 1), lambda x: tikhonov(x, 1.3, (0.5,), 1, 0.0, None), (9,)),
     "tikhonov 2": Case(lambda: Tikhonov(1.3, H, 2, WEIGHT), lambda x: bent(x, 1.3, H, WEIGHT, None)),
     "tikhonov 2 masked": Case(lambda: Tikhonov(1.3, 0.5, 2, mask=MASK), lambda x: bent(x, 1.3, (0.5, 0.5), 0.0, MASK), mask=MASK),
     "tikhonov 2 in 3-D": Case(lambda: Tikhonov(1.3, CUBE, 2), lambda x: bent(x, 1.3, CUBE, 0.0, None), (4, 3, 5)),
+    "tikhonov 1": Case(lambda: Tikhonov(1.3, H, 1, WEIGHT), lambda x: tikhonov(x, 1.3, H, 1, WEIGHT, None)),
+    "tikhonov 1 masked": Case(lambda: Tikhonov(1.3, 0.5, 1, mask=MASK), lambda x: tikhonov(x, 1.3, (0.5, 0.5), 1, 0.0, MASK), mask=MASK),
+    "tikhonov 1 in 1-D": Case(lambda: Tikhonov(1.3, 0.5, 1), lambda x: tikhonov(x, 1.3, (0.5,), 1, 0.0, None), (9,)),
     "total variation": Case(lambda: SmoothedTotalVariation(0.7, H, 0.3), lambda x: total_variation(x, 0.7, H, 0.3, None)),
     "total variation masked": Case(
         lambda: SmoothedTotalVariation(0.7, 0.5, 0.3, MASK), lambda x: total_variation(x, 0.7, (0.5, 0.5), 0.3, MASK), mask=MASK

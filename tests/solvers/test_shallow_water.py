@@ -233,7 +233,7 @@ def test_a_sponge_takes_the_waves_before_a_wall() -> None:
 
 
 def test_a_tide_of_a_side_has_one_number_a_step() -> None:
-    """Of the only such side, and of each of several; a value for each cell is refused."""
+    """The only such side, and each of several; a value for each cell is refused."""
     one, two = (ShallowWater(ds.Grid((8, 20), 5.0), 0.2, sides, tide="side") for sides in (("wall", ("tide", "wall")), "tide"))
     assert {name: series.axes for name, series in one.series.items()} == {"tide": ()}
     assert {series.axes for series in two.series.values()} == {()} and len(two.series) == 4

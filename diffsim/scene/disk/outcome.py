@@ -92,7 +92,7 @@ class Compared:
 
     def at(self, receiver: int) -> Compared:
         """The traces of one receiver."""
-        own = {
+        own: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[..., receiver : receiver + 1]
             for name in ("data", "start", "end", "deviation", "share")
         }

@@ -24,7 +24,7 @@ from diffsim.scene.words.model import (
 )
 
 RECEIVER = "{receiver}"
-"""What stands for the name of a receiver in the path of records."""
+"""A place in the path of records, for the name of a receiver."""
 
 
 def located(path: str, info: ValidationInfo) -> str:

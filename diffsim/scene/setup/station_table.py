@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -51,9 +52,9 @@ class Stations:
         return [tuple(map(self._with_table, shots)) for path in self._model.path for shots in self._read(path)]
 
     def _read(self, path: str) -> list[tuple[Records, ...]]:
-        own = {
+        own: dict[str, Any] = {
             what: None for what in ("weights", "deviations") if getattr(self._model, what) in self._own
-        }  # columns of the table, which files do not have
+        }  # no part of files
         layout = replace(self._layout, **own)
         if RECEIVER not in path:
             return [read_records(path, layout)]

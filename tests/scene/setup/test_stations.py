@@ -134,8 +134,8 @@ def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, more: dict[str, An
 def test_a_grid_in_an_unknown_projection_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("pyproj")
     stations(tmp_path, [row(k) for k in range(3)], "name,y,x")
-    given = scene(tmp_path, crs="EPSG:4326")
-    table = tables(WAVE, truth=None, receivers=None) | {"data": given.data}
+    named = scene(tmp_path, crs="EPSG:4326")
+    table = tables(WAVE, truth=None, receivers=None) | {"data": named.data}
     table["grid"]["crs"] = "nowhere"
     with pytest.raises(SceneError, match=r"grid\.crs: expected a map projection that pyproj knows.*'nowhere'"):
         Scene(**table).objective("f64")
