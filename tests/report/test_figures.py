@@ -480,7 +480,7 @@ def test_a_caption_has_the_noise_of_each_receiver_that_is_drawn() -> None:
     assert traces._widths(pair, 0, [0, 1]) == traces._widths(alike, 0, [0, 1]) == "40 mm to either side"
     own = replace(pair, deviation=np.ones(pair.data.shape) * np.array([0.04, 0.5, 0.1]))
     own.data[0, :, 2] = np.nan
-    assert traces._widths(own, 0, [0, 1, 2]) == "to either side, of each receiver its own (1: 40 mm, 2: 500 mm)"
+    assert traces._widths(own, 0, [0, 1, 2]) == "to either side, of each receiver its own (1: 40 mm, 2: 0.5 m)"
 
 
 def test_the_page_has_the_fit_of_each_record_and_the_numbers_behind_an_answer() -> None:
