@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import combinations_with_replacement
 from math import prod
 from operator import add
 from typing import Any, Literal, TypeAlias
@@ -101,6 +102,7 @@ class Cells:
         used = check_mask(mask)
         self._mask = None if used is None else constant(used)
         self._known: dict[tuple[int, ...], list[float | Array]] = {}
+        self._bends: dict[tuple[int, ...], list[tuple[tuple[int, int], float | Array]]] = {}
 
     def lengths(self, ndim: int) -> tuple[float, ...]:
         """The spacing along each axis."""
@@ -134,6 +136,28 @@ class Cells:
             self._known = {shape: [constant(pairs * number) for pairs, number in zip(both, numbers, strict=True)]}
         return self._known[shape]
 
+    def bends(self, shape: tuple[int, ...], factor: float) -> list[tuple[tuple[int, int], float | Array]]:
+        """Pairs of axes, each with the weight of the square of the second difference along both, where all of its cells count.
+
+        Args:
+            shape: of the field.
+            factor: weight of a square. It must be the same in each call.
+        """
+        if shape not in self._bends:
+            steps, out = self.lengths(len(shape)), []
+            for a, b in combinations_with_replacement(range(len(shape)), 2):
+                weight: float | Array = (1 if a == b else 2) * factor / (steps[a] * steps[b]) ** 2
+                if self._mask is not None:
+                    counts = numpy.broadcast_to(self._mask, shape)
+                    for axis in (a, b):
+                        lower, upper = _ends(len(shape), axis)
+                        counts = counts[lower] & counts[upper]
+                    weight = constant(counts * weight)
+                if min(shape[a], shape[b]) > 1 + (a == b):
+                    out.append(((a, b), weight))
+            self._bends = {shape: out}
+        return self._bends[shape]
+
 
 def _ends(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """Index of the lower and of the upper cell of every pair of neighbours along `axis`."""
@@ -152,13 +176,15 @@ class Tikhonov(Penalty, kind="tikhonov"):
 
         order 0:  R(m) = ½ α ∫ (m - m_ref)² dV     ≈ ½ α V Σᵢ (mᵢ - m_ref,ᵢ)²
         order 1:  R(m) = ½ α ∫ |∇(m - m_ref)|² dV  ≈ ½ α V Σ_a Σᵢ (D_a (m - m_ref))ᵢ²
+        order 2:  R(m) = ½ α ∫ Σ_ab (∂_a ∂_b (m - m_ref))² dV ≈ ½ α V Σ_ab Σᵢ (D_a D_b (m - m_ref))ᵢ²
 
-    Order 0 keeps the field near the reference, order 1 makes the departure from it smooth and leaves its mean free.
+    Order 0 keeps the field near the reference, order 1 makes the departure from it smooth and leaves its mean free, order 2 bends it little
+    and leaves its slopes free as well.
 
     Args:
         weight: α >= 0.
         spacing: Cell size, m: one number, or one for each axis.
-        order: 0 keeps to the reference (in a scene the start), 1 to smooth changes of it.
+        order: 0 keeps to the reference (in a scene the start), 1 to smooth changes of it, 2 to changes without bends.
         reference: m_ref, unit of the field; broadcasts to it. May be NaN where `mask` is False.
         mask: True where a cell counts; broadcasts to the field.
 
@@ -166,7 +192,7 @@ class Tikhonov(Penalty, kind="tikhonov"):
         ParameterError: A negative weight, a spacing that is not positive, another order, a reference that is not finite.
 
     Good values: the α at which R is about a tenth of the misfit at the starting field; lower it while the data stay unfitted.
-    Order 1 penalises features of width L as α/L², so multiply α by L² to carry a weight over from order 0.
+    Orders 1 and 2 penalise features of width L as α/L² and α/L⁴, so multiply α by L² or L⁴ to carry a weight over from order 0.
 
     Example:
         import numpy as np
@@ -186,15 +212,20 @@ class Tikhonov(Penalty, kind="tikhonov"):
         self,
         weight: float,
         spacing: float | Sequence[float],
-        order: Literal[0, 1] = 0,
+        order: Literal[0, 1, 2] = 0,
         reference: npt.ArrayLike = 0.0,
         mask: npt.ArrayLike | None = None,
     ) -> None:
-        self._order = whole("order", order, 0, 1, "choose 0 (values) or 1 (slopes)")
+        self._order = whole("order", order, 0, 2, "choose 0 (values), 1 (slopes) or 2 (bends)")
         self._weight = check_weight(weight)
         self._cells = Cells(spacing, mask)
         self._reference = constant(real_array("reference", reference, np.float64))
         check_finite("reference", self._reference, check_mask(mask))
+
+    @property
+    def reach(self) -> int:
+        """How many cells away the farthest cells are that a cell is compared with."""
+        return self._order
 
     def __call__(self, field: Any) -> Any:
         """R, in f64; its gradient has the dtype of `field`.
@@ -209,6 +240,9 @@ class Tikhonov(Penalty, kind="tikhonov"):
         factor = 0.5 * self._weight * self._cells.volume(departure.ndim)
         if self._order == 0:
             return sum_of_squares(departure, factor)
+        if self._order == 2:
+            bends = self._cells.bends(departure.shape, factor)
+            return reduce(add, [sum_of_squares(np.diff(np.diff(departure, axis=a), axis=b), weight) for (a, b), weight in bends], 0.0)
         weights = self._cells.between(departure.shape, [factor / h**2 for h in self._cells.lengths(departure.ndim)])
         return reduce(add, [sum_of_squares(np.diff(departure, axis=axis), weight) for axis, weight in enumerate(weights)])
 

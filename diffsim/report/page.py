@@ -97,6 +97,8 @@ def render(outcome: Outcome, drawn: list[tuple[Picture, bytes]]) -> str:
         memory=tables.memory(outcome),
         measured=tables.measured(outcome),
         parts=tables.parts(outcome),
+        fitted=tables.fitted(outcome),
+        behind=tables.numbers_behind(outcome),
         circumstances=tables.circumstances(outcome),
         settings="\n".join(tables.settings(outcome.settings)) if outcome.settings else "",
     )

@@ -66,6 +66,30 @@ def parts(outcome: Outcome) -> Rows:
     return rows
 
 
+def fitted(outcome: Outcome) -> list[tuple[str, Rows]]:
+    """For each state the fit of the answer to the record of each receiver."""
+    lag_unit = outcome.time_unit
+    return [
+        (
+            state,
+            [
+                (f"{number + 1}", fit.name, f"{fit.variance_reduction:.3f}", f"{fit.lag:.4g} {lag_unit}".rstrip(), f"{fit.peak:.3f}")
+                for number, fit in enumerate(each)
+            ],
+        )
+        for state, each in outcome.fits.items()
+    ]
+
+
+def numbers_behind(outcome: Outcome) -> list[tuple[str, Rows]]:
+    """For each unknown with a few numbers behind it their names and values."""
+    return [
+        (name, [(part, ", ".join(f"{value:.4g}" for value in values.ravel())) for part, values in field.values.items()])
+        for name, field in outcome.unknowns.items()
+        if field.values
+    ]
+
+
 def memory(outcome: Outcome) -> Rows:
     """The schedule, and the memory it needs, predicted and actual."""
     held = outcome.memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,11 +45,7 @@ def close_up(state: str, pair: Compared, outcome: Outcome, chart: Chart) -> Pict
         time_unit=outcome.time_unit,
     )
     few = "" if len(chosen) == len(positions) else f"{len(chosen)} of {len(positions)} receivers, spread over the array. "
-    noise = (
-        f" The band around the data is one standard deviation of their noise, {quantity(pair.noise, pair.unit)} to either side."
-        if pair.noise
-        else ""
-    )
+    noise = f" The band around the data is one standard deviation of their noise, {_widths(pair, shot, chosen)}." if pair.noise else ""
     caption = (
         f"{few}Black: the data. Blue, dashed: predicted at the start. Orange: predicted by the answer; it should lie on the data.{noise} "
         f"The numbers are those on the map; each panel has its own vertical scale.{which_shot(pair)}"
@@ -107,6 +104,21 @@ def spectra(state: str, pair: Compared, outcome: Outcome) -> Picture | None:
         "Where orange lies as high as black, the answer explains nothing of that frequency."
     )
     return Picture(f"spectrum_{state}", f"Spectrum of the records of {words(state)}", caption, figure)
+
+
+def _widths(pair: Compared, shot: int, chosen: Sequence[int]) -> str:
+    """The standard deviation of the receivers that are drawn, or of each where they differ."""
+    if pair.deviation is None:
+        return f"{quantity(pair.noise, pair.unit)} to either side"
+    there = np.isfinite(pair.data[shot])
+    each = [float(np.sqrt(np.mean(pair.deviation[shot][there[:, k], k] ** 2))) if there[:, k].any() else np.nan for k in chosen]
+    known = [deviation for deviation in each if np.isfinite(deviation)]
+    if not known or max(known) - min(known) <= 1e-6 * max(known):
+        return f"{quantity(known[0] if known else pair.noise, pair.unit)} to either side"
+    texts = ", ".join(
+        f"{k + 1}: {quantity(deviation, pair.unit)}" for k, deviation in zip(chosen, each, strict=True) if np.isfinite(deviation)
+    )
+    return f"to either side, of each receiver its own ({texts})"
 
 
 def _named(receiver: int, state: str, outcome: Outcome) -> str:

@@ -20,6 +20,8 @@ from diffsim.domains.mpi import in_groups
 from diffsim.engine import lanes, settings, tuned
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import AXES, Axis, Grid
+from diffsim.optimize import Unknown
+from diffsim.scene.disk.fit import fits
 from diffsim.scene.disk.folder import (
     LAST,
     LEFT,
@@ -198,10 +200,18 @@ def _outcome(
             axes=() if setup.everywhere(name) else _axes(setup.place(name, "").grid, scene, setup.equation.time_unit),
             deviation=None if uncertainty is None else uncertainty.deviation[name],
             prior_deviation=None if uncertainty is None else uncertainty.prior[name],
+            values=_values(problem.unknowns.parts[name], answer[name]),
         )
         for name in answer
     }
     compared = {} if scene.design else {where: _compared(where, problem, observed, (first, last)) for where in first.predicted}
+    names = {name: recorded.names for name, recorded in setup.data.items() if recorded.names}
+    times = setup.equation.dt * np.arange(setup.steps * setup.windows + 1)
+    fit = {
+        state: fits(pair.data, pair.end, times if pair.times is None else pair.times, pair.share, names.get(state, ()))
+        for (kind, state), pair in compared.items()
+        if kind == "traces"
+    }
     measured = measures_of(scene, setup.watched, first.predicted, last.predicted)
     measured |= means_of(scene, setup.times(), first.predicted, last.predicted)
     in_turn = {name for name, model in scene.sources.items() if model.fire == "in turn"}
@@ -226,7 +236,8 @@ def _outcome(
         receivers={} if setup.watched else dict(setup.receivers),
         lines=lines,
         measured=measured,
-        times=setup.equation.dt * np.arange(setup.steps * setup.windows + 1),
+        times=times,
+        fits=fit,
         time_unit=setup.equation.time_unit,
         traces={state: pair for (kind, state), pair in compared.items() if kind == "traces"},
         finals={state: pair for (kind, state), pair in compared.items() if kind == "final"},
@@ -234,7 +245,7 @@ def _outcome(
         loss_parts={label: (first.parts[label], last.parts[label]) for label in first.parts},
         history=search.history,
         stopped=ending(scene, search.reason, search.history, compared.values(), simulation.precision),
-        accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns, measured)),
+        accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns, measured, fit)),
         certificate=certificate,
         schedule=repr(problem.schedule),
         memory=Memory(simulation.predicted_bytes(problem.schedule), simulation.allocated_bytes(), peak_memory()),
@@ -248,8 +259,14 @@ def _outcome(
         eigenvalues=None if uncertainty is None else uncertainty.eigenvalues,
         snapshots=snapshots,
         notes=tuple(notes_of(problem)),
-        names={name: recorded.names for name, recorded in setup.data.items() if recorded.names},
+        names=names,
     )
+
+
+def _values(part: Unknown, answer: Array) -> dict[str, Array]:
+    """The numbers behind an answer, where a parametrisation has names for them."""
+    values = getattr(part, "values", None)
+    return {} if not callable(values) else {name: np.asarray(each) for name, each in values(part.from_field(answer)).items()}
 
 
 def _compared(where: tuple[str, str], problem: Problem, observed: Observed, ends: tuple[Evaluation, Evaluation]) -> Compared:

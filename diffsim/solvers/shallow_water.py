@@ -71,8 +71,8 @@ class ShallowWater(Equation, kind="shallow_water"):
     left out. Axes are (x), (y, x), or on the sphere latitude and longitude in degrees, x to the east. Where `eta` is below `z` it is dry
     there, so `eta = 0` is a sea with its land. In dry cells the state `eta` is `z`, from the start. With `drag` the roughness `manning`
     (s/m^(1/3)) or the coefficient `drag` (dimensionless). A side "tide" has a series `tide`, the elevation there (m, for each step, a value
-    for each cell of the side; of several such sides `tide_low_x` and so on). With `uplift` the bed rises by the input `uplift` (m) from the
-    time `start` (s) on for the time `rise` (s), in each cell, with its water.
+    for each cell of the side, or by `tide="side"` one for all of it; of several such sides `tide_low_x` and so on). With `uplift` the bed
+    rises by the input `uplift` (m) from the time `start` (s) on for the time `rise` (s), in each cell, with its water.
 
     With `weather` the inputs are also the stress of the wind on the water, `stress_x` and `stress_y` (Pa), and the air pressure less a
     constant one, `pressure` (Pa): q_t has the further terms τ / ρ - h ∇p / ρ. The pressure acts as a bed and a level that are higher by
@@ -118,6 +118,7 @@ class ShallowWater(Equation, kind="shallow_water"):
             In f32 what a part of a step adds must be 50 roundings of the level at the start or more: rain of 20 mm/h in parts of 0.1 s
             is lost 20 m above the level 0, and refused from 0.1 m on. Rounding of what flows on to the next cells, and of levels that rise
             in the run, is not checked. Take f64, or measure heights from nearby.
+        tide: "cell", a series has a value for each cell of the side; "side", one number a step for all of it, as of a tide gauge.
 
     Raises:
         ParameterError: an argument out of range, or a grid of three axes or of cells of several sizes; by a run, a drag below 0.
@@ -177,6 +178,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         coordinates: Coordinates = "plane",
         substeps: int = 1,
         supply: Literal["none", "steady", "series"] = "none",
+        tide: Literal["cell", "side"] = "cell",
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         if grid.ndim > 2 or None in grid.uniform_spacing:
@@ -191,6 +193,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         self.moving = flag("uplift", uplift)
         self.weather = one_of("weather", weather, ("none", "steady", "series"))
         self.supply = one_of("supply", supply, ("none", "steady", "series"))
+        one = one_of("tide", tide, ("cell", "side")) == "side"
         self.density = positive("density", density, "give that of the water", "kg/m³")
         self.thin = positive("thin", thin, "give a depth below which water hardly moves", "m")
         self.limiter = van_albada(positive("negligible", negligible, "give a difference between neighbours that needs no limiter", "m"))
@@ -227,7 +230,7 @@ class ShallowWater(Equation, kind="shallow_water"):
         if self.moving:
             self.parameters = {**self.parameters, **{name: Variable(level, unit=unit) for name, unit in UPLIFT.items()}}
         across = [tuple(other for other in range(grid.ndim) if other != axis) for axis in range(grid.ndim)]
-        self.series = {name: Variable("mirror", unit="m", axes=across[axis]) for (axis, _), name in self.tides.items()}
+        self.series = {name: Variable("mirror", unit="m", axes=() if one else across[axis]) for (axis, _), name in self.tides.items()}
         if weather != "none":
             air = {name: Variable(level, unit="Pa", axes=tuple(range(grid.ndim))) for name in (*self.stresses, "pressure")}
             if weather == "steady":

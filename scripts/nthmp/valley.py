@@ -53,13 +53,13 @@ class Tank:
         """Shallow water in the tank, and its number of steps."""
         steps = int(np.ceil(duration * fastest * 4 / self.spacing))
         grid = ds.Grid(self.z.shape, self.spacing)
-        sea = ds.solvers.ShallowWater(grid, duration / steps, ("wall", ("tide", "wall")), drag="manning", thin=5e-4, fastest=fastest)
+        sides, dt = ("wall", ("tide", "wall")), duration / steps
+        sea = ds.solvers.ShallowWater(grid, dt, sides, drag="manning", thin=5e-4, fastest=fastest, tide="side")
         return ds.Simulation(sea, receivers={"eta": list(GAUGES.values())}, wrt=["manning", "tide"], precision=precision), steps
 
     def tide(self, dt: float, steps: int, levels: Any) -> Any:
-        """The levels of the wave, at its times, as an input at the side: shape (steps, rows)."""
-        series = dnp.interp((np.arange(steps) + 0.5) * dt, self.wave[:, 0], levels)
-        return dnp.reshape(series, (steps, 1)) * np.ones((1, self.z.shape[0]))
+        """The levels of the wave, at its times, as an input of the side: shape (steps,)."""
+        return dnp.interp((np.arange(steps) + 0.5) * dt, self.wave[:, 0], levels)
 
 
 def read(folder: Path, every: int) -> Tank:

@@ -22,7 +22,7 @@ from diffsim.losses import (
     Tikhonov,
     WassersteinMisfit,
 )
-from tests.losses.by_hand import ByHand, correlation, envelope, huber, least_squares, tikhonov, total_variation, wasserstein
+from tests.losses.by_hand import ByHand, bent, correlation, envelope, huber, least_squares, tikhonov, total_variation, wasserstein
 
 SHAPE = (7, 6)
 ROUND_OFF = 1e-12
@@ -84,6 +84,9 @@ LOSSES = {
     ),
     "tikhonov 0": Case(lambda: Tikhonov(1.3, H, 0, 0.2), lambda x: tikhonov(x, 1.3, H, 0, 0.2, None)),
     "tikhonov 0 masked": Case(lambda: Tikhonov(1.3, 0.5, 0, GAPPY, MASK), lambda x: tikhonov(x, 1.3, (0.5, 0.5), 0, DATA, MASK), mask=MASK),
+    "tikhonov 2": Case(lambda: Tikhonov(1.3, H, 2, WEIGHT), lambda x: bent(x, 1.3, H, WEIGHT, None)),
+    "tikhonov 2 masked": Case(lambda: Tikhonov(1.3, 0.5, 2, mask=MASK), lambda x: bent(x, 1.3, (0.5, 0.5), 0.0, MASK), mask=MASK),
+    "tikhonov 2 in 3-D": Case(lambda: Tikhonov(1.3, CUBE, 2), lambda x: bent(x, 1.3, CUBE, 0.0, None), (4, 3, 5)),
     "tikhonov 1": Case(lambda: Tikhonov(1.3, H, 1, WEIGHT), lambda x: tikhonov(x, 1.3, H, 1, WEIGHT, None)),
     "tikhonov 1 masked": Case(lambda: Tikhonov(1.3, 0.5, 1, mask=MASK), lambda x: tikhonov(x, 1.3, (0.5, 0.5), 1, 0.0, MASK), mask=MASK),
     "tikhonov 1 in 1-D": Case(lambda: Tikhonov(1.3, 0.5, 1), lambda x: tikhonov(x, 1.3, (0.5,), 1, 0.0, None), (9,)),
@@ -261,6 +264,16 @@ def test_tikhonov_order_1_in_2d() -> None:
     assert value == pytest.approx(0.5 * 0.125 * (4 * 15 + 9 * 16), rel=ROUND_OFF)
 
 
+def test_tikhonov_order_2_in_2d() -> None:
+    """½ ∫ Σ (∂_a ∂_b m)² of a square and of a product; a plane costs nothing, and neither do two cells."""
+    y, x = np.indices((6, 7)) * np.array([0.5, 0.25])[:, None, None]
+    penalty = Tikhonov(1.0, (0.5, 0.25), order=2)
+    assert penalty(3.0 * y**2) == pytest.approx(0.5 * 0.125 * 36 * 4 * 7, rel=1e-10)
+    assert penalty(2.0 * x * y) == pytest.approx(0.5 * 0.125 * 2 * 4 * 5 * 6, rel=1e-10)  # ∂_x ∂_y and ∂_y ∂_x
+    assert penalty(1.0 + 2.0 * y - 3.0 * x) < 1e-24
+    assert Tikhonov(1.0, 1.0, order=2)(np.array([1.0, 5.0])) == 0.0
+
+
 @pytest.mark.parametrize("width", [1, 5])
 def test_total_variation_of_a_step_is_its_height_however_sharp(width: int) -> None:
     field = np.interp(np.arange(40), [15, 15 + width], [1.0, 4.0])
@@ -302,7 +315,7 @@ REFUSED = {
     "integer mask": (ParameterError, "mask != 0", lambda: L2Misfit(np.ones(3), mask=[1, 0, 1])),
     "mask's shape": (ShapeError, "mask", lambda: L2Misfit(np.ones(3), mask=[True, False])),
     "nothing to normalise by": (ParameterError, "normalise", lambda: L2Misfit(np.zeros(3), normalise=True)),
-    "order": (ParameterError, "order", lambda: Tikhonov(1.0, 1.0, 2)),  # type: ignore[arg-type]
+    "order": (ParameterError, "order", lambda: Tikhonov(1.0, 1.0, 3)),  # type: ignore[arg-type]
     "zero spacing": (ParameterError, "spacing", lambda: Tikhonov(1.0, (1.0, 0.0))),
     "negative penalty": (ParameterError, "weight", lambda: SmoothedTotalVariation(-1.0, 1.0, 1.0)),
     "zero epsilon": (ParameterError, "epsilon", lambda: SmoothedTotalVariation(1.0, 1.0, 0.0)),

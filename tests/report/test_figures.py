@@ -16,6 +16,8 @@ from diffsim.plot.chart import Chart, place_name, spread
 from diffsim.report import crosstalk, instants, maps, setting, traces
 from diffsim.report import values as report_values
 from diffsim.report.contents import chart_of
+from diffsim.report.page import render
+from diffsim.scene.disk.fit import Fit
 from diffsim.scene.disk.outcome import Outcome
 
 from . import outcomes
@@ -468,3 +470,24 @@ def test_curves_break_off_in_gaps_of_the_data() -> None:
     figure = gathers.traces({"data": data, "answer": np.where(there, 0.5, np.nan)}, times, "p")
     gap, own = (ax.lines[1].get_ydata() for ax in figure.axes[:2])
     assert np.isnan(gap).sum() == 1 and np.isnan(gap[15]) and not np.isnan(own).any()
+
+
+def test_a_caption_has_the_noise_of_each_receiver_that_is_drawn() -> None:
+    """One number where all are alike, else each its own; gaps have none."""
+    times = np.linspace(0.0, 10.0, 21)
+    pair = outcomes.recorded(1, times, 3, 2.0, "m")
+    alike = replace(pair, deviation=np.full(pair.data.shape, 0.04))
+    assert traces._widths(pair, 0, [0, 1]) == traces._widths(alike, 0, [0, 1]) == "40 mm to either side"
+    own = replace(pair, deviation=np.ones(pair.data.shape) * np.array([0.04, 0.5, 0.1]))
+    own.data[0, :, 2] = np.nan
+    assert traces._widths(own, 0, [0, 1, 2]) == "to either side, of each receiver its own (1: 40 mm, 2: 0.5 m)"
+
+
+def test_the_page_has_the_fit_of_each_record_and_the_numbers_behind_an_answer() -> None:
+    base = outcomes.coast()
+    fit = (Fit("north", 0.875, -12.5, 1.25), Fit("south", 0.5, float("nan"), 0.75))
+    name, field = next(iter(base.unknowns.items()))
+    behind = {**base.unknowns, name: replace(field, values={"slip": np.array([3.25, 6.5])})}
+    page = render(replace(base, fits={"eta": fit}, unknowns=behind), [])
+    assert "Fit of each record of eta" in page and "0.875" in page and "-12.5 s" in page and "north" in page
+    assert f"Numbers behind {name}" in page and "3.25, 6.5" in page

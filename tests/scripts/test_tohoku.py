@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.scene import Scene
 
 h5py = pytest.importorskip("h5py")
 SCRIPT = Path(__file__).parents[2] / "scripts" / "tohoku" / "invert.py"
@@ -63,6 +64,21 @@ def test_a_free_field_explains_its_records(folder: Path, tmp_path: Path, capsys:
     highest = np.unravel_index(np.argmax(uplift), uplift.shape)
     assert abs(33.0 + 10 / 96 * highest[0] - 38.0) < 0.5 and abs(140.0 + 10 / 96 * highest[1] - 144.0) < 0.7
     assert "reduction" in capsys.readouterr().out and (tmp_path / "tohoku_free.png").stat().st_size > 10_000
+
+
+def test_the_scene_explains_its_records_too(folder: Path) -> None:
+    """The packaged file, on a grid that the small sea covers."""
+    text = (SCRIPT.parent / "event.toml").read_text()
+    for before, after in (("[174, 298]", "[46, 46]"), ("spacing = 0.1 ", "spacing = 0.2 "), ("[29.05, 130.05]", "[33.3, 140.3]")):
+        assert before in text
+        text = text.replace(before, after)
+    (folder / "event.toml").write_text(text)
+    scene = Scene.load(folder / "event.toml")
+    assert "event" in scene.name
+    outcome = scene.model_copy(update={"optimise": scene.optimise.model_copy(update={"iterations": 10})}).run(precision="f32")
+    assert {fit.name for fit in outcome.fits["eta"]} == GAUGES.keys()
+    assert all(fit.variance_reduction > 0.7 and abs(fit.lag) < 60 for fit in outcome.fits["eta"]), outcome.fits
+    assert len(outcome.accepted) == 8 and outcome.passed
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "QuasiGeostrophic": {"sides": ("periodic", "slip", "no_slip"), "viscosity": ("laplacian", "biharmonic")},
     "ViscoAcoustic": {"boundary": named()},
-    "ShallowWater": {"sides": ("periodic", "wall", "open", "tide"), "method": ("euler", "rk2", "rk3")},
+    "ShallowWater": {"sides": ("periodic", "wall", "open", "tide"), "method": ("euler", "rk2", "rk3"), "tide": ("cell", "side")},
     "LongWave": {"coordinates": ("plane", "sphere")},
 }
 

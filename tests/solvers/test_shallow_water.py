@@ -232,6 +232,36 @@ def test_a_sponge_takes_the_waves_before_a_wall() -> None:
     np.testing.assert_allclose(fast[5:95], 1e-3 * np.exp(-rate[5:95] * 0.4), rtol=2e-3)
 
 
+def test_a_tide_of_a_side_has_one_number_a_step() -> None:
+    """The only such side, and each of several; a value for each cell is refused."""
+    one, two = (ShallowWater(ds.Grid((8, 20), 5.0), 0.2, sides, tide="side") for sides in (("wall", ("tide", "wall")), "tide"))
+    assert {name: series.axes for name, series in one.series.items()} == {"tide": ()}
+    assert {series.axes for series in two.series.values()} == {()} and len(two.series) == 4
+    still = {"z": np.full((8, 20), -2.0), "eta": np.zeros((8, 20)), "tide": np.zeros((5, 8))}
+    with pytest.raises(ShapeError, match=r"tide has shape \(5, 8\), expected \(5,\)"):
+        ds.Simulation(one, wrt=[]).run(still, 5)
+
+
+@pytest.mark.slow
+def test_a_tide_of_a_side_is_that_of_its_cells() -> None:
+    """The same bits as with its number in each cell, and the sum of their gradients."""
+    grid, steps = ds.Grid((8, 20), 5.0, 2.5), 30
+    rng = np.random.default_rng(3)
+    inputs = {"z": -2.0 + 0.1 * rng.standard_normal(grid.shape), "eta": np.zeros(grid.shape)}
+    levels, w = 0.1 * np.sin(np.arange(steps) / 4), rng.standard_normal(grid.shape)
+    runs, slopes = {}, {}
+    for tide in ("cell", "side"):
+        equation = ShallowWater(grid, 0.2, ("wall", ("tide", "wall")), method="euler", tide=tide)  # type: ignore[arg-type]
+        sea = ds.Simulation(equation, wrt=["tide"], precision="f64")
+        series = levels if tide == "side" else levels[:, None] * np.ones((1, 8))
+        solution, pullback = sea.vjp(inputs | {"tide": series}, steps)
+        bars = ds.Solution({"eta": w, "qx": w, "qy": 0 * w}, {})
+        runs[tide], slopes[tide] = solution.final["eta"], pullback(bars)["tide"]
+    np.testing.assert_array_equal(runs["side"], runs["cell"])
+    assert slopes["side"].shape == (steps,) and np.abs(slopes["side"]).max() > 0.1
+    np.testing.assert_allclose(slopes["side"], slopes["cell"].sum(axis=1), rtol=0, atol=1e-12 * np.abs(slopes["side"]).max())
+
+
 def test_a_tide_drives_a_standing_wave_at_second_order() -> None:
     """A small wave in a channel with a wall at its end; the momentum at 0.8 of the period."""
     length, depth, height, period = 1000.0, 10.0, 1e-3, 900.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from diffsim.scene.disk.files import write_aside
 from diffsim.scene.disk.outcome import OUTCOME
 from diffsim.scene.disk.source import code_digest
 from diffsim.scene.disk.versions import versions
+from diffsim.scene.schema.parts import RECEIVER
 from diffsim.scene.schema.schema import Description
 from diffsim.scene.schema.search_keys import Checkpoint
 from diffsim.scene.schema.toml import to_toml
@@ -222,9 +224,17 @@ def _files(value: Any) -> list[str]:
     """Digests of all data files that a scene names."""
     if isinstance(value, dict):
         named = [name for key in NAMING for name in (value[key] if isinstance(value.get(key), list) else [value.get(key)])]
-        own = [_file_digest(Path(name)) for name in named if isinstance(name, str) and Path(name).is_file()]
+        texts = [text for name in named if isinstance(name, str) for text in _each_receiver(name)]
+        own = [_file_digest(path) for path in map(Path, texts) if path.is_file()]
         return own + [digest for part in value.values() for digest in _files(part)]
     return [digest for part in value for digest in _files(part)] if isinstance(value, list) else []
+
+
+def _each_receiver(path: str) -> list[str]:
+    """The files that a path with `{receiver}` stands for."""
+    if RECEIVER not in path:
+        return [path]
+    return sorted(glob.glob("*".join(map(glob.escape, path.split(RECEIVER)))))
 
 
 def _file_digest(path: Path) -> str:

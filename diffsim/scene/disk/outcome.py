@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ from diffsim.errors import SceneError
 from diffsim.mesh.grid import Axis
 from diffsim.records.formats.numpy_files import UNREADABLE
 from diffsim.scene.disk.files import write_aside
+from diffsim.scene.disk.fit import Fit
 from diffsim.scene.words.model import Mask
 from diffsim.typing import Array
 
@@ -49,6 +50,7 @@ class UnknownField:
         axes: axes of its values if these are not the cells of the grid, such as time; empty: it has a value in each cell.
         deviation: standard deviation a posteriori, NaN where it is not free; None: not asked for.
         prior_deviation: that before the records, likewise.
+        values: numbers behind the answer, such as slip and rake of faults, by name, where the parametrisation has `values`.
     """
 
     start: Array
@@ -61,6 +63,7 @@ class UnknownField:
     axes: tuple[Axis, ...] = ()
     deviation: Array | None = None
     prior_deviation: Array | None = None
+    values: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,14 @@ class Compared:
     times: Array | None = None
     deviation: Array | None = None
     share: Array | None = None
+
+    def at(self, receiver: int) -> Compared:
+        """The traces of one receiver."""
+        own: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else values[..., receiver : receiver + 1]
+            for name in ("data", "start", "end", "deviation", "share")
+        }
+        return replace(self, **own)
 
     @property
     def residual(self) -> Array:
@@ -218,6 +229,7 @@ class Outcome:
         receivers: state -> positions, shape (receivers, axes).
         lines: monitors, and modes that are sent -> both ends of their line, shape (2, axes).
         time_unit: of `times`.
+        fits: state -> the fit of the answer to the record of each receiver, over all shots.
         measured: measurements of the monitors of a design's objectives, by name, at the start and at the answer.
         times: of the run; traces whose data are records have times of their own.
         traces: recorded states by name.
@@ -277,6 +289,7 @@ class Outcome:
     lines: Mapping[str, Array] = field(default_factory=dict)
     measured: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     time_unit: str = "s"
+    fits: Mapping[str, tuple[Fit, ...]] = field(default_factory=dict)
 
     @property
     def losses(self) -> tuple[float, float]:
@@ -329,6 +342,7 @@ class Outcome:
                 "memory": Memory(**tree["memory"]),
                 "snapshots": {n: _snapshots(s) for n, s in tree.get("snapshots", {}).items()},
                 "names": {n: tuple(names) for n, names in tree.get("names", {}).items()},
+                "fits": {n: tuple(Fit(**each) for each in per) for n, per in tree.get("fits", {}).items()},
                 "measured": {n: tuple(p) for n, p in tree.get("measured", {}).items()},
                 "notes": tuple(tree.get("notes", ())),
                 "gradient": None if tree.get("gradient") is None else Taken(**tree["gradient"]),

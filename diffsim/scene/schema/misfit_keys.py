@@ -45,6 +45,7 @@ class MisfitModel(TypedModel):
         state: of which state.
         weight: its weight.
         normalise: divide by the misfit of a prediction of zero, so that this would have the misfit 1. Data that are all zero need `false`.
+            "receivers": each record is divided by its own root mean square first, so weak records count as much as strong ones.
         window (s): first and last time that count; none: all times.
         offset (m): least and greatest distance of a receiver from the nearest source of its shot; none: all receivers.
         mute_before: samples before this line in time and offset do not count.
@@ -56,7 +57,7 @@ class MisfitModel(TypedModel):
     of: Literal["traces", "final"]
     state: Name
     weight: NotNegative = 1.0
-    normalise: Flag = True
+    normalise: Flag | Literal["receivers"] = True
     window: tuple[Real, Real] | None = None
     offset: tuple[NotNegative, NotNegative] | None = None
     mute_before: Moveout | None = None
@@ -73,6 +74,8 @@ class MisfitModel(TypedModel):
             raise ValueError("expected taper together with window, mute_before or mute_after, found it alone; add one, or drop taper")
         if self.of == "final" and (self.timed or self.offset is not None):
             raise ValueError('expected window, offset and mutes with of = "traces", found them with "final"; drop them')
+        if self.of == "final" and self.normalise == "receivers":
+            raise ValueError('expected normalise = "receivers" with of = "traces", found it with "final"; choose true or false')
         return self
 
     @property

@@ -23,6 +23,9 @@ from diffsim.scene.words.model import (
     whole,
 )
 
+RECEIVER = "{receiver}"
+"""A place in the path of records, for the name of a receiver."""
+
 
 def located(path: str, info: ValidationInfo) -> str:
     """The full path of a file that a scene names; see `whole`."""
@@ -139,6 +142,8 @@ class DataFile(Resampled):
         path: the file. For [inputs of sides](#inputs-of-sides) its axes are time steps and axes along the side.
         key: name of the array or variable, or number of the band of a GeoTIFF file, from 1; none: the only one (an `.npz` file needs it).
         coordinates: names of the variables of coordinates, one an axis, in the order of the grid's; none: those of the names of its axes.
+        crs: map projection of the coordinates, as pyproj takes it, such as "EPSG:4326"; none: that of the grid. With one, `method` is
+            "linear" or "nearest", and `grid.crs` is needed.
         spacing (grid): distance of its numbers, for a file without coordinates.
         origin (grid): coordinates of the first of them; none: 0.
         axes: names of the grid's axes in the order of the file, such as `["x", "z"]`; none: those of the file, else those of the grid where
@@ -154,6 +159,7 @@ class DataFile(Resampled):
     path: PathName
     key: Name | None = None
     coordinates: tuple[Name, ...] = ()
+    crs: Name | None = None
     spacing: Widths | None = None
     origin: Point | None = None
     axes: tuple[Name, ...] | None = None
@@ -169,6 +175,9 @@ class DataFile(Resampled):
             raise ValueError("expected either coordinates or spacing, found both; drop one")
         if self.origin is not None and self.spacing is None:
             raise ValueError("expected origin together with spacing, found it alone; add spacing")
+        if self.crs is not None and (self.spacing is not None or self.method not in ("linear", "nearest")):
+            odd = "spacing" if self.spacing is not None else f"method = {self.method!r}"
+            raise ValueError(f'expected coordinates in the file and method "linear" or "nearest" with crs, found {odd}; drop it, or crs')
         return self
 
     @field_validator("path")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
 import numpy as np
 from pydantic import Discriminator, SerializeAsAny, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
@@ -32,6 +32,8 @@ class PenaltyModel(TypedModel):
 
     Attributes:
         unknown: which unknown.
+        of: what is penalised: the "field", or the "variables" of the optimiser, theta, such as the slips of faults over their scale, which
+            count from those of the start.
         weight (1/penalty): its weight; in 1/field² for "tikhonov", in 1/field for "total_variation".
         length (m): the penalty compares values this far apart, in seconds along time; nothing is compared by a "tikhonov" of order 0. Good:
             the size of resolved structures.
@@ -39,6 +41,7 @@ class PenaltyModel(TypedModel):
     """
 
     unknown: Name
+    of: Literal["field", "variables"] = "field"
     weight: NotNegative
 
     def built(self, start: Array, free: Mask, steps: tuple[float, ...]) -> Regulariser:

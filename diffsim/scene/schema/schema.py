@@ -17,11 +17,12 @@ from pydantic import (
     model_validator,
 )
 
-import diffsim.photonics  # noqa: F401  # its parametrisations enter themselves
+import diffsim.ocean
+import diffsim.photonics  # noqa: F401  # parametrisations of both enter themselves
 from diffsim.base.messages import name_shown, shown
 from diffsim.optimize.parametrise import KINDS, Parametrisation
 from diffsim.scene.schema.misfit_keys import Misfits
-from diffsim.scene.schema.parts import FieldModel, PointSet, Sources, Where, located
+from diffsim.scene.schema.parts import RECEIVER, FieldModel, PointSet, Sources, Where, located
 from diffsim.scene.schema.penalty_keys import Penalties
 from diffsim.scene.schema.search_keys import Accept, Certificate, Checkpoint, Optimise, Stage, UncertaintyModel
 from diffsim.scene.words.domains import NUMBER
@@ -76,6 +77,7 @@ class GridModel(Model):
         like: a [data set](#dataset) with coordinates, whose region the grid spans.
         around: the layer or sponge of the equation lies around these cells, not within them. Numbers of files continue there, and unknowns
             stay at their start.
+        crs: map projection of the axes, as pyproj takes it, such as "EPSG:32654"; only files with another one ask for it.
     """
 
     shape: tuple[Count, ...] = Field(min_length=1, max_length=3)
@@ -85,6 +87,7 @@ class GridModel(Model):
     origin: Point | None = None
     like: Name | None = None
     around: Flag = False
+    crs: Name | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> GridModel:
@@ -166,11 +169,18 @@ class Data(Model):
 
     Attributes:
         path: one file for all shots (it needs no brackets), or one for each; of one shot also a file for each receiver, or for some.
+            `{receiver}` in it stands for the name of each of the `stations`, such as `"gauges/{receiver}.hdf5"`.
         values: name of the variable or column of values; none: "values", in a long CSV file "value".
         times: name of the variable or column of times; none: "times" or "time".
         receiver: name of the column of receivers, in a long CSV file and in `stations`; none: "receiver". Of NPZ, HDF5 and NetCDF the
             variable of their names.
-        stations: a CSV file with a row for each receiver: its name, and its coordinates in columns named like the axes of the grid.
+        stations: a CSV file with a row for each receiver: its name, and its coordinates in columns named like the axes of the grid. It may
+            have the columns of `window`, `weights` and `deviations` too.
+        coordinates: names of the coordinates of receivers in the files or `stations`, one an axis, in the order of the grid's; none: those
+            of its axes. They go with `crs`.
+        crs: map projection of these coordinates, as pyproj takes it, such as "EPSG:4326"; they are brought to `grid.crs`. None: they are
+            those of the grid.
+        window: columns of `stations` with the first and the last time of each receiver that counts, s or dates of the clock of the files.
         interpolation: of receivers that the files place, see [points](#points); of `[receivers.STATE]` it stands there.
         axes: order of the axes of values in a NPY, NPZ, HDF5 or `.bin` file; none: shot, time, receiver.
         shape: of a `.bin` file, in its order.
@@ -179,8 +189,8 @@ class Data(Model):
         dt (s): between samples, for a file without times; of SEG-Y in place of that of the headers, which is noted.
         start (s): time in the file at which the run starts, or a date such as `"2011-03-11T05:46:23Z"` where the file has dates.
         deviation (as values): standard deviation of the noise. The misfit of a sample is divided by its square.
-        deviations: instead: name of the variable or column of standard deviations.
-        weights: name of the variable or column of weights, which multiply the misfit of a sample.
+        deviations: instead: name of the variable or column of standard deviations, of the files or of `stations`.
+        weights: name of the variable or column of weights, which multiply the misfit of a sample, of the files or of `stations`.
         missing (file): values that mean no sample, such as `-9999`; one may be given without a list.
         drop: names of traces to leave out; without names, their numbers from 0. `"3:5"` leaves out trace 5 of shot 3 alone, shots counted
             from 0.
@@ -193,6 +203,9 @@ class Data(Model):
     times: Name | None = None
     receiver: Name | None = None
     stations: PathName | None = None
+    coordinates: tuple[Name, ...] = ()
+    crs: Name | None = None
+    window: tuple[Name, Name] | None = None
     interpolation: Literal["linear", "sinc"] = "linear"
     axes: tuple[Literal["shot", "time", "receiver"], ...] | None = None
     shape: tuple[Count, ...] | None = None
@@ -221,6 +234,11 @@ class Data(Model):
     def _one_deviation(self) -> Data:
         if self.deviation is not None and self.deviations is not None:
             raise ValueError("expected either deviation or deviations, found both; drop one")
+        if self.coordinates and self.crs is None:
+            raise ValueError("expected coordinates together with crs, found them alone; add crs, or name them like the axes of the grid")
+        for key, asks in ((f"path with {RECEIVER}", any(RECEIVER in path for path in self.path)), ("window", self.window is not None)):
+            if asks and self.stations is None:
+                raise ValueError(f"expected stations together with {key}, whose rows it needs, found none; add stations")
         return self
 
 
@@ -295,8 +313,8 @@ class UnknownModel(TypedModel):
     """An unknown field or source, and the optimiser's variables that replace it.
 
     Attributes:
-        type: "cells": a variable for each cell or region; "density": [a density](#density); or
-            [a parametrisation of your own](#a-penalty-or-a-parametrisation-of-your-own).
+        type: "cells": a variable for each cell or region; "okada": [an uplift by faults](#uplift-by-faults); "density":
+            [a density](#density); or [a parametrisation of your own](#a-penalty-or-a-parametrisation-of-your-own).
         of: for a [source](#a-source-as-an-unknown): its "wavelet", or "amplitudes", a factor for each point; none: the wavelet.
             Not for fields.
         start (field): start of the search, and the values of cells that are not free; none: the field of this name in `[fields]`, for a

@@ -102,7 +102,7 @@ class UncertaintyModel(Model):
         rank: number of eigenpairs. The cost is 2 (rank + 10) products, each about two gradients. Enough where the last eigenvalue is well
             below 1.
         prior: by the name of an unknown: knowledge of it before the records. None: its tikhonov penalties; together they need one of order
-            0, since order 1 leaves the mean free.
+            0, since orders 1 and 2 leave the mean free.
     """
 
     rank: Count = 40
@@ -157,6 +157,10 @@ class Certificate(Model):
     directions: Annotated[int, Field(strict=True, ge=3, le=1000)] = 3
 
 
+OF_RECORDS = ("misfit_over_noise", "variance_reduction", "lag", "peak")
+"""Acceptance figures of the records of a state."""
+
+
 class Accept(Model):
     """A figure that the answer must reach.
 
@@ -168,20 +172,36 @@ class Accept(Model):
     "distance": of the centre of |answer - start| from that of |truth - start|, in units of the grid.
     "transmission": of an objective, the mean over its frequencies.
     "feature_size": cells of the smallest bar or gap of a density.
+    "variance_reduction": 1 - Σ (data - prediction)² / Σ data² of records; 1 is a perfect fit.
+    "lag": time by which predictions come late, s.
+    "peak": largest size of the prediction over that of the record.
 
     Attributes:
         quantity: which figure.
-        of: the unknown, for "misfit_over_noise" the state, for "transmission" the monitor behind the design; not needed if there is only
+        of: the unknown, for figures of records the state, for "transmission" the monitor behind the design; not needed if there is only
             one.
+        each: a line for each receiver, of "misfit_over_noise", "variance_reduction", "lag" and "peak"; none: of the last three their mean
+            over the receivers.
         within: cells that count, for "correlation", "relative_error", "total" and "distance"; none: the free cells.
         at_least: least value that passes.
         at_most: greatest value that passes; one of the two limits is needed.
     """
 
     quantity: Literal[
-        "loss_reduction", "misfit_over_noise", "correlation", "relative_error", "total", "distance", "transmission", "feature_size"
+        "loss_reduction",
+        "misfit_over_noise",
+        "correlation",
+        "relative_error",
+        "total",
+        "distance",
+        "transmission",
+        "feature_size",
+        "variance_reduction",
+        "lag",
+        "peak",
     ]
     of: Name | None = None
+    each: Literal["receiver"] | None = None
     within: Where | None = None
     at_least: Real | None = None
     at_most: Real | None = None
@@ -190,4 +210,6 @@ class Accept(Model):
     def _has_limit(self) -> Accept:
         if self.at_least is None and self.at_most is None:
             raise ValueError("expected at_least or at_most, found neither; give a limit")
+        if self.each is not None and self.quantity not in OF_RECORDS:
+            raise ValueError(f'expected each = "receiver" with {", ".join(OF_RECORDS)}, found it with {self.quantity}; drop each')
         return self

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from diffsim.certificate import Line
+from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
 from diffsim.photonics import Density, feature_size
+from diffsim.scene.disk.fit import Fit
 from diffsim.scene.disk.outcome import Compared, UnknownField
-from diffsim.scene.schema.search_keys import Accept
+from diffsim.scene.schema.search_keys import OF_RECORDS, Accept
 from diffsim.scene.search.assemble import Problem, masking
 from diffsim.scene.setup.design import names_of
 from diffsim.scene.setup.fields import build_mask
@@ -24,6 +26,7 @@ def judge(
     compared: dict[tuple[str, str], Compared],
     unknowns: dict[str, UnknownField],
     measured: Mapping[str, tuple[float, float]],
+    fits: Mapping[str, tuple[Fit, ...]],
 ) -> list[Line]:
     """A line for each `[[accept]]` of the scene.
 
@@ -33,25 +36,57 @@ def judge(
         compared: ("traces" or "final", state) -> data and predictions.
         unknowns: the unknowns that were found.
         measured: measurements of the monitors of objectives, at the start and at the answer.
+        fits: state -> the fit of each record.
     """
-    return [_judge(number, accept, problem, losses, compared, unknowns, measured) for number, accept in enumerate(problem.scene.accept)]
+    lines = []
+    for number, accept in enumerate(problem.scene.accept):
+        if accept.quantity in OF_RECORDS:
+            figures = _of_records(accept, problem, compared, fits)
+        else:
+            figures = [_figure(number, accept, problem, losses, unknowns, measured)]
+        lines += [_line(accept, name, value) for name, value in figures]
+    return lines
 
 
-def _judge(
+def _line(accept: Accept, name: str, value: float) -> Line:
+    low = -np.inf if accept.at_least is None else accept.at_least
+    high = np.inf if accept.at_most is None else accept.at_most
+    limits = [f"at least {low:g}"] * (low > -np.inf) + [f"at most {high:g}"] * (high < np.inf)
+    return Line(name, float(value), " and ".join(limits), bool(low <= value <= high))
+
+
+def _of_records(
+    accept: Accept, problem: Problem, compared: Mapping[tuple[str, str], Compared], fits: Mapping[str, tuple[Fit, ...]]
+) -> list[tuple[str, float]]:
+    """Name and value of a figure of records: one, or one for each receiver."""
+    noise = accept.quantity == "misfit_over_noise"
+    state = accept.of or next(misfit.state for misfit in problem.scene.misfit if noise or misfit.of == "traces")
+    if noise:
+        kind, pair = next((kind, pair) for (kind, s), pair in compared.items() if s == state)
+        if accept.each is None:
+            return [(f"residual over noise, {kind} of {state}", pair.over_noise)]
+        if kind != "traces":
+            raise SceneError(f'accept: expected each = "receiver" of traces, found the final {state}; drop each')
+        name, values = "residual over noise", [pair.at(number).over_noise for number in range(pair.data.shape[-1])]
+    else:
+        name, values = accept.quantity.replace("_", " "), [getattr(fit, accept.quantity) for fit in fits[state]]
+        if accept.each is None:
+            return [(f"{name} of {state}, mean over its receivers", float(np.mean(values)))]
+    called = [f"{number + 1}, {fit.name}" if fit.name else f"{number + 1}" for number, fit in enumerate(fits[state])]
+    return [(f"{name} of {state}, receiver {who}", value) for who, value in zip(called, values, strict=True)]
+
+
+def _figure(
     number: int,
     accept: Accept,
     problem: Problem,
     losses: tuple[float, float],
-    compared: dict[tuple[str, str], Compared],
     unknowns: dict[str, UnknownField],
     measured: Mapping[str, tuple[float, float]],
-) -> Line:
+) -> tuple[str, float]:
+    """Name and value of a figure of the loss, an unknown or a design."""
     if accept.quantity == "loss_reduction":
         name, value = "loss reduction", losses[0] / losses[1] if losses[1] > 0 else float("inf")
-    elif accept.quantity == "misfit_over_noise":
-        state = accept.of or problem.scene.misfit[0].state
-        kind, pair = next((kind, pair) for (kind, s), pair in compared.items() if s == state)
-        name, value = f"residual over noise, {kind} of {state}", pair.over_noise
     elif accept.quantity == "transmission":
         name, value = _transmission(accept, problem, measured)
     elif accept.quantity == "feature_size":
@@ -72,10 +107,7 @@ def _judge(
             value = distance(unknowns[of], counts, problem.setup.place(of, "").grid)
         else:
             value = MEASURES[accept.quantity](unknowns[of], counts)
-    low = -np.inf if accept.at_least is None else accept.at_least
-    high = np.inf if accept.at_most is None else accept.at_most
-    limits = [f"at least {low:g}"] * (low > -np.inf) + [f"at most {high:g}"] * (high < np.inf)
-    return Line(name, float(value), " and ".join(limits), bool(low <= value <= high))
+    return name, float(value)
 
 
 def _transmission(accept: Accept, problem: Problem, measured: Mapping[str, tuple[float, float]]) -> tuple[str, float]:

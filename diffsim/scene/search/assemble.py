@@ -19,6 +19,7 @@ from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.photonics import Density
 from diffsim.scene.schema.parts import FieldModel
 from diffsim.scene.schema.schema import Description, OwnUnknown, UnknownModel
+from diffsim.scene.schema.search_keys import OF_RECORDS
 from diffsim.scene.search.checkpoints import decided, policy_of
 from diffsim.scene.search.stages import check_stages
 from diffsim.scene.setup.design import check_design
@@ -42,7 +43,7 @@ START = "start"
 OF_TRUTH = ("correlation", "relative_error", "total", "distance")
 """Acceptance figures that compare the answer with the truth."""
 NEEDS = {
-    "misfit_over_noise": "[[misfit]]",
+    **dict.fromkeys(OF_RECORDS, "[[misfit]]"),
     "transmission": "[[maximise]]",
     "feature_size": 'an unknown with type = "density"',
 }
@@ -62,6 +63,7 @@ class Problem:
         free: cells (or times) of each unknown that may change.
         unknowns: theta <-> fields.
         penalties: label -> unknown, and its penalty.
+        of_variables: label -> unknown, and the penalty of its part of theta.
         policy: the checkpointing policy of the scene.
         checkpoint: the result of the policy: a policy with its schedule, or a plan.
         workers: where its shots run.
@@ -75,6 +77,7 @@ class Problem:
     free: Mapping[str, Mask]
     unknowns: Stacked
     penalties: Mapping[str, tuple[str, Regulariser]]
+    of_variables: Mapping[str, tuple[str, Regulariser]]
     policy: Policy
     checkpoint: Checkpoint
     workers: Workers = HERE
@@ -173,11 +176,16 @@ def assemble(
             except ParameterError as error:
                 _require_between(name, model, start[name][chosen], setup.unit(name), error)
                 raise
-    penalties = {}
+    penalties, of_variables = {}, {}
     for number, penalty in enumerate(scene.penalty):
         with prefix_error(f"penalty[{number}]"):
             label = f"{penalty.type} of {penalty.unknown}"
             name = penalty.unknown
+            if penalty.of == "variables":
+                label, theta = f"{penalty.type} of the variables of {name}", parts[name].from_field(start[name])
+                label = f"{label} [{number}]" if label in of_variables else label
+                of_variables[label] = name, penalty.built(theta, np.ones(theta.shape, bool), (1.0,))
+                continue
             steps = setup.lengths(name)
             penalties[f"{label} [{number}]" if label in penalties else label] = name, penalty.built(start[name], free[name], steps)
     unknowns = Stacked(parts)
@@ -191,6 +199,7 @@ def assemble(
         free,
         unknowns,
         penalties,
+        of_variables,
         policy,
         decided(policy, setup, workers),
         workers,
@@ -277,7 +286,9 @@ def _judged(scene: Description, quantity: str) -> list[str]:
         return [objective.of for objective in scene.maximise]
     if quantity == "feature_size":
         return [name for name, unknown in scene.unknowns.items() if unknown.of_class is Density]
-    return [misfit.state for misfit in scene.misfit] if quantity == "misfit_over_noise" else list(scene.unknowns)
+    if quantity in OF_RECORDS:
+        return [misfit.state for misfit in scene.misfit if misfit.of == "traces" or quantity == "misfit_over_noise"]
+    return list(scene.unknowns)
 
 
 def _check_data(scene: Description) -> None:
@@ -300,7 +311,7 @@ def _check_data(scene: Description) -> None:
         if accept.quantity in OF_TRUTH:
             raise SceneError(
                 f"accept[{number}].quantity: expected [truth], which {accept.quantity} compares the answer with, found none; use "
-                '"loss_reduction" or "misfit_over_noise"'
+                '"loss_reduction" or a figure of records'
             )
 
 

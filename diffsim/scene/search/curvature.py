@@ -57,9 +57,13 @@ class Curvature:
         misfits: of all shots.
         bend_fields: of the penalties.
         theta: where.
+        bend_theta: (theta, its change) -> the Hessian of the penalties of theta times the change.
     """
 
-    def __init__(self, problem: Problem, misfits: Misfits, bend_fields: BendFields, theta: Array) -> None:
+    def __init__(
+        self, problem: Problem, misfits: Misfits, bend_fields: BendFields, theta: Array, bend_theta: Callable[[Array, Array], Array]
+    ) -> None:
+        self._bend_theta = bend_theta
         self._split, self._theta = problem.unknowns.split, theta.copy()
         self._cells = CellCurvature(problem, self._split(theta), misfits, bend_fields)
 
@@ -67,4 +71,4 @@ class Curvature:
         """The product with a change of theta."""
         moved = jvp(self._split, (self._theta,), (v,))[1]
         product = vjp(self._split, self._theta)[1](self._cells.by_cell(moved))[0]
-        return np.asarray(product, np.float64)
+        return np.asarray(product + self._bend_theta(self._theta, v), np.float64)

@@ -123,14 +123,16 @@ class Objective:
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
         gradient = vjp(problem.unknowns.split, theta)[1](sums.by_cell)[0]  # only now, because its memory would add to that of the states
+        of_variables, slope = gradient_of_sum(self._of_variables, np.asarray(theta, float)) if problem.of_variables else ({}, 0.0)
+        gradient = gradient + slope
         predicted = {where: self._at_records(where, rows) for where, rows in sums.predicted.items()}
-        return Evaluation(sums.parts | penalties, gradient, sums.by_cell, predicted)
+        return Evaluation(sums.parts | penalties | of_variables, gradient, sums.by_cell, predicted)
 
     def value(self, theta: Array) -> float:
         """The loss alone, without a reverse sweep."""
         problem = self.problem
         fields = problem.unknowns.split(theta)
-        total = sum(self._penalties(fields).values())
+        total = sum(self._penalties(fields).values()) + sum(self._of_variables(theta).values())
         for shot in problem.workers.run(losses, (problem.forward, self.misfits), (fields,), range(len(problem.setup.shots))):
             total += sum(shot.values())
         return float(total)
@@ -147,6 +149,13 @@ class Objective:
         """Each penalty."""
         return values_of("penalty", {label: partial(penalty, fields[name]) for label, (name, penalty) in self.problem.penalties.items()})
 
+    def _of_variables(self, theta: Any) -> dict[str, Any]:
+        """Each penalty of a part of theta."""
+        slices = self.problem.unknowns.slices
+        return values_of(
+            "penalty", {label: partial(penalty, theta[slices[name]]) for label, (name, penalty) in self.problem.of_variables.items()}
+        )
+
     def _at_records(self, where: Where, predicted: Array) -> Array:
         """Predictions of the run at the times of the records, if there are some."""
         sampling = self.observed.sampling.get(where[1]) if where[0] == "traces" else None
@@ -154,7 +163,7 @@ class Objective:
 
     def hessian(self, theta: Array) -> Curvature:
         """The Gauss-Newton Hessian at theta, by its products: `objective.hessian(theta) @ v`."""
-        return Curvature(self.problem, self.misfits, self._bend_penalties, theta)
+        return Curvature(self.problem, self.misfits, self._bend_penalties, theta, self._bend_variables)
 
     def _bend_penalties(self, fields: Mapping[str, Array], change: Mapping[str, Array]) -> Mapping[str, Array]:
         """The Hessian of the penalties times a change of the fields."""
@@ -163,6 +172,12 @@ class Objective:
             return {}
         place, moved = ({name: np.asarray(values[name], float) for name in names} for values in (fields, change))
         return bend(lambda x: sum(self._penalties(x).values()), place, moved)
+
+    def _bend_variables(self, theta: Array, change: Array) -> Array:
+        """The Hessian of the penalties of theta times a change of it."""
+        if not self.problem.of_variables:
+            return np.zeros(theta.shape)
+        return np.asarray(bend(lambda x: sum(self._of_variables(x).values()), np.asarray(theta, float), np.asarray(change, float)))
 
     def _misfit(self, fields: Mapping[str, Array], checkpoint: Checkpoint, shots: Sequence[int]) -> ShotSums:
         problem, count, began = self.problem, len(self.problem.setup.shots), time.perf_counter()

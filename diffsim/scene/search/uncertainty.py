@@ -241,9 +241,9 @@ def _prior(problem: Problem, name: str, variables: Variables, fields: Mapping[st
 
 
 def precision_of(penalties: list[Tikhonov], field: Array, labels: IntArray) -> sparse.csc_array:
-    """The Hessian of penalties by the variables, which couples a cell with its neighbours alone.
+    """The Hessian of penalties by the variables, which couples a cell with those that are near.
 
-    Cells three apart along every axis have no neighbour in common, so one product gives the columns of all of them.
+    Cells farther apart than twice the reach along every axis couple with no cell in common, so one product gives the columns of them all.
 
     Args:
         penalties: of the field.
@@ -254,12 +254,14 @@ def precision_of(penalties: list[Tikhonov], field: Array, labels: IntArray) -> s
     cells: list[IntArray] = [*np.indices(shape)]
     numbers = np.arange(field.size).reshape(shape)
     rows, columns, entries = [], [], []
-    for colour in product(range(3), repeat=field.ndim):
-        chosen = np.all([c % 3 == k for c, k in zip(cells, colour, strict=True)], axis=0)
+    reach = max(penalty.reach for penalty in penalties)
+    apart = 2 * reach + 1
+    for colour in product(range(apart), repeat=field.ndim):
+        chosen = np.all([c % apart == k for c, k in zip(cells, colour, strict=True)], axis=0)
         bent = bend(lambda x: sum(penalty(x) for penalty in penalties), field, chosen.astype(float))
-        for offset in product((-1, 0, 1), repeat=field.ndim):
+        for offset in product(range(-reach, reach + 1), repeat=field.ndim):
             other = [c + o for c, o in zip(cells, offset, strict=True)]
-            inside = np.all([(c >= 0) & (c < n) & (c % 3 == k) for c, n, k in zip(other, shape, colour, strict=True)], axis=0)
+            inside = np.all([(c >= 0) & (c < n) & (c % apart == k) for c, n, k in zip(other, shape, colour, strict=True)], axis=0)
             inner = inside & (bent != 0)
             rows.append(numbers[inner])
             columns.append(numbers[tuple(c[inner] for c in other)])

@@ -18,7 +18,13 @@ from diffsim.typing import Array
 
 
 def field_on_grid(
-    path: str | Path, grid: Grid, field_unit: str = "", floor: float | None = None, ceil: float | None = None, **keys: Any
+    path: str | Path,
+    grid: Grid,
+    field_unit: str = "",
+    floor: float | None = None,
+    ceil: float | None = None,
+    grid_crs: str | None = None,
+    **keys: Any,
 ) -> Array:
     """Read a model, a start field or a depth from a file, and bring it to the cells of a grid.
 
@@ -31,9 +37,10 @@ def field_on_grid(
             are taken as they are.
         floor: least value; None: there is none.
         ceil: greatest value; None: there is none.
-        keys: those of `file` in a scene: `key`, `method` ("linear", "nearest", "cubic" or "mean"), `scale`, `offset`, `unit`, `fill`,
-            `blur`, `coordinates`, `spacing`, `origin`, `order`, `shape`, `missing`, `extend`, `thresholds` and `values`. docs/scene.md
-            explains them.
+        grid_crs: map projection of the grid, such as "EPSG:32654", for a file with another one, which the key `crs` states.
+        keys: those of `file` in a scene: `key`, `crs`, `method` ("linear", "nearest", "cubic" or "mean"), `scale`, `offset`, `unit`,
+            `fill`, `blur`, `coordinates`, `spacing`, `origin`, `order`, `shape`, `missing`, `extend`, `thresholds` and `values`.
+            docs/scene.md explains them.
 
     Returns:
         The field over the cells, f64, of the shape of the grid.
@@ -59,4 +66,4 @@ def field_on_grid(
         model = FieldModel.model_validate({"file": {"path": str(path), **keys}, "floor": floor, "ceil": ceil}, context={})
     except ValidationError as error:
         raise SceneError(explained(FieldModel, error, "field")) from None
-    return build_field(model, Place(grid, grid, "field", unit=field_unit))
+    return build_field(model, Place(grid, grid, "field", unit=field_unit, crs=grid_crs))

@@ -20,10 +20,11 @@ from diffsim.records.conventions.fills import ALIKE, fill_shown, fill_value
 from diffsim.records.conventions.places import wrapped_field
 from diffsim.records.fields import Gridded, read_field
 from diffsim.records.formats.numpy_files import MemberError, load_array
+from diffsim.records.projection import Projection
 from diffsim.records.read import RAW
 from diffsim.scene.schema.parts import DataFile
 from diffsim.scene.setup.place import Place, coordinate_units
-from diffsim.scene.setup.raster import covered, resample, scaled
+from diffsim.scene.setup.raster import covered, resample, resample_at, scaled
 from diffsim.scene.words.rules import TIME
 from diffsim.typing import Array
 
@@ -37,6 +38,8 @@ def file(part: DataFile, place: Place) -> Array:
         raise SceneError(f"{place.key}.shape: expected none for {suffix}, which states it, found {part.shape}; drop it")
     if part.axes is not None and sorted(part.axes) != sorted(grid.axes):
         raise SceneError(f"{place.key}.axes: expected each of {', '.join(grid.axes)} once, found {', '.join(part.axes)}; correct them")
+    if part.crs is not None:
+        return scaled(part, _projected(part, place), place)
     if suffix in NUMPY and not part.coordinates and part.spacing is None:
         values, coordinates = read_array(part, place), None
     else:
@@ -51,6 +54,27 @@ def file(part: DataFile, place: Place) -> Array:
         moved, values = wrapped_field(coordinates[axis], values, axis, grid.axes[axis], low, high)
         coordinates = (*coordinates[:axis], moved, *coordinates[axis + 1 :])
     return scaled(part, resample(values, coordinates, part, place), place)
+
+
+def _projected(part: DataFile, place: Place) -> Array:
+    """The field of a file with coordinates of another map projection, at the cells of the grid."""
+    assert part.crs is not None  # the caller looked
+    base = place.given
+    try:
+        projection = Projection.between(part.crs, place.crs, part.coordinates or base.axes, base.axes, coordinate_units(base))
+        field = read_field(part.path, part.key, part.coordinates, base.axes, None, part.axes, projection.units)
+        if field.coordinates is None or field.values.ndim != base.ndim:
+            raise DataError(f"expected coordinates along {base.ndim} axes in {field.where} for crs, found none; drop crs, or add them")
+        values = _without_fills(field.values, field.unit, field.where, part, place)
+        ordered = field.axes if sorted(field.axes) == sorted(base.axes) else base.axes
+        field = replace(field, values=values, axes=ordered).over(base.axes)
+        assert field.coordinates is not None  # they were there
+        edges = [base.coordinates(axis)[[0, -1]] for axis in range(base.ndim)]
+        along = [np.clip(place.grid.coordinates(axis), *ends) for axis, ends in enumerate(edges)]
+        cells = projection.back(np.stack([at.ravel() for at in np.meshgrid(*along, indexing="ij")], axis=1), field.where)
+    except DataError as error:
+        raise SceneError(f"{place.key}.path: {error}") from None
+    return resample_at(field.values, field.coordinates, cells, part, place)
 
 
 def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | None]:

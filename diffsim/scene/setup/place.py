@@ -28,6 +28,7 @@ class Place:
         beyond: the grid may reach past given numbers by this many of their cells. There the end values continue.
         unit: of the field; "": none is known, and numbers out of files are taken as they are.
         inner: the cells of `base` without those around it for a layer, where numbers out of files continue; None: there are none around.
+        crs: map projection of the axes; None: not stated.
     """
 
     grid: Grid
@@ -36,6 +37,7 @@ class Place:
     beyond: float = BEYOND
     unit: str = ""
     inner: Grid | None = None
+    crs: str | None = None
 
     @property
     def given(self) -> Grid:

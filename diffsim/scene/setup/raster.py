@@ -39,6 +39,42 @@ def resample(values: Array, coordinates: tuple[Array, ...], part: Resampled, pla
         resampled = RegularGridInterpolator(coordinates, values, method=part.method)(
             tuple(np.meshgrid(*wanted, indexing="ij", sparse=True))
         )
+    return _complete(resampled, place)
+
+
+def resample_at(values: Array, coordinates: tuple[Array, ...], cells: Array, part: Resampled, place: Place) -> Array:
+    """Numbers with coordinates of another map projection, interpolated to the cells of the grid.
+
+    Args:
+        values: the numbers.
+        coordinates: of the numbers, rising, for each axis.
+        cells: places of the cells of the grid in the coordinates of the numbers, shape (cells, axes).
+        part: the part of the field.
+        place: its place.
+    """
+    grid = place.grid
+    inside = np.array(cells, float)
+    for axis, along in enumerate(coordinates):
+        low, high = _reach(along, place)
+        beyond = np.flatnonzero((cells[:, axis] < low) | (cells[:, axis] > high))
+        if len(beyond) and (part.extend is None or len(beyond) == len(cells)):
+            raise SceneError(
+                f"{place.key}: expected a grid within {along[0]:.6g} to {along[-1]:.6g} along {grid.axes[axis]}, in the map projection of "
+                f"the file, found {cells[:, axis].min():.6g} to {cells[:, axis].max():.6g}; move or shrink the grid, or continue the "
+                'numbers at the edge by extend = "edge"'
+            )
+        inside[:, axis] = np.clip(cells[:, axis], along[0], along[-1])
+    resampled = RegularGridInterpolator(coordinates, values, method=part.method)(inside).reshape(grid.shape)
+    return _complete(resampled, place)
+
+
+def _complete(resampled: Array, place: Place) -> Array:
+    """Numbers of all cells.
+
+    Raises:
+        SceneError: some cells have none.
+    """
+    grid = place.grid
     bad = np.argwhere(~np.isfinite(resampled))
     if len(bad):
         at = ", ".join(f"{grid.axes[axis]} = {grid.coordinates(axis)[k]:.6g}" for axis, k in enumerate(bad[0]))

@@ -16,10 +16,10 @@ from diffsim.records.checks import require_inside, require_measured, require_sou
 from diffsim.records.conventions.fills import ALIKE
 from diffsim.records.conventions.places import wrapped_places
 from diffsim.records.conventions.records import Layout, Records, on_one_clock
-from diffsim.records.read import read_records
 from diffsim.scene.schema.schema import Data
 from diffsim.scene.setup.place import coordinate_units
 from diffsim.scene.setup.start_time import after_start, with_time_of
+from diffsim.scene.setup.station_table import Stations
 from diffsim.typing import Array
 
 SNAP = 1e-9
@@ -70,7 +70,9 @@ class Recorded:
         return replace(self, times=self.times[inside], values=self.values[:, inside], deviation=deviation, weight=weight)
 
 
-def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: Shots, dt: float, steps: int) -> Recorded:
+def read_data(
+    model: Data, unit: str, grid: Grid, points: Array | None, shots: Shots, dt: float, steps: int, crs: str | None = None
+) -> Recorded:
     """Read and check the records of a state.
 
     Args:
@@ -81,12 +83,13 @@ def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: S
         shots: the shots that the records are of.
         dt: time step, s.
         steps: number of steps.
+        crs: map projection of the grid; None: not stated.
 
     Raises:
         DataError: a file cannot be read, or does not fit the run. There is a line for each problem.
     """
     end = dt * steps
-    files = [read_records(path, _layout(model, grid)) for path in model.path]
+    files = Stations(model, _layout(model, grid), grid, crs).read()
     every = [records for one in files for records in one]
     if shots.count == 1 and len(files) > 1 and all(len(one) == 1 for one in files):
         every = [_one_shot(every)]
@@ -96,7 +99,7 @@ def read_data(model: Data, unit: str, grid: Grid, points: Array | None, shots: S
     if len(every) != shots.count:
         raise DataError(
             f'expected records of {plural(shots.count, "shot")} (one for each source that fires "in turn"), found {len(every)} in '
-            f"{plural(len(model.path), 'file')}; give one file for all shots, or one for each"
+            f"{plural(len(files), 'file')}; give one file for all shots, or one for each"
         )
     if shots.sources is not None:
         require_sources(every, shots.sources, grid, model.allow)

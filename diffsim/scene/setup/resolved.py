@@ -119,7 +119,8 @@ def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
 
 
 def _built(trial: Resolved, name: str, key: str, model: FieldModel) -> Array:
-    return build_field(model, Place(trial.grid, trial.grid, key, unit=trial.equation.parameters[name].unit, inner=trial.inner))
+    unit, crs = trial.equation.parameters[name].unit, trial.scene.grid.crs
+    return build_field(model, Place(trial.grid, trial.grid, key, unit=unit, inner=trial.inner, crs=crs))
 
 
 def _frequency(scene: Description) -> float:

@@ -128,6 +128,7 @@ class Setup:
             beyond,
             self.unit(name),
             inner,
+            self.resolved.scene.grid.crs,
         )
 
     def _domain(self, equation: Equation, steps: int, name: str) -> Grid:
@@ -343,7 +344,7 @@ def _read(
     for name, model in scene.data.items():
         with prefix_error(f"data.{name}"):
             unit, points = equation.states[name].unit, receivers.get(name)
-            recorded[name] = read_data(model, unit, base, points, shots, scene.time.step, scene.time.count)
+            recorded[name] = read_data(model, unit, base, points, shots, scene.time.step, scene.time.count, scene.grid.crs)
     return recorded
 
 

@@ -62,6 +62,8 @@ def misfits_of(model: MisfitModel, observed: Observed, setup: Setup) -> list[Mis
     windows = None if times is None else kept(model, setup, times)
     sampling = None if recorded is None else observed.sampling.get(model.state)
     weights = np.broadcast_to(observed.weight(model.of, model.state), measured.shape)
+    if model.normalise == "receivers":
+        weights = _alike(model, measured, weights, windows)
     spacing = None if times is None else _spacing(model, times)
     parts: list[tuple[Misfit | None, Array | None]] = []
     for number, data in enumerate(measured):
@@ -102,6 +104,27 @@ def _misfit(
     with _of_shot(number):
         built: Misfit = model.instance(**arguments)
     return built
+
+
+def _alike(model: MisfitModel, measured: Array, weights: Array, windows: list[Array] | None) -> Array:
+    """Weights with which the record of each receiver, over all shots, has the same sum of squares.
+
+    Args:
+        model: its keys.
+        measured: the data, shape (shots, samples, receivers), NaN in gaps.
+        weights: of the samples, same shape.
+        windows: factor of each sample, for each shot; None: all are 1.
+    """
+    factors = 1.0 if windows is None else np.stack(windows)
+    counts = np.isfinite(measured) & (weights > 0) & (np.broadcast_to(factors, measured.shape) > 0)
+    energy = np.sum(np.where(counts, weights * (factors * np.nan_to_num(measured)) ** 2, 0.0), axis=(0, 1))
+    silent = np.flatnonzero(counts.any(axis=(0, 1)) & (energy == 0))
+    if len(silent):
+        raise ParameterError(
+            f'normalise: expected records that are not all zero with "receivers", found that of receiver {silent[0]}; drop it, or set '
+            "normalise = true"
+        )
+    return weights / np.where(energy > 0, energy, 1.0)
 
 
 def _of_zero(misfits: list[Misfit | None], shape: tuple[int, ...]) -> float:

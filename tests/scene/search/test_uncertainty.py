@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -130,12 +130,13 @@ def test_by_its_tikhonov_penalty_it_is_that_of_the_hessian_of_the_loss() -> None
     np.testing.assert_allclose(outcome.unknowns["T"].deviation.ravel(), expected, rtol=1e-6)  # type: ignore[union-attr]
 
 
-def test_the_precision_of_penalties_is_their_hessian() -> None:
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_precision_of_penalties_is_their_hessian(order: Literal[1, 2]) -> None:
     rng = np.random.default_rng(0)
     mask = rng.random((5, 7)) < 0.8
     labels = np.full((5, 7), -1)
     labels[mask] = np.arange(mask.sum())
-    penalties = [Tikhonov(2.0, (0.5, 2.0), 1, mask=mask), Tikhonov(0.3, 1.0, 0, mask=mask)]
+    penalties = [Tikhonov(2.0, (0.5, 2.0), order, mask=mask), Tikhonov(0.3, 1.0, 0, mask=mask)]
     precision = precision_of(penalties, rng.standard_normal((5, 7)), labels)
     v = rng.standard_normal(mask.sum())
     field = np.zeros((5, 7))

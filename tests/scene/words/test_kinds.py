@@ -48,7 +48,7 @@ WORDS = {
     "lorenz96 lorenz96_two_scale maxwell navier_stokes quasi_geostrophic reaction_diffusion schroedinger shallow_water visco_acoustic",
     "misfit": "cross_correlation envelope huber l2 log_amplitude wasserstein",
     "penalty": "tikhonov total_variation",
-    "parametrisation": "cells density outline",
+    "parametrisation": "cells density okada outline",
 }
 MODULE = """
 import numpy
@@ -181,7 +181,8 @@ def test_a_scene_builds_each_packaged_penalty(word: str) -> None:
 @pytest.mark.parametrize("word", PARAMETRISATIONS.packaged)
 def test_a_scene_builds_each_packaged_parametrisation(word: str) -> None:
     kind = PARAMETRISATIONS.packaged[word]
-    model = filled(schema.unknown_of(word, kind), type=word)
+    options = {"centres": [[30.0, 35.0]]} if word == "okada" else {}
+    model = filled(schema.unknown_of(word, kind), type=word, **options)
     start = bodies.cylinder(GRID, (30.0, 35.0), 20.0) if word == "outline" else np.full(GRID.shape, 1.5)
     unknown = model.instance(shape=GRID.shape, dtype=np.float64, mask=np.ones(GRID.shape, bool), reference=start, grid=GRID)
     assert type(unknown) is kind and unknown.to_field(np.zeros(unknown.size)).shape == GRID.shape

@@ -149,7 +149,7 @@ def test_objects_that_are_no_misfits(misfit: Any, expected: str) -> None:
             {"type": Greedy(1.0), "weight": 1.0},
             "called with arguments of weight, spacing, reference, mask, found more; give it a default",
         ),
-        ({}, {"type": Near(1.0), "weight": 1.0, "share": 0.5}, "penalty[0].share: expected one of type, unknown, weight, found"),
+        ({}, {"type": Near(1.0), "weight": 1.0, "share": 0.5}, "penalty[0].share: expected one of type, unknown, of, weight, found"),
         (
             {"type": Parametrisation((12, 11)), "mask": {"margin": 2}},
             None,

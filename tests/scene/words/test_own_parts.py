@@ -149,7 +149,7 @@ def test_their_code_belongs_to_the_identity_of_a_run(kind: type, monkeypatch: py
         (
             {"type": "cell"},
             None,
-            "unknowns.T.type: expected one of cells, density, outline, or a class such as mypackage.module:Class, found 'cell'; did",
+            "unknowns.T.type: expected one of cells, density, okada, outline, or a class such as mypackage.module:Class, found 'cell'; did",
         ),
         ({"type": 3}, None, "unknowns.T.type: expected text, found 3"),
         (
@@ -167,7 +167,7 @@ def test_their_code_belongs_to_the_identity_of_a_run(kind: type, monkeypatch: py
         ({}, {"type": "tikonov", "weight": 1.0}, "penalty[0].type: expected one of tikhonov, total_variation, or a class such as"),
         ({}, {"weight": 1.0}, "penalty[0].type: expected a value, found none; add the type"),
         ({}, {"type": Level}, "penalty[0].weight: expected a value, found none"),
-        ({}, {"type": Level, "weight": 1.0, "length": 2.0}, "penalty[0].length: expected one of type, unknown, weight, value"),
+        ({}, {"type": Level, "weight": 1.0, "length": 2.0}, "penalty[0].length: expected one of type, unknown, of, weight, value"),
         ({}, {"type": Typeless, "weight": 1.0}, "penalty[0]: type: argument strength of Typeless: expected an annotation or a default"),
         ({}, {"type": Rough, "factor": 1.0, "weight": 1.0, "length": [1.0, 1.0, 1.0]}, "penalty[0]: length: expected one number, or 2"),
     ],

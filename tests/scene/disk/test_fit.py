@@ -1,0 +1,91 @@
+"""Figures of fit at each receiver: by hand, and in a run of a scene."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffsim.errors import SceneError
+from diffsim.report.tables import fitted
+from diffsim.scene.disk.fit import fits
+from diffsim.scene.disk.outcome import Outcome
+from tests.scene.tiny import WAVE, scene
+
+TIMES = np.arange(0.0, 100.0, 0.5)
+
+
+def wave(delay: float, height: float = 1.0, times: np.ndarray = TIMES) -> np.ndarray:
+    return height * np.exp(-(((times - 40.0 - delay) / 6.0) ** 2))
+
+
+def test_figures_of_known_pairs() -> None:
+    """A record and itself, half of it, itself 3.2 s late and 7 s early, and nothing."""
+    data = np.stack([wave(0.0)] * 5, axis=1)[None]
+    predicted = np.stack([wave(0.0), wave(0.0, 0.5), wave(3.2), wave(-7.0), 0 * TIMES], axis=1)[None]
+    same, half, late, early, none = fits(data, predicted, TIMES, names=list("abcde"))
+    assert (same.name, same.variance_reduction, same.lag, same.peak) == ("a", 1.0, pytest.approx(0.0, abs=1e-9), 1.0)
+    assert half.variance_reduction == pytest.approx(0.75) and half.peak == pytest.approx(0.5)
+    assert late.lag == pytest.approx(3.2, abs=0.02) and early.lag == pytest.approx(-7.0, abs=0.02)
+    assert none.variance_reduction == 0.0 and np.isnan(none.lag) and none.peak == 0.0
+
+
+def test_samples_that_do_not_count_change_nothing() -> None:
+    """Gaps, weights of 0, uneven times; two shots count together."""
+    rng = np.random.default_rng(0)
+    times = np.sort(rng.uniform(0.0, 100.0, 400))
+    data = np.stack([wave(0.0, 1.0, times), wave(0.0, 2.0, times)])[..., None]
+    predicted = np.stack([wave(5.0, 1.0, times), wave(5.0, 2.0, times)])[..., None]
+    (plain,) = fits(data, predicted, times)
+    assert plain.lag == pytest.approx(5.0, abs=0.1)
+    assert plain.variance_reduction == pytest.approx(1 - np.sum((data - predicted) ** 2) / np.sum(data**2))
+    share = np.ones(data.shape)
+    share[:, :20] = 0.0
+    wrong, gappy = predicted.copy(), data.copy()
+    wrong[:, :20], gappy[:, 20:30] = 1e3, np.nan
+    wrong[:, 20:30] = 1e3
+    (some,) = fits(gappy, wrong, times, share)
+    assert some.variance_reduction == pytest.approx(plain.variance_reduction, abs=1e-3) and some.peak == pytest.approx(plain.peak)
+
+
+def test_a_run_has_the_fit_of_each_receiver(tmp_path: Path) -> None:
+    """In its outcome, saved and loaded, in the report, and as a line of the acceptance for each."""
+    accept = [
+        {"quantity": "variance_reduction", "each": "receiver", "at_least": 0.5},
+        {"quantity": "lag", "each": "receiver", "at_least": -5.0, "at_most": 5.0},
+        {"quantity": "peak", "at_least": 0.5, "at_most": 1.5},
+        {"quantity": "misfit_over_noise", "each": "receiver", "at_most": 1e3},
+    ]
+    outcome = scene(WAVE, accept=accept, optimise__iterations=12).run(precision="f64")
+    pair = outcome.traces["eta"]
+    for number, fit in enumerate(outcome.fits["eta"]):
+        data, end = pair.data[0, :, number], pair.end[0, :, number]
+        assert fit.variance_reduction == pytest.approx(1 - np.sum((data - end) ** 2) / np.sum(data**2), rel=1e-12)
+        assert outcome.accepted[number].value == fit.variance_reduction
+        assert outcome.accepted[7 + number].value == pytest.approx(pair.at(number).over_noise)
+    names = [line.name for line in outcome.accepted]
+    assert names[0] == "variance reduction of eta, receiver 1" and names[6] == "peak of eta, mean over its receivers"
+    assert len(names) == 10 and all(line.passed for line in outcome.accepted)
+    outcome.save(tmp_path)
+    assert Outcome.load(tmp_path).fits == outcome.fits
+    ((state, rows),) = fitted(outcome)
+    assert state == "eta" and rows[2][2] == f"{outcome.fits['eta'][2].variance_reduction:.3f}"
+
+
+def test_each_goes_with_figures_of_records() -> None:
+    with pytest.raises(SceneError, match='expected each = "receiver" with misfit_over_noise, variance_reduction, lag, peak, found it with'):
+        scene(WAVE, accept=[{"quantity": "correlation", "each": "receiver", "at_least": 0.5}])
+
+
+def test_records_may_count_alike() -> None:
+    """With "receivers" the share of each record in the misfit of a prediction of zero is the same, and a fit of one is worth a third."""
+    objective = scene(WAVE, misfit=[{"of": "traces", "state": "eta", "normalise": "receivers"}]).objective("f64")
+    theta = objective.problem.theta
+    assert objective.value(0 * theta) == pytest.approx(1.0, rel=1e-12)
+    data = objective.observed.traces["eta"][0]
+    (misfit,) = objective.misfits.terms["traces of eta"][1]
+    at_one = np.where(np.arange(3) == 1, data, 0.0)
+    assert float(misfit(at_one)) == pytest.approx(2 / 3, rel=1e-12)
+    with pytest.raises(SceneError, match='expected normalise = "receivers" with of = "traces"'):
+        scene(WAVE, misfit=[{"of": "final", "state": "eta", "normalise": "receivers"}])
