@@ -14,14 +14,14 @@ from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div, grad
-from diffsim.integrators import IMPLICIT_SHARE, imex_ars222, rk4, ssp_rk2, ssp_rk3
+from diffsim.integrators import IMPLICIT_SHARE, TABLEAUX, imex_ars222, rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides
 from diffsim.solvers.parts.fluxes import advection, carried
 from diffsim.solvers.parts.given import series_of
 from diffsim.solvers.parts.immersed import Walls, drawing_fields, names_of_walls, wall_fields
 from diffsim.solvers.parts.outflow import outflow, outflow_profiles
-from diffsim.solvers.parts.stability import Factor, ars222, check_common, check_flow, check_sign, check_step, laplacian_bound, runge_kutta
+from diffsim.solvers.parts.stability import check_common, check_flow, check_sign, check_step, laplacian_bound
 from diffsim.solvers.parts.staggered import axes_of, words_of
 from diffsim.solvers.parts.viscosity import layered, smagorinsky
 from diffsim.stepping.declare.equation import Equation, Variable
@@ -32,18 +32,11 @@ Word: TypeAlias = Literal["periodic", "no_slip", "slip", "moving", "inflow", "op
 Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 """The sides of a flow: one word, or one an axis, where a pair is that of the low and the high side."""
 
-METHODS: dict[str, tuple[Any, float, Factor]] = {
-    "rk2": (ssp_rk2, 2.0, runge_kutta(2)),
-    "rk3": (ssp_rk3, 2.51, runge_kutta(3)),
-    "rk4": (rk4, 2.78, runge_kutta(4)),
-    "imex2": (imex_ars222, math.inf, ars222),
-}
-"""The methods in time, how far along the negative real axis they are stable, and the factors of their steps."""
+METHODS: dict[str, Any] = {"rk2": ssp_rk2, "rk3": ssp_rk3, "rk4": rk4, "imex2": imex_ars222}
+"""The methods in time."""
 
-COURANT = {"rk3": 1.73, "rk4": 2.83}
-"""The largest dt Σ |v|/dx of methods that are stable without viscosity."""
 SLOWER = {2: 1.0, 4: 6 / 7, 6: 0.8}
-"""By which orders in space lower that."""
+"""By which orders in space lower the largest dt Σ |v|/dx."""
 
 
 class NavierStokes(Equation, kind="navier_stokes"):
@@ -100,7 +93,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
     Args:
         grid: two or three axes, spacing in metres.
         dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66 at order 6, and
-            while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity, and scalars
+            while dt Σ |v|/dx <= 1.73 (rk3) or 2.82 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity, and scalars
             diffusion. imex2 has no limit for viscosity and diffusion. There dt Σ |v|/dx <= 0.53, 1.22, 1.59, 2.28, 2.87 and 7.54 where ν /
             (|v| dx) is 0, 0.1, 0.2, 0.5, 1 and 5, with the |v| of the largest component, and with the least of ν and all κ for ν.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
@@ -205,9 +198,11 @@ class NavierStokes(Equation, kind="navier_stokes"):
             raise ParameterError(
                 "grid of cells of several sizes with no open side, expected uniform cells there; take some, or open a side"
             )
-        self.method, self._reach, self._factor = METHODS[one_of("method", method, tuple(METHODS))]
+        self.method = METHODS[one_of("method", method, tuple(METHODS))]
         self.implicit = self.method is imex_ars222
-        self.unstable = self._too_fast(method)
+        self._tableau = TABLEAUX[self.method.__name__]
+        self._reach = math.inf if self.implicit else self._tableau.real
+        self.unstable = self._too_fast()
         self.states = {name: Variable(self._around.velocity(k), _face(k, grid.ndim), "m/s") for k, name in enumerate(self.velocities)}
         self.states["p"] = Variable(self._around.pressure(), unit="m²/s²")
         for axis, high in self._around.of(*FREE):
@@ -236,11 +231,11 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.series = series_of(series, '("inflow",)', {name: self.parameters[name] for name in on_sides})
         self.parameters = {name: variable for name, variable in self.parameters.items() if name not in self.series}
 
-    def _too_fast(self, method: str) -> str:
+    def _too_fast(self) -> str:
         """Advice for a run that ends in values which are not finite: the speed inside is not known before."""
         back = ", ".join(f"{self._around.name(*side)!r}" for side in self._around.of("open"))
         remedy = f', or take "outflow", which vortices may pass, for the "open" side {back}' if back else ""
-        if (courant := COURANT.get(method)) is None:
+        if not (courant := self._tableau.imaginary):
             other = "" if self.implicit else ', or take "rk3", which needs no viscosity'
             return f"The flow may have become too fast for dt = {self.dt:.4g} s: lower dt{other}{remedy}"
         limit = courant * SLOWER[self.order] / self.dt
@@ -420,7 +415,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
             if name in series:
                 speed, width = float(np.abs(series[name]).max()), self.grid.smallest[axis]
                 for diffusion, by in least:
-                    check_flow(self.dt, self._factor, speed, diffusion, width, name, by)
+                    check_flow(self.dt, self._tableau.growth, speed, diffusion, width, name, by)
 
 
 def _face(axis: int, ndim: int) -> tuple[int, ...]:
