@@ -19,8 +19,9 @@ from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides
 from diffsim.solvers.parts.fluxes import advection, carried
 from diffsim.solvers.parts.given import series_of
-from diffsim.solvers.parts.immersed import Walls, drawing_fields, names_of_walls, wall_fields
+from diffsim.solvers.parts.immersed import Walls, drawing_fields, flux_fields, names_of_walls, wall_fields
 from diffsim.solvers.parts.outflow import outflow, outflow_profiles
+from diffsim.solvers.parts.penalty import Resistance, names_of_resistance, resistance, resistance_fields
 from diffsim.solvers.parts.stability import check_common, check_flow, check_sign, check_step, laplacian_bound
 from diffsim.solvers.parts.staggered import axes_of, words_of
 from diffsim.solvers.parts.viscosity import layered, smagorinsky
@@ -186,6 +187,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         gravity: tuple[float, ...] = (),
         viscosity: Literal["constant", "field", "smagorinsky"] = "constant",
         series: tuple[str, ...] = (),
+        bodies_method: Literal["sharp", "penalised"] = "sharp",
+        fluxes: tuple[str, ...] = (),
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         self.axes = axes_of(grid.ndim)
@@ -222,10 +225,20 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.scalars = tuple(scalars)
         self.gravity = self._checked_gravity(gravity)
         self.bodies = one_of("bodies", bodies, ("none", "fixed", "moving"))
+        self.sharp = one_of("bodies_method", bodies_method, ("sharp", "penalised")) == "sharp"
+        if not self.sharp and self.bodies == "none":
+            raise ParameterError("bodies_method = 'penalised' with bodies = 'none', expected bodies; give bodies = 'fixed' or 'moving'")
+        self.fluxes = names("fluxes", fluxes, '("T",)')
+        if set(self.fluxes) - {*self.scalars} or (self.fluxes and (self.bodies == "none" or not self.sharp)):
+            raise ParameterError(
+                f"fluxes = {shown(fluxes)} with scalars = {shown(self.scalars)}, bodies = {self.bodies!r} and bodies_method = "
+                f"{bodies_method!r}, expected names of scalars, and bodies that are sharp; correct one"
+            )
         for name in self.scalars:
             on_sides += self._add_scalar(name, scalars[name] if isinstance(scalars, Mapping) else self._around.scalar(name))
         if self.bodies != "none":
             self._add_bodies()
+            self.uniform = tuple(f"{name}_{'flux' if name in self.fluxes else 'wall'}" for name in self.scalars)
         if self.implicit:
             self._check_implicit()
         self.series = series_of(series, '("inflow",)', {name: self.parameters[name] for name in on_sides})
@@ -291,7 +304,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
             own[1][f"beta_{name}"] = Variable(axes=())
         if self.bodies != "none":
             own[0][f"heat_{name}"] = Variable(axes=(), unit="m²/s")
-            own[1][f"{name}_wall"] = Variable(self._around.with_rule(Extrapolate(1)))
+            own[1][f"{name}_{'flux' if name in self.fluxes else 'wall'}"] = Variable(self._around.with_rule(Extrapolate(1)))
         known = {*self.states, *self.parameters, *self.profiles, *self._names_of_bodies()}
         taken = known & {*own[0], *own[1]}
         if taken:
@@ -303,14 +316,17 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     def _names_of_bodies(self) -> set[str]:
         """The names that bodies take."""
-        return {"phi", *(f"force_{axis}" for axis in self.axes), *names_of_walls(self.velocities)} if self.bodies != "none" else set()
+        if self.bodies == "none":
+            return set()
+        own = names_of_walls(self.velocities) if self.sharp else names_of_resistance(self.velocities)
+        return {"phi", *(f"force_{axis}" for axis in self.axes), *own}
 
     def _add_bodies(self) -> None:
         """Declare the distance to bodies, what follows from it, and the forces on them."""
-        if self.grid.ndim != 2 or None in self.grid.uniform_spacing or self.order > 2:
+        if None in self.grid.uniform_spacing or (self.sharp and (self.grid.ndim != 2 or self.order > 2)):
             raise ParameterError(
                 f"bodies = {self.bodies!r} with {self.grid.ndim} axes and order = {self.order}, expected two axes of uniform cells and "
-                "order 2; take such a grid"
+                "order 2; take such a grid, or bodies_method = 'penalised', which needs uniform cells alone"
             )
         if self.viscosity != "constant":
             raise ParameterError(
@@ -322,24 +338,32 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.parameters = {**self.parameters, "phi": Variable(around, unit="m"), **surfaces}
         self.states = {**self.states, **{f"force_{axis}": Variable(axes=(), unit="m³/s²") for axis in self.axes}}
         handed_on = {name: one.boundary for name, one in self.parameters.items() if one.axes is None and name != "phi"}
-        films = {f"{name}_film": closed for name in self.velocities}
-        walls = {f"{name}_{what}": beyond for name in self.velocities for what in ("fluid", "grip", "least")}
+        films = {f"{name}_film": closed for name in self.velocities if self.sharp}
+        walls = {f"{name}_{what}": beyond for name in self.velocities for what in (("fluid", "grip", "least") if self.sharp else ("grip",))}
         walls |= {f"{name}_solid": beyond for name, g in zip(self.velocities, self.gravity, strict=False) if g}
+        walls |= {f"centre_open_{axis}": beyond for axis in range(2) if self.fluxes}
         self.coefficient_boundaries = handed_on | films | walls
         self.coefficients = self._coefficients  # type: ignore[method-assign]
 
     def _coefficients(self, phi: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        lifted = self.gravity or (0.0, 0.0)
-        walls = [
-            wall_fields(phi, name, k, self.grid.spacing, g != 0) for k, (name, g) in enumerate(zip(self.velocities, lifted, strict=True))
-        ]
-        walls += [drawing_fields(phi, "centre", self.grid.spacing)] * bool(self.scalars)
+        lifted = [g != 0 for g in self.gravity or (0.0,) * self.grid.ndim]
+        spacing, walls = self.grid.spacing, []
+        for k, name in enumerate(self.velocities):
+            drawn = wall_fields(phi, name, k, spacing, lifted[k]) if self.sharp else None
+            walls.append(drawn or resistance_fields(phi, name, k, spacing, self.order, lifted[k]))
+        if self.fluxes:
+            walls.append(flux_fields(phi, spacing))
+        if {*self.scalars} - {*self.fluxes}:
+            walls.append(drawing_fields(phi, "centre", spacing) if self.sharp else {"centre_grip": resistance(phi, spacing, self.order)})
         handed_on = {name: one for name, one in others.items() if name in self.parameters}
         return handed_on | {name: one for fields in walls for name, one in fields.items()}
 
     def step(self, p: Symbol, nu: Symbol, **now: Symbol) -> dict[str, Any]:
         kappas = {name: now[f"kappa_{name}"] for name in self.scalars}
-        walls = Walls(now, self.velocities, nu, p, self.grid.spacing, kappas) if self.bodies != "none" else None
+        through = {name: now[f"{name}_flux"] for name in self.fluxes}
+        held = {name: kappa for name, kappa in kappas.items() if name not in through}
+        walls = Walls(now, self.velocities, nu, p, self.grid.spacing, held, through) if self.bodies != "none" and self.sharp else None
+        soft = Resistance(now, self.velocities, nu, p, math.prod(self.grid.spacing), self.order, kappas) if not self.sharp else None
         forces = dict(zip(self.velocities, (now[name] for name in self.forces), strict=False))
 
         def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:
@@ -361,6 +385,10 @@ class NavierStokes(Equation, kind="navier_stokes"):
             for name in self.scalars:
                 spread = 0.0 if self.implicit else kappas[name] * laplacian(v[name], self.order)
                 rates[name] = spread - (walls.carried(v, name) if walls else carried(parts, v[name], self.order))
+                if name in through and walls:
+                    rates[name] = walls.with_flux(v, name, kappas[name])
+            if soft:
+                return soft.pushed(rates, lifts)
             return walls.felt(v, rates, lifts) if walls else rates
 
         def project(v: dict[str, Symbol], dt: Any) -> dict[str, Symbol]:
@@ -376,6 +404,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
             return imex_ars222(rate, self._operators(nu, now), start, self.dt, project=project)
         if walls:
             return walls.forces(self.method(rate, start, self.dt, project=walls.project))
+        if soft:
+            return soft.forces(self.method(rate, start, self.dt, project=soft.project), self.axes)
         return self.method(rate, start, self.dt, project=project)
 
     def _operators(self, nu: Symbol, now: Mapping[str, Symbol]) -> dict[str, Callable[[Symbol], Symbol]]:
