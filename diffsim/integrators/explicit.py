@@ -202,6 +202,22 @@ def midpoint(rate: Rate, state: State, dt: Time, project: Project | None = None)
     Arguments, result and errors are those of `euler`.
 
     Reference: Hairer, Nørsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.1, doi:10.1007/978-3-540-78862-1.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.integrators import midpoint
+
+        class Decay(ds.Equation):
+            states = {"u": ds.Variable("mirror")}
+            grid, dt = ds.Grid((3,), 1.0), 0.05
+
+            def step(self, u):
+                return midpoint(lambda now: {"u": -now["u"] ** 2}, {"u": u}, self.dt)
+
+        u = ds.Simulation(Decay(), precision="f64").run({"u": [1.0, 0.5, 0.1]}, steps=20).final["u"]
+        assert np.allclose(u, 1 / (1 / np.array([1.0, 0.5, 0.1]) + 1.0), atol=1e-3)
     """
     return runge_kutta(TABLEAUX["midpoint"], rate, state, dt, project)
 
@@ -263,6 +279,26 @@ def ssp_rk43(rate: Rate, state: State, dt: Time, project: Project | None = None)
 
     Reference: Spiteri and Ruuth (2002), A new class of optimal high-order strong-stability-preserving time discretization methods, SIAM J.
         Numer. Anal. 40, 469-491, doi:10.1137/S0036142901389025.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import diff, minmod, muscl
+        from diffsim.integrators import ssp_rk43
+
+        class Carried(ds.Equation):
+            # A pollutant in a river, with steps twice as long as `ssp_rk3` may take without new extremes.
+
+            states = {"c": ds.Variable("periodic", unit="kg/m³")}
+            grid, dt = ds.Grid((50,), spacing=1.0), 1.0
+
+            def step(self, c):
+                return ssp_rk43(lambda now: {"c": -diff(muscl(now["c"], 0, minmod)[0], 0)}, {"c": c}, self.dt)
+
+        spill = np.where(np.arange(50) < 10, 1.0, 0.0)
+        c = ds.Simulation(Carried(), precision="f64").run({"c": spill}, steps=20).final["c"]
+        assert c.min() > -1e-12 and c.max() < 1 + 1e-12 and np.isclose(c.sum(), 10.0)
     """
     return runge_kutta(TABLEAUX["ssp_rk43"], rate, state, dt, project)
 
@@ -307,6 +343,26 @@ def ssp_rk104(rate: Rate, state: State, dt: Time, project: Project | None = None
 
     Reference: Ketcheson (2008), Highly efficient strong stability-preserving Runge-Kutta methods with low-storage implementations, SIAM J.
         Sci. Comput. 30, 2113-2136, doi:10.1137/07070485X.
+
+    Example:
+        import numpy as np
+
+        import diffsim as ds
+        from diffsim.expr import laplacian
+        from diffsim.integrators import ssp_rk104
+
+        class Rod(ds.Equation):
+            # Heat, with steps of three times the explicit limit of an Euler step.
+
+            states = {"T": ds.Variable("periodic")}
+            grid, dt = ds.Grid((20,), spacing=1.0), 1.5
+
+            def step(self, T):
+                return ssp_rk104(lambda now: {"T": laplacian(now["T"])}, {"T": T}, self.dt)
+
+        wave = np.cos(2 * np.pi * np.arange(20) / 20)
+        T = ds.Simulation(Rod(), precision="f64").run({"T": wave}, steps=10).final["T"]
+        assert np.allclose(T, np.exp(-60 * np.sin(np.pi / 20) ** 2) * wave, atol=1e-6)
     """
     return runge_kutta(TABLEAUX["ssp_rk104"], rate, state, dt, project)
 

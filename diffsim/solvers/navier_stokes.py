@@ -83,13 +83,25 @@ class NavierStokes(Equation, kind="navier_stokes"):
     `diffsim.solvers.bodies` has outlines and the balance of momentum. With bodies the method is of first order in time, cells next to
     walls have a divergence that the linear profile makes up for, and inside of bodies `p` has no meaning.
 
-    With `bodies` and a scalar such as T, the input `T_wall` (a value for each cell, at centres, in the unit of T) is its value at the
-    surface and inside. Only values in cells within about two of the outline change the flow. The derivative for one temperature of a whole
-    body is the sum over its cells, `gradient["T_wall"].sum()` where there is one body. The state `heat_T` (m²/s times the unit of T) is
-    the amount that all bodies give to the fluid in a second, above 0 where they are hotter, over density and heat capacity; it is that of
-    the last stage, and `receivers={"heat_T": [place]}` records it as a force. The first step also has what brings T inside of bodies to
-    `T_wall`. The Nusselt number of a cylinder is heat_T / (π κ ΔT). `heat_T` is accurate where |v| dx / κ <= 2, for T is carried by
-    centred differences (docs/limits.md). At κ = 0, where no heat leaves a body, it is not 0 but an error of these.
+    With `bodies` and a scalar such as T, the input `T_wall` (a value for each cell, at centres, in the unit of T, or one number) is its
+    value at the surface and inside. Only values in cells within about two of the outline change the flow. The derivative for one
+    temperature of a whole body is the sum over its cells, `gradient["T_wall"].sum()` where there is one body. The state `heat_T` (m²/s
+    times the unit of T) is the amount that all bodies give to the fluid in a second, above 0 where they are hotter, over density and heat
+    capacity; it is that of the last stage, and `receivers={"heat_T": [place]}` records it as a force. The first step also has what brings T
+    inside of bodies to `T_wall`. The Nusselt number of a cylinder is heat_T / (π κ ΔT). `heat_T` is accurate where |v| dx / κ <= 2, for T
+    is carried by centred differences (docs/limits.md). At κ = 0, where no heat leaves a body, it is not 0 but an error of these.
+
+    For a scalar in `fluxes` the input is the flux through the surface in place of its value there: `T_flux` (m/s times the unit of T, a
+    value for each cell or one number, above 0 into the fluid). It enters cells that the outline cuts, whose closed faces nothing passes.
+    Then `heat_T` is the flux times the length of the outline, and T has no meaning inside of bodies. Of second order in fluid at rest;
+    next to walls the scalar is carried upwind.
+
+    With bodies_method="penalised" bodies are a resistance of the fluid inside them, which is implicit (`diffsim.solvers.parts.penalty`): in
+    two and three dimensions, and at orders 4 and 6 in a periodic box. `phi` then is any signed distance on the grid, and `force_z` the
+    third force. The Poisson equation is solved by transforms as without bodies. A wall lies in
+    its place to 0.023 of a cell. Creeping flow is of second order, and forces have 2 to 3 times the error of "sharp"; where |v| dx / ν is
+    above 1 they are of first order. Here the initial `p` is read, and the first steps from rest have a flow through bodies. Inputs and
+    states are those of the sharp method.
 
     Args:
         grid: two or three axes, spacing in metres.
@@ -112,7 +124,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
             scalars and `gravity` does not).
         bodies: "none"; "fixed"; or "moving", whose outline rests and whose surface moves, such as a cylinder that turns: then the inputs
             `u_wall` and `v_wall` (m/s, on the faces of the velocities) are its velocity, without divergence inside of the body. Two axes of
-            uniform cells and order 2. A body may reach a side; its force then includes what acts on it there.
+            uniform cells and order 2 ("penalised": uniform cells). A body may reach a side; its force then includes what acts on it there.
         scalars: their names; or their names with rules of their sides, see `diffsim.Variable`, such as {"T": ("mirror", (Dirichlet("hot"),
             Dirichlet(0.0)))}. A name in a rule is an input, with a value for each cell of the side.
         gravity (m/s²): along each axis of the grid, y before x, such as (-9.81, 0.0) where y points upwards; (): scalars do not
@@ -123,6 +135,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         series: those inputs of sides that have a value for each time step, such as ("inflow",). It holds for the whole step. By rk2 and
             imex2, velocities along a side at the middle of each step are of second order in time. A velocity through a side is at the end
             of the step the one that was given: that of the middle, so of first order there.
+        bodies_method: "sharp": walls lie between cells, in two dimensions at order 2; or "penalised", a resistance, see above.
+        fluxes: the scalars whose flux through the surface of bodies is given, not their value there; with sharp bodies.
 
     Raises:
         ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
