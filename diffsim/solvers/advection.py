@@ -17,9 +17,8 @@ from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div
 from diffsim.integrators import TABLEAUX, ssp_rk3
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.low_side import LowSide
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
-from diffsim.solvers.parts.staggered import words_of
+from diffsim.solvers.parts.staggered import LowSide, words_of
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.typing import Array
 

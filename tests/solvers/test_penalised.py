@@ -36,8 +36,8 @@ def test_the_wall_lies_where_phi_is_zero(order: int) -> None:
         slope = u[-1] - u[-2]
         return float(u[-1] / slope - x[-1])
 
-    found = [displacement(place) for place in np.arange(0, 1, 0.05)]
-    assert abs(np.mean(found)) < 1e-4 and np.abs(found).max() < 0.025
+    shifts = [displacement(place) for place in np.arange(0, 1, 0.05)]
+    assert abs(np.mean(shifts)) < 1e-4 and np.abs(shifts).max() < 0.025
 
 
 def test_flow_between_walls_anywhere_between_cells() -> None:
