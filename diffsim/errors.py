@@ -42,6 +42,13 @@ class ParameterError(DiffsimError, ValueError):
     """A value that is not allowed: negative depth, unknown option, NaN."""
 
 
+class MissingError(ParameterError, KeyError):
+    """A name that a solution does not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class TraceError(DiffsimError, TypeError):
     """An operation that a traced step cannot express or differentiate."""
 

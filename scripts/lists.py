@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the lists of packaged scenes and of solvers into README.md, between their markers.
+"""Write the lists of packaged scenes and of solvers into README.md, and of methods in time into docs/integrators.md, between their markers.
 
 python scripts/lists.py
 """
@@ -14,4 +14,5 @@ sys.path.insert(0, str(README.parent))  # this tree, whatever is installed
 
 from diffsim.reference.lists import filled  # noqa: E402
 
-README.write_text(filled(README.read_text(encoding="utf-8")), encoding="utf-8")
+for page in (README, README.parent / "docs" / "integrators.md"):
+    page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

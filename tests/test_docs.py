@@ -151,8 +151,8 @@ def test_links_lead_somewhere() -> None:
             assert generated or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_the_lists_of_the_readme_are_those_of_the_files() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_lists_of_pages_are_those_of_the_files() -> None:
+    text = "".join((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/integrators.md"))
     assert lists.filled(text) == text, "run python scripts/lists.py"
     assert set(re.findall(r"^<!-- (\w+): made", text, re.MULTILINE)) == set(lists.LISTS)
 

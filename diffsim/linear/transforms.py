@@ -98,7 +98,13 @@ class Diagonal:
 
 
 def diagonal(stencil: Stencil, weights: Sequence[float]) -> Diagonal | None:
-    """The matrix as numbers, or None if no transform is found.
+    """The matrix as numbers, or None if no transform is found."""
+    by_transform = numbers_of(stencil, weights)
+    return None if by_transform is None else Diagonal(*by_transform)
+
+
+def numbers_of(stencil: Stencil, weights: Sequence[float]) -> tuple[Transform, npt.NDArray] | None:
+    """A transform, and the numbers by which the matrix multiplies its coefficients; None if no transform is found.
 
     The matrix is a sum over sets of offsets with equal weights. The numbers of each set are kept with the stencil, so for other weights,
     as where the time step varies, they are only scaled and added up.
@@ -113,8 +119,7 @@ def diagonal(stencil: Stencil, weights: Sequence[float]) -> Diagonal | None:
     if modes is None:
         return None
     transform, parts = modes
-    total = sum(weight * part for weight, part in zip(sets, parts, strict=True))
-    return Diagonal(transform, total)
+    return transform, sum(weight * part for weight, part in zip(sets, parts, strict=True))
 
 
 def _modes(stencil: Stencil, pattern: tuple[tuple[int, ...], ...]) -> tuple[Transform, list[npt.NDArray]] | None:

@@ -1,4 +1,4 @@
-"""Tables of the packaged scenes and the solvers, made from their files. Pages have them between markers."""
+"""Tables of the packaged scenes, the solvers and the methods in time, made from their files. Pages have them between markers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from diffsim import solvers
+from diffsim.integrators import TABLEAUX
 from diffsim.reference.entries import entries
 from diffsim.scene import Scene, scene_files
 from diffsim.stepping.declare.equation import Equation
@@ -38,7 +39,20 @@ def equations() -> str:
     return "\n".join(lines)
 
 
-LISTS = {"scenes": scenes, "solvers": equations}
+def methods() -> str:
+    """A table of the methods in time of `diffsim.integrators.TABLEAUX`."""
+    lines = [
+        "| method | order | rates a step | convex: Euler steps | linear part | decay, dt λ | oscillation, dt λ | when to take it |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, one in TABLEAUX.items():
+        part = "exact" if one.exponential else "implicit" if one.implicit else "-"
+        convex, real, imaginary = (f"{value:.10g}" if value else "-" for value in (one.ssp, one.real, one.imaginary))
+        lines.append(f"| `{name}` | {one.order} | {one.stages} | {convex} | {part} | {real} | {imaginary} | {one.take} |")
+    return "\n".join(lines)
+
+
+LISTS = {"scenes": scenes, "solvers": equations, "methods": methods}
 
 
 def filled(page: str) -> str:

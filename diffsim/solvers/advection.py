@@ -15,11 +15,10 @@ from diffsim.expr.limiters import muscl, van_albada, weno5
 from diffsim.expr.operators import diff, interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div
-from diffsim.integrators import ssp_rk3
+from diffsim.integrators import TABLEAUX, ssp_rk3
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.low_side import LowSide
 from diffsim.solvers.parts.stability import check_common, check_sign, check_step
-from diffsim.solvers.parts.staggered import words_of
+from diffsim.solvers.parts.staggered import LowSide, words_of
 from diffsim.stepping.declare.equation import Equation, Profile, Variable
 from diffsim.typing import Array
 
@@ -29,7 +28,7 @@ Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 
 SCHEMES = {"weno5": 1.43, "muscl": 1.17}
 """The reconstructions, and the largest dt Σ |v|/dx for which they are stable with `ssp_rk3`, by von Neumann's analysis."""
-PARABOLIC = 2.51
+PARABOLIC = TABLEAUX["ssp_rk3"].real
 """How far along the negative real axis `ssp_rk3` is stable."""
 NEGLIGIBLE = 1e-3
 """A change between neighbours that reconstructions neglect, over the scale of the substance."""

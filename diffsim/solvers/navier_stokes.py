@@ -14,14 +14,15 @@ from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, interpolate, laplacian
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div, grad
-from diffsim.integrators import IMPLICIT_SHARE, imex_ars222, rk4, ssp_rk2, ssp_rk3
+from diffsim.integrators import IMPLICIT_SHARE, TABLEAUX, imex_ars222, rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
 from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides
 from diffsim.solvers.parts.fluxes import advection, carried
 from diffsim.solvers.parts.given import series_of
-from diffsim.solvers.parts.immersed import Walls, drawing_fields, names_of_walls, wall_fields
+from diffsim.solvers.parts.immersed import Walls, drawing_fields, flux_fields, names_of_walls, wall_fields
 from diffsim.solvers.parts.outflow import outflow, outflow_profiles
-from diffsim.solvers.parts.stability import Factor, ars222, check_common, check_flow, check_sign, check_step, laplacian_bound, runge_kutta
+from diffsim.solvers.parts.penalty import Resistance, names_of_resistance, resistance, resistance_fields
+from diffsim.solvers.parts.stability import check_common, check_flow, check_sign, check_step, laplacian_bound
 from diffsim.solvers.parts.staggered import axes_of, words_of
 from diffsim.solvers.parts.viscosity import layered, smagorinsky
 from diffsim.stepping.declare.equation import Equation, Variable
@@ -32,18 +33,11 @@ Word: TypeAlias = Literal["periodic", "no_slip", "slip", "moving", "inflow", "op
 Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 """The sides of a flow: one word, or one an axis, where a pair is that of the low and the high side."""
 
-METHODS: dict[str, tuple[Any, float, Factor]] = {
-    "rk2": (ssp_rk2, 2.0, runge_kutta(2)),
-    "rk3": (ssp_rk3, 2.51, runge_kutta(3)),
-    "rk4": (rk4, 2.78, runge_kutta(4)),
-    "imex2": (imex_ars222, math.inf, ars222),
-}
-"""The methods in time, how far along the negative real axis they are stable, and the factors of their steps."""
+METHODS: dict[str, Any] = {"rk2": ssp_rk2, "rk3": ssp_rk3, "rk4": rk4, "imex2": imex_ars222}
+"""The methods in time."""
 
-COURANT = {"rk3": 1.73, "rk4": 2.83}
-"""The largest dt Σ |v|/dx of methods that are stable without viscosity."""
 SLOWER = {2: 1.0, 4: 6 / 7, 6: 0.8}
-"""By which orders in space lower that."""
+"""By which orders in space lower the largest dt Σ |v|/dx."""
 
 
 class NavierStokes(Equation, kind="navier_stokes"):
@@ -89,18 +83,30 @@ class NavierStokes(Equation, kind="navier_stokes"):
     `diffsim.solvers.bodies` has outlines and the balance of momentum. With bodies the method is of first order in time, cells next to
     walls have a divergence that the linear profile makes up for, and inside of bodies `p` has no meaning.
 
-    With `bodies` and a scalar such as T, the input `T_wall` (a value for each cell, at centres, in the unit of T) is its value at the
-    surface and inside. Only values in cells within about two of the outline change the flow. The derivative for one temperature of a whole
-    body is the sum over its cells, `gradient["T_wall"].sum()` where there is one body. The state `heat_T` (m²/s times the unit of T) is
-    the amount that all bodies give to the fluid in a second, above 0 where they are hotter, over density and heat capacity; it is that of
-    the last stage, and `receivers={"heat_T": [place]}` records it as a force. The first step also has what brings T inside of bodies to
-    `T_wall`. The Nusselt number of a cylinder is heat_T / (π κ ΔT). `heat_T` is accurate where |v| dx / κ <= 2, for T is carried by
-    centred differences (docs/limits.md). At κ = 0, where no heat leaves a body, it is not 0 but an error of these.
+    With `bodies` and a scalar such as T, the input `T_wall` (a value for each cell, at centres, in the unit of T, or one number) is its
+    value at the surface and inside. Only values in cells within about two of the outline change the flow. The derivative for one
+    temperature of a whole body is the sum over its cells, `gradient["T_wall"].sum()` where there is one body. The state `heat_T` (m²/s
+    times the unit of T) is the amount that all bodies give to the fluid in a second, above 0 where they are hotter, over density and heat
+    capacity; it is that of the last stage, and `receivers={"heat_T": [place]}` records it as a force. The first step also has what brings T
+    inside of bodies to `T_wall`. The Nusselt number of a cylinder is heat_T / (π κ ΔT). `heat_T` is accurate where |v| dx / κ <= 2, for T
+    is carried by centred differences (docs/limits.md). At κ = 0, where no heat leaves a body, it is not 0 but an error of these.
+
+    For a scalar in `fluxes` the input is the flux through the surface in place of its value there: `T_flux` (m/s times the unit of T, a
+    value for each cell or one number, above 0 into the fluid). It enters cells that the outline cuts, whose closed faces nothing passes.
+    Then `heat_T` is the flux times the length of the outline, and T has no meaning inside of bodies. Of second order in fluid at rest;
+    next to walls the scalar is carried upwind.
+
+    With bodies_method="penalised" bodies are a resistance of the fluid inside them, which is implicit (`diffsim.solvers.parts.penalty`): in
+    two and three dimensions, and at orders 4 and 6 in a periodic box. `phi` then is any signed distance on the grid, and `force_z` the
+    third force. The Poisson equation is solved by transforms as without bodies. A wall lies in
+    its place to 0.023 of a cell. Creeping flow is of second order, and forces have 2 to 3 times the error of "sharp"; where |v| dx / ν is
+    above 1 they are of first order. Here the initial `p` is read, and the first steps from rest have a flow through bodies. Inputs and
+    states are those of the sharp method.
 
     Args:
         grid: two or three axes, spacing in metres.
         dt: time step, s. Stable while dt ν Σ 4/dx² <= 2.0 (rk2), 2.51 (rk3) or 2.78 (rk4), 3/4 of that at order 4 and 0.66 at order 6, and
-            while dt Σ |v|/dx <= 1.73 (rk3) or 2.83 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity, and scalars
+            while dt Σ |v|/dx <= 1.73 (rk3) or 2.82 (rk4), 6/7 of that at order 4 and 0.8 at order 6; rk2 needs viscosity, and scalars
             diffusion. imex2 has no limit for viscosity and diffusion. There dt Σ |v|/dx <= 0.53, 1.22, 1.59, 2.28, 2.87 and 7.54 where ν /
             (|v| dx) is 0, 0.1, 0.2, 0.5, 1 and 5, with the |v| of the largest component, and with the least of ν and all κ for ν.
         sides: around the flow, for all axes, or an entry each, where a pair is that of the low and the high side:
@@ -118,7 +124,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
             scalars and `gravity` does not).
         bodies: "none"; "fixed"; or "moving", whose outline rests and whose surface moves, such as a cylinder that turns: then the inputs
             `u_wall` and `v_wall` (m/s, on the faces of the velocities) are its velocity, without divergence inside of the body. Two axes of
-            uniform cells and order 2. A body may reach a side; its force then includes what acts on it there.
+            uniform cells and order 2 ("penalised": uniform cells). A body may reach a side; its force then includes what acts on it there.
         scalars: their names; or their names with rules of their sides, see `diffsim.Variable`, such as {"T": ("mirror", (Dirichlet("hot"),
             Dirichlet(0.0)))}. A name in a rule is an input, with a value for each cell of the side.
         gravity (m/s²): along each axis of the grid, y before x, such as (-9.81, 0.0) where y points upwards; (): scalars do not
@@ -129,6 +135,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         series: those inputs of sides that have a value for each time step, such as ("inflow",). It holds for the whole step. By rk2 and
             imex2, velocities along a side at the middle of each step are of second order in time. A velocity through a side is at the end
             of the step the one that was given: that of the middle, so of first order there.
+        bodies_method: "sharp": walls lie between cells, in two dimensions at order 2; or "penalised", a resistance, see above.
+        fluxes: the scalars whose flux through the surface of bodies is given, not their value there; with sharp bodies.
 
     Raises:
         ParameterError: an argument out of range, a grid of one axis, one of cells of several sizes where no side is open, or bodies with
@@ -193,6 +201,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         gravity: tuple[float, ...] = (),
         viscosity: Literal["constant", "field", "smagorinsky"] = "constant",
         series: tuple[str, ...] = (),
+        bodies_method: Literal["sharp", "penalised"] = "sharp",
+        fluxes: tuple[str, ...] = (),
     ) -> None:
         self.grid, self.dt = grid, check_common(grid, dt)
         self.axes = axes_of(grid.ndim)
@@ -205,9 +215,11 @@ class NavierStokes(Equation, kind="navier_stokes"):
             raise ParameterError(
                 "grid of cells of several sizes with no open side, expected uniform cells there; take some, or open a side"
             )
-        self.method, self._reach, self._factor = METHODS[one_of("method", method, tuple(METHODS))]
+        self.method = METHODS[one_of("method", method, tuple(METHODS))]
         self.implicit = self.method is imex_ars222
-        self.unstable = self._too_fast(method)
+        self._tableau = TABLEAUX[self.method.__name__]
+        self._reach = math.inf if self.implicit else self._tableau.real
+        self.unstable = self._too_fast()
         self.states = {name: Variable(self._around.velocity(k), _face(k, grid.ndim), "m/s") for k, name in enumerate(self.velocities)}
         self.states["p"] = Variable(self._around.pressure(), unit="m²/s²")
         for axis, high in self._around.of(*FREE):
@@ -227,20 +239,30 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.scalars = tuple(scalars)
         self.gravity = self._checked_gravity(gravity)
         self.bodies = one_of("bodies", bodies, ("none", "fixed", "moving"))
+        self.sharp = one_of("bodies_method", bodies_method, ("sharp", "penalised")) == "sharp"
+        if not self.sharp and self.bodies == "none":
+            raise ParameterError("bodies_method = 'penalised' with bodies = 'none', expected bodies; give bodies = 'fixed' or 'moving'")
+        self.fluxes = names("fluxes", fluxes, '("T",)')
+        if set(self.fluxes) - {*self.scalars} or (self.fluxes and (self.bodies == "none" or not self.sharp)):
+            raise ParameterError(
+                f"fluxes = {shown(fluxes)} with scalars = {shown(self.scalars)}, bodies = {self.bodies!r} and bodies_method = "
+                f"{bodies_method!r}, expected names of scalars, and bodies that are sharp; correct one"
+            )
         for name in self.scalars:
             on_sides += self._add_scalar(name, scalars[name] if isinstance(scalars, Mapping) else self._around.scalar(name))
         if self.bodies != "none":
             self._add_bodies()
+            self.uniform = tuple(f"{name}_{'flux' if name in self.fluxes else 'wall'}" for name in self.scalars)
         if self.implicit:
             self._check_implicit()
         self.series = series_of(series, '("inflow",)', {name: self.parameters[name] for name in on_sides})
         self.parameters = {name: variable for name, variable in self.parameters.items() if name not in self.series}
 
-    def _too_fast(self, method: str) -> str:
+    def _too_fast(self) -> str:
         """Advice for a run that ends in values which are not finite: the speed inside is not known before."""
         back = ", ".join(f"{self._around.name(*side)!r}" for side in self._around.of("open"))
         remedy = f', or take "outflow", which vortices may pass, for the "open" side {back}' if back else ""
-        if (courant := COURANT.get(method)) is None:
+        if not (courant := self._tableau.imaginary):
             other = "" if self.implicit else ', or take "rk3", which needs no viscosity'
             return f"The flow may have become too fast for dt = {self.dt:.4g} s: lower dt{other}{remedy}"
         limit = courant * SLOWER[self.order] / self.dt
@@ -296,7 +318,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
             own[1][f"beta_{name}"] = Variable(axes=())
         if self.bodies != "none":
             own[0][f"heat_{name}"] = Variable(axes=(), unit="m²/s")
-            own[1][f"{name}_wall"] = Variable(self._around.with_rule(Extrapolate(1)))
+            own[1][f"{name}_{'flux' if name in self.fluxes else 'wall'}"] = Variable(self._around.with_rule(Extrapolate(1)))
         known = {*self.states, *self.parameters, *self.profiles, *self._names_of_bodies()}
         taken = known & {*own[0], *own[1]}
         if taken:
@@ -308,14 +330,17 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     def _names_of_bodies(self) -> set[str]:
         """The names that bodies take."""
-        return {"phi", *(f"force_{axis}" for axis in self.axes), *names_of_walls(self.velocities)} if self.bodies != "none" else set()
+        if self.bodies == "none":
+            return set()
+        own = names_of_walls(self.velocities) if self.sharp else names_of_resistance(self.velocities)
+        return {"phi", *(f"force_{axis}" for axis in self.axes), *own}
 
     def _add_bodies(self) -> None:
         """Declare the distance to bodies, what follows from it, and the forces on them."""
-        if self.grid.ndim != 2 or None in self.grid.uniform_spacing or self.order > 2:
+        if None in self.grid.uniform_spacing or (self.sharp and (self.grid.ndim != 2 or self.order > 2)):
             raise ParameterError(
                 f"bodies = {self.bodies!r} with {self.grid.ndim} axes and order = {self.order}, expected two axes of uniform cells and "
-                "order 2; take such a grid"
+                "order 2; take such a grid, or bodies_method = 'penalised', which needs uniform cells alone"
             )
         if self.viscosity != "constant":
             raise ParameterError(
@@ -327,24 +352,32 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.parameters = {**self.parameters, "phi": Variable(around, unit="m"), **surfaces}
         self.states = {**self.states, **{f"force_{axis}": Variable(axes=(), unit="m³/s²") for axis in self.axes}}
         handed_on = {name: one.boundary for name, one in self.parameters.items() if one.axes is None and name != "phi"}
-        films = {f"{name}_film": closed for name in self.velocities}
-        walls = {f"{name}_{what}": beyond for name in self.velocities for what in ("fluid", "grip", "least")}
+        films = {f"{name}_film": closed for name in self.velocities if self.sharp}
+        walls = {f"{name}_{what}": beyond for name in self.velocities for what in (("fluid", "grip", "least") if self.sharp else ("grip",))}
         walls |= {f"{name}_solid": beyond for name, g in zip(self.velocities, self.gravity, strict=False) if g}
+        walls |= {f"centre_open_{axis}": beyond for axis in range(2) if self.fluxes}
         self.coefficient_boundaries = handed_on | films | walls
         self.coefficients = self._coefficients  # type: ignore[method-assign]
 
     def _coefficients(self, phi: Symbol, **others: Symbol) -> dict[str, Symbol]:
-        lifted = self.gravity or (0.0, 0.0)
-        walls = [
-            wall_fields(phi, name, k, self.grid.spacing, g != 0) for k, (name, g) in enumerate(zip(self.velocities, lifted, strict=True))
-        ]
-        walls += [drawing_fields(phi, "centre", self.grid.spacing)] * bool(self.scalars)
+        lifted = [g != 0 for g in self.gravity or (0.0,) * self.grid.ndim]
+        spacing, walls = self.grid.spacing, []
+        for k, name in enumerate(self.velocities):
+            drawn = wall_fields(phi, name, k, spacing, lifted[k]) if self.sharp else None
+            walls.append(drawn or resistance_fields(phi, name, k, spacing, self.order, lifted[k]))
+        if self.fluxes:
+            walls.append(flux_fields(phi, spacing))
+        if {*self.scalars} - {*self.fluxes}:
+            walls.append(drawing_fields(phi, "centre", spacing) if self.sharp else {"centre_grip": resistance(phi, spacing, self.order)})
         handed_on = {name: one for name, one in others.items() if name in self.parameters}
         return handed_on | {name: one for fields in walls for name, one in fields.items()}
 
     def step(self, p: Symbol, nu: Symbol, **now: Symbol) -> dict[str, Any]:
         kappas = {name: now[f"kappa_{name}"] for name in self.scalars}
-        walls = Walls(now, self.velocities, nu, p, self.grid.spacing, kappas) if self.bodies != "none" else None
+        through = {name: now[f"{name}_flux"] for name in self.fluxes}
+        held = {name: kappa for name, kappa in kappas.items() if name not in through}
+        walls = Walls(now, self.velocities, nu, p, self.grid.spacing, held, through) if self.bodies != "none" and self.sharp else None
+        soft = Resistance(now, self.velocities, nu, p, math.prod(self.grid.spacing), self.order, kappas) if not self.sharp else None
         forces = dict(zip(self.velocities, (now[name] for name in self.forces), strict=False))
 
         def rate(v: dict[str, Symbol]) -> dict[str, Symbol]:
@@ -366,6 +399,10 @@ class NavierStokes(Equation, kind="navier_stokes"):
             for name in self.scalars:
                 spread = 0.0 if self.implicit else kappas[name] * laplacian(v[name], self.order)
                 rates[name] = spread - (walls.carried(v, name) if walls else carried(parts, v[name], self.order))
+                if name in through and walls:
+                    rates[name] = walls.with_flux(v, name, kappas[name])
+            if soft:
+                return soft.pushed(rates, lifts)
             return walls.felt(v, rates, lifts) if walls else rates
 
         def project(v: dict[str, Symbol], dt: Any) -> dict[str, Symbol]:
@@ -381,6 +418,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
             return imex_ars222(rate, self._operators(nu, now), start, self.dt, project=project)
         if walls:
             return walls.forces(self.method(rate, start, self.dt, project=walls.project))
+        if soft:
+            return soft.forces(self.method(rate, start, self.dt, project=soft.project), self.axes)
         return self.method(rate, start, self.dt, project=project)
 
     def _operators(self, nu: Symbol, now: Mapping[str, Symbol]) -> dict[str, Callable[[Symbol], Symbol]]:
@@ -420,7 +459,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
             if name in series:
                 speed, width = float(np.abs(series[name]).max()), self.grid.smallest[axis]
                 for diffusion, by in least:
-                    check_flow(self.dt, self._factor, speed, diffusion, width, name, by)
+                    check_flow(self.dt, self._tableau.growth, speed, diffusion, width, name, by)
 
 
 def _face(axis: int, ndim: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from diffsim.errors import ParameterError, SingularError
 from diffsim.expr.operators import diff_centred, laplacian
 from diffsim.expr.reductions import sum as sum_of
 from diffsim.expr.symbol import Symbol
-from diffsim.integrators import rk4
+from diffsim.integrators import TABLEAUX, rk4
 from diffsim.mesh.grid import Grid
 from diffsim.simulation import host_stage
 from diffsim.solvers.parts.drift import Drift
@@ -33,7 +33,7 @@ Sides: TypeAlias = Word | tuple[Word | tuple[Word, Word], ...]
 """The sides of the sea: one word, or one an axis, where a pair is that of the low and the high side."""
 
 WORDS = ("periodic", "slip", "no_slip")
-REACH = 2.78
+REACH = TABLEAUX["rk4"].real
 """How far along both axes of the complex plane rk4 is stable."""
 CARRIED = 1.7
 """The largest dt |v| / dx in each direction."""

@@ -3,6 +3,7 @@
     python scripts/bench/flow.py box 32 64 128 256
     python scripts/bench/flow.py channel 41 82 123
     python scripts/bench/flow.py vortices 41 82 123
+    python scripts/bench/flow.py channel 41 82 --penalised
 
 The numbers are cells: across the box of 1 m, and across the channel of 0.41 m. docs/validation_flow.md has the table.
 """
@@ -52,10 +53,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("flow", choices=("channel", "vortices", "box"))
     parser.add_argument("cells", type=int, nargs="+")
+    parser.add_argument("--penalised", action="store_true")
     chosen = parser.parse_args()
     for cells in chosen.cells:
         begin = time.process_time()
         equation, inputs, centre, speed, end = {"channel": channel, "vortices": vortices, "box": box}[chosen.flow](cells)
+        if chosen.penalised:
+            equation = NavierStokes(equation.grid, equation.dt, equation.sides, bodies="fixed", bodies_method="penalised")
         grid, diameter = equation.grid, 0.1
         inputs |= {"phi": bodies.cylinder(grid, centre, diameter / 2), "u": np.repeat(inputs["inflow"][:, None], grid.shape[1], 1)}
         simulation = ds.Simulation(equation, receivers={"force_x": [centre], "force_y": [centre]}, wrt=[], precision="f64")

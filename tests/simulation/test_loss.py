@@ -9,7 +9,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dnp
-from diffsim.errors import DerivativeError, ParameterError
+from diffsim.errors import DerivativeError, MissingError, ParameterError
 from diffsim.losses import L2Misfit, Tikhonov
 from diffsim.solvers import Heat
 
@@ -121,17 +121,19 @@ def test_the_value_is_in_the_precision_of_the_simulation() -> None:
     [
         (
             lambda s: s.traces["w"].sum(),
-            r"^loss reads traces\['w'\], expected one of .*; give receivers of the state to the simulation, or",
+            r"^traces\['w'\] was read, expected one of .*; give receivers of the state to the simulation, or",
         ),
         (
             lambda s: s.final["kapa"].sum(),
-            r"^loss reads final\['kapa'\], expected one of T; name a state of the equation, or correct the name",
+            r"^final\['kapa'\] was read, expected one of T; name a state of the equation, or correct the name",
         ),
     ],
 )
 def test_a_name_that_the_solution_does_not_have(loss: Any, text: str, heat: ds.Simulation, inputs: dict[str, np.ndarray]) -> None:
-    with pytest.raises(ParameterError, match=text):
+    with pytest.raises(MissingError, match=text):
         heat.value_and_grad(loss, inputs, 4)
+    with pytest.raises(KeyError, match=text):
+        loss(heat.run(inputs, 4))
 
 
 def test_a_key_error_of_the_loss_itself_stays(heat: ds.Simulation, inputs: dict[str, np.ndarray]) -> None:

@@ -188,6 +188,66 @@ def test_heat_is_that_which_the_flow_takes_along_and_gradients_those_of_differen
     assert not stirred["T"].any() and stirred["heat_T"] == 0.0 and abs(stirred["u"]).max() > 0.1
 
 
+def ring(n: int) -> tuple[float, float]:
+    """The largest error of the temperature around a cylinder that gives off heat, in fluid at rest, and the error of its circumference."""
+    radius, flux, kappa, (cy, cx), h = 0.31, 1.7, 0.5, (0.013, -0.021), 2 / n
+    grid = ds.Grid((n, n), h, origin=-1 + h / 2)
+
+    def exact(y: Any, x: Any) -> Any:
+        return -flux * radius / kappa * np.log(np.hypot(y - cy, x - cx) / 1.5)
+
+    sides = {"T": tuple((ds.Dirichlet(f"T_low_{axis}"), ds.Dirichlet(f"T_high_{axis}")) for axis in "yx")}
+    room = NavierStokes(grid, 0.2 * h * h / kappa, "no_slip", method="rk2", bodies="fixed", scalars=sides, fluxes=("T",))
+    at, phi = grid.coordinates(0), bodies.cylinder(grid, (cy, cx), radius)
+    warm = np.where(phi > 0, exact(at[:, None], at), 0.0)
+    inputs: Fields = {"nu": 0.1, "kappa_T": kappa, "phi": phi, "T_flux": flux, "T": warm}
+    inputs |= {"T_low_y": exact(-1, at), "T_high_y": exact(1, at), "T_low_x": exact(at, -1), "T_high_x": exact(at, 1)}
+    final = ds.Simulation(room, wrt=[], precision="f64").run(inputs, round(1 / room.dt)).final
+    return float(np.abs(np.where(phi > 0, final["T"] - warm, 0)).max()), abs(float(final["heat_T"]) / (2 * np.pi * radius * flux) - 1)
+
+
+@pytest.mark.slow
+def test_a_flux_through_the_surface_of_a_body_is_of_second_order() -> None:
+    """-q a / κ log(r) around a cylinder; the temperature rises by 1.7 from the corners to the cylinder."""
+    coarse, fine = ring(16), ring(48)
+    assert np.log(coarse[0] / fine[0]) / np.log(3) > 1.7 and fine[0] < 3e-3 and fine[1] < 1e-3
+
+
+def flux_in_channel(wrt: list[str]) -> tuple[ds.Simulation, Fields]:
+    """A cylinder of 4 cells across that gives off heat, in a short channel."""
+    grid = ds.Grid((10, 14), 0.1, origin=0.05)
+    walls = (ds.Dirichlet(0.0), (ds.Dirichlet("T_in"), ds.Neumann(0.0)))
+    sides: Any = ("no_slip", ("inflow", "open"))
+    equation = NavierStokes(grid, 0.02, sides, method="rk2", bodies="fixed", scalars={"T": walls}, gravity=(-1.0, 0.0), fluxes=("T",))
+    inflow = np.random.default_rng(2).uniform(0.3, 0.6, 10)
+    inputs: Fields = {"nu": 0.05, "inflow": inflow, "phi": bodies.cylinder(grid, (0.512, 0.633), 0.2)}
+    return ds.Simulation(equation, precision="f64", wrt=wrt), inputs | {"kappa_T": 0.04, "beta_T": 0.1, "T_in": np.zeros(10), "T_flux": 0.5}
+
+
+def test_heat_by_a_flux_is_that_which_the_flow_takes_along() -> None:
+    """One number is the flux of all cells."""
+    simulation, inputs = flux_in_channel([])
+    rest = simulation.run(inputs, 400).final
+    grid = simulation.equation.grid
+    assert bodies.heat_balance(grid, rest, 0.04, (0.2, 0.2), (0.8, 1.0)) == pytest.approx(rest["heat_T"], rel=0.01)
+    assert rest["heat_T"] == pytest.approx(0.5 * 2 * np.pi * 0.2, rel=0.02)
+
+
+@pytest.mark.slow
+def test_gradients_of_a_flux_are_those_of_differences() -> None:
+    """Along the flux, a number, and the radius."""
+    simulation, inputs = flux_in_channel(["phi", "T_flux"])
+
+    def warmth(flux: Any, radius: Any) -> Any:
+        phi = bodies.cylinder(simulation.equation.grid, (0.512, 0.633), radius)
+        return (simulation.run(inputs | {"phi": phi, "T_flux": flux}, 5).final["T"] ** 2).sum()
+
+    _, slopes = ds.value_and_grad(warmth, argnums=(0, 1))(np.array(0.5), np.array(0.2))
+    for k, step in enumerate((1e-6, 1e-7)):
+        ends = [float(warmth(0.5 + sign * step * (k == 0), 0.2 + sign * step * (k == 1))) for sign in (-1, 1)]
+        assert slopes[k] == pytest.approx((ends[1] - ends[0]) / (2 * step), rel=1e-5)
+
+
 def test_the_force_on_a_hot_body_is_that_of_the_fluid() -> None:
     """It does not depend on T_wall deep inside, where no fluid is. In fluid of one temperature it is that of Archimedes, -β g T times the
     area, to 1 or 2 % with 6 to 10 cells across."""
@@ -275,6 +335,14 @@ def test_the_largest_rectangle_has_the_cells_that_its_message_says() -> None:
         (
             lambda: NavierStokes(ds.Grid((8, 8), 0.1), 0.1, bodies=cast("Any", "some")),
             "bodies = 'some' is unknown; choose one of none, fixed, moving",
+        ),
+        (
+            lambda: NavierStokes(ds.Grid((8, 8), 0.1), 0.1, bodies="fixed", scalars=("T",), fluxes=("S",)),
+            r"fluxes = \('S',\) with scalars = \('T',\), bodies = 'fixed' and bodies_method = 'sharp', expected names of scalars",
+        ),
+        (
+            lambda: NavierStokes(ds.Grid((8, 8), 0.1), 0.1, bodies="fixed", scalars=("T",), fluxes=("T",), bodies_method="penalised"),
+            "bodies_method = 'penalised', expected names of scalars, and bodies that are sharp",
         ),
         (lambda: bodies.naca(ds.Grid((8, 8), 0.1), "1200", (0, 0), 1.0), "digits = '1200', expected four, the last two not 00"),
         (lambda: bodies.polygon(ds.Grid((8, 8), 0.1), [[0, 0], [1, 1]]), r"corners of shape \(2, 2\), expected \(3 or more, 2\)"),

@@ -30,6 +30,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "NavierStokes": {
         "sides": ("periodic", "no_slip", "slip", "moving", "inflow", "open", "outflow", "velocity"),
         "viscosity": ("constant", "field", "smagorinsky"),
+        "bodies_method": ("sharp", "penalised"),
     },
     "QuasiGeostrophic": {"sides": ("periodic", "slip", "no_slip"), "viscosity": ("laplacian", "biharmonic")},
     "ViscoAcoustic": {"boundary": named()},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,8 +27,8 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
 
     Raises:
         DerivativeError: it returns only a number, and uses an operation that loses a derivative.
-        ParameterError: it returns neither a number that depends on the solution, nor a number and cotangents; or it reads a state that the
-            solution does not have.
+        ParameterError: it returns neither a number that depends on the solution, nor a number and cotangents.
+        MissingError: it reads a state that the solution does not have.
     """
     refused: Exception | None = None
     tape, core = Recording(), None
@@ -43,7 +43,7 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
     else:
         if core is not None and core.shape == () and core.dtype.kind == "f":  # one that may depend on the solution
             return _with_cotangents(tape, core, solution)
-    result = loss(_naming(solution) if isinstance(refused, KeyError) else solution)
+    result = loss(solution)
     if isinstance(refused, DerivativeError) and isinstance(result, (int, float, np.number)):
         raise refused
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Solution):
@@ -74,22 +74,3 @@ def _within_range(value: float, cotangents: Solution) -> Solution:
             "0; multiply the loss by a constant, or build the simulation with precision='f64'"
         )
     return cotangents
-
-
-class _Named(dict[str, Any]):
-    """A part of a solution that says which names it has."""
-
-    def __init__(self, part: str, values: Mapping[str, Any], hint: str) -> None:
-        super().__init__(values)
-        self._part, self._hint = part, hint
-
-    def __missing__(self, name: str) -> Any:
-        raise ParameterError(
-            f"loss reads {self._part}[{shown(name)}], expected one of {', '.join(self) or 'none'}; {self._hint}, or correct the name"
-        )
-
-
-def _naming(solution: Solution) -> Solution:
-    """The solution, with parts that refuse a wrong name by a message."""
-    traces = _Named("traces", solution.traces, "give receivers of the state to the simulation")
-    return Solution(_Named("final", solution.final, "name a state of the equation"), traces)

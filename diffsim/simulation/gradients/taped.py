@@ -24,7 +24,7 @@ from diffsim.simulation.prepared.forward import run_forward
 from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.points import with_tangents
-from diffsim.simulation.prepared.reading import checked_array, is_function, whole_array
+from diffsim.simulation.prepared.reading import checked_array, is_function, spread, whole_array
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import dot
@@ -72,7 +72,7 @@ def value_and_grad_taped(
 def _kept_or_array(compiled: Compiled, name: str, value: Any) -> Any:
     """An input as an array, or as a list, which may hold differentiated values."""
     if isinstance(value, DifferentiatedArray):
-        return value
+        return spread(compiled, name, value)
     if isinstance(value, (list, tuple)):
         return plain(f"input {name}", value, input_meaning(compiled, name))
     return whole_array(compiled, name, value)

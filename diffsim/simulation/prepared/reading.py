@@ -59,7 +59,15 @@ def whole_array(compiled: OfOneRun, name: str, value: Any, dtype: npt.DTypeLike 
     """
     if is_function(value):
         return evaluated(compiled, name, value, tuple(slice(0, n) for n in compiled.grid.shape), dtype)
-    return real_array(f"input {name}", value, dtype, ANYTHING if is_bare(value) else input_meaning(compiled, name))
+    array = real_array(f"input {name}", value, dtype, ANYTHING if is_bare(value) else input_meaning(compiled, name))
+    return spread(compiled, name, array)
+
+
+def spread(compiled: OfOneRun, name: str, value: Any) -> Any:
+    """A number as a value for each cell, if the equation says that it may be one; all else as it is."""
+    if name not in compiled.equation.uniform or value.shape:
+        return value
+    return value * np.ones(compiled.grid.shape, value.dtype)
 
 
 def checked_array(compiled: OfShapes, name: str, value: Any, steps: int, cells: Slices | None = None) -> Array:

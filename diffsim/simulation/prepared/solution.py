@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from diffsim.base.arguments import shown
 from diffsim.base.summary import Rows, Summary, array_shown
+from diffsim.errors import MissingError
 from diffsim.typing import Array
+
+
+class Final(dict[str, Any]):
+    """States by name. A name that is not there is refused by a message."""
+
+    def __missing__(self, name: str) -> Any:
+        raise MissingError(
+            f"final[{shown(name)}] was read, expected one of {', '.join(self) or 'none'}; name a state of the equation, or correct the name"
+        )
+
+
+class Traces(dict[str, Any]):
+    """Traces by the name of their state. A name that is not there is refused by a message."""
+
+    def __missing__(self, name: str) -> Any:
+        raise MissingError(
+            f"traces[{shown(name)}] was read, expected one of {', '.join(self) or 'none'}; give receivers of the state to the simulation, "
+            "or correct the name"
+        )
 
 
 @dataclass(frozen=True)
@@ -16,6 +38,9 @@ class Solution(Summary):
     Attributes:
         final: each state after the last step, over the cells.
         traces: each state that has receivers, there, shape (steps + 1, receivers); row 0 is the initial state.
+
+    Raises:
+        MissingError: a state is read, from either, that is not there.
 
     Example:
         import numpy as np
@@ -35,6 +60,12 @@ class Solution(Summary):
 
     final: Mapping[str, Array] = field(default_factory=dict)
     traces: Mapping[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for part, kind in (("final", Final), ("traces", Traces)):
+            values = getattr(self, part)
+            if type(values) is dict:
+                object.__setattr__(self, part, kind(values))
 
     def _summary(self) -> tuple[str, Rows]:
         parts = (("final", self.final), ("traces", self.traces))

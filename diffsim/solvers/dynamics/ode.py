@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from diffsim import integrators
 from diffsim.base.arguments import function, number, one_of, shown, whole
 from diffsim.errors import ParameterError
 from diffsim.expr.symbol import Symbol
-from diffsim.integrators import euler, rk4, ssp_rk2, ssp_rk3
+from diffsim.integrators import TABLEAUX, Tableau
 from diffsim.mesh.grid import Grid
 from diffsim.stepping.declare.equation import Equation, Variable
 
-METHODS: dict[str, Callable[..., Any]] = {"euler": euler, "rk2": ssp_rk2, "rk3": ssp_rk3, "rk4": rk4}
-Method = Literal["euler", "rk2", "rk3", "rk4"]
+SHORT = {"rk2": "ssp_rk2", "rk3": "ssp_rk3"}
+EXPONENTIAL = ("etdrk2", "etdrk4")
+Method = Literal["euler", "rk2", "rk3", "rk4", "midpoint", "ssp_rk43", "ssp_rk104", "dopri5", "etdrk2", "etdrk4"]
+METHODS = ("euler", "rk2", "rk3", "rk4", "midpoint", "ssp_rk43", "ssp_rk104", "dopri5", *EXPONENTIAL)
 
 
 class ODE(Equation):
@@ -23,17 +27,25 @@ class ODE(Equation):
     Its grid has a cell for each member of the ensemble, so a state is an array of shape (members,), and a receiver at [k] records member k.
     Parameters are numbers, which all members share; for a parameter that differs from member to member take `diffsim.Batch`.
 
+    A state with many components is a vector: with `states={"x": 3}` the argument x is a tuple of three expressions, its rate one of three,
+    and the inputs and states are `x_0`, `x_1` and `x_2`. With a dataclass for `states` the first argument is an instance of it, and so is
+    the rate; inputs and states have the names of its fields.
+
     Args:
         rates: the right side: a function of states and parameters. It returns the rate of each state, in the order of the arguments; its
             functions are those of `diffsim.expr`.
         dt: time step.
-        states: the arguments that are states; None: all but the keyword-only ones, which are parameters.
-        method: "euler", "rk2", "rk3" or "rk4", the Runge-Kutta method of this order.
+        states: the arguments that are states; or these with their numbers of components, such as {"x": 3}; or a dataclass, whose fields are
+            the states. None: all arguments but the keyword-only ones, which are parameters.
+        method: "rk4" and the others, see docs/integrators.md ("rk2" and "rk3" are `ssp_rk2` and `ssp_rk3`); or a
+            `diffsim.integrators.Tableau`.
         members: number of states side by side.
+        linear: for "etdrk2" and "etdrk4", which solve it exactly: c of a part c u of the rate of a state u, which `rates` leaves out: a
+            number, or the name of a parameter, which is an input; of a vector one, or one for each component.
 
     Raises:
-        ParameterError: no function of named arguments, an unknown method, names that are no arguments, or by a simulation another number of
-            rates than of states.
+        ParameterError: no function of named arguments, an unknown method, names that are no arguments, a linear part without "etdrk2" or
+            "etdrk4" or these without one, or by a simulation another number of rates than of states.
 
     Reference: Hairer, Nørsett and Wanner (1993), Solving Ordinary Differential Equations I, doi:10.1007/978-3-540-78862-1.
 
@@ -51,34 +63,134 @@ class ODE(Equation):
         value, gradient = pair.value_and_grad(lambda solution: solution.final["predator"][0], start, steps=1000)
         moved = pair.run({**start, "growth": 1.001}, steps=1000).final["predator"][0]
         assert np.isclose(gradient["growth"], (moved - value) / 0.001, rtol=0.05)
+
+        # A fast decay, which is exact, beside a slow rest: steps 500 times as long as an explicit method could take.
+        def rest(fast, slow):
+            return slow**2, -slow * fast
+
+        stiff = ds.ODE(rest, dt=0.1, method="etdrk4", linear={"fast": "decay"})
+        final = ds.Simulation(stiff, precision="f64").run({"fast": [1.0], "slow": [1.0], "decay": -1e4}, steps=10).final
+        assert np.isclose(final["fast"], final["slow"] ** 2 / 1e4, rtol=1e-6)
+
+        # Five weights between springs, as a vector.
+        def chain(x, v, *, k):
+            ends = (0.0, *x, 0.0)
+            return v, tuple(k * (ends[i] - 2 * ends[i + 1] + ends[i + 2]) for i in range(5))
+
+        springs = ds.Simulation(ds.ODE(chain, 0.01, states={"x": 5, "v": 5}, method="dopri5"), precision="f64")
+        wave = {f"x_{i}": [np.sin(np.pi * (i + 1) / 6)] for i in range(5)} | {f"v_{i}": [0.0] for i in range(5)}
+        final = springs.run({**wave, "k": 1.0}, steps=100).final
+        assert np.isclose(final["x_2"], np.cos(2 * np.sin(np.pi / 12)), rtol=1e-10)
     """
 
     def __init__(
-        self, rates: Callable[..., Sequence[Any]], dt: float, states: Sequence[str] | None = None, method: Method = "rk4", members: int = 1
+        self,
+        rates: Callable[..., Any],
+        dt: float,
+        states: Sequence[str] | Mapping[str, int] | type | None = None,
+        method: Method | Tableau = "rk4",
+        members: int = 1,
+        linear: Mapping[str, Any] | None = None,
     ) -> None:
         function("rates", rates, "lambda x, y, *, rho: (y, -rho * x)", optional=False)
-        names = inspect.signature(rates).parameters
-        if not names or any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY) for each in names.values()):
-            raise ParameterError("rates takes arguments without names, or none, expected names of states and parameters; write them out")
-        chosen = [name for name, each in names.items() if each.kind is not each.KEYWORD_ONLY] if states is None else [*states]
-        if not chosen or not set(chosen) <= names.keys():
-            raise ParameterError(f"states = {shown(states)}, expected some of the arguments {', '.join(names)} of rates; name these")
-        taken = [name for name in names if name in chosen]
-        self.rates, self.method = rates, METHODS[one_of("method", method, tuple(METHODS))]
+        self.rates, self.vectors = rates, set[str]()
+        self.method = method if isinstance(method, Tableau) else one_of("method", method, METHODS)
+        self._tableau = method if isinstance(method, Tableau) else TABLEAUX[SHORT.get(method, method)]
         self.grid = Grid((whole("members", members, 1, remedy="give the number of states"),), spacing=1.0)
         self.dt = number("dt", dt, "a number above 0", lambda value: value > 0, "give the time step")
-        self.states = {name: Variable("mirror") for name in taken}
-        self.parameters = {name: Variable(axes=()) for name in names if name not in taken}
+        arguments = _arguments(rates)
+        self.record = states if isinstance(states, type) and dataclasses.is_dataclass(states) else None
+        self.parts = self._parts_of(arguments, states)
+        own = {*arguments[:1]} if self.record else self.parts.keys()
+        self.parameters = {name: Variable(axes=()) for name in arguments if name not in own}
+        self.linear = self._linear(linear)
+        self.states = {name: Variable("mirror") for group in self.parts.values() for name in group}
+        if both := self.states.keys() & self.parameters.keys():
+            raise ParameterError(f"{', '.join(sorted(both))} is a state and a parameter, expected names of one each; rename one")
+
+    def _parts_of(self, arguments: Sequence[str], states: Any) -> dict[str, tuple[str, ...]]:
+        """For each argument that is a state, or field of the dataclass, the names of its components."""
+        if self.record:
+            return {field.name: (field.name,) for field in dataclasses.fields(self.record)}
+        if states is None:
+            keyword_only = inspect.signature(self.rates).parameters
+            states = [name for name in arguments if keyword_only[name].kind is not inspect.Parameter.KEYWORD_ONLY]
+        elif isinstance(states, (str, type)) or not isinstance(states, (Mapping, Sequence)):
+            raise ParameterError(
+                f"states = {shown(states)}, expected names, numbers of components by name, or a dataclass; give one of these"
+            )
+        if not states or not set(states) <= set(arguments):
+            raise ParameterError(f"states = {shown([*states])}, expected some of the arguments {', '.join(arguments)} of rates; name these")
+        self.vectors = {*states} if isinstance(states, Mapping) else set()
+        counts = (
+            {name: whole(f"states[{name!r}]", n, 1, remedy="give its components") for name, n in states.items()} if self.vectors else {}
+        )
+        return {
+            name: tuple(f"{name}_{k}" for k in range(counts[name])) if self.vectors else (name,) for name in arguments if name in states
+        }
+
+    def _linear(self, linear: Any) -> dict[str, float | str]:
+        """The linear part of each component that has one: a number, or the name of a parameter, which is declared."""
+        exponential = isinstance(self.method, str) and self.method in EXPONENTIAL
+        if exponential != bool(linear):
+            expected = 'linear parts, such as {"u": -3.0}' if exponential else "no linear parts"
+            raise ParameterError(f"linear = {shown(linear)} with method = {shown(self.method)}, expected {expected}; give both, or none")
+        if not exponential:
+            return {}
+        if not isinstance(linear, Mapping) or not set(linear) <= self.parts.keys():
+            raise ParameterError(f"linear = {shown(linear)}, expected a part for some of {', '.join(self.parts)}; name these")
+        parts: dict[str, float | str] = {}
+        for name, given_parts in linear.items():
+            components = self.parts[name]
+            one = isinstance(given_parts, str) or not hasattr(given_parts, "__len__")
+            each = [given_parts] * len(components) if one else [*given_parts]
+            if len(each) != len(components):
+                raise ParameterError(
+                    f"linear[{name!r}] has {len(each)} parts, expected one, or {len(components)}, one a component; give those"
+                )
+            for component, part in zip(components, each, strict=True):
+                parts[component] = part if isinstance(part, str) else number(f"linear[{name!r}]", part)
+        named = [part for part in parts.values() if isinstance(part, str)]
+        self.parameters = {**self.parameters, **{name: Variable(axes=()) for name in named}}
+        return parts
 
     def step(self, **fields: Symbol) -> dict[str, Symbol]:
-        parameters = {name: fields[name] for name in self.parameters}
+        in_rates = _arguments(self.rates)
+        parameters = {name: fields[name] for name in self.parameters if name in in_rates}
 
         def rate(now: dict[str, Symbol]) -> dict[str, Any]:
-            values = self.rates(**now, **parameters)
-            if not isinstance(values, (tuple, list)) or len(values) != len(now):
-                raise ParameterError(
-                    f"rates returned {shown(values)}, expected {len(now)} rates, of {', '.join(now)}; return a tuple of them"
-                )
-            return dict(zip(now, values, strict=True))
+            if self.record:
+                values = self.rates(self.record(**now), **parameters)
+                values = [getattr(values, name) for name in now] if isinstance(values, self.record) else values
+                return _named(values, [*now])
+            arguments = {
+                name: tuple(now[one] for one in group) if name in self.vectors else now[name] for name, group in self.parts.items()
+            }
+            values = _named(self.rates(**arguments, **parameters), [*self.parts])
+            parts = (_named(values[n], group) if n in self.vectors else {n: values[n]} for n, group in self.parts.items())
+            return {name: value for part in parts for name, value in part.items()}
 
-        return dict(self.method(rate, {name: fields[name] for name in self.states}, self.dt))
+        state = {name: fields[name] for name in self.states}
+        if self.linear:
+            linear = {name: fields[part] if isinstance(part, str) else part for name, part in self.linear.items()}
+            return dict(getattr(integrators, str(self.method))(rate, linear, state, self.dt))
+        return dict(integrators.runge_kutta(self._tableau, rate, state, self.dt))
+
+
+def _arguments(rates: Callable[..., Any]) -> list[str]:
+    """The names of the arguments of a function.
+
+    Raises:
+        ParameterError: it has none, or some without names.
+    """
+    names = inspect.signature(rates).parameters
+    if not names or any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY) for each in names.values()):
+        raise ParameterError("rates takes arguments without names, or none, expected names of states and parameters; write them out")
+    return [*names]
+
+
+def _named(values: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The rates that a function returned, by name."""
+    if not isinstance(values, (tuple, list)) or len(values) != len(names):
+        raise ParameterError(f"rates returned {shown(values)}, expected {len(names)} rates, of {', '.join(names)}; return a tuple of them")
+    return dict(zip(names, values, strict=True))

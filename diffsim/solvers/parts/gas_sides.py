@@ -35,9 +35,9 @@ from diffsim.errors import ParameterError
 from diffsim.expr.functions import maximum, minimum, sqrt, where
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.low_side import LowSide
 from diffsim.solvers.parts.shallow import Faces
 from diffsim.solvers.parts.stability import check_sign
+from diffsim.solvers.parts.staggered import LowSide
 from diffsim.stepping.declare.equation import Profile, Variable
 from diffsim.typing import Array
 

@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from diffsim.expr.functions import clip, maximum, minimum
-from diffsim.expr.operators import add, interpolate
+from diffsim.expr.functions import clip, maximum, minimum, sqrt, where
+from diffsim.expr.operators import add, diff, interpolate
 from diffsim.expr.reductions import sum as total
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div, grad
@@ -90,11 +90,49 @@ def drawing_fields(distance: Symbol, name: str, spacing: Sequence[float]) -> dic
     return fields
 
 
+def open_part(distance: Symbol, ways: Sequence[int]) -> Symbol:
+    """The part of a line along one axis, or of a rectangle along two, that lies in the fluid.
+
+    Args:
+        distance: phi in its middle, m.
+        ways: the axes along which it lies. Of one axis it is exact where phi is linear, of several where phi varies along one.
+    """
+    width = add([abs(distance.shifted(way, 1) - distance.shifted(way, -1)) for way in ways]) / 2
+    return clip(0.5 + distance / (width + TINY), 0.0, 1.0)
+
+
+def flux_fields(phi: Symbol, spacing: Sequence[float]) -> dict[str, Symbol]:
+    """Fields for a flux of scalars through walls, in two dimensions.
+
+        centre_open_0, centre_open_1     open part of the upper face across each axis
+        centre_wall                      length of the wall in a cell over the volume of the cell, 1/m
+        centre_room                      open part of a cell, or what its open faces need for a stable time step, if that is more
+
+    The wall in a cell is the line that closes its open faces: its length along each axis is the difference of the open parts of two
+    opposite ones.
+
+    Args:
+        phi: signed distance at centres, m.
+        spacing: of the grid, m.
+    """
+    faces = [open_part(interpolate(phi, axis, 4), [1 - axis]) for axis in range(2)]
+    fields = {f"centre_open_{axis}": part for axis, part in enumerate(faces)}
+    squares, need = [], []
+    for axis, (part, h) in enumerate(zip(faces, spacing, strict=True)):
+        squares.append(diff(part, axis) ** 2)
+        need.append(2 * interpolate(part, axis) / h**2)
+    fields["centre_wall"] = sqrt(add(squares) + TINY)
+    bound = add(need) / sum(2 / h**2 for h in spacing)
+    fields["centre_room"] = maximum(maximum(open_part(phi, [0, 1]), bound), LEAST[1])
+    return fields
+
+
 def names_of_walls(velocities: Sequence[str]) -> set[str]:
     """The names that the fields of walls take, in two dimensions: those of `wall_fields`, of scalars, and of velocities of walls."""
     places = (*velocities, "centre")
     names = {f"{place}_{what}" for place in places for what in ("fluid", "grip")}
     names |= {_beside(place, way, cells) for place in places for way in (0, 1) for cells in (-1, 1)}
+    names |= {f"centre_{what}" for what in ("open_0", "open_1", "wall", "room")}
     return names | {f"{name}_{what}" for name in velocities for what in ("film", "least", "solid", "wall")}
 
 
@@ -112,7 +150,8 @@ class Walls:
         nu: viscosity.
         pressure: the state whose rules the pressure has.
         spacing: of the grid.
-        diffusivities: of scalars, by their names.
+        diffusivities: of scalars whose values at the walls are known, by their names.
+        fluxes: of the others the flux through the walls, unit of the scalar times m/s.
         drawn: for each velocity and scalar the friction or diffusion by walls next to which the last rates were taken.
         films: for each velocity the film at its faces, of the last rates.
         lifts: for each velocity that scalars accelerate the acceleration in the last rates.
@@ -124,6 +163,7 @@ class Walls:
     pressure: Symbol
     spacing: Sequence[float]
     diffusivities: Mapping[str, Symbol] = field(default_factory=dict)
+    fluxes: Mapping[str, Symbol] = field(default_factory=dict)
     drawn: dict[str, Symbol] = field(default_factory=dict)
     films: dict[str, Symbol] = field(default_factory=dict)
     lifts: Mapping[str, Symbol] = field(default_factory=dict)
@@ -136,12 +176,29 @@ class Walls:
             self.films[name] = self._film(axis, v)
         for name, kappa in self.diffusivities.items():
             self.drawn[name] = kappa * self._opposite("centre", name, v[name])
-        return {name: rate + self.drawn[name] for name, rate in rates.items()}
+        return {name: rate + self.drawn[name] if name in self.drawn else rate for name, rate in rates.items()}
 
     def carried(self, v: Mapping[str, Symbol], name: str) -> Symbol:
         """v·∇s of a scalar, by what flows through faces."""
         flowing = [v[one] + self._film(axis, v) for axis, one in enumerate(self.velocities)]
         return carried(flowing, v[name], 2) - v[name] * div(flowing)
+
+    def with_flux(self, v: Mapping[str, Symbol], name: str, kappa: Symbol) -> Symbol:
+        """The rate of a scalar in the open part of each cell, from its open faces and the flux through the wall.
+
+        At faces of cells that a wall cuts the scalar is that upwind: these cells have a divergence, with which a mean of two values may
+        grow.
+        """
+        T, room = v[name], self.fields["centre_room"]
+        rates = [self.fields["centre_wall"] * self.fluxes[name]]
+        for axis, one in enumerate(self.velocities):
+            flowing = v[one] + self._film(axis, v)
+            cut = minimum(room, room.shifted(axis, 1)).across(axis) < 1
+            upwind = where(flowing > 0, T.across(axis), T.shifted(axis, 1).across(axis))
+            brought = flowing * where(cut, upwind, interpolate(T, axis))
+            spread = self.fields[f"centre_open_{axis}"] * kappa * diff(T, axis)
+            rates.append(diff(spread - brought, axis) + T * diff(flowing, axis))
+        return add(rates) / room
 
     def _opposite(self, place: str, name: str, f: Symbol) -> Symbol:
         """Extra weight of neighbours opposite to walls in second differences."""
@@ -190,6 +247,9 @@ class Walls:
             stays, excess = self._free("centre", dt * kappa), self._slip(name, v[name])
             moved[name] = v[name] - (1 - stays) * excess
             forces[f"heat of {name}"] = self.drawn[name] - (1 - stays) * excess / dt
+        for name, flux in self.fluxes.items():
+            moved[name] = v[name]
+            forces[f"heat of {name}"] = self.fields["centre_wall"] * flux
         return {**moved, "p": pressure, **forces}
 
     def forces(self, projected: dict[str, Symbol]) -> dict[str, Symbol]:
@@ -198,7 +258,7 @@ class Walls:
         sums = {
             f"force_{axis}": volume * total(projected.pop(f"force of {name}")) for axis, name in zip("yx", self.velocities, strict=True)
         }
-        sums |= {f"heat_{name}": volume * total(projected.pop(f"heat of {name}")) for name in self.diffusivities}
+        sums |= {f"heat_{name}": volume * total(projected.pop(f"heat of {name}")) for name in (*self.diffusivities, *self.fluxes)}
         return projected | sums
 
     def _slip(self, name: str, v: Symbol) -> Symbol:

@@ -25,7 +25,7 @@ from diffsim.expr.functions import minimum
 from diffsim.expr.operators import interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.low_side import LowSide
+from diffsim.solvers.parts.staggered import LowSide
 from diffsim.stepping.declare.equation import Profile
 
 Side = tuple[int, int]

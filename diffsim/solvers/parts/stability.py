@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -11,7 +10,6 @@ import numpy as np
 from diffsim.base.arguments import instance, positive, whole
 from diffsim.errors import ParameterError, StabilityError
 from diffsim.expr.weights import centred, staggered
-from diffsim.integrators import IMPLICIT_SHARE
 from diffsim.mesh.grid import Grid
 from diffsim.typing import Array
 
@@ -57,18 +55,6 @@ GROWTH = 1.01
 
 Factor: TypeAlias = Callable[[Any, Any], Any]
 """The factor by which a step multiplies a mode, from dt times the eigenvalues of its explicit rates and of its friction."""
-
-
-def runge_kutta(stages: int) -> Factor:
-    """The factor of an explicit method whose order is its number of stages, 2 to 4."""
-    return lambda flow, friction: sum((flow + friction) ** k / math.factorial(k) for k in range(stages + 1))
-
-
-def ars222(flow: Any, friction: Any) -> Any:
-    """The factor of `imex_ars222`, which takes friction implicitly."""
-    g, d = IMPLICIT_SHARE, 1 - 1 / (2 * IMPLICIT_SHARE)
-    first = (1 + g * flow) / (1 - g * friction)
-    return (1 + d * flow + ((1 - d) * flow + (1 - g) * friction) * first) / (1 - g * friction)
 
 
 def check_flow(dt: float, factor: Factor, speed: float, nu: float, width: float, what: str, name: str = "nu") -> None:

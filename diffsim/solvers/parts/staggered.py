@@ -6,9 +6,13 @@ from collections.abc import Collection, Sequence
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from diffsim.base.arguments import one_of, shown
 from diffsim.boundary import per_axis
 from diffsim.errors import ParameterError
+from diffsim.stepping.declare.equation import Profile
+from diffsim.typing import Array
 
 Side: TypeAlias = Literal["zero", "periodic"]
 
@@ -67,3 +71,10 @@ def words_of(sides: Any, axes: str, known: Collection[str]) -> tuple[tuple[str, 
             raise ParameterError(f"sides along {axis} = {entry!r}, expected periodic for both sides or none; correct one of them")
         pairs.append((low, high))
     return tuple(pairs)
+
+
+class LowSide(Profile):
+    """A profile on faces that is 0 inside the grid and 1 on the low side, which has no face of its own."""
+
+    def extended(self, values: Array, halo: int) -> Array:
+        return np.pad(values, halo, constant_values=((1.0, 0.0),))

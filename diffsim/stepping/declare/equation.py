@@ -217,6 +217,7 @@ class Equation(ABC):
         series: values given for each time step, such as a control or values at a side, which can be differentiated for. They are numbers
             unless their `Variable` has axes.
         profiles: given functions of one coordinate.
+        uniform: fields among these inputs for which one number may be given, that of all cells.
         initials: the arguments of `initial`, if it is overridden. One may have the name of a state, as the user gives it: `initial` must
             not change a state that it gave itself, which a further run starts from.
         coefficient_boundaries: rules of coefficients whose rule is not "zero".
@@ -259,6 +260,7 @@ class Equation(ABC):
     forcings: Collection[str] = ()
     series: Mapping[str, Variable] = {}
     profiles: Mapping[str, Profile] = {}
+    uniform: tuple[str, ...] = ()
     initials: Mapping[str, Variable] = {}
     coefficient_boundaries: Mapping[str, Boundary] = {}
     stable_dt_power: float = 1.0

@@ -275,7 +275,7 @@ def solve(
     graph = trace_of(right_side, "solve()")
     location = placed(right_side)
     solution = Placed(location, graph.bound(boundary, location))
-    weights, owed = _weights(operator, right_side, graph, solution)
+    weights, owed = weights_of(operator, right_side, graph, solution)
     name = f"solve {next(graph.count)}"
     right = graph.on_sides(right_side, solution)
     side = stored_name(right if is_const(owed, 0) else right - right.like(owed), graph)
@@ -344,21 +344,23 @@ def _values(roots: Sequence[Node], field: Callable[[str], float | Array]) -> lis
     return [values[node.id] for node in roots]
 
 
-def _weights(operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed) -> tuple[dict[Offset, Node], Node]:
+def weights_of(
+    operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed, what: str = "the operator of solve()"
+) -> tuple[dict[Offset, Node], Node]:
     """The weights of an operator: offset -> expression, and its part from the values that rules name.
 
-    On a side where a rule gives the solution, the rule replaces the equation.
+    On a side where a rule gives the solution, the rule replaces the equation. `what` names the operator in messages.
     """
     unknown = f"unknown {next(graph.unknowns)}"
     x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
-    result = applied(operator, x, unknown, "the operator of solve()")
+    result = applied(operator, x, unknown, what)
     result = graph.on_sides(result, solution, x)
     weights = vjp(graph, {result.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
     rest = _without(graph, result, unknown)
     if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(result.node, unknown):
-        raise TraceError("the operator of solve() is not linear in its argument, or does not depend on it; take ds.newton")
+        raise TraceError(f"{what} is not linear in its argument, or does not depend on it; take ds.newton")
     if not is_const(rest, 0):
-        raise TraceError("the operator of solve() has a part without its argument; subtract that part from the right side")
+        raise TraceError(f"{what} has a part without its argument; subtract that part from the right side")
     with_values = graph.field(x, solution.rules)
     owed = rest if with_values is x else _without(graph, graph.on_sides(operator(with_values), solution, x), unknown)
     return by_distance(weights), owed

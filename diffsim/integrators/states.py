@@ -1,0 +1,67 @@
+"""The states of a method in time: checked, stored, and brought back to a constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from diffsim.errors import TraceError
+from diffsim.expr.components import Components
+from diffsim.expr.symbol import Symbol
+from diffsim.stepping.trace.stages import stage
+
+State: TypeAlias = Mapping[str, Any]
+Rate: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
+Project: TypeAlias = Callable[[dict[str, Any], Any], Mapping[str, Any]]
+"""(state, dt) -> the state that obeys the constraint, and any other fields, such as a pressure."""
+Time: TypeAlias = "float | Symbol"
+"""A time step: a number, or a number of the run, such as a parameter or a series with `axes=()`."""
+
+
+def moved(state: State, rates: State, dt: Time) -> dict[str, Symbol]:
+    """An Euler step."""
+    return {name: u + dt * rates[name] for name, u in state.items()}
+
+
+def stored(values: State, state: State) -> dict[str, Symbol]:
+    """An intermediate state, stored with the rules of the state."""
+    return {name: stage(value, boundary=state[name]) for name, value in values.items()}
+
+
+def held(values: State, state: State, dt: Time, project: Project | None) -> dict[str, Symbol]:
+    """An intermediate state, stored, that obeys the constraint if there is one."""
+    free = stored(values, state)
+    if project is None:
+        return free
+    obeying = constrained(free, state, dt, project)
+    return {name: u if u is free[name] else stage(u, boundary=state[name]) for name, u in obeying.items()}  # others are stored already
+
+
+def projected(values: State, state: State, dt: Time, project: Project | None) -> dict[str, Symbol]:
+    """The last state of a step, and other fields of its projection if there is one."""
+    return dict(values) if project is None else constrained(stored(values, state), state, dt, project, others=True)
+
+
+def constrained(free: State, state: State, dt: Time, project: Project, others: bool = False) -> dict[str, Symbol]:
+    """The projection of a state that is stored; `others`: with the other fields that it has."""
+    obeying = project(dict(free), dt)
+    named = isinstance(obeying, Mapping) and set(state) <= set(obeying)
+    own = matching("the projected state", {name: obeying[name] for name in state} if named else obeying, state)
+    return {**obeying, **own} if others else own
+
+
+def rates(rate: Rate, state: State) -> dict[str, Symbol]:
+    """The rate of each field of a state."""
+    if not isinstance(state, Mapping) or not state or not all(isinstance(u, (Symbol, Components)) for u in state.values()):
+        raise TraceError(f"state = {type(state).__name__}, expected a dict of fields of the step; write it like {{'u': u}}")
+    return matching("the rate", rate(dict(state)), state)
+
+
+def matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:
+    """The entries for each field of the state, in the state's order."""
+    if not isinstance(fields, Mapping) or set(fields) != set(state):
+        got = f"entries {', '.join(map(str, fields))}" if isinstance(fields, Mapping) else f"a {type(fields).__name__}"
+        raise TraceError(
+            f"{what} has {got}, expected a dict with an entry for each field of the state: {', '.join(state)}; correct the names"
+        )
+    return {name: fields[name] for name in state}
