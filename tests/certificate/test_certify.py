@@ -221,7 +221,7 @@ def test_a_hidden_kink_does_not_pass_however_short_the_steps(scale: float) -> No
 
 
 class Blend(ds.Equation):
-    """Each cell becomes a mixture of both neighbours, by shares that are inputs. Where the state is all but uniform, they have little effect."""
+    """Each cell becomes a mixture of both neighbours. Where the state is all but uniform, the share of each has little effect."""
 
     dt = 1.0
 

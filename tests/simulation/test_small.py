@@ -215,7 +215,7 @@ def test_a_call_of_a_small_system_runs_few_functions() -> None:
     simulation._stepper.launcher.pace(simulation._stepper.forward).seconds = 1e-6  # a busy machine measures anything
     assert simulation._stepper.adjoint is not None
     simulation._stepper.launcher.pace(simulation._stepper.adjoint.program).seconds = 1e-6
-    assert calls_of(run) <= 92 and calls_of(gradient) <= 296
+    assert calls_of(run) <= 92 and calls_of(gradient) <= 302
 
 
 @pytest.mark.parametrize("wrt", [None, ["x"]])

@@ -81,7 +81,7 @@ def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callab
         )
     checked: dict[str, dict[str, Array]] = {"final": {}, "traces": {}}
     for what, bars, values in (("final", cotangents.final, solution.final), ("traces", cotangents.traces, solution.traces)):
-        if type(bars) is not dict or not bars.keys() <= values.keys():
+        if not isinstance(bars, dict) or not bars.keys() <= values.keys():
             check_names(f"{what} cotangents", mapping(f"{what} cotangents", bars, "{'p': p_bar}"), values, f"{what} entries")
         for name, value in bars.items():
             if type(value) is np.ndarray and value.dtype.kind == "f":

@@ -62,10 +62,10 @@ class Solution(Summary):
     traces: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for part, kind in (("final", Final), ("traces", Traces)):
-            values = getattr(self, part)
-            if type(values) is dict:
-                object.__setattr__(self, part, kind(values))
+        if type(self.final) is dict:
+            object.__setattr__(self, "final", Final(self.final))
+        if type(self.traces) is dict:
+            object.__setattr__(self, "traces", Traces(self.traces))
 
     def _summary(self) -> tuple[str, Rows]:
         parts = (("final", self.final), ("traces", self.traces))
