@@ -56,8 +56,10 @@ def test_the_peak_is_what_becomes_resident(slots: str) -> None:
     report = json.loads(done.stdout.splitlines()[-1])
     if not report["exact"]:
         pytest.skip("this system does not tell the peak of resident memory")
-    # where steps are undone, what is predicted for the end of the sweep and for the samples of its second run is not all taken at once
-    assert (0.92 if slots == "reversible" else 0.95) * report["predicted"] < report["measured"] < 1.05 * report["predicted"]
+    # where steps are undone, what is predicted for the end of the sweep and for the samples of its second run is not all taken at once, but
+    # the pool of results keeps some nine fields, which are not predicted
+    low, high = (0.92, 1.08) if slots == "reversible" else (0.95, 1.05)
+    assert low * report["predicted"] < report["measured"] < high * report["predicted"]
     assert report["without"] != pytest.approx(report["predicted"], rel=0.05)  # what the test would not see
 
 

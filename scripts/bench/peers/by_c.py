@@ -83,5 +83,8 @@ def diffusion(problem: Problem) -> Callable[[], Results]:
     return forward
 
 
+WORK = {"acoustic": acoustic, "diffusion": diffusion, "elastic": elastic, "maxwell": maxwell}
+"""The work of each kind."""
+
 if __name__ == "__main__":
-    serve({"acoustic": acoustic, "diffusion": diffusion, "elastic": elastic, "maxwell": maxwell})
+    serve(WORK)

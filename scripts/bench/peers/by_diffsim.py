@@ -138,15 +138,16 @@ def product(problem: Problem) -> Callable[[], Results]:
     return gradient
 
 
+WORK = {
+    "acoustic": acoustic,
+    "volume": acoustic,
+    "diffusion": diffusion,
+    "elastic": elastic,
+    "maxwell": maxwell,
+    "flow": flow,
+    "product": product,
+}
+"""The work of each kind."""
+
 if __name__ == "__main__":
-    serve(
-        {
-            "acoustic": acoustic,
-            "volume": acoustic,
-            "diffusion": diffusion,
-            "elastic": elastic,
-            "maxwell": maxwell,
-            "flow": flow,
-            "product": product,
-        }
-    )
+    serve(WORK)
