@@ -181,9 +181,10 @@ class Kernel(ABC):
         """Fill `self.text`."""
 
     def compile(self) -> object:
-        """The Taichi kernel. Simulations with the same source share it."""
+        """The Taichi kernel. Simulations, and programs of one, with the same source but for its name share it."""
         columns = [self.layout.tiled(slim) for slim in self.slim.values()]
-        return shared_kernel(self.source, self.program.name, (self.layout.dtype.name, self.lanes, *columns), self._namespace)
+        source = self.source.replace(f"def {self.program.name}(", "def kernel(")
+        return shared_kernel(source, "kernel", (self.layout.dtype.name, self.lanes, *columns), self._namespace)
 
     def _namespace(self) -> dict[str, object]:
         """The objects that names in the source stand for."""
