@@ -108,7 +108,8 @@ class _Merged:
         differ = dict.fromkeys(column for column in columns if len(set(column)) > 1)
         self._numbers = [columns.index(column) for column in differ]
         arrays = {place: f"{array}__array_{place[1:]}" for (array, _), place in form.arrays.items()}
-        starts = {place: f"{array}__start_{place[1:]}" for (array, _), place in form.arrays.items()}
+        self._started = {place for _, each in members for (_, start), place in each.arrays.items() if start != "0"}
+        starts = {place: f"{array}__start_{place[1:]}" for (array, _), place in form.arrays.items() if place in self._started}
         names = {place: name for name, place in form.names.items()}
         written = {column: f"c{number}" for number, column in enumerate(differ)}
         numbers = iter([written.get(column, column[0]) for column in columns])
@@ -119,9 +120,11 @@ class _Merged:
                 return next(numbers)
             if place in names:
                 return names[place]
-            return f"{arrays[place]}[{starts[place]} + " if place != match[0] else f"{arrays[place]}, {starts[place]}"
+            if place == match[0]:
+                return f"{arrays[place]}, {starts.get(place, '0')}"
+            return f"{arrays[place]}[{starts[place]} + " if place in starts else f"{arrays[place]}["
 
-        kinds = {name: kind for place in arrays for name, kind in ((arrays[place], "Array"), (starts[place], "ti.i32"))}
+        kinds = dict.fromkeys(arrays.values(), "Array") | dict.fromkeys(starts.values(), "ti.i32")
         kinds |= {name: place.partition(":")[2] for place, name in names.items()} | dict.fromkeys(written.values(), "F")
         self.function = Function(first.name, kinds, _PLACE.sub(original, form.text).split("\n"))
 
@@ -129,7 +132,9 @@ class _Merged:
         """The call that does what the call of a member with these arguments did."""
         function, form = self._members[name]
         given = dict(zip(function.kinds, arguments, strict=True)) | {"0": "0"}
-        passed = [given[part] for place in form.arrays for part in place] + [given[part] for part in form.names]
+        passed = [given[array] for array, _ in form.arrays]
+        passed += [given[start] for (_, start), place in form.arrays.items() if place in self._started]
+        passed += [given[part] for part in form.names]
         return f"{self.function.name}({', '.join([*passed, *(form.numbers[at] for at in self._numbers)])})"
 
 
