@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 LEAST = 40
 """Lines of a function from which on it is compared with others. Shorter ones LLVM puts in the place of their calls."""
 
+WORTH = 0.3
+"""Share of the lines of a source that has to be saved: a function that is called costs some per cent more than its lines in place."""
+
 _TOKEN = re.compile(r"F\([^()]*\)|[A-Za-z_]\w*")
 _ACCESS = re.compile(r"\b([A-Za-z_]\w*)\[(?:(\w+_(?:at|lap|first|start)_\d+) \+ )?")
 _PASSED = re.compile(r"\b([A-Za-z_]\w*), (\w+_(?:at|lap|first|start)_\d+|0)(?=[,)])")
@@ -139,13 +142,13 @@ class _Merged:
 
 
 def merged(functions: Sequence[Function], kernel: Sequence[str]) -> tuple[list[Function], list[str]]:
-    """Functions that are alike as one, and the kernel with calls of these.
+    """Functions that are alike as one, and the kernel with calls of these, if that is worth it.
 
     Args:
         functions: each after those that it calls.
         kernel: its lines.
     """
-    functions, kernel = list(functions), list(kernel)
+    before, functions, kernel = (list(functions), list(kernel)), list(functions), list(kernel)
     for calling in (False, True):  # callers of functions that are alike may be alike
         alike: dict[str, list[tuple[Function, _Form]]] = {}
         for function in functions:
@@ -158,7 +161,8 @@ def merged(functions: Sequence[Function], kernel: Sequence[str]) -> tuple[list[F
             one = ones[function.name].function if function.name in ones else function
             out.setdefault(one.name, Function(one.name, one.kinds, [_called(line, ones) for line in one.body]))
         functions, kernel = list(out.values()), [_called(line, ones) for line in kernel]
-    return functions, kernel
+    least, lines = (sum(len(function.body) for function in each) for each in (functions, before[0]))
+    return (functions, kernel) if least <= (1 - WORTH) * lines else before
 
 
 def _called(line: str, ones: Mapping[str, _Merged]) -> str:

@@ -64,7 +64,6 @@ def lines_and_results(shape: tuple[int, ...], weights: tuple[float, ...], precis
     ("shape", "weights", "precision"),
     [
         ((50,), (0.5, 1.0), "f64"),
-        pytest.param((19, 37), (0.5, 1.0), "f32", marks=pytest.mark.slow),
         pytest.param((19, 37), (1 / 3, 0.5, 1.0), "f64", marks=pytest.mark.slow),
         pytest.param((20, 33), (0.25, 0.5, 0.5, 1.0), "f32", marks=pytest.mark.slow),
     ],
