@@ -176,6 +176,7 @@ def test_steps_with_stages(name: str) -> None:
 ALONE = {
     "shallow water, HLL, wetting and drying": "kept values",
     "WENO 5 with three stages": "kept values",
+    "shallow water, HLL, van Albada, two stages": "kept values",
     "Gray-Scott": "periodic",
     "Kuramoto-Sivashinsky": "periodic",
     "Swift-Hohenberg": "periodic",
