@@ -15,6 +15,12 @@ from diffsim.typing import Array
 
 GROWS = 100.0
 """The shadowing direction does not settle if its size in the last quarter of the run is more than this times that in the first."""
+HELD = 0.2
+"""An estimate does not settle if one segment has more than this share of its variance. Of 100 with normal errors it has a tenth."""
+SURE = 0.05
+"""An estimate whose standard error is at most this share of it is taken."""
+ENOUGH = 100
+"""Segments of which that can be said."""
 RESTS = 1e-9
 """Relative change in a step below which a system is at rest."""
 
@@ -135,4 +141,24 @@ def settled(sizes: Array, unstable: int) -> None:
         raise ConvergenceError(
             f"the shadowing direction grows along the run, from {first**0.5:.2g} to {last**0.5:.2g}, expected one that stays small; raise "
             f"unstable = {unstable}, to one more than diffsim.chaos.lyapunov finds above 0, or take a system that has one"
+        )
+
+
+def spread(shares: Array) -> None:
+    """Raise if an estimate rests on few segments: then its variance has no limit, and more of them do not help.
+
+    Args:
+        shares: of the segments, whose mean is the estimate.
+
+    Raises:
+        ConvergenceError: one segment has much of the variance.
+    """
+    apart = (shares - shares.mean()) ** 2
+    held = float(apart.max() / (apart.sum() or 1.0))
+    sure = apart.sum() ** 0.5 / len(shares) <= SURE * abs(float(shares.mean()))
+    if len(shares) >= ENOUGH and held > HELD and not sure:
+        raise ConvergenceError(
+            f"one of {len(shares)} segments has {held:.0%} of the variance of the derivative, expected at most {HELD:.0%}, so it does not "
+            "settle with more segments: directions that grow and that shrink come too close (diffsim.chaos.covariant_vectors has their "
+            "angles); take diffsim.chaos.linear_response"
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.chaos.exponents import standard_error
-from diffsim.chaos.segments import Segment, components, flow_of, least, measure, quantity, settled, weights
+from diffsim.chaos.segments import Segment, components, flow_of, least, measure, quantity, settled, spread, weights
 from diffsim.chaos.sensitivity import Average, Sensitivities, Sensitivity
 from diffsim.chaos.tangents import Tangents
 from diffsim.simulation import Simulation, Solution
@@ -69,6 +69,7 @@ class Shadowed:
         settled(np.array(sizes), self.unstable)
         mean = self.mean
         shares = np.array([part.changed(mean) @ each for part, each in zip(self.parts, weights, strict=True)])
+        spread(shares)
         time = self.steps * self.dt
         return Sensitivity(float(shares.mean()) / time, float(standard_error(shares)) / time, mean)
 

@@ -78,7 +78,7 @@ def shadowing(
     Raises:
         ParameterError: a number out of range, a system in f32, or states on faces.
         ConvergenceError: no exponent is above 0, or the shadowing direction does not stay small: too few tangents, or a system without such
-            a direction.
+            a direction. Or the derivative along one parameter rests on few of at least 100 segments, and so does not settle.
 
     Reference: Ni and Wang (2017), Sensitivity analysis on chaotic dynamical systems by non-intrusive least squares shadowing (NILSS),
         J. Comput. Phys. 347, 56-77, doi:10.1016/j.jcp.2017.06.033.
@@ -111,7 +111,10 @@ def shadowing(
     if unstable is None:
         exponents = lyapunov(simulation, {**inputs, **vectors.apart(state)}, steps, max(20, segments // 10))
         if not exponents.unstable:
-            raise ConvergenceError(f"no exponent is above 0 ({exponents}), expected a chaotic one; take value_and_grad, or give unstable")
+            raise ConvergenceError(
+                f"no exponent is above 0 ({exponents}), expected a chaotic one; take more segments, give unstable, or "
+                "take value_and_grad where the system is not chaotic"
+            )
         unstable = min(vectors.size - 1, 1 + exponents.unstable)
     unstable = whole("unstable", unstable, 1, vectors.size - 1, "give the number of exponents above 0")
     run = Shadowed(recorded, inputs, average, steps, unstable, wrt if isinstance(wrt, str) else None)

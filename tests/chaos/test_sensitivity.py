@@ -9,6 +9,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dnp
+from diffsim.chaos.segments import spread
 from diffsim.errors import ConvergenceError, ParameterError
 
 CONVECTION = {"x": 1.0, "y": 2.0, "z": 20.0, "sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
@@ -193,3 +194,27 @@ def test_errors_say_what_is_expected(change: dict[str, Any], message: str) -> No
     call: dict[str, Any] = {"average": height, "wrt": "rho", "steps": 10, "segments": 4, "unstable": 1} | change
     with pytest.raises(ParameterError, match=message):
         ds.chaos.shadowing(lorenz63(), CONVECTION, **call)
+
+
+def test_an_estimate_that_rests_on_few_segments_is_refused() -> None:
+    """Heavy tails do not settle; normal errors of any size do, and so does an estimate that is sure."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        spread(1.0 + 50 * rng.standard_normal(200))
+        with pytest.raises(ConvergenceError, match="of the variance"):
+            spread(np.append(rng.standard_normal(200), 60.0))
+    spread(np.append(np.full(200, 1.0), 1.5))
+    spread(np.append(rng.standard_normal(50), 60.0))  # too few to say
+
+
+@pytest.mark.slow
+def test_shadowing_refuses_a_system_whose_directions_meet() -> None:
+    """Lorenz' model of 1984: 400 segments give 0.1 ± 0.1 to -66 ± 55 from different starts."""
+
+    def rates(x: Any, y: Any, z: Any, *, a: Any, b: Any, F: Any, G: Any) -> Any:
+        return -y * y - z * z - a * (x - F), x * y - b * x * z - y + G, b * x * y + x * z - z
+
+    system = ds.Simulation(ds.ODE(rates, dt=0.01), precision="f64")
+    start = {"x": np.ones(1), "y": np.full(1, 0.5), "z": np.full(1, 0.3), "a": 0.25, "b": 4.0, "F": 8.0, "G": 1.0}
+    with pytest.raises(ConvergenceError, match="of the variance"):
+        ds.chaos.shadowing(system, start, lambda now: now["x"][:, 0], wrt="F", steps=300, segments=400, unstable=1)
