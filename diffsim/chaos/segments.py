@@ -156,7 +156,9 @@ def spread(shares: Array) -> None:
     apart = (shares - shares.mean()) ** 2
     held = float(apart.max() / (apart.sum() or 1.0))
     sure = apart.sum() ** 0.5 / len(shares) <= SURE * abs(float(shares.mean()))
-    if len(shares) >= ENOUGH and held > HELD and not sure:
+    ends = len(shares) // 20  # where the direction is free, so what it is there dies out inwards
+    within = ends <= int(apart.argmax()) < len(shares) - ends
+    if len(shares) >= ENOUGH and held > HELD and within and not sure:
         raise ConvergenceError(
             f"one of {len(shares)} segments has {held:.0%} of the variance of the derivative, expected at most {HELD:.0%}, so it does not "
             "settle with more segments: directions that grow and that shrink come too close (diffsim.chaos.covariant_vectors has their "

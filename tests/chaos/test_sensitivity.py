@@ -202,9 +202,10 @@ def test_an_estimate_that_rests_on_few_segments_is_refused() -> None:
     for _ in range(20):
         spread(1.0 + 50 * rng.standard_normal(200))
         with pytest.raises(ConvergenceError, match="of the variance"):
-            spread(np.append(rng.standard_normal(200), 60.0))
-    spread(np.append(np.full(200, 1.0), 1.5))
-    spread(np.append(rng.standard_normal(50), 60.0))  # too few to say
+            spread(np.insert(rng.standard_normal(200), rng.integers(20, 180), 60.0))
+    spread(np.insert(np.full(200, 1.0), 90, 1.5))
+    spread(np.append(rng.standard_normal(200), 60.0))  # an end
+    spread(np.insert(rng.standard_normal(50), 20, 60.0))  # too few to say
 
 
 @pytest.mark.slow
