@@ -300,12 +300,15 @@ def test_the_order_of_two_rates_where_each_state_is_projected() -> None:
     assert order(error) == pytest.approx(2, abs=0.15)
 
 
+PROJECTED = {name: one for name, one in TABLEAUX.items() if one.stages < 6}  # the others are long to compile, and explicit as rk4
+
+
 class Pushed(ds.Equation):
     """v_t = φ_x on a ring, which a projection takes back to v_x = 0: its pressure is φ, by each method that has projections."""
 
     def __init__(self) -> None:
         self.grid, self.dt = ds.Grid((6,), 1.0), 0.01
-        self.states = {"v": ds.Variable("periodic", (1,))} | {name: ds.Variable("periodic") for name in TABLEAUX}
+        self.states = {"v": ds.Variable("periodic", (1,))} | {name: ds.Variable("periodic") for name in PROJECTED}
         self.parameters = {"phi": ds.Variable("periodic")}
 
     def step(self, v: Symbol, phi: Symbol, **pressures: Symbol) -> dict[str, Symbol]:
@@ -317,7 +320,7 @@ class Pushed(ds.Equation):
             return {"v": diff(phi, 0)}
 
         out = {}
-        for name, tableau in TABLEAUX.items():
+        for name, tableau in PROJECTED.items():
             method = getattr(integrators, name)
             parts = [{"v": laplacian}] if tableau.implicit else [{"v": -1.0}] if tableau.exponential else []
             out[name] = method(rate, *parts, {"v": v}, self.dt, project=project)["p"]
@@ -328,7 +331,7 @@ def test_the_pressure_of_the_last_projection_is_that_of_the_rates() -> None:
     """The rates act for dt, also where the last system of an implicit method is one of a part of it."""
     phi = np.array([0.3, -1.0, 0.2, 0.9, 0.4, -0.8])
     final = ds.Simulation(Pushed(), wrt=[], precision="f64").run({"phi": phi}, steps=1).final
-    for name in TABLEAUX:
+    for name in PROJECTED:
         np.testing.assert_allclose(final[name], phi, atol=0.04, err_msg=name)  # of the part that damps, 4 dt at most
 
 

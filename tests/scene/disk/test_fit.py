@@ -94,3 +94,7 @@ def test_records_may_count_alike() -> None:
     assert float(misfit(at_one)) == pytest.approx(2 / 3, rel=1e-12)
     with pytest.raises(SceneError, match='expected normalise = "receivers" with of = "traces"'):
         scene(WAVE, misfit=[{"of": "final", "state": "eta", "normalise": "receivers"}])
+    with pytest.raises(SceneError) as refused:
+        scene(WAVE, misfit=[{"of": "traces", "state": "eta", "normalise": "receiver"}])
+    assert "normalise: expected true or false or 'receivers', found 'receiver'" in str(refused.value)
+    assert "\n" not in str(refused.value)
