@@ -87,8 +87,9 @@ class Tableau:
                 f"rows of a and b with {shown(lengths)} coefficients, expected one more from row to row, from 1 on; write out zeros, "
                 "and leave out the diagonal"
             )
-        if abs(sum(self.b) - 1) > ROUNDING:
-            raise ParameterError(f"b = {shown(self.b)} sums to {float(sum(self.b)):g}, expected 1, so that a rate acts for dt; correct it")
+        total = math.fsum(map(float, self.b))
+        if abs(total - 1) > ROUNDING:
+            raise ParameterError(f"b = {shown(self.b)} sums to {total:g}, expected 1, so that a rate acts for dt; correct it")
 
     @property
     def stages(self) -> int:
