@@ -173,8 +173,8 @@ def test_a_body_that_is_as_its_fluid_takes_and_gives_nothing(precision: Any) -> 
 
     def after(u: float, v: float) -> Fields:
         moves = {name: np.full((n, n), value) for name, value in {"u": u, "v": v, "u_wall": u, "v_wall": v, "T": 20.0}.items()}
-        given = {"phi": np.hypot(y - 1.37, x - 1.41) - 1.2, "nu": 0.1, "kappa_T": 0.1, "T_wall": 20.0}
-        return dict(box.run(given | moves, steps=3).final)
+        body = {"phi": np.hypot(y - 1.37, x - 1.41) - 1.2, "nu": 0.1, "kappa_T": 0.1, "T_wall": 20.0}
+        return dict(box.run(body | moves, steps=3).final)
 
     assert after(0.0, 0.0)["heat_T"] == 0
     carried, rounding = after(0.7, 0.3), 1e-9 if precision == "f64" else 1e-2
