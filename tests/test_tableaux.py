@@ -281,6 +281,22 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
         TraceError,
         "linear has entries w, expected .* u;",
     ),
+    "a number for each cell": (
+        lambda u, p, k, f: integrators.etdrk2(still, {"u": np.ones(16)}, {"u": u}, 0.1),
+        ParameterError,
+        r"linear\['u'\] = array.* expected a finite number; give one, an expression",
+    ),
+    "a text": (lambda u, p, k, f: integrators.etdrk2(still, {"u": "x"}, {"u": u}, 0.1), ParameterError, r"linear\['u'\] = 'x', expected"),
+    "another projected": (
+        lambda u, p, k, f: integrators.etdrk2(still, {"u": -1.0}, {"u": u}, 0.1, lambda now, dt: {"w": now["u"]}),
+        TraceError,
+        "the projected state has entries w, expected",
+    ),
+    "a list projected": (
+        lambda u, p, k, f: integrators.etdrk4(still, {"u": -1.0}, {"u": u}, 0.1, lambda now, dt: [now["u"]]),
+        TraceError,
+        "the projected state has a list, expected",
+    ),
     "a vector": (
         lambda u, p, k, f: integrators.etdrk2(still, {"p": 1.0}, {"u": u, "p": p}, 0.1),
         TraceError,
@@ -314,6 +330,46 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
         "row 2 of the tableau ends in 0, expected another number",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        (((0.5,),), (1.0, 1.0), "b = .* sums to 2, expected 1"),
+        (((np.nan,),), (0, 1), r"a\[0\] = \(nan,\), expected a row of finite numbers"),
+        ((0.5,), (0, 1), r"a\[0\] = 0.5, expected a row of finite numbers; write it like"),
+        (((0.5,),), (0, "1"), "b = .* expected a row of finite numbers"),
+        ("rk4", (1,), "a = 'rk4', expected a tuple of rows"),
+        (((0.5,),), (1,), "expected one more from row to row"),
+    ],
+)
+def test_a_wrong_tableau_is_refused(a: Any, b: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Tableau(a, b, 1)
+
+
+def test_rows_may_be_lists_and_arrays() -> None:
+    wanted = Tableau(((0.5,),), (0.0, 1.0), 2)
+    assert Tableau([[0.5]], [0.0, 1.0], 2) == Tableau(np.array([[0.5]]), np.array([0.0, 1.0]), 2) == wanted  # type: ignore[arg-type]
+    assert hash(wanted.a) is not None and TABLEAUX["rk4"].b[0] == Fraction(1, 6)
+
+
+class Constant(ds.Equation):
+    """u_t = 2 on a ring by each method with a linear part, which is 0 there."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((6,), 1.0), 0.25
+        self.states = {name: ds.Variable("periodic") for name in (*IMPLICIT, *EXPONENTIAL)}
+
+    def step(self, **now: Symbol) -> dict[str, Symbol]:
+        return {name: getattr(integrators, name)(lambda _: {"u": 2}, {"u": laplacian}, {"u": u}, self.dt)["u"] for name, u in now.items()}
+
+
+def test_a_rate_may_be_a_number() -> None:
+    constant = Constant()
+    final = ds.Simulation(constant, wrt=[], precision="f64").run({name: np.zeros(6) for name in constant.states}, 4).final
+    for name in constant.states:
+        np.testing.assert_allclose(final[name], 2.0, rtol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("case", WRONG)

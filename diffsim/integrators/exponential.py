@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from diffsim.base.arguments import number
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.graph import is_const
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators.phi import phi_of
-from diffsim.integrators.states import Project, Rate, State, Time, projected, rates, stored
+from diffsim.integrators.states import Project, Rate, State, Time, held, projected, rates, stored
 from diffsim.integrators.tableaux import TABLEAUX, Tableau, Terms
 from diffsim.linear.stencil import Stencil
 from diffsim.linear.transforms import Transform, numbers_of
@@ -45,8 +46,8 @@ def etdrk2(rate: Rate, linear: Linear, state: State, dt: Time, project: Project 
 
     Raises:
         TraceError: the rate is not that of each field; `linear` has other names, or is a vector's.
-        ParameterError: an operator has weights that vary, or are inputs; there is no transform for it; or dt is an input beside an
-            operator.
+        ParameterError: a linear part is no number, expression or function; an operator has weights that vary, or are inputs; there is no
+            transform for it; or dt is an input beside an operator.
 
     Reference: Cox and Matthews (2002), Exponential time differencing for stiff systems, J. Comput. Phys. 176, 430-455,
         doi:10.1006/jcph.2002.6995, equations 20 to 22; Kassam and Trefethen (2005), Fourth-order time-stepping for stiff PDEs, SIAM J. Sci.
@@ -92,7 +93,7 @@ def _step(tableau: Tableau, rate: Rate, linear: Linear, state: State, dt: Time, 
     slopes = rates(rate, state)
     flows = _flows(linear, state, dt)
     pushes = [stored(slopes, state)]
-    for number, (time, row) in enumerate(zip((*tableau.times[1:], 1.0), tableau.exponential, strict=True), start=1):
+    for count, (time, row) in enumerate(zip((*tableau.times[1:], 1.0), tableau.exponential, strict=True), start=1):
         later = {}
         for name, u in state.items():
             flow = flows[name]
@@ -102,11 +103,9 @@ def _step(tableau: Tableau, rate: Rate, linear: Linear, state: State, dt: Time, 
             for term in terms[1:]:
                 total = total + term
             later[name] = total
-        if number == len(tableau.exponential):
+        if count == len(tableau.exponential):
             return projected(later, state, dt, project)
-        free = stored(later, state)
-        now = free if project is None else {name: project(dict(free), time * dt)[name] for name in state}
-        pushes.append(stored(rates(rate, now if project is None else stored(now, state)), state))
+        pushes.append(stored(rates(rate, held(later, state, time * dt, project)), state))
     raise AssertionError("a tableau has a stage")
 
 
@@ -124,13 +123,16 @@ def _flows(linear: Linear, state: State, dt: Time) -> dict[str, Flow]:
     if vectors := [name for name in linear if isinstance(state[name], Components)]:
         raise TraceError(f"linear has the vector {vectors[0]}, expected fields of one component; declare each by a Variable of its own")
     return {
-        name: _transformed(name, linear[name], u, dt) if callable(linear.get(name)) else _diagonal(linear.get(name, 0.0), dt)
+        name: _transformed(name, linear[name], u, dt) if callable(linear.get(name)) else _diagonal(name, linear.get(name, 0.0), dt)
         for name, u in state.items()
     }
 
 
-def _diagonal(part: Any, dt: Time) -> Flow:
+def _diagonal(name: str, part: Any, dt: Time) -> Flow:
     """Multiplication by numbers or fields."""
+    if not isinstance(part, Symbol):
+        remedy = "give one, an expression of the step, or a function of the field; an array is a parameter of the equation"
+        part = number(f"linear[{name!r}]", part, remedy=remedy)
 
     def flow(terms: Terms, u: Any) -> Any:
         total: Any = 0.0

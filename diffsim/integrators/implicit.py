@@ -165,9 +165,9 @@ def imex_ars443(
         )
         now = _implicit(right, operators, state, own[number] * dt, method, tolerance)
         if number == len(tableau.a):
-            return projected(now, state, own[number] * dt, project)
+            return projected(now, state, dt, project)
         drags.append({name: (now[name] - right[name]) / own[number] for name in operators})
-        obeying = now if project is None else constrained(stored(now, state), state, own[number] * dt, project)
+        obeying = now if project is None else constrained(stored(now, state), state, tableau.times[number] * dt, project)
         pushes.append(stored(rates(rate, stored(obeying, state)), state))
     raise AssertionError("a tableau has a stage")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any, TypeAlias
 
 from diffsim.errors import TraceError
@@ -25,7 +26,12 @@ def moved(state: State, rates: State, dt: Time) -> dict[str, Symbol]:
 
 def stored(values: State, state: State) -> dict[str, Symbol]:
     """An intermediate state, stored with the rules of the state."""
-    return {name: stage(value, boundary=state[name]) for name, value in values.items()}
+    return {name: stage(_over(value, state[name]), boundary=state[name]) for name, value in values.items()}
+
+
+def _over(value: Any, u: Any) -> Any:
+    """A constant, such as a rate of 1, as a field; a field as it is."""
+    return 0.0 * u + value if isinstance(value, Real) and isinstance(u, Symbol) else value
 
 
 def held(values: State, state: State, dt: Time, project: Project | None) -> dict[str, Symbol]:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,8 @@ from diffsim.errors import ParameterError
 Row: TypeAlias = Sequence["Fraction | float"]
 Terms: TypeAlias = tuple[tuple[float, int, float], ...]
 """A coefficient of an exponential method: (c, k, r) for each c φ_k(r z)."""
+ROUNDING = 1e-9
+"""Largest difference of the sum of b from 1, for coefficients with ten digits."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Tableau:
         take: when to take the method.
 
     Raises:
-        ParameterError: the rows do not have one coefficient for each stage before.
+        ParameterError: the rows do not have one coefficient for each stage before, or are not finite numbers, or b does not sum to 1.
 
     Example:
         import numpy as np
@@ -73,13 +76,20 @@ class Tableau:
     take: str = ""
 
     def __post_init__(self) -> None:
-        instance("a", self.a, tuple, "a tuple of rows", "write it like a=((1/2,), (0, 1/2))")
+        for name in ("a", "implicit"):
+            rows = _listed(getattr(self, name))
+            instance(name, rows, (tuple, list), "a tuple of rows", f"write it like {name}=((1/2,), (0, 1/2))")
+            object.__setattr__(self, name, tuple(_row(f"{name}[{number}]", row) for number, row in enumerate(rows)))
+        object.__setattr__(self, "b", _row("b", self.b))
         lengths = [len(row) for row in (*self.a, self.b)]
         if lengths != list(range(1, len(lengths) + 1)):
             raise ParameterError(
                 f"rows of a and b with {shown(lengths)} coefficients, expected one more from row to row, from 1 on; write out zeros, "
                 "and leave out the diagonal"
             )
+        total = math.fsum(map(float, self.b))
+        if abs(total - 1) > ROUNDING:
+            raise ParameterError(f"b = {shown(self.b)} sums to {total:g}, expected 1, so that a rate acts for dt; correct it")
 
     @property
     def stages(self) -> int:
@@ -124,6 +134,18 @@ class Tableau:
             parts = [sum(c * phi_of(k, r * z) for c, k, r in terms) for terms in row]
             states.append(np.exp(time * z) + sum(part * explicit * before for part, before in zip(parts, states, strict=True)))
         return states[-1]
+
+
+def _listed(values: Any) -> Any:
+    return values.tolist() if isinstance(values, np.ndarray) else values
+
+
+def _row(name: str, values: Any) -> tuple[Fraction | float, ...]:
+    """Coefficients as numbers of Python."""
+    row = _listed(values)
+    if not isinstance(row, (tuple, list)) or not all(isinstance(c, Real) and not isinstance(c, bool) and math.isfinite(c) for c in row):
+        raise ParameterError(f"{name} = {shown(values)}, expected a row of finite numbers; write it like (0, 1/2), and (1/2,) for one")
+    return tuple(c if isinstance(c, (int, Fraction)) else float(c) for c in row)
 
 
 G = 1 - 1 / math.sqrt(2)

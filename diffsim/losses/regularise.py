@@ -129,12 +129,14 @@ class Cells:
         """For each axis its number, between cells that both count, and 0 between others. The numbers must be the same in each call."""
         if self._mask is None:
             return [*numbers]
-        if shape not in self._known:
+        known = self._known.get(shape)
+        if known is None:
             counts = numpy.broadcast_to(self._mask, shape)
             ends = [_ends(len(shape), axis) for axis in range(len(shape))]
             both = [counts[lower] & counts[upper] for lower, upper in ends]
-            self._known = {shape: [constant(pairs * number) for pairs, number in zip(both, numbers, strict=True)]}
-        return self._known[shape]
+            known = [constant(pairs * number) for pairs, number in zip(both, numbers, strict=True)]
+            self._known = {shape: known}
+        return known
 
     def bends(self, shape: tuple[int, ...], factor: float) -> list[tuple[tuple[int, int], float | Array]]:
         """Pairs of axes, each with the weight of the square of the second difference along both, where all of its cells count.
@@ -143,7 +145,8 @@ class Cells:
             shape: of the field.
             factor: weight of a square. It must be the same in each call.
         """
-        if shape not in self._bends:
+        out = self._bends.get(shape)
+        if out is None:
             steps, out = self.lengths(len(shape)), []
             for a, b in combinations_with_replacement(range(len(shape)), 2):
                 weight: float | Array = (1 if a == b else 2) * factor / (steps[a] * steps[b]) ** 2
@@ -156,7 +159,7 @@ class Cells:
                 if min(shape[a], shape[b]) > 1 + (a == b):
                     out.append(((a, b), weight))
             self._bends = {shape: out}
-        return self._bends[shape]
+        return out  # not from the dict, which another thread may have replaced
 
 
 def _ends(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:

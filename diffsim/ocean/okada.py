@@ -12,7 +12,7 @@ from scipy.optimize import Bounds
 
 import diffsim.numpy as dnp
 from diffsim.ad import stop_gradient
-from diffsim.base.arguments import instance, shown
+from diffsim.base.arguments import instance, real_array, shown
 from diffsim.errors import ParameterError
 from diffsim.mesh.grid import Grid
 from diffsim.ocean.fault import Fault, tangent_plane
@@ -53,7 +53,8 @@ class Okada(NamedUnknown, kind="okada"):
         dtype: of the field.
 
     Raises:
-        ParameterError: numbers for another number of faults, or out of range; a grid without two axes across the earth.
+        ParameterError: numbers for another number of faults, or out of range; a grid without two axes across the earth, or with one in
+            degrees; a reference that is not finite.
 
     Reference: Okada (1985), doi:10.1785/BSSA0750041135.
 
@@ -97,23 +98,37 @@ class Okada(NamedUnknown, kind="okada"):
         start = {"slip": slip, "rake": rake, "strike": strike, "top": top, "dip": dip, "length": length, "width": width}
         self._start = {name: _one_each(name, value, count) for name, value in start.items()}
         self._free = _names(free)
-        if len(scale) not in (0, len(self._free)):
-            raise ParameterError(f"scale: expected {len(self._free)} numbers, one for each of free, got {len(scale)}; add or drop some")
-        self._scale = dict(zip(self._free, scale or [SCALES[name] for name in self._free], strict=True))
+        scales = real_array("scale", scale, np.float64) if np.size(scale) else np.array([SCALES[name] for name in self._free])
+        if scales.shape != (len(self._free),):
+            raise ParameterError(
+                f"scale: expected {len(self._free)} numbers, one for each of free, got {shown(scale)}; write it like (2.0,)"
+            )
+        self._scale = dict(zip(self._free, scales.tolist(), strict=True))
         if not all(0 < each < np.inf for each in self._scale.values()):
             raise ParameterError(f"scale: expected numbers above 0, got {shown(scale)}; give the change that you expect")
         for name in POSITIVE:
             if not (self._start[name] > 0).all():
                 raise ParameterError(f"{name}: expected numbers above 0, got {self._start[name].min():g}; correct it")
-        self._reference = np.broadcast_to(np.asarray(reference, float), grid.shape)
-        self._mask = np.broadcast_to(True if mask is None else np.asarray(mask, bool), grid.shape)
+        self._reference = _over("reference", real_array("reference", reference, np.float64), grid)
+        if not np.isfinite(self._reference).all():
+            raise ParameterError("reference: expected finite numbers, got NaN or infinity; fill those cells, for example with 0")
+        self._mask = _over("mask", np.asarray(True if mask is None else mask, bool), grid)
         self._dtype = np.dtype(dtype)
         self._known: dict[bytes, npt.NDArray[np.float64]] = {}  # digest of a field -> its variables, which are few
         self.size: int = count * len(self._free)
         """Number of variables: faults times free numbers, all faults of the first free number first."""
 
     def values(self, theta: Any) -> dict[str, Any]:
-        """The numbers of each fault at theta, by name: m and degrees."""
+        """The numbers of each fault at theta, by name: m and degrees.
+
+        Raises:
+            ParameterError: theta has not one entry for each variable.
+        """
+        shape = theta.shape if hasattr(theta, "shape") else real_array("theta", theta).shape
+        if np.prod(shape, dtype=int) != self.size:
+            raise ParameterError(
+                f"theta: expected {self.size} variables, faults times free numbers, got the shape {shape}; start from zeros of `size`"
+            )
         rows = dnp.reshape(theta, (len(self._free), len(self._places)))
         moved = {name: self._scale[name] * rows[k] for k, name in enumerate(self._free)}
         return self._start | {
@@ -156,12 +171,19 @@ class Okada(NamedUnknown, kind="okada"):
 
 def _on_a_plane(grid: Grid, centres: Sequence[Sequence[float]]) -> tuple[Array, Array, Array]:
     """Cells and centres on a plane: east and north of the cells, of the shape of the grid, and of the centres, shape (faults, 2), m."""
-    if not centres or any(len(centre) != grid.ndim for centre in centres):
-        raise ParameterError(f"centres: expected places with {grid.ndim} coordinates, got {shown(centres)}; give one for each fault")
-    at = np.array(centres, float)
+    at = real_array("centres", centres, np.float64)
+    if at.ndim != 2 or not len(at) or at.shape[1] != grid.ndim or not np.isfinite(at).all():
+        raise ParameterError(
+            f"centres: expected places with {grid.ndim} coordinates, got {shown(centres)}; give one for each fault, like ((0.0, 5e3),)"
+        )
     east, north = across(grid.axes)
     mesh = np.meshgrid(*map(grid.coordinates, range(grid.ndim)), indexing="ij")
-    if not all(axis.lower() in ANGLES for axis in grid.axes):
+    angles = [axis.lower() in ANGLES for axis in grid.axes]
+    if any(angles) and not all(angles):
+        raise ParameterError(
+            f"grid: expected both axes in degrees, or both in m, got {' and '.join(grid.axes)}; name them latitude and longitude, or y, x"
+        )
+    if not any(angles):
         return mesh[east], mesh[north], at[:, [east, north]]
     middle = float(at[:, north].mean()), float(at[:, east].mean())
     cells = tangent_plane(mesh[north], mesh[east], middle)
@@ -173,10 +195,18 @@ def _digest(field: Array) -> bytes:
 
 
 def _one_each(name: str, value: Any, count: int) -> Array:
-    numbers = np.atleast_1d(np.asarray(value, float))
+    numbers = np.atleast_1d(real_array(name, value, np.float64))
     if numbers.shape not in ((1,), (count,)) or not np.isfinite(numbers).all():
         raise ParameterError(f"{name}: expected one finite number, or {count}, one for each fault, got {shown(value)}; correct it")
     return np.broadcast_to(numbers, (count,)).copy()
+
+
+def _over(name: str, values: Array, grid: Grid) -> Array:
+    """An array over the cells of the grid."""
+    try:
+        return np.broadcast_to(values, grid.shape)
+    except ValueError:
+        raise ParameterError(f"{name}: expected the shape {grid.shape} of the grid, got {values.shape}; give one a cell") from None
 
 
 def _names(free: Sequence[str]) -> tuple[str, ...]:

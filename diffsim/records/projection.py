@@ -11,13 +11,13 @@ import numpy as np
 from diffsim.base.messages import shown
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
-from diffsim.records.conventions.places import LONGITUDES
+from diffsim.records.conventions.places import LATITUDES, LONGITUDES
 from diffsim.records.formats.packages import package
 from diffsim.typing import Array
 
 EAST = (*LONGITUDES, "x", "easting", "east")
 """Names of coordinates that count eastwards, in small letters."""
-NORTH = ("lat", "latitude", "rlat", "grid_latitude", "y", "northing", "north")
+NORTH = (*LATITUDES, "y", "northing", "north")
 """Names of coordinates that count northwards."""
 
 

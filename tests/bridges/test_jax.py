@@ -221,3 +221,14 @@ def test_an_error_of_a_run_reaches_the_user(simulation: ds.Simulation) -> None:
     inputs = arrays_of(inputs_of(simulation))
     with pytest.raises(Exception, match="lower dt or coarsen the grid"):
         jax.jit(lambda c: bridge.run(simulation, {**inputs, "c": c}, STEPS).final["p"])(10 * inputs["c"]).block_until_ready()
+
+
+def test_states_and_traces_are_trees(simulation: ds.Simulation) -> None:
+    """A map reaches each array, keeps the class, and leaves through `jit`."""
+    solution = simulation.run(inputs_of(simulation), STEPS)
+    for part in (solution.final, solution.traces):
+        twice = jax.tree_util.tree_map(lambda a: 2 * a, part)
+        assert type(twice) is type(part) and all(np.array_equal(twice[name], 2 * part[name]) for name in part)
+        assert type(jax.jit(lambda tree: tree)(part)) is type(part)
+        paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(part)[0]]
+        assert paths == [f"[{name!r}]" for name in sorted(part)]

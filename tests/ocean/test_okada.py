@@ -75,7 +75,14 @@ def test_places_in_degrees_lie_on_a_plane_at_the_middle_of_the_faults() -> None:
         ({"dip": -3.0}, "dip: expected numbers above 0, got -3"),
         ({"centres": ((1.0,),)}, "centres: expected places with 2 coordinates"),
         ({"free": ("slope",)}, "free: expected some of slip, rake"),
+        ({"centres": (1.0, 2.0)}, "centres: expected places with 2 coordinates"),
+        ({"slip": "a"}, "slip: expected an array of real numbers, got 'a'"),
         ({"scale": (1.0, 2.0)}, "scale: expected 1 numbers, one for each of free"),
+        ({"scale": 1.0}, "scale: expected 1 numbers, one for each of free, got 1.0"),
+        ({"mask": np.ones(3, bool)}, r"mask: expected the shape \(9, 11\) of the grid, got \(3,\)"),
+        ({"reference": np.nan}, "reference: expected finite numbers"),
+        ({"reference": np.ones((2, 2))}, "reference: expected the shape"),
+        ({"grid": ds.Grid((4, 5), 1.0, axes=("latitude", "x"))}, "grid: expected both axes in degrees, or both in m, got latitude and x"),
         ({"scale": (-1.0,)}, "scale: expected numbers above 0"),
         ({"grid": ds.Grid((4,), 1.0)}, "grid: expected two axes across the earth, got 1"),
     ],
@@ -87,6 +94,9 @@ def test_numbers_out_of_range_are_refused(more: dict[str, Any], message: str) ->
 
 def test_a_field_that_no_faults_gave_is_refused() -> None:
     unknown = ds.ocean.Okada(GRID, **FAULTS)
+    for theta in (np.zeros(3), [0.0]):
+        with pytest.raises(ParameterError, match="theta: expected 2 variables, faults times free numbers, got the shape"):
+            unknown.to_field(theta)
     assert not unknown.from_field(np.zeros(GRID.shape)).any()
     with pytest.raises(ParameterError, match="expected the start or a field that these faults gave"):
         unknown.from_field(np.ones(GRID.shape))
@@ -159,3 +169,12 @@ def test_a_scene_searches_for_patches_that_rise_in_time() -> None:
 def test_a_scene_says_which_number_is_wrong() -> None:
     with pytest.raises(SceneError, match=r"unknowns\.eta0: dip: expected numbers above 0, got -3"):
         scene(WAVE, unknowns={"eta0": FAULT | {"dip": -3.0}}).objective("f64")
+
+
+@pytest.mark.parametrize("axes", [["y", "x"], ["longitude", "latitude"]])
+def test_a_scene_on_the_sphere_names_its_axes(axes: list[str]) -> None:
+    """Faults would take the degrees of other axes as metres."""
+    grid = {"shape": [14, 16], "spacing": [0.01], "origin": [38.0, 142.0], "axes": axes}
+    case = scene(WAVE, grid=grid, equation={"type": "long_wave", "coordinates": "sphere", "sponge": 3}, fields={"H": {"constant": 1000.0}})
+    with pytest.raises(SceneError, match=r"grid\.axes: expected names of a latitude and a longitude, since .* write axes = "):
+        case.objective("f64")

@@ -160,3 +160,22 @@ def test_the_cylinder_of_schaefer_and_turek() -> None:
 def test_wrong_arguments_are_refused(options: Fields, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         NavierStokes(ds.Grid((8, 8), 0.1), 0.1, **({"bodies": "fixed", "bodies_method": "penalised"} | options))
+
+
+@pytest.mark.parametrize("precision", [pytest.param("f64", marks=pytest.mark.slow), "f32"])
+def test_a_body_that_is_as_its_fluid_takes_and_gives_nothing(precision: Any) -> None:
+    """A body of 12 cells, in whose middle the resistance is largest, as warm as its fluid, at rest and as fast as it."""
+    n = 28
+    grid = ds.Grid((n, n), 0.1)
+    y, x = np.meshgrid(grid.coordinates(0), grid.coordinates(1), indexing="ij")
+    flow = NavierStokes(grid, 0.01, scalars=("T",), bodies="moving", bodies_method="penalised")
+    box = ds.Simulation(flow, wrt=[], precision=precision)
+
+    def after(u: float, v: float) -> Fields:
+        moves = {name: np.full((n, n), value) for name, value in {"u": u, "v": v, "u_wall": u, "v_wall": v, "T": 20.0}.items()}
+        body = {"phi": np.hypot(y - 1.37, x - 1.41) - 1.2, "nu": 0.1, "kappa_T": 0.1, "T_wall": 20.0}
+        return dict(box.run(body | moves, steps=3).final)
+
+    assert after(0.0, 0.0)["heat_T"] == 0
+    carried, rounding = after(0.7, 0.3), 1e-9 if precision == "f64" else 1e-2
+    assert max(abs(carried["force_x"]), abs(carried["force_y"]), abs(carried["heat_T"])) < rounding

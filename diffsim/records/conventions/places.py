@@ -14,7 +14,8 @@ from diffsim.typing import Array
 TURN = 360.0
 """Degrees after which longitudes repeat."""
 LONGITUDES = ("lon", "longitude", "rlon", "grid_longitude")
-ANGLES = (*LONGITUDES, "lat", "latitude", "rlat", "grid_latitude")
+LATITUDES = ("lat", "latitude", "rlat", "grid_latitude")
+ANGLES = (*LONGITUDES, *LATITUDES)
 """Names of axes, in small letters, whose coordinates are degrees unless a grid says otherwise."""
 
 

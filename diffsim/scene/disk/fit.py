@@ -11,6 +11,9 @@ import numpy.typing as npt
 from diffsim.records.conventions.records import even_spacing
 from diffsim.typing import Array
 
+ROUNDING = 1e-12
+"""Error of a correlation by a Fourier transform, relative to its largest possible value."""
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -18,8 +21,10 @@ class Fit:
 
     Attributes:
         name: of the receiver; "": it has none.
-        variance_reduction: 1 - Σ (data - prediction)² / Σ data²: 1 is a perfect fit, 0 is no better than a prediction of zero.
-        lag: time by which the prediction comes late, s: the shift with the largest cross-correlation. NaN: data or prediction are zero.
+        variance_reduction: 1 - Σ w (data - prediction)² / Σ w data², with the weight w of each sample: 1 is a perfect fit, 0 is no better
+            than a prediction of zero.
+        lag: time by which the prediction comes late, s: the shift with the largest cross-correlation. NaN: that is positive at no shift, as
+            where data or prediction are zero.
         peak: largest size of the prediction over that of the data.
     """
 
@@ -68,5 +73,6 @@ def _lags(record: Array, answer: Array, times: Array) -> Array:
     before, middle, after = (product[top + k, np.arange(product.shape[1])] for k in (-1, 0, 1))
     bend = before - 2 * middle + after
     between = np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, -1.0), 0.0)
-    known = (record != 0).any(axis=(0, 1)) & (answer != 0).any(axis=(0, 1))
+    size = np.sqrt((record**2).sum(axis=(0, 1)) * (answer**2).sum(axis=(0, 1)))
+    known = product.max(axis=0) > ROUNDING * size
     return np.where(known, step * (top - count + np.clip(between, -0.5, 0.5)), np.nan)

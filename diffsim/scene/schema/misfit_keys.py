@@ -45,7 +45,8 @@ class MisfitModel(TypedModel):
         state: of which state.
         weight: its weight.
         normalise: divide by the misfit of a prediction of zero, so that this would have the misfit 1. Data that are all zero need `false`.
-            "receivers": each record is divided by its own root mean square first, so weak records count as much as strong ones.
+            "receivers": each record is divided by the root of its own sum of squares first, so weak and short records count as much as
+            strong and long ones. Then it counts by the mean of its weights.
         window (s): first and last time that count; none: all times.
         offset (m): least and greatest distance of a receiver from the nearest source of its shot; none: all receivers.
         mute_before: samples before this line in time and offset do not count.

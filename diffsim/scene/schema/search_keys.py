@@ -172,7 +172,7 @@ class Accept(Model):
     "distance": of the centre of |answer - start| from that of |truth - start|, in units of the grid.
     "transmission": of an objective, the mean over its frequencies.
     "feature_size": cells of the smallest bar or gap of a density.
-    "variance_reduction": 1 - Σ (data - prediction)² / Σ data² of records; 1 is a perfect fit.
+    "variance_reduction": 1 - Σ w (data - prediction)² / Σ w data² of records with weights w; 1 is a perfect fit.
     "lag": time by which predictions come late, s.
     "peak": largest size of the prediction over that of the record.
 
@@ -181,7 +181,7 @@ class Accept(Model):
         of: the unknown, for figures of records the state, for "transmission" the monitor behind the design; not needed if there is only
             one.
         each: a line for each receiver, of "misfit_over_noise", "variance_reduction", "lag" and "peak"; none: of the last three their mean
-            over the receivers.
+            over the receivers, of a lag the largest size.
         within: cells that count, for "correlation", "relative_error", "total" and "distance"; none: the free cells.
         at_least: least value that passes.
         at_most: greatest value that passes; one of the two limits is needed.

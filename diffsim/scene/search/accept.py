@@ -70,6 +70,8 @@ def _of_records(
         name, values = "residual over noise", [pair.at(number).over_noise for number in range(pair.data.shape[-1])]
     else:
         name, values = accept.quantity.replace("_", " "), [getattr(fit, accept.quantity) for fit in fits[state]]
+        if accept.each is None and accept.quantity == "lag":  # whose mean would hide one that is early beside one that is late
+            return [(f"largest size of the lag of {state} over its receivers", float(np.max(np.abs(values))))]
         if accept.each is None:
             return [(f"{name} of {state}, mean over its receivers", float(np.mean(values)))]
     called = [f"{number + 1}, {fit.name}" if fit.name else f"{number + 1}" for number, fit in enumerate(fits[state])]

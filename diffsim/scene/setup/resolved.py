@@ -14,6 +14,7 @@ import numpy as np
 
 from diffsim.errors import ParameterError, SceneError, StabilityError
 from diffsim.mesh.grid import Grid
+from diffsim.records.conventions.places import LATITUDES, LONGITUDES
 from diffsim.scene.schema.parts import FieldModel, Packet, Pulse, Ricker, Wavelet
 from diffsim.scene.schema.schema import Description
 from diffsim.scene.setup.fields import build_field
@@ -23,6 +24,7 @@ from diffsim.scene.setup.wavelets import sampled
 from diffsim.scene.words.domains import everywhere
 from diffsim.scene.words.equations import counts_of
 from diffsim.scene.words.explain import prefix_error
+from diffsim.solvers.parts.sea import Metric
 from diffsim.stepping.declare.equation import Equation
 from diffsim.typing import Array
 
@@ -64,7 +66,7 @@ def resolved(scene: Description) -> Resolved:
     - `equation.layer_frequency` is the dominant frequency of the slowest wavelet.
 
     Raises:
-        SceneError: something else is needed to know one of them, or the grid or the equation cannot be.
+        SceneError: something else is needed to know one of them, the grid or the equation cannot be, or has other axes on a sphere.
     """
     missing = _missing(scene)
     guessed = _with(scene, dict.fromkeys(missing, 1.0))  # the grid and the fields do not depend on them
@@ -72,12 +74,26 @@ def resolved(scene: Description) -> Resolved:
 
     def trial(of: Description) -> Resolved:
         with prefix_error("equation"):
-            return Resolved(of, grid, inner, of.equation.build(grid, of.time.dt or 1.0))
+            equation = of.equation.build(grid, of.time.dt or 1.0)
+        _require_degrees(equation, grid)
+        return Resolved(of, grid, inner, equation)
 
     solved = trial(guessed)
     if missing:
         solved = trial(_with(scene, _layer(solved, missing)))
     return solved if scene.time.dt is not None else trial(_with_step(solved))
+
+
+def _require_degrees(equation: Equation, grid: Grid) -> None:
+    """Raise unless a grid on the sphere says so by the names of its axes, from which faults and files take the unit of coordinates."""
+    metric = getattr(equation, "metric", None)
+    if not (isinstance(metric, Metric) and metric.sphere):
+        return
+    if not all(name.lower() in names for name, names in zip(grid.axes, (LATITUDES, LONGITUDES), strict=True)):
+        raise SceneError(
+            f'grid.axes: expected names of a latitude and a longitude, since equation.coordinates = "sphere" has these in degrees, found '
+            f'{", ".join(grid.axes)}; write axes = ["latitude", "longitude"]'
+        )
 
 
 def _missing(scene: Description) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,13 @@ class Stations:
         self._model, self._grid, self._layout = model, grid, layout
         self._table = None if model.stations is None else Table.read(Path(model.stations))
         columns = {} if self._table is None else self._table.columns
+        stations = columns.get(layout.receiver or "receiver", [])
+        twice = next((name for name in stations if stations.count(name) > 1), None)
+        if self._table is not None and twice is not None:
+            raise DataError(
+                f"{self._table.where}, column {name_shown(layout.receiver or 'receiver')}: expected each station once, found "
+                f"{name_shown(twice)} twice; drop a row"
+            )
         self._own = {name for name in (model.weights, model.deviations) if name is not None and name in columns}
         self._projection = None
         if model.crs is not None:
@@ -52,9 +59,26 @@ class Stations:
         return [tuple(map(self._with_table, shots)) for path in self._model.path for shots in self._read(path)]
 
     def _read(self, path: str) -> list[tuple[Records, ...]]:
-        own: dict[str, Any] = {
-            what: None for what in ("weights", "deviations") if getattr(self._model, what) in self._own
-        }  # no part of files
+        """The records of a file, or of the file of each receiver.
+
+        Raises:
+            DataError: they cannot be read; or weights or deviations are neither in the files nor in the table.
+        """
+        wanted = [name for name in (self._model.weights, self._model.deviations) if name is not None and name not in self._own]
+        try:
+            return self._read_with(path, self._own)
+        except DataError:
+            if self._table is None or not wanted:
+                raise
+            self._read_with(path, self._own.union(wanted))  # it raises if the files have another fault
+            raise DataError(
+                f"{self._table.where}: expected columns for the weights and deviations that the records have not, found no "
+                f"{' and no '.join(map(name_shown, wanted))}; add them, or correct the names"
+            ) from None
+
+    def _read_with(self, path: str, others: Collection[str]) -> list[tuple[Records, ...]]:
+        """The records of a file, or of the file of each receiver, without weights and deviations of these names."""
+        own: dict[str, Any] = {what: None for what in ("weights", "deviations") if getattr(self._model, what) in others}  # no part of files
         layout = replace(self._layout, **own)
         if RECEIVER not in path:
             return [read_records(path, layout)]

@@ -63,7 +63,8 @@ def misfits_of(model: MisfitModel, observed: Observed, setup: Setup) -> list[Mis
     sampling = None if recorded is None else observed.sampling.get(model.state)
     weights = np.broadcast_to(observed.weight(model.of, model.state), measured.shape)
     if model.normalise == "receivers":
-        weights = _alike(model, measured, weights, windows)
+        shares = None if recorded is None else recorded.weight
+        weights = _alike(measured, weights, windows, shares)
     spacing = None if times is None else _spacing(model, times)
     parts: list[tuple[Misfit | None, Array | None]] = []
     for number, data in enumerate(measured):
@@ -106,14 +107,14 @@ def _misfit(
     return built
 
 
-def _alike(model: MisfitModel, measured: Array, weights: Array, windows: list[Array] | None) -> Array:
-    """Weights with which the record of each receiver, over all shots, has the same sum of squares.
+def _alike(measured: Array, weights: Array, windows: list[Array] | None, shares: Array | None) -> Array:
+    """Weights with which the sum of squares of the record of each receiver, over all shots, is its mean weight: 1 without weights.
 
     Args:
-        model: its keys.
         measured: the data, shape (shots, samples, receivers), NaN in gaps.
         weights: of the samples, same shape.
         windows: factor of each sample, for each shot; None: all are 1.
+        shares: the weights of the samples in their files, without deviations, same shape; None: all are 1.
     """
     factors = 1.0 if windows is None else np.stack(windows)
     counts = np.isfinite(measured) & (weights > 0) & (np.broadcast_to(factors, measured.shape) > 0)
@@ -124,7 +125,10 @@ def _alike(model: MisfitModel, measured: Array, weights: Array, windows: list[Ar
             f'normalise: expected records that are not all zero with "receivers", found that of receiver {silent[0]}; drop it, or set '
             "normalise = true"
         )
-    return weights / np.where(energy > 0, energy, 1.0)
+    alike = weights / np.where(energy > 0, energy, 1.0)
+    if shares is None:
+        return alike
+    return alike * np.where(counts, shares, 0.0).sum(axis=(0, 1)) / np.maximum(counts.sum(axis=(0, 1)), 1)
 
 
 def _of_zero(misfits: list[Misfit | None], shape: tuple[int, ...]) -> float:

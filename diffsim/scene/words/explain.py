@@ -70,7 +70,7 @@ def _merged(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
         name = str(problem["loc"][-1]) if problem["loc"] else ""
         if problem["type"] == "too_short" and len(problem["input"]) >= problem["ctx"]["min_length"]:
             continue  # its items are already reported
-        member = name.startswith("literal[") or "constrained" in name or name in ("float", "int", "str")
+        member = name.startswith("literal[") or "constrained" in name or name in ("float", "int", "str", "bool")
         if not member:
             yield problem
             last = None
@@ -135,7 +135,7 @@ def _member(kind: Any) -> str:
     """A member of a union, as text."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
-    return "a number > 0" if kind is float else ", ".join(map(repr, get_args(kind)))
+    return "a number > 0" if kind is float else "true or false" if kind is bool else ", ".join(map(repr, get_args(kind)))
 
 
 def _walk(kind: Any, location: Sequence[int | str], root: str) -> tuple[type[BaseModel] | None, str]:

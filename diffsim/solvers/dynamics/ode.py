@@ -17,8 +17,8 @@ from diffsim.stepping.declare.equation import Equation, Variable
 
 SHORT = {"rk2": "ssp_rk2", "rk3": "ssp_rk3"}
 EXPONENTIAL = ("etdrk2", "etdrk4")
-Method = Literal["euler", "rk2", "rk3", "rk4", "midpoint", "ssp_rk43", "ssp_rk104", "dopri5", "etdrk2", "etdrk4"]
-METHODS = ("euler", "rk2", "rk3", "rk4", "midpoint", "ssp_rk43", "ssp_rk104", "dopri5", *EXPONENTIAL)
+Method = Literal["euler", "rk2", "rk3", "rk4", "midpoint", "ssp_rk2", "ssp_rk3", "ssp_rk43", "ssp_rk104", "dopri5", "etdrk2", "etdrk4"]
+METHODS = ("euler", "rk2", "rk3", "rk4", "midpoint", "ssp_rk2", "ssp_rk3", "ssp_rk43", "ssp_rk104", "dopri5", *EXPONENTIAL)
 
 
 class ODE(Equation):
@@ -37,7 +37,7 @@ class ODE(Equation):
         dt: time step.
         states: the arguments that are states; or these with their numbers of components, such as {"x": 3}; or a dataclass, whose fields are
             the states. None: all arguments but the keyword-only ones, which are parameters.
-        method: "rk4" and the others, see docs/integrators.md ("rk2" and "rk3" are `ssp_rk2` and `ssp_rk3`); or a
+        method: "rk4" and the others, see docs/integrators.md ("rk2" and "rk3" are short for "ssp_rk2" and "ssp_rk3"); or a
             `diffsim.integrators.Tableau`.
         members: number of states side by side.
         linear: for "etdrk2" and "etdrk4", which solve it exactly: c of a part c u of the rate of a state u, which `rates` leaves out: a
@@ -111,7 +111,13 @@ class ODE(Equation):
     def _parts_of(self, arguments: Sequence[str], states: Any) -> dict[str, tuple[str, ...]]:
         """For each argument that is a state, or field of the dataclass, the names of its components."""
         if self.record:
-            return {field.name: (field.name,) for field in dataclasses.fields(self.record)}
+            fields = dataclasses.fields(self.record)
+            if derived := [field.name for field in fields if not field.init]:
+                raise ParameterError(
+                    f"states = {shown(self.record)} has {', '.join(derived)} with init=False, expected fields that are states; make a "
+                    "property of it"
+                )
+            return {field.name: (field.name,) for field in fields}
         if states is None:
             keyword_only = inspect.signature(self.rates).parameters
             states = [name for name in arguments if keyword_only[name].kind is not inspect.Parameter.KEYWORD_ONLY]
@@ -119,7 +125,7 @@ class ODE(Equation):
             raise ParameterError(
                 f"states = {shown(states)}, expected names, numbers of components by name, or a dataclass; give one of these"
             )
-        if not states or not set(states) <= set(arguments):
+        if any(not isinstance(name, str) for name in states) or not states or not set(states) <= set(arguments):
             raise ParameterError(f"states = {shown([*states])}, expected some of the arguments {', '.join(arguments)} of rates; name these")
         self.vectors = {*states} if isinstance(states, Mapping) else set()
         counts = (
@@ -142,7 +148,7 @@ class ODE(Equation):
         parts: dict[str, float | str] = {}
         for name, given_parts in linear.items():
             components = self.parts[name]
-            one = isinstance(given_parts, str) or not hasattr(given_parts, "__len__")
+            one = isinstance(given_parts, str) or not hasattr(given_parts, "__len__") or getattr(given_parts, "ndim", 1) == 0
             each = [given_parts] * len(components) if one else [*given_parts]
             if len(each) != len(components):
                 raise ParameterError(

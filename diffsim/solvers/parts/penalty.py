@@ -115,8 +115,9 @@ class Resistance:
             moves = name in self.velocities
             pull = self.fields[f"{name if moves else 'centre'}_grip"] * (self.nu if moves else self.diffusivities[name])
             wall: Any = self.fields.get(f"{name}_wall", 0.0)
-            slowed[name] = (v[name] + dt * pull * wall) / (1 + dt * pull)
-            taken = pull * (slowed[name] - wall)
+            excess = (v[name] - wall) / (1 + dt * pull)  # apart from the wall's value: pull is so large that a difference would cancel
+            slowed[name] = wall + excess
+            taken = pull * excess
             if name in self.lifts:
                 taken = taken - self.fields[f"{name}_solid"] * self.lifts[name]
             forces[f"force of {name}" if moves else f"heat of {name}"] = taken if moves else -taken

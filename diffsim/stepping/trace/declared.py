@@ -40,6 +40,10 @@ def check_declared(equation: Equation) -> None:
     if not equation.states:
         raise ParameterError(f"states of {kind} = {{}}, expected at least one; name the fields that a step advances")
     arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")
+    fields = [name for name, one in {**equation.states, **equation.parameters, **equation.initials}.items() if one.axes is None]
+    for name in arguments.names(f"uniform of {kind}", equation.uniform, "('k',)"):
+        if name not in fields:
+            raise ParameterError(f"uniform of {kind} has {shown(name)}, expected fields among {', '.join(fields)}; correct the names")
     for name, profile in mapping(f"profiles of {kind}", equation.profiles, "{'w': Profile(0, values)}").items():
         instance(f"{name} of {kind}", profile, Profile, "a diffsim.Profile", "write it like Profile(0, values)")
         if profile.axis >= equation.grid.ndim:

@@ -29,6 +29,8 @@ def test_figures_of_known_pairs() -> None:
     assert half.variance_reduction == pytest.approx(0.75) and half.peak == pytest.approx(0.5)
     assert late.lag == pytest.approx(3.2, abs=0.02) and early.lag == pytest.approx(-7.0, abs=0.02)
     assert none.variance_reduction == 0.0 and np.isnan(none.lag) and none.peak == 0.0
+    (opposite,) = fits(data[..., :1], -data[..., :1], TIMES)
+    assert np.isnan(opposite.lag)  # no shift has a positive correlation, and the largest would be one of rounding
 
 
 def test_samples_that_do_not_count_change_nothing() -> None:
@@ -56,6 +58,7 @@ def test_a_run_has_the_fit_of_each_receiver(tmp_path: Path) -> None:
         {"quantity": "lag", "each": "receiver", "at_least": -5.0, "at_most": 5.0},
         {"quantity": "peak", "at_least": 0.5, "at_most": 1.5},
         {"quantity": "misfit_over_noise", "each": "receiver", "at_most": 1e3},
+        {"quantity": "lag", "at_most": 5.0},
     ]
     outcome = scene(WAVE, accept=accept, optimise__iterations=12).run(precision="f64")
     pair = outcome.traces["eta"]
@@ -66,7 +69,9 @@ def test_a_run_has_the_fit_of_each_receiver(tmp_path: Path) -> None:
         assert outcome.accepted[7 + number].value == pytest.approx(pair.at(number).over_noise)
     names = [line.name for line in outcome.accepted]
     assert names[0] == "variance reduction of eta, receiver 1" and names[6] == "peak of eta, mean over its receivers"
-    assert len(names) == 10 and all(line.passed for line in outcome.accepted)
+    assert names[10] == "largest size of the lag of eta over its receivers"
+    assert outcome.accepted[10].value == max(abs(fit.lag) for fit in outcome.fits["eta"])
+    assert len(names) == 11 and all(line.passed for line in outcome.accepted)
     outcome.save(tmp_path)
     assert Outcome.load(tmp_path).fits == outcome.fits
     ((state, rows),) = fitted(outcome)
@@ -89,3 +94,7 @@ def test_records_may_count_alike() -> None:
     assert float(misfit(at_one)) == pytest.approx(2 / 3, rel=1e-12)
     with pytest.raises(SceneError, match='expected normalise = "receivers" with of = "traces"'):
         scene(WAVE, misfit=[{"of": "final", "state": "eta", "normalise": "receivers"}])
+    with pytest.raises(SceneError) as refused:
+        scene(WAVE, misfit=[{"of": "traces", "state": "eta", "normalise": "receiver"}])
+    assert "normalise: expected true or false or 'receivers', found 'receiver'" in str(refused.value)
+    assert "\n" not in str(refused.value)

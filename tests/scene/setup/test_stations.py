@@ -61,6 +61,19 @@ def test_each_station_has_a_file_a_window_a_weight_and_a_deviation(tmp_path: Pat
     np.testing.assert_allclose(record.deviation[0, 4], [0.1, 0.2, 0.4])
 
 
+def test_records_that_count_alike_count_by_the_weights_of_the_table(tmp_path: Path) -> None:
+    """A deviation, which scales with a record, has no influence: of records of 0 the misfit is 1, of which each has its weight."""
+    stations(tmp_path, [row(0, 1.0, 10), row(1, 2.0, 20), row(2, 0.5, 40)], "name,y,x,w,sigma [cm]")
+    misfit = [{"of": "traces", "state": "eta", "normalise": "receivers"}]
+    case = scene(tmp_path, weights="w", deviations="sigma", unit="m")
+    objective = Scene(**tables(WAVE, truth=None, receivers=None, misfit=misfit) | {"data": case.data}).objective("f64")
+    data = objective.observed.traces["eta"][0]
+    part = objective.misfits.terms["traces of eta"][1][0]
+    for number, share in enumerate([1.0, 2.0, 0.5]):
+        others = np.where(np.arange(3) == number, 0.0, data)
+        assert part.factor * float(part.misfit(others)) == pytest.approx(share / 3.5, rel=1e-12)
+
+
 def test_another_record_of_a_station_is_another_run(tmp_path: Path) -> None:
     stations(tmp_path, [row(k) for k in range(3)], "name,y,x")
     before = identify(scene(tmp_path), "f64").search
@@ -122,6 +135,7 @@ def test_a_depth_in_degrees_lies_on_a_grid_in_metres(tmp_path: Path, method: str
         ({"coordinates": ["b", "a"]}, "name,y,x", "expected coordinates together with crs"),
         ({"values": "height"}, "name,y,x", "gauge_north.hdf5"),
         ({"weights": "w"}, "name,y,x,w", "column w: expected a weight of 0 or more, found -1"),
+        ({"weights": "share"}, "name,y,x", r"stations.csv: expected columns for the weights .* found no share; add"),
         ({"window": ["y", "w"]}, "name,y,x,w", "expected a window that rises for north"),
     ],
 )
@@ -129,6 +143,12 @@ def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, more: dict[str, An
     stations(tmp_path, [row(k, *([-1.0] if head.endswith("w") else [])) for k in range(3)], head)
     with pytest.raises(SceneError, match=message):
         scene(tmp_path, **more).objective("f64")
+
+
+def test_a_station_twice_in_the_table_is_refused(tmp_path: Path) -> None:
+    stations(tmp_path, [row(0), row(1), row(0)], "name,y,x")
+    with pytest.raises(SceneError, match=r"stations\.csv, column name: expected each station once, found north twice; drop a row"):
+        scene(tmp_path).objective("f64")
 
 
 def test_a_grid_in_an_unknown_projection_is_refused(tmp_path: Path) -> None:

@@ -388,3 +388,19 @@ def test_series_are_counted_in_plans() -> None:
     launcher = simulation._stepper.launcher
     kept = sum(launcher.nbytes(name) for name, slim in launcher.slim.items() if slim.series and name in launcher.arrays)
     assert kept < sizes.streams < 4 * kept
+
+
+@pytest.mark.parametrize(
+    ("uniform", "message"), [(("zz",), "has 'zz', expected fields among u, k; correct"), ("k", "expected a list of names")]
+)
+def test_fields_that_may_be_one_number_are_inputs(uniform: Any, message: str) -> None:
+    class Decay(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt, self.uniform = ds.Grid((4,), 1.0), 0.1, uniform
+            self.states, self.parameters = {"u": ds.Variable("mirror")}, {"k": ds.Variable("mirror"), "c": ds.Variable(axes=())}
+
+        def step(self, u: Any, k: Any, c: Any) -> dict[str, Any]:
+            return {"u": u - self.dt * c * k * u}
+
+    with pytest.raises(ParameterError, match=message):
+        ds.Simulation(Decay())
