@@ -197,7 +197,10 @@ class Replayed:
             raise UnrecordableError(f"its second run returned the structure {tree}, after {recorded.tree}")
         program = Program(recorded.recording, recorded.registers, recorded.results, tree, leaves)
         models = [o.params["model"] for o in recorded.recording.operations if o.name == SOLVE.name]
-        unchanged = unchanged_of(self.function, recorded.arrays, models, form.callables, form.kinds)
+        try:
+            unchanged = unchanged_of(self.function, recorded.arrays, models, form.callables, form.kinds)
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:  # from code of the user's
+            raise UnrecordableError(f"what it takes from outside cannot be looked at ({type(error).__name__}: {error})") from error
         for _ in range(2):  # in their first run solvers may prepare what they use in the second one
             try:
                 with silenced():

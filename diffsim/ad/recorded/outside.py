@@ -74,7 +74,10 @@ class Outside:
             conditions.append(f"{name(_bits_of(array))}() == {name(guard.fingerprint(array))}")
         conditions += [f"{name(model.is_current)}()" for model in models]
         self._source.lines += ["try:", f"    return {' and '.join(conditions) or True}"]
-        self._source.lines += ["except (ValueError, AttributeError):", "    return False"]  # a name that is bound no more
+        self._source.lines += [
+            "except (AttributeError, LookupError, TypeError, ValueError):",
+            "    return False",
+        ]  # a name that is bound no more
         return self._source.function("def unchanged():")
 
     # values
