@@ -375,20 +375,20 @@ def _attribute(thing: Any, name: str) -> Any:
         if type(thing) is not type:
             return ABSENT
         return next((kind.__dict__[name] for kind in thing.__mro__ if name in kind.__dict__), ABSENT)
-    found = ABSENT
+    shared = ABSENT
     for kind in type(thing).__mro__:
         parts = kind.__dict__
-        if name in parts and found is ABSENT:
-            found = parts[name]
+        if name in parts and shared is ABSENT:
+            shared = parts[name]
         if kind is not object and kind is not ModuleType and ("__getattr__" in parts or "__getattribute__" in parts):
             return ABSENT
-    if isinstance(found, (property, MemberDescriptorType)):
-        return found
+    if isinstance(shared, (property, MemberDescriptorType)):
+        return shared
     own = getattr(thing, "__dict__", {}).get(name, ABSENT)
     if own is not ABSENT:
         return own
-    kind_of = type(found)
-    return ABSENT if hasattr(kind_of, "__get__") and not isinstance(found, (FunctionType, Remade, staticmethod, classmethod)) else found
+    kind_of = type(shared)
+    return ABSENT if hasattr(kind_of, "__get__") and not isinstance(shared, (FunctionType, Remade, staticmethod, classmethod)) else shared
 
 
 def _is_generated(part: Any) -> bool:
