@@ -332,6 +332,16 @@ def require_not_recording(what: str) -> None:
         raise UnrecordableError(f"{what} looks at values, or is computed in another way for each")
 
 
+def require_derivative(what: str) -> None:
+    """Raise where operations are recorded outside of a derivative, for those that NumPy itself rounds otherwise.
+
+    Raises:
+        UnrecordableError: they are.
+    """
+    if local.recording and local.depth == 1 and not local.sweeping:
+        raise UnrecordableError(f"{what} rounds otherwise outside of a derivative; replay its derivative, as of ds.value_and_grad")
+
+
 def is_plain(*values: Any) -> bool:
     """True if no value is a tracer."""
     return not any(isinstance(v, Tracer) for v in values)

@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import reprlib
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
@@ -71,12 +77,33 @@ def message_shown(message: str) -> str:
     return cut("\n".join(map(printable, message.splitlines())), LONGEST_MESSAGE)
 
 
+class _Silent(threading.local):
+    on = False
+
+
+_silent = _Silent()
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Leave out warnings in a `with` block of this thread, for a call that is done again."""
+    before, _silent.on = _silent.on, True
+    try:
+        quiet: dict[str, Any] = {kind: how if how == "raise" else "ignore" for kind, how in np.geterr().items()}
+        with np.errstate(**quiet):
+            yield
+    finally:
+        _silent.on = before
+
+
 def warn_user(text: str, category: type[Warning]) -> None:
     """Warn at the line outside of this package that called it. The default filter shows one text of a category a line.
 
     It is like `warnings.warn` with `skip_file_prefixes`, which needs Python 3.12, but the registry of a module has the texts that were
     shown, by line. Texts with numbers differ from call to call, so a line in a loop would warn each time.
     """
+    if _silent.on:
+        return
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back

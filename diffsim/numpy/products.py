@@ -11,7 +11,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import Array, wrap
 from diffsim.ad.arrays.views import DiagonalView
-from diffsim.ad.core import Tracer, is_plain, laid_out
+from diffsim.ad.core import Tracer, is_plain, laid_out, require_derivative
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, snapshot
@@ -145,6 +145,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
     """
     if not isinstance(subscripts, str):
         subscripts, operands = _lettered((subscripts, *operands))
+    require_derivative("einsum")
     operands = tuple(asarray(x) if isinstance(x, np.ndarray) else x for x in operands)
     values = [value_of(x) for x in operands]
     inputs, output = _letters(subscripts.replace(" ", ""), [v.ndim for v in values])

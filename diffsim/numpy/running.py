@@ -10,7 +10,7 @@ import numpy as np
 from diffsim import engine, kernels
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.arrays.guard import require_both_parts
-from diffsim.ad.core import Tracer
+from diffsim.ad.core import Tracer, require_derivative
 from diffsim.ad.ops import reduction as rd
 from diffsim.ad.ops import structure as st
 from diffsim.errors import BackendError
@@ -189,6 +189,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     Returns:
         One array for one axis, else a tuple of them.
     """
+    require_derivative("gradient")
     f = asarray(f)
     f = f if f.dtype.kind in "fc" else f.astype(float)
     axes = axes_of(axis, f.ndim)

@@ -85,6 +85,11 @@ def test_chaos_is_seen_in_a_sweep_that_would_be_one_launch(seeds: str) -> None:
     for _ in range(2):
         with pytest.warns(ChaosWarning, match="the adjoint grew by a factor"):
             gradients.append(simulation.value_and_grad(loss, inputs, 600)[1])
+    fast = ds.jit(lambda x: simulation.value_and_grad(loss, {"x": x, "F": 8.0}, 600)[1])
+    for _ in range(3):  # a call that records, and replays
+        with pytest.warns(ChaosWarning) as caught:
+            gradients.append({**gradients[0], **fast(inputs["x"])})
+        assert [each.category for each in caught] == [ChaosWarning]
     report = simulation.last_sweep
     assert report is not None and report.growth is not None
     with warnings.catch_warnings():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +14,7 @@ from diffsim.ad.arrays.leaves import as_input
 from diffsim.ad.core import UnrecordableError
 from diffsim.ad.recorded.program import Source
 from diffsim.ad.recorded.recording import Recording, Register
-from diffsim.ad.surroundings.reading import is_library, look
-from diffsim.ad.tree import LEAF, Tree, flatten, unflatten
+from diffsim.ad.tree import LEAF, Tree, _Template, flatten, unflatten
 
 CONSTANTS = (int, str, bytes, bool, type(None), np.bool_, np.integer)
 
@@ -30,12 +30,21 @@ class Form:
     Args:
         args: its arguments by position.
         kwargs: its arguments by name.
+
+    Attributes:
+        callables: arguments that are functions, or objects of diffsim.
+        kinds: classes of the user's of its pytrees.
+
+    Raises:
+        UnrecordableError: a part of an argument may change unseen.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         leaves, self._tree = flatten((args, kwargs))
         source = Source()
         self._inputs: list[str] = []
+        self.callables: list[Any] = []
+        self.kinds: list[type] = []
         conditions = ["type(kwargs) is dict"]
         self._walk(self._tree, "(args, kwargs)", iter(leaves), conditions, source)
         tests = " and ".join(conditions)
@@ -61,6 +70,12 @@ class Form:
             for key, child in zip(keys, tree.children, strict=True):
                 self._walk(child, f"{short}[{name(key)}]", leaves, conditions, source)
         else:
+            if not _is_fixed(tree.data):
+                raise UnrecordableError(
+                    f"an argument of type {tree.kind.__name__} has parts that may change unseen; register it with ds.register_pytree, with "
+                    "numbers, texts and tuples of them as data"
+                )
+            self.kinds.append(tree.kind)
             short = f"t{len(conditions)}"
             conditions.append(f"({short} := {name(_children_like)}({at}, {name(tree)})) is not None")
             for k, child in enumerate(tree.children):
@@ -80,7 +95,8 @@ class Form:
             conditions.append(f"{kind} and {short} == {name(leaf)}")
         elif isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject:
             conditions.append(f"{kind} and {name(_same_entries)}({short}, {name(leaf.copy())})")
-        elif is_library(type(leaf)) or (callable(leaf) and look(leaf) is None):
+        elif callable(leaf) or isinstance(leaf, np.dtype) or type(leaf).__module__.partition(".")[0] == "diffsim":
+            self.callables.append(leaf)
             conditions.append(f"({short} := {at}) is {name(leaf)}")
         else:
             kind = type(leaf).__name__
@@ -114,7 +130,7 @@ def _children_like(value: Any, tree: Tree) -> Any:
     if type(value) is not tree.kind:
         return None
     leaves, shape = flatten(value)
-    if len(shape.children) != len(tree.children) or shape.data != tree.data:
+    if len(shape.children) != len(tree.children) or shape.data != tree.data or not _is_fixed(shape.data):
         return None
     parts, at = [], 0
     for child in shape.children:
@@ -122,6 +138,16 @@ def _children_like(value: Any, tree: Tree) -> Any:
         parts.append(unflatten(child, leaves[at : at + count]))
         at += count
     return parts
+
+
+def _is_fixed(data: Any) -> bool:
+    """True if what identifies a pytree beside its children is compared by value, and cannot change in place."""
+    if isinstance(data, _Template):
+        own = getattr(data.value, "__dict__", {})
+        return type(data.value) is OrderedDict if isinstance(data.value, dict) else set(own) <= set(data.names)
+    if type(data) is tuple:
+        return all(map(_is_fixed, data))
+    return isinstance(data, (*CONSTANTS, float, complex, type)) and type(data).__module__ in ("builtins", "numpy")
 
 
 def _leaves_in(tree: Tree) -> int:

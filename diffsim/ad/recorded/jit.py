@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import numpy as np
 
 from diffsim.ad.arrays import guard
+from diffsim.ad.arrays.array import Array
 from diffsim.ad.arrays.leaves import array_core
 from diffsim.ad.core import Tracer, UnrecordableError, local, running
 from diffsim.ad.model import SOLVE
 from diffsim.ad.recorded.form import CONSTANTS, Form, as_core, is_input
 from diffsim.ad.recorded.outside import unchanged_of
 from diffsim.ad.recorded.program import NotReplayedError, Program
-from diffsim.ad.recorded.recording import RecordedTracer, Recording
+from diffsim.ad.recorded.recording import RecordedTracer, Recording, Register
 from diffsim.ad.tree import Tree, flatten
 from diffsim.base import arguments
 from diffsim.base.copies import remade
-from diffsim.base.messages import warn_user
+from diffsim.base.messages import silenced, warn_user
 from diffsim.errors import DiffsimError, JitError, JitWarning
 
 MOST_FORMS = 16
 """Forms of which recordings are kept."""
 MOST_CHANGES = 8
 """Calls in a row before each of which values from outside changed, after which a function is recorded no more."""
-FAILURES = (DiffsimError, ArithmeticError, ValueError, Warning)
+FAILURES = (DiffsimError, ArithmeticError, ValueError, LookupError, Warning)
 """Errors of a replay after which the function is called: it raises the same, with its own lines, or goes another way."""
+
+EDITS = "the function edits its arguments; let it copy them"
 
 
 @dataclass
@@ -45,6 +49,25 @@ class _Entry:
     unchanged: Callable[[], bool]
     run: Callable[..., Any] | None
     program: Program | None = None
+
+
+@dataclass
+class _Recorded:
+    """The operations of a call.
+
+    Attributes:
+        recording: of them.
+        registers: of the arguments.
+        results: registers, or constants.
+        tree: of the results.
+        arrays: of NumPy's that took part.
+    """
+
+    recording: Recording
+    registers: list[Register]
+    results: list[Any]
+    tree: Tree
+    arrays: list[np.ndarray]
 
 
 class Replayed:
@@ -103,68 +126,103 @@ class Replayed:
             return self.function(*args, **kwargs)
         passed = flatten((args, kwargs))[0]
         before = [leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in passed]
+        recorded: _Recorded | UnrecordableError
+        try:  # before the plain call, whose values are those that the function leaves elsewhere
+            if self._changes > MOST_CHANGES:
+                raise UnrecordableError("values from outside of the function change before each call; make them arguments")
+            recorded = self._record(form, before)
+        except UnrecordableError as reason:
+            recorded = reason
         result = self.function(*args, **kwargs)
         leaves, tree = flatten(result)
         if not all(np.isfinite(leaf).all() for leaf in leaves if is_input(leaf)):
             return result  # other operations may follow from such values
         try:
-            if self._changes > MOST_CHANGES:
-                raise UnrecordableError("values from outside of the function change before each call; make them arguments")
+            if isinstance(recorded, UnrecordableError):
+                raise recorded
             if not all(_same(leaf, copied, layout=False) for leaf, copied in zip(passed, before, strict=True)):
-                raise UnrecordableError("the function edits its arguments; let it copy them")
-            self._put_first(self._recorded(form, before, leaves, tree))
+                raise UnrecordableError(EDITS)
+            self._put_first(self._replay_of(form, before, recorded, leaves, tree))
         except UnrecordableError as reason:
             if not reason.now:
                 self._warn(str(reason))
                 self._put_first(_Entry(form.values, lambda: True, None))
         return result
 
-    def _recorded(self, form: Form, given: Sequence[Any], leaves: Sequence[Any], tree: Tree) -> _Entry:
+    def _record(self, form: Form, given: Sequence[Any]) -> _Recorded:
+        """The operations of a call with these leaves as arguments.
+
+        Raises:
+            UnrecordableError: they cannot be replayed.
+            JitError: the function decides by a value.
+        """
+        with silenced():
+            recording = Recording()
+        try:
+            with running(), silenced():
+                local.recording = True
+                args, kwargs, registers = form.recorded(recording, given)
+                passed = flatten((args, kwargs))
+                versions = [_version(leaf) for leaf in passed[0]]
+                outs, tree = flatten(self.function(*args, **kwargs))
+                results = [_result(leaf) for leaf in outs]
+                arrays = guard.outside()
+                left = flatten((args, kwargs))
+                if left[1] != passed[1] or not all(map(is_, left[0], passed[0])) or versions != [_version(leaf) for leaf in left[0]]:
+                    raise UnrecordableError(EDITS)
+        except JitError:
+            raise
+        except Exception as error:  # a part of diffsim or NumPy that cannot do without values
+            now = isinstance(error, UnrecordableError) and error.now
+            raise UnrecordableError(f"{type(error).__name__}: {error}", now=now) from error
+        finally:
+            local.recording = False
+            recording.ended = True
+        return _Recorded(recording, registers, results, tree, arrays)
+
+    def _replay_of(self, form: Form, given: Sequence[Any], recorded: _Recorded, leaves: Sequence[Any], tree: Tree) -> _Entry:
         """A replay that gives the bits of a plain call.
 
         Args:
             form: of the call.
             given: leaves of the arguments.
-            leaves: of the result.
+            recorded: its operations.
+            leaves: of the result of a plain call.
             tree: of the result.
 
         Raises:
             UnrecordableError: there is none.
-            JitError: the function decides by a value.
         """
-        recording = Recording()
+        if recorded.tree != tree:
+            raise UnrecordableError(f"its second run returned the structure {tree}, after {recorded.tree}")
+        program = Program(recorded.recording, recorded.registers, recorded.results, tree, leaves)
+        models = [o.params["model"] for o in recorded.recording.operations if o.name == SOLVE.name]
         try:
-            with running():
-                local.recording = True
-                args, kwargs, registers = form.recorded(recording, given)
-                outs, out_tree = flatten(self.function(*args, **kwargs))
-                results = [_result(leaf) for leaf in outs]
-                arrays = guard.outside()
-        except JitError:
-            raise
-        except Exception as error:  # a part of diffsim or NumPy that cannot do without values
-            raise UnrecordableError(f"{type(error).__name__}: {error}") from error
-        finally:
-            local.recording = False
-            recording.ended = True
-        if out_tree != tree:
-            raise UnrecordableError(f"its second run returned the structure {out_tree}, after {tree}")
-        program = Program(recording, registers, results, tree, leaves)
-        models = [o.params["model"] for o in recording.operations if o.name == SOLVE.name]
-        unchanged = unchanged_of(self.function, arrays, models)
+            unchanged = unchanged_of(self.function, recorded.arrays, models, form.callables, form.kinds)
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:  # from code of the user's
+            raise UnrecordableError(f"what it takes from outside cannot be looked at ({type(error).__name__}: {error})") from error
         for _ in range(2):  # in their first run solvers may prepare what they use in the second one
             try:
-                again = flatten(program.run(*(as_core(leaf) for leaf in given if is_input(leaf))))[0]
-            except NotReplayedError as error:
+                with silenced():
+                    again = flatten(program.run(*(as_core(leaf) for leaf in given if is_input(leaf))))[0]
+            except (NotReplayedError, ArithmeticError) as error:  # another call may have values that do well
                 raise UnrecordableError(str(error), now=True) from error
             if not all(map(_same, leaves, again)):
-                raise UnrecordableError("its second run had other results than its first: it draws random numbers, or counts its calls")
+                raise UnrecordableError(
+                    "its second run had other results than its first: it draws random numbers, or counts its calls, or rounds otherwise "
+                    "outside of a derivative"
+                )
         return _Entry(form.values, unchanged, program.run, program)
 
     def _warn(self, reason: str) -> None:
         if reason not in self._reasons:
             self._reasons.add(reason)
             warn_user(f"{self.__name__} of ds.jit runs as a plain call, which is no faster: {reason}", JitWarning)
+
+
+def _version(leaf: Any) -> Any:
+    """The number of assignments to an array."""
+    return leaf._version if isinstance(leaf, Array) else None
 
 
 def _result(leaf: Any) -> Any:

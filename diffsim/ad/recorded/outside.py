@@ -1,52 +1,327 @@
-"""Values from outside of a recorded function: a replay would not see that they changed, so they are looked at before it."""
+"""Values that a recorded function takes from outside: only kinds whose changes are seen before each replay are taken.
+
+The byte code of the function, and of the functions of the user's that it names, is read. Every name, and every attribute of an object that
+is no array, number or part of a library, is bound to the same thing in a replay, or the function is recorded again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import builtins
+import dis
+import functools
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import is_
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from diffsim.ad.arrays import guard
+from diffsim.ad.arrays.array import Array
+from diffsim.ad.core import Tracer, UnrecordableError
 from diffsim.ad.model import Model
 from diffsim.ad.recorded.program import Source
 from diffsim.ad.surroundings.looks import look_of
-from diffsim.ad.surroundings.reading import Reader, look, readers_of
+from diffsim.ad.transforms.custom import _Custom
+from diffsim.base.copies import Remade
 
-IMMUTABLE = (int, float, complex, str, bytes, np.generic, type(None))
+IMMUTABLE = {int, float, complex, bool, str, bytes, type(None), type(...), slice, range, type(NotImplemented)}
+LIBRARIES = {
+    "numpy", "scipy", "diffsim", "taichi", "math", "cmath", "operator", "functools", "itertools", "collections", "dataclasses", "typing",
+    "contextlib", "warnings", "numbers", "copy", "abc", "builtins", "_operator", "_functools", "_collections", "_warnings",
+}  # fmt: skip
+"""Packages whose functions and classes have no state of their own."""
+STATEFUL = ("numpy.random", "scipy.stats")
+BUILTINS = {
+    "abs", "all", "any", "bool", "bytes", "callable", "complex", "dict", "divmod", "enumerate", "filter", "float", "format",
+    "frozenset", "hasattr", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next", "object", "pow",
+    "print", "property", "range", "repr", "reversed", "round", "set", "slice", "sorted", "staticmethod", "str", "sum", "tuple", "type",
+    "zip", "NotImplemented", "Ellipsis", "__debug__", "__name__",
+}  # fmt: skip
+"""Builtins by which nothing from outside is read."""
+WRITES = {"append", "extend", "insert", "update", "clear"}
+"""Methods of lists and dicts that change them and return none of their contents."""
+OF_CLASSES = {"__dict__", "__weakref__", "__annotations__", "__dataclass_fields__", "__dataclass_params__", "__slots__", "__orig_bases__"}
+REMEDY = "pass it as an argument, or take the numbers and arrays that are needed into local names before"
+ABSENT = object()
+Env = Mapping[str, Any]
+"""Names of a function that are parameters of a known value, cells, or (ABSENT) its own."""
 
 
-def unchanged_of(function: Callable[..., Any], arrays: Sequence[np.ndarray], models: Sequence[Model]) -> Callable[[], bool]:
+class Outside:
+    """Conditions under which all that functions take from outside is as it is now.
+
+    Attributes:
+        arrays: that they take.
+    """
+
+    def __init__(self) -> None:
+        self._source = Source()
+        self._conditions: dict[str, None] = {}
+        self._visited: set[tuple[int, ...]] = set()
+        self._kept: list[Any] = []  # so that ids stay theirs
+        self.arrays: list[np.ndarray] = []
+
+    def unchanged(self, models: Sequence[Model]) -> Callable[[], bool]:
+        """A function that says whether all is as it is now.
+
+        Args:
+            models: solvers that are run.
+        """
+        name, conditions = self._source.name, list(self._conditions)
+        for array in {id(a): a for a in self.arrays if not guard.is_constant(a)}.values():
+            conditions.append(f"{name(_bits_of(array))}() == {name(guard.fingerprint(array))}")
+        conditions += [f"{name(model.is_current)}()" for model in models]
+        self._source.lines += ["try:", f"    return {' and '.join(conditions) or True}"]
+        self._source.lines += [
+            "except (AttributeError, LookupError, TypeError, ValueError):",
+            "    return False",
+        ]  # a name that is bound no more
+        return self._source.function("def unchanged():")
+
+    # values
+
+    def value(self, value: Any, what: str) -> None:
+        """Take a value as a whole.
+
+        Raises:
+            UnrecordableError: a change of it would not be seen.
+        """
+        name = self._source.name
+        if type(value) in IMMUTABLE or isinstance(value, (np.generic, np.dtype, np.ufunc)):
+            return
+        if type(value) is np.ndarray and not value.dtype.hasobject:
+            self.arrays.append(value)
+        elif type(value) in (tuple, frozenset):
+            for k, part in enumerate(value):
+                self.value(part, f"{what}[{k}]")
+        elif type(value) in (list, dict) and (look := look_of(value)) is not None:
+            self._require(f"{name(look_of)}({name(value)}) == {name(look)}")
+        elif isinstance(value, FunctionType):
+            self.function(value, {}, what)
+        elif isinstance(value, MethodType):
+            self._method(value.__func__, value.__self__, what)
+        elif isinstance(value, functools.partial):
+            self.callable(value.func)
+            self._all((*value.args, *value.keywords.values()), what)
+            self._require(f"{name(_partial_of)}({name(value)}) == {name(_partial_of(value))}")
+        elif isinstance(value, Remade):
+            for part in value.made_of:
+                self.callable(part, what)
+        elif isinstance(value, _Custom):
+            self._all((part for part in vars(value).values() if isinstance(part, (FunctionType, Remade))), what)
+            self._require(f"{name(_parts_of)}({name(value)}) == {name(_parts_of(value))}")
+        elif isinstance(value, type):
+            self.kind(value, what)
+        elif not _is_library(value):
+            raise UnrecordableError(f"it reads {what} (a {type(value).__name__}) from outside, of which changes are not seen; {REMEDY}")
+
+    def _all(self, values: Iterable[Any], what: str) -> None:
+        for value in values:
+            self.value(value, what)
+
+    def kind(self, kind: type, what: str) -> None:
+        """Take a class, with all its methods."""
+        for each in kind.__mro__:
+            if _is_library(each) or (id(each),) in self._visited:
+                continue
+            self._visited.add((id(each),))
+            if type(each) is not type:
+                raise UnrecordableError(f"it reads {what}, a class of a class of its own ({type(each).__name__}); {REMEDY}")
+            self._require(f"{self._source.name(_same_parts)}({self._source.name(each)}, {self._source.name(_class_parts(each))})")
+            for key, part in vars(each).items():
+                if key in OF_CLASSES or isinstance(part, MemberDescriptorType) or _is_generated(part):
+                    continue
+                parts = (part.fget, part.fset, part.fdel) if isinstance(part, property) else (getattr(part, "__func__", part),)
+                self._all(parts, f"{what}.{key}")
+
+    def _method(self, function: Any, thing: Any, what: str) -> None:
+        if not isinstance(function, FunctionType):
+            self.value(thing, what)
+            self.value(function, what)
+        elif _is_library(function):
+            self.value(thing, what)
+        elif not function.__code__.co_argcount:
+            raise UnrecordableError(f"it calls {what}, which takes its object among others; {REMEDY}")
+        else:
+            self.function(function, {function.__code__.co_varnames[0]: thing}, what)
+
+    def function(self, function: Any, bound: Env, what: str) -> None:
+        """Take a function, some of whose parameters have a known value."""
+        code, name = function.__code__, self._source.name
+        if _is_library(function) and function.__closure__ is None:
+            return
+        visit = (id(code), id(function), *map(id, bound.values()))
+        if visit in self._visited:
+            return
+        self._visited.add(visit)
+        self._kept += [function, *bound.values()]
+        known = name(function)
+        for part in ("__code__", "__defaults__", "__kwdefaults__"):
+            self._require(f"{known}.{part} is {name(getattr(function, part), literal=False)}")
+        self._all((*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()), f"a default value of {what}")
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        if _is_library(function):  # a wrapper of a function, which its closure has
+            for content in (cell.cell_contents for cell in cells.values()):
+                if isinstance(content, (FunctionType, MethodType, functools.partial, Remade, _Custom)) or _has_parts(content):
+                    self.value(content, what)
+            return
+        self._code(code, function.__globals__, {**cells, **bound}, set(bound))
+
+    # names
+
+    def _code(self, code: CodeType, names: dict[str, Any], env: Env, bound: set[str]) -> None:
+        """Take the names that byte code reads.
+
+        Args:
+            code: of a function, or of one inside.
+            names: its globals.
+            env: cells by name, and known values of parameters.
+            bound: names of these parameters.
+        """
+        steps = [s for s in dis.get_instructions(code) if s.opname not in ("EXTENDED_ARG", "CACHE", "NOP", "PUSH_NULL", "PRECALL")]
+        own = {*code.co_varnames, *code.co_cellvars} - bound
+        for number, step in enumerate(steps):
+            operation = step.opname
+            if operation == "LOAD_BUILD_CLASS":
+                raise UnrecordableError("it defines a class; define it outside")
+            if operation == "IMPORT_NAME":
+                if step.argval.partition(".")[0] not in LIBRARIES or step.argval.startswith(STATEFUL):
+                    raise UnrecordableError(f"it imports {step.argval} inside, of which changes are not seen; import it outside")
+            elif operation in ("LOAD_GLOBAL", "LOAD_NAME"):
+                self._global(names, step.argval, steps[number + 1 :])
+            elif "LOAD" in operation and ("_DEREF" in operation or "_FAST" in operation or operation == "LOAD_CLASSDEREF"):
+                for each in step.argval if isinstance(step.argval, tuple) else (step.argval,):
+                    if each in env and each not in own:
+                        self._local(each, env[each], each in bound, steps[number + 1 :])
+        for inner in code.co_consts:
+            if isinstance(inner, CodeType):
+                parameters = inner.co_varnames
+                self._code(
+                    inner,
+                    names,
+                    {key: value for key, value in env.items() if key not in own and key not in parameters},
+                    {key for key in bound if key not in parameters},
+                )
+
+    def _global(self, names: dict[str, Any], key: str, then: Sequence[dis.Instruction]) -> None:
+        value = names.get(key, ABSENT)
+        known = self._source.name(names, literal=False)
+        if value is not ABSENT:
+            self._is(f"{known}.get({key!r})", value)
+            self._chain(value, key, then)
+            return
+        self._require(f"{key!r} not in {known}")
+        value = getattr(builtins, key, ABSENT)
+        if key not in BUILTINS and not (isinstance(value, type) and issubclass(value, BaseException)):
+            raise UnrecordableError(
+                f"it uses {key}, {'which is not bound' if value is ABSENT else 'by which it may read anything'}; {REMEDY}"
+            )
+
+    def _local(self, key: str, value: Any, bound: bool, then: Sequence[dis.Instruction]) -> None:
+        """Take a parameter that is known, or the contents of a cell."""
+        if not bound:
+            try:
+                content = value.cell_contents
+            except ValueError as error:
+                raise UnrecordableError(f"it reads {key}, which is not bound") from error
+            self._is(f"{self._source.name(value)}.cell_contents", content)
+            value = content
+        self._chain(value, key, then)
+
+    def _chain(self, value: Any, what: str, then: Sequence[dis.Instruction]) -> None:
+        """Take a value and the attributes of it that the next instructions read."""
+        name = self._source.name
+        for number, step in enumerate(then):
+            reads = step.opname in ("LOAD_ATTR", "LOAD_METHOD")
+            if not _has_parts(value):
+                if reads and type(value) in (list, dict) and step.argval in WRITES:
+                    return
+                if reads and isinstance(value, (FunctionType, MethodType)) and not _is_library(value):
+                    raise UnrecordableError(f"it reads {what}.{step.argval}, an attribute of a function; {REMEDY}")
+                break
+            following = [s.opname for s in then[number : number + 3]]
+            if following[0] == "STORE_ATTR" or (following[0] in ("COPY", "DUP_TOP") and following[1] == "LOAD_ATTR"):
+                return
+            if not reads:
+                break
+            if isinstance(value, ModuleType) and _is_library(value):
+                value = getattr(value, step.argval, ABSENT)
+                what = f"{what}.{step.argval}"
+                continue
+            owner, value = value, _attribute(value, step.argval)
+            what = f"{what}.{step.argval}"
+            if value is ABSENT:
+                raise UnrecordableError(f"it reads {what}, which is found by code of its own, or not there; {REMEDY}")
+            read = f"{name(_attribute)}({name(owner)}, {step.argval!r})"
+            if isinstance(value, MemberDescriptorType):
+                value = getattr(owner, step.argval)
+                self._is(f"{name(owner)}.{step.argval}", value)
+                continue
+            self._is(read, value)
+            if isinstance(value, property) and not isinstance(owner, type):
+                self._method(value.fget, owner, what)
+                return
+            if isinstance(value, staticmethod):
+                value = value.__func__
+            elif isinstance(value, classmethod):
+                self._method(value.__func__, owner if isinstance(owner, type) else type(owner), what)
+                return
+            elif (
+                isinstance(value, (FunctionType, Remade))
+                and not isinstance(owner, (ModuleType, type))
+                and step.argval not in getattr(owner, "__dict__", {})
+            ):
+                if isinstance(value, Remade):
+                    raise UnrecordableError(f"it calls {what}, a method that diffsim wraps; {REMEDY}")
+                self._method(value, owner, what)
+                return
+        self.value(value, what)
+
+    def _is(self, read: str, value: Any) -> None:
+        name = self._source.name
+        same = f"{read} is {name(value, literal=False)}"
+        if type(value) in (int, float, complex, str, bytes) or isinstance(value, np.generic):
+            same = f"({same} or {name(look_of)}({read}) == {name(look_of(value))})"
+        self._require(same)
+
+    def _require(self, condition: str) -> None:
+        self._conditions[condition] = None
+
+    def callable(self, function: Any, what: str = "the function") -> None:
+        """Take the recorded function itself, or one that is an argument."""
+        if _has_parts(function) and not isinstance(function, (type, ModuleType)):
+            called = _attribute(type(function), "__call__")
+            if isinstance(called, FunctionType):
+                self._is(f"{self._source.name(_attribute)}({self._source.name(type(function))}, '__call__')", called)
+                self._method(called, function, what)
+                return
+        self.value(function, getattr(function, "__name__", what))
+
+
+def unchanged_of(
+    function: Callable[..., Any], arrays: Sequence[np.ndarray], models: Sequence[Model], callables: Sequence[Any], kinds: Sequence[type]
+) -> Callable[[], bool]:
     """A function that says whether all that a function takes from outside is as it is now.
 
     Args:
-        function: the recorded function. The names that it reads are found in its byte code, and that of the functions that it calls.
+        function: the recorded function.
         arrays: that took part in its operations.
         models: solvers that it ran.
+        callables: arguments that are functions, or objects of diffsim.
+        kinds: classes of its arguments.
+
+    Raises:
+        UnrecordableError: it takes a thing of which a change would not be seen.
     """
-    others: dict[Any, Reader] = {}
-    readers = readers_of(function, others)
-    source, conditions = Source(), []
-    name = source.name
-    for key, reader in readers.items():
-        value = reader()
-        read = f"{name(reader)}()"
-        if isinstance(value, IMMUTABLE):
-            conditions.append(f"({read} is {name(value, literal=False)} or {name(look_of)}({read}) == {name(look_of(value))})")
-        elif isinstance(value, np.ndarray):
-            conditions.append(f"{read} is {name(value)}")
-            arrays = [*arrays, value]
-        else:
-            conditions.append(f"{name(look)}({read}) == {name(look(value))}")
-        others.pop(key, None)
-    for reader in others.values():
-        value = reader()
-        conditions.append(f"{name(reader)}() is {name(value, literal=False)}")
-    for array in {id(a): a for a in arrays if not guard.is_constant(a)}.values():
-        conditions.append(f"{name(_bits_of(array))}() == {name(guard.fingerprint(array))}")
-    conditions += [f"{name(model.is_current)}()" for model in models]
-    source.lines.append("return " + (" and ".join(conditions) or "True"))
-    return source.function("def unchanged():")
+    outside = Outside()
+    for each in (function, *callables):
+        outside.callable(each)
+    for kind in kinds:
+        outside.kind(kind, kind.__name__)
+    outside.arrays += arrays
+    return outside.unchanged(models)
 
 
 def _bits_of(array: np.ndarray) -> Callable[[], Any]:
@@ -54,3 +329,88 @@ def _bits_of(array: np.ndarray) -> Callable[[], Any]:
     if array.nbytes <= guard.SMALL and 0 not in array.strides:
         return array.tobytes
     return lambda: guard.fingerprint(array)
+
+
+def _root_of(thing: Any) -> str:
+    if isinstance(thing, FunctionType):  # functools.wraps copies __module__
+        return str(thing.__globals__.get("__name__", ""))
+    if isinstance(thing, ModuleType):
+        return thing.__name__
+    return str(getattr(thing if isinstance(thing, type) else type(thing), "__module__", ""))
+
+
+def _is_library(thing: Any) -> bool:
+    """True for modules, classes and functions of libraries, and for objects of diffsim, that have no state that would go unseen."""
+    root = _root_of(thing)
+    if isinstance(thing, BuiltinFunctionType) or type(thing).__name__ in ("_ArrayFunctionDispatcher", "PyCapsule"):
+        home = getattr(thing, "__self__", None)
+        root = str(getattr(thing, "__module__", None) or "")
+        if home is not None and not isinstance(home, (ModuleType, type)):
+            return False
+        root = root or str(getattr(home, "__module__", None) or getattr(home, "__name__", ""))
+    elif isinstance(thing, MethodDescriptorType):
+        root = thing.__objclass__.__module__
+    elif not isinstance(thing, (ModuleType, type, FunctionType)):
+        if root.startswith("diffsim.numpy"):
+            return True
+        return root.partition(".")[0] == "diffsim" and not callable(thing) and not isinstance(thing, (Tracer, Array, list, dict))
+    return root.partition(".")[0] in LIBRARIES and not root.startswith(STATEFUL)
+
+
+def _has_parts(value: Any) -> bool:
+    """True for objects and classes of the user's, and for modules, whose attributes are taken one by one."""
+    if isinstance(value, ModuleType):
+        return True
+    if isinstance(value, type):
+        return not _is_library(value)
+    simple = isinstance(value, (np.ndarray, np.generic, np.dtype, tuple, list, dict, set, str, bytes, int, float, complex, type(None)))
+    functions = isinstance(value, (FunctionType, MethodType, BuiltinFunctionType, functools.partial, Remade, _Custom))
+    home = type(value).__module__.partition(".")[0]
+    return not simple and not functions and home not in LIBRARIES and home not in sys.stdlib_module_names
+
+
+def _attribute(thing: Any, name: str) -> Any:
+    """An attribute without running code of the user's; ABSENT where such code would look for it, or it is not there."""
+    if isinstance(thing, type):
+        if type(thing) is not type:
+            return ABSENT
+        return next((kind.__dict__[name] for kind in thing.__mro__ if name in kind.__dict__), ABSENT)
+    shared = ABSENT
+    for kind in type(thing).__mro__:
+        parts = kind.__dict__
+        if name in parts and shared is ABSENT:
+            shared = parts[name]
+        if kind is not object and kind is not ModuleType and ("__getattr__" in parts or "__getattribute__" in parts):
+            return ABSENT
+    if isinstance(shared, (property, MemberDescriptorType)):
+        return shared
+    own = getattr(thing, "__dict__", {}).get(name, ABSENT)
+    if own is not ABSENT:
+        return own
+    kind_of = type(shared)
+    return ABSENT if hasattr(kind_of, "__get__") and not isinstance(shared, (FunctionType, Remade, staticmethod, classmethod)) else shared
+
+
+def _is_generated(part: Any) -> bool:
+    """True for what dataclasses and named tuples write themselves, from the class alone."""
+    function = getattr(part, "__func__", part)
+    if isinstance(function, FunctionType):
+        text = function.__code__.co_filename.startswith("<") and function.__closure__ is None
+        return text or _root_of(function) in ("dataclasses", "collections", "reprlib")
+    return type(part).__module__ in ("_collections", "collections")
+
+
+def _class_parts(kind: type) -> tuple[Any, ...]:
+    return tuple(kind.__dict__.values())
+
+
+def _same_parts(kind: type, parts: tuple[Any, ...]) -> bool:
+    return len(kind.__dict__) == len(parts) and all(map(is_, kind.__dict__.values(), parts))
+
+
+def _partial_of(value: Any) -> tuple[int, ...]:
+    return (id(value.func), *map(id, value.args), *map(id, value.keywords.values()))
+
+
+def _parts_of(value: Any) -> tuple[int, ...]:
+    return tuple(map(id, vars(value).values()))

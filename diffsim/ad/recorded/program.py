@@ -74,6 +74,11 @@ def require_empty(*masks: Any) -> None:
             raise NotReplayedError("an entry is at a kink")
 
 
+def _raising() -> dict[str, Any]:
+    """Errors in place of NumPy's warnings, after which the function is called: it warns at its own line."""
+    return {kind: "raise" for kind, how in np.geterr().items() if how == "warn"}
+
+
 def built(tree: Tree, leaves: Sequence[str], source: Source) -> str:
     """The expression of a pytree with these expressions as leaves."""
     left = list(leaves)
@@ -122,6 +127,8 @@ class Program:
         self._pairs = self._paired()
         self.runs = sum(o.name == SOLVE.name for o in self.operations)
         self._write(recording, tree, leaves)
+        name = self._source.name
+        self._source.lines[:] = [f"with {name(np.errstate)}(**{name(_raising)}()):", *(f"    {line}" for line in self._source.lines)]
         header = f"def replay({', '.join(f'v{r}' for r in self._arguments)})"
         self.run = self._source.function(f"{header}:")
 

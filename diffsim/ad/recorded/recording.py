@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
@@ -19,7 +20,7 @@ import numpy as np
 from diffsim.ad.arrays.array import Array
 from diffsim.ad.arrays.guard import caller, is_library
 from diffsim.ad.arrays.masked import Masked
-from diffsim.ad.core import Primitive, Trace, Tracer, UnrecordableError, bind, local
+from diffsim.ad.core import Primitive, Trace, Tracer, UnrecordableError, bind, local, require_derivative
 from diffsim.ad.ops.elementwise import TABLE
 from diffsim.ad.ops.structure import astype
 from diffsim.base import buffers
@@ -77,6 +78,16 @@ BRANCH = "write np.where(condition, a, b) with diffsim.numpy, or ds.cond(conditi
 NUMBER = "compute with the value itself, by functions of diffsim.numpy, or leave this part outside of the function"
 
 
+SHAPED = {
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "count_nonzero", "digitize", "isclose", "max", "min", "amax", "amin",
+    "sum", "searchsorted", "sign", "floor_divide", "copy", "reshape", "transpose", "ravel", "sort", "partition", "zeros_like", "ones_like",
+    "broadcast_to", "round",
+}  # fmt: skip
+"""Functions of NumPy's the shapes of whose results follow from those of their arguments."""
+ROUNDED = {"fft", "a norm or a standard deviation"}
+"""Primitives that round otherwise than the function of NumPy's that is called outside of a derivative."""
+
+
 class RecordedTracer(Tracer):
     """A value of a recording. `primal` is that of the call in which it was made."""
 
@@ -97,15 +108,21 @@ class RecordedTracer(Tracer):
     def __array_ufunc__(self, ufunc: Any, how: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if how == "__call__" and not kwargs and ufunc.__name__ in TABLE:
             return bind(TABLE[ufunc.__name__], args, {})
+        if how not in ("__call__", "reduce", "accumulate", "outer"):
+            raise UnrecordableError(f"{caller()}: numpy.{ufunc.__name__}.{how} is called")
         return _recording_of(self).call(f"numpy.{ufunc.__name__}", ufunc if how == "__call__" else getattr(ufunc, how), args, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in (np.shape, np.ndim, np.size, np.iscomplexobj, np.result_type):
             return function(*(a.primal if isinstance(a, RecordedTracer) else a for a in args), **kwargs)
+        if function.__name__ not in SHAPED or (function is np.sum and "where" in kwargs):
+            raise UnrecordableError(f"{caller()}: the shape of a result of numpy.{function.__name__} may depend on values")
         return _recording_of(self).call(f"numpy.{function.__name__}", function, args, kwargs)
 
     def __getitem__(self, index: Any) -> Any:
         parts = index if type(index) is tuple else (index,)
+        if any(isinstance(part, RecordedTracer) and part.dtype.kind == "b" for part in parts):
+            raise UnrecordableError(f"{caller()}: the shape of x[mask] depends on values")
         return _recording_of(self).call("an index [...]", _entries, (self, *parts))
 
     def __pow__(self, other: Any) -> Any:
@@ -184,7 +201,7 @@ class Recording(Trace):
         count: registers so far.
     """
 
-    __slots__ = ("count", "doubted", "empty", "operations")
+    __slots__ = ("_around", "count", "doubted", "empty", "operations")
     replayed = True
 
     def __init__(self) -> None:
@@ -193,6 +210,7 @@ class Recording(Trace):
         self.doubted: list[Register] = []
         self.empty: list[Register] = []
         self.count = 0
+        self._around = np.geterr(), warnings.filters
 
     def input(self, value: Any) -> RecordedTracer:
         """A value that each call brings."""
@@ -230,6 +248,8 @@ class Recording(Trace):
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.evaluate.__module__.startswith(OTHERWISE):
             raise UnrecordableError(f"{caller()}: {primitive.name} looks at values, or is computed in another way for each")
+        if primitive.name in ROUNDED:
+            require_derivative(primitive.name)
         if primitive.name in ("multiply", "divide", "power") and all(map(_is_number, args)) and any(map(np.iscomplexobj, args)):
             raise UnrecordableError(f"{caller()}: {primitive.name} of complex numbers without axes rounds otherwise than that of arrays")
         operands = [self._operand(a) for a in args]
@@ -251,6 +271,8 @@ class Recording(Trace):
         return self._noted(name, function, operands, kwargs, out, isinstance(out, tuple))
 
     def _noted(self, name: str, function: Callable[..., Any], operands: list[Any], params: dict[str, Any], out: Any, multiple: bool) -> Any:
+        if not local.sweeping and (np.geterr() != self._around[0] or warnings.filters is not self._around[1]):
+            raise UnrecordableError(f"{caller()}: {name} is done in a block of np.errstate or warnings; let it be around the call")
         values = out if multiple else (out,)
         if any(isinstance(value, Tracer) for value in values) or (not multiple and not hasattr(out, "dtype")):
             raise UnrecordableError(f"{caller()}: {name} gives no array")

@@ -42,12 +42,11 @@ class _Call(NamedTuple):
     bound: Mapping[str, Any]
 
 
-def readers_of(rule: Any, others: Readers | None = None) -> Readers:
+def readers_of(rule: Any) -> Readers:
     """Readers of the numbers, arrays and records that a callable takes from outside, but for names that it assigns itself.
 
     Args:
         rule: any callable.
-        others: gets readers of the first parts of all names, such as those of objects and functions, but for modules.
     """
     readers: Readers = {}
     visited: set[tuple[int, ...]] = set()
@@ -59,8 +58,6 @@ def readers_of(rule: Any, others: Readers | None = None) -> Readers:
         if identity not in visited:
             visited.add(identity)
             for chain in _read(call.function.__code__):
-                if others is not None and (root := _root(call, chain)) is not None and not isinstance(root[1](), ModuleType):
-                    others[root[0], chain.name] = root[1]
                 calls += _follow(call, chain, readers)
     return readers
 

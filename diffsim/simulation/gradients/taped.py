@@ -59,14 +59,17 @@ def value_and_grad_taped(
     """`Simulation.value_and_grad` as operations of an array program: the run, the loss, and both of their sweeps."""
     if options.watched:
         require_not_recording("a function that follows the sweep")
-    chosen = {
-        name: inputs[name] if isinstance(inputs.get(name), DifferentiatedArray) else checked_array(compiled, name, inputs[name], steps)
-        if name in inputs else np.zeros(compiled.input_shape(name, steps), compiled.dtype)
-        for name in compiled.wrt
-    }  # fmt: skip
+    chosen = {name: _chosen(compiled, name, inputs, steps) for name in compiled.wrt}
     both = value_and_grad(lambda chosen: loss(run_taped(compiled, {**inputs, **chosen}, steps, options)))
     value, gradient = both(chosen)
     return value, gradient
+
+
+def _chosen(compiled: Compiled, name: str, inputs: Mapping[str, Any], steps: int) -> Any:
+    """An input of which there is a gradient, of the simulation's type."""
+    if isinstance(value := inputs.get(name), DifferentiatedArray):
+        return value.astype(compiled.dtype)
+    return checked_array(compiled, name, value, steps) if name in inputs else np.zeros(compiled.input_shape(name, steps), compiled.dtype)
 
 
 def _kept_or_array(compiled: Compiled, name: str, value: Any) -> Any:
