@@ -101,6 +101,7 @@ def inputs_of_channel() -> Fields:
     return inputs | {"kappa_T": 0.04, "beta_T": 0.0, "T_wall": np.ones(grid.shape), "T_in": np.zeros(10)}
 
 
+@pytest.mark.slow
 def test_force_and_heat_are_those_that_the_flow_takes_along() -> None:
     """Around a rectangle one cell away, beyond which a little of the resistance lies: .3 % of the force."""
     grid, inputs = ds.Grid((10, 14), 0.1, origin=0.05), inputs_of_channel()

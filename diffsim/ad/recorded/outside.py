@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
@@ -109,6 +110,10 @@ class Outside:
         elif isinstance(value, Remade):
             for part in value.made_of:
                 self.callable(part, what)
+        elif isinstance(value, functools._lru_cache_wrapper) and not inspect.signature(value).parameters:
+            result = value()  # the object that it keeps
+            self.value(result, f"{what}()")
+            self._require(f"{name(value)}() is {name(result, literal=False)}")
         elif isinstance(value, _Custom):
             self._all((part for part in vars(value).values() if isinstance(part, (FunctionType, Remade))), what)
             self._require(f"{name(_parts_of)}({name(value)}) == {name(_parts_of(value))}")
