@@ -196,6 +196,7 @@ def test_steps_of_a_linear_rate_are_the_factors_of_the_table(side_by_side: ds.Si
         assert float(final[f"u_{name}"][0]) == pytest.approx(float(wanted), rel=1e-13), name
 
 
+@pytest.mark.slow
 def test_measured_orders_on_a_nonlinear_system(side_by_side: ds.Simulation) -> None:
     """With a linear part of -1.5, which the stiff methods solve implicitly, or exactly. From 40 and 80 steps, against 2000 of dopri5."""
     run, end, errors = side_by_side, 2.0, []

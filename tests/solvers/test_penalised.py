@@ -40,6 +40,7 @@ def test_the_wall_lies_where_phi_is_zero(order: int) -> None:
     assert abs(np.mean(shifts)) < 1e-4 and np.abs(shifts).max() < 0.025
 
 
+@pytest.mark.slow
 def test_flow_between_walls_anywhere_between_cells() -> None:
     """A parabola and a line, of which one wall slides, to 1.5 % on 9 cells between the walls. The force is the one that drives the flow."""
     n, nu, force, speed, low, high = 12, 0.5, 2.0, 0.3, 0.137, 0.871
@@ -71,6 +72,7 @@ def array_of_bodies(n: int, ndim: int, order: int = 2) -> float:
     return float(final["force_x"] / final["u"].mean())
 
 
+@pytest.mark.slow
 def test_creeping_flow_through_an_array_of_cylinders() -> None:
     """Sangani and Acrivos (1982), Int. J. Multiphase Flow 8, 193-206: 24.83 for a tenth of the volume. Of second order."""
     coarse, fine = (abs(array_of_bodies(n, 2) - 24.83) for n in (8, 16))

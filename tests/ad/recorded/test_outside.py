@@ -390,3 +390,30 @@ def test_a_gradient_in_single_precision_of_double_arrays_is_replayed() -> None:
         for name in expected:
             numpy.testing.assert_array_equal(bars[name], expected[name])
     assert fast._function.entries[0].run is not None
+
+
+def test_a_simulation_that_a_function_keeps_is_looked_at() -> None:
+    """It is replayed while the function keeps it, and recorded again when it makes another one."""
+    dt = [0.1]
+
+    @functools.cache
+    def rod() -> ds.Simulation:
+        return ds.Simulation(ds.solvers.Heat(ds.Grid((3,), spacing=1.0), dt=dt[0]), precision="f64")
+
+    def plain(x: Any) -> Any:
+        return (rod().run({"T": x, "kappa": numpy.full(3, 0.3)}, 3).final["T"] ** 2).sum()
+
+    fast = ds.jit(plain)
+    for k in range(3):
+        assert fast(X + k) == plain(X + k)
+    assert fast._function.entries[0].run is not None
+    dt[0] = 0.2
+    rod.cache_clear()
+    assert fast(X) == plain(X) != (before := fast(X + 1)) and before == plain(X + 1)
+
+    @functools.cache
+    def of(k: int) -> float:
+        return 2.0 * k
+
+    with pytest.warns(ds.errors.JitWarning, match="of which changes are not seen"):
+        assert ds.jit(lambda x: of(3) * x)(2.0) == 12.0
