@@ -270,3 +270,27 @@ def test_a_replay_runs_few_functions() -> None:
         for _ in range(3):
             call(inputs)
     assert calls_of(lambda: gradient(inputs)) <= 90 and calls_of(lambda: run(inputs)) <= 58
+
+
+def test_inputs_without_a_gradient_are_recorded_too() -> None:
+    """A run, or a tangent, of a simulation that is built for the gradient of another input; a derivative along such an input is refused."""
+    rod = ds.Simulation(ds.solvers.Heat(ds.Grid((10,), spacing=0.1), dt=0.1), wrt=["kappa"], precision="f64")
+
+    def plain(T: Any, kappa: Any) -> Any:
+        return (rod.run({"T": T, "kappa": kappa}, 5).final["T"] ** 2).sum()
+
+    for function in (plain, ds.value_and_grad(plain, argnums=1)):
+        fast = ds.jit(function)
+        for k in range(3):
+            arguments = np.arange(10.0) + k, np.full(10, 0.01 + 0.001 * k)
+            assert bits(fast(*arguments)) == bits(function(*arguments))
+        assert fast._function.entries[0].run is not None
+    with pytest.raises(ds.errors.DerivativeError, match="T is differentiated"):
+        ds.jit(ds.grad(plain))(np.arange(10.0), np.full(10, 0.01))
+
+
+def test_exponents_of_a_simulation_for_one_gradient_say_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    system = ds.Simulation(ds.solvers.Lorenz63(0.01), wrt=["rho"], precision="f64")
+    start = {"x": np.ones(1), "y": np.full(1, 2.0), "z": np.full(1, 20.0), "sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
+    ds.chaos.lyapunov(system, start, steps=20, laps=20)
+    assert not [warning for warning in recwarn if issubclass(warning.category, ds.errors.JitWarning)]

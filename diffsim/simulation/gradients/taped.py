@@ -42,7 +42,8 @@ def run_taped(compiled: Compiled, inputs: Mapping[str, Any], steps: int, options
     functions = {name: value for name, value in inputs.items() if is_function(value)}
     inputs = {name: _kept_or_array(compiled, name, value) for name, value in inputs.items() if name not in functions}
     run = TapedRun.of(compiled, tuple(inputs), steps, options, functions)
-    fixed = [n for n in run.names if n not in compiled.wrt and not is_plain(core(inputs[n]))]
+    others = ((n, core(inputs[n])) for n in run.names if n not in compiled.wrt)
+    fixed = [n for n, value in others if not is_plain(value) and not value.trace.replayed]  # a recorded value alone is not differentiated
     if fixed:
         raise DerivativeError(
             f"the simulation was built for gradients with respect to {', '.join(compiled.wrt)}, but {', '.join(fixed)} is differentiated; "
