@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 Graph = dict[str, set[str]]
+
+
+@functools.cache
+def imports_of(path: Path) -> ast.Module:
+    """A module's import statements, wherever they stand, and its docstring, as the body of a module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = [node for node in tree.body[:1] if isinstance(node, ast.Expr)]
+    return ast.Module([*texts, *(node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))], [])
 
 
 def import_graph(root: Path) -> Graph:
@@ -16,7 +25,7 @@ def import_graph(root: Path) -> Graph:
     Args:
         root: folder of the package.
     """
-    trees = {_module(root, path): ast.parse(path.read_text()) for path in root.rglob("*.py")}
+    trees = {_module(root, path): imports_of(path) for path in root.rglob("*.py")}
     exports = {name: _imported(name, tree, _is_package(root, name)) for name, tree in trees.items() if _is_package(root, name)}
 
     def origin(module: str, name: str) -> str:
@@ -77,7 +86,7 @@ def _is_package(root: Path, module: str) -> bool:
 def _sources(module: str, tree: ast.Module, package: bool) -> list[tuple[str, str]]:
     """(module, name) of each import."""
     names = []
-    for node in ast.walk(tree):
+    for node in tree.body:
         if isinstance(node, ast.Import):
             names += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

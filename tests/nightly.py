@@ -30,11 +30,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "base/test_system.py": {
         "test_every_question_has_an_answer_without": ("all",),
     },
-    "base/test_wrong_calls.py": {
-        "test_array_functions_refuse_wrong_arguments_inside_of_a_derivative": 4,
-    },
     "bridges/test_jax.py": {
-        "test_gradients_agree_with_differences": (),
         "test_gradients_are_those_of_the_simulation": 3,
     },
     "bridges/test_jax_transforms.py": {
@@ -49,7 +45,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "certificate/test_fronts.py": {
         "test_a_lake_at_rest_fails_by_name_with_a_limiter_that_has_a_kink_there": (),
-        "test_the_right_gradient_passes_though_kinks_are_close_by": ("gauges",),
+        "test_the_right_gradient_passes_though_kinks_are_close_by": (),
     },
     "chaos/test_kolmogorov.py": {
         "test_it_comes_to_that_of_a_spectral_program_with_the_square_of_the_spacing": (),
@@ -77,6 +73,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "domains/test_domains.py": {
         "test_domains_have_the_bits_of_one_process": ("2 ranks",),
+        "test_killed_ranks_go_on_from_a_copy_that_all_have": (),
     },
     "domains/test_page.py": {
         "test_the_page_gives_the_same_bits_on_two_ranks": (),
@@ -164,6 +161,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_shot_that_kills_its_workers": (),
         "test_a_worker_that_is_killed_within_an_evaluation_loses_its_shot_alone": (),
         "test_ctrl_c_ends_all_processes_and_the_run_resumes": (),
+        "test_a_worker_that_dies_with_a_result_loses_it": (),
     },
     "scene/shots/test_misfits.py": {
         "test_a_start_more_than_half_a_period_off": 3,
@@ -184,11 +182,20 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "scene/test_run.py": {
         "test_resumed_run_ends_with_the_same_bits": (),
     },
+    "scene/words/test_kinds.py": {
+        "test_it_goes_to_a_process_that_has_not_imported_the_class": (),
+    },
+    "scene/words/test_objects.py": {
+        "test_another_process_finds_the_same_state": (),
+    },
     "scene/words/test_own_equation.py": {
         "test_a_scene_goes_to_another_process": (),
     },
     "scene/words/test_own_parts.py": {
         "test_the_examples_of_the_page_run_from_the_command": (),
+    },
+    "scripts/test_benchmarks.py": {
+        "test_that_of_the_gpu_runs_at_a_tiny_size": (),
     },
     "scripts/test_tohoku.py": {
         "test_a_free_field_explains_its_records": (),
@@ -218,6 +225,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "simulation/test_points.py": {
         "test_the_gradient_is_certified": (),
     },
+    "simulation/test_resume.py": {
+        "test_it_goes_on_inside_the_reverse_sweep": (),
+    },
     "simulation/test_simulation.py": {
         "test_checkpointed_gradient_has_the_bits_of_the_stored_one": ("1-acoustic 2-D mixed", "1-functions", "1-loop 2-D"),
         "test_forward_and_adjoint_equal_numpy": ("fluxes periodic", "nonlinear mirror", "staggered acoustic 2-D", "visco acoustic 2-D"),
@@ -237,7 +247,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_advection_is_its_weak_form": ("1-outflow",),
         "test_errors_fall_with_order_p_plus_1_on_a_line": (),
         "test_errors_fall_with_order_p_plus_1_on_a_plane": (),
-        "test_tangent_and_adjoint_are_transposes": (),
         "test_the_limit_of_dt_is_stable_and_a_larger_dt_is_refused": (),
         "test_the_mass_stays": (),
     },
@@ -253,6 +262,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_forces_are_those_of_momentum_and_gradients_those_of_differences": (),
         "test_heat_is_that_which_the_flow_takes_along_and_gradients_those_of_differences": (),
         "test_the_force_on_a_hot_body_is_that_of_the_fluid": (),
+        "test_heat_by_a_flux_is_that_which_the_flow_takes_along": (),
     },
     "solvers/test_burgers.py": {
         "test_the_error_falls_by_the_order": (),
@@ -280,6 +290,8 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_gradients_are_those_of_differences": (),
         "test_layers_of_two_viscosities_slide_exactly": (),
         "test_the_flow_of_kovasznay_is_of_second_order": (),
+        "test_a_flow_that_became_too_fast_says_for_which_speed_dt_is_stable": (),
+        "test_a_lid_may_move_faster_than_a_flow_through_the_grid": (),
     },
     "solvers/test_heat_implicit.py": {
         "test_the_gradient_is_that_of_differences": ("sdirk2",),
@@ -300,6 +312,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_gradient_is_that_of_differences": ("channel",),
         "test_the_order_in_time_is_that_of_the_method": (),
     },
+    "solvers/test_penalised.py": {
+        "test_a_body_that_is_as_its_fluid_takes_and_gives_nothing": (),
+    },
     "solvers/test_quasi_geostrophic.py": {
         "test_a_rossby_wave_has_its_dispersion_relation": (),
         "test_energy_is_kept_between_rough_coasts_on_the_beta_plane": (),
@@ -319,6 +334,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_order_where_the_flow_is_smooth": (),
         "test_water_rises_with_its_bed_and_gravity_waves_leave_from_there": (),
         "test_waves_leave_through_an_open_side_and_a_tide_fills_a_harbour": (),
+        "test_the_gradient_at_a_shore_a_gauge_dry_land_and_sides": (),
     },
     "solvers/test_visco_acoustic.py": {
         "test_a_mode_obeys_the_discrete_dispersion_relation": ("2-shape0", "6-shape2"),
@@ -450,11 +466,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_gradients_are_certified": ("1",),
     },
     "steps/test_bits.py": {
-        "test_checkpointed_gradient_has_the_bits_of_the_stored_one": (
-            "Maxwell with a Drude metal",
-            "shallow water, HLL, wetting and drying",
-            "advection, 3-D",
-        ),
         "test_gpu_kernels_on_vulkan": (),
         "test_other_lane_counts_agree": ("Maxwell with a Drude metal-16",),
         "test_the_number_of_threads_changes_no_bit": (),
@@ -464,12 +475,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "steps/test_gradient.py": {
         "test_certificate_passes": ("Maxwell with a Drude metal", "shallow water, HLL, wetting and drying", "advection, 3-D"),
-        "test_gradient_agrees_with_differences_and_with_the_tangent": (
-            "Maxwell with a Drude metal",
-            "shallow water, HLL, wetting and drying",
-            "advection, 3-D",
-        ),
-        "test_products_with_the_hessian": ("Schr\\xf6dinger",),
+        "test_products_with_the_hessian": (),
     },
     "test_docs.py": {
         "test_code_runs": ("README.md", "data.md", "certificate.md", "inversion.md"),

@@ -24,6 +24,7 @@ def together(
     name: Callable[[Any], str] = str,
     group: Callable[[Any], str] = lambda case: "all",
     gate: Container[Any] | None = None,
+    apart: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator: one test for a group of cases, each of which takes less time than pytest takes for a test of its own.
 
@@ -35,6 +36,7 @@ def together(
         name: the name of a case.
         group: the group of a case.
         gate: cases that the gate runs, and the others are slow; None: the gate runs all.
+        apart: a case is a tuple, whose entries are the first arguments of the function.
     """
     groups: dict[tuple[str, bool], list[Any]] = {}
     for case in cases:
@@ -49,7 +51,7 @@ def together(
             failures: dict[str, BaseException] = {}
             for case in cases:
                 try:
-                    test(case, **others)
+                    test(*(case if apart else (case,)), **others)
                 except (Exception, pytest.fail.Exception, pytest.skip.Exception) as failure:
                     failures[name(case)] = failure
             if failures:
@@ -57,7 +59,7 @@ def together(
 
         for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
             setattr(whole, attribute, getattr(test, attribute))
-        _, *others = inspect.signature(test).parameters.values()
+        others = list(inspect.signature(test).parameters.values())[len(next(iter(groups.values()))[0]) if apart else 1 :]
         first = inspect.Parameter("cases", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         whole.__signature__ = inspect.Signature([first, *others])  # type: ignore[attr-defined]
         whole.pytestmark = list(getattr(test, "pytestmark", []))  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import diffsim
-from tests.import_graph import circles, import_graph
+from tests.import_graph import circles, import_graph, imports_of
 from tests.sampled import together
 
 ROOT = Path(diffsim.__file__).parent
@@ -39,7 +39,7 @@ def part(module: Path) -> str:
 def imports(path: Path) -> set[Path]:
     """Modules and packages of diffsim that a module imports, anywhere in it, as paths below the package."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in imports_of(path).body:
         if isinstance(node, ast.ImportFrom):
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
@@ -85,13 +85,13 @@ def test_no_folder_has_too_many_files() -> None:
 
 
 def test_every_folder_says_what_belongs_there() -> None:
-    silent = [path for path in ROOT.rglob("__init__.py") if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
+    silent = [path for path in ROOT.rglob("__init__.py") if not ast.get_docstring(imports_of(path))]
     assert not silent
 
 
 def test_each_engine_is_imported_in_one_file() -> None:
     def uses(path: Path) -> bool:
-        nodes = list(ast.walk(ast.parse(path.read_text())))
+        nodes = imports_of(path).body
         modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
         modules += [each.name for node in nodes if isinstance(node, ast.Import) for each in node.names]
         return any(module.split(".")[0] in ("taichi", "quadrants") for module in modules)

@@ -43,14 +43,17 @@ SHARED = "Arguments, result and errors"
 
 
 LONG = {
-    *(f"diffsim.{name}" for name in ("Antiperiodic", "Batch", "BlockJacobi", "plan")),
+    *(f"diffsim.{name}" for name in ("Antiperiodic", "Batch", "BlockJacobi", "ODE", "Open", "Scene", "Steady", "plan", "steady")),
+    *(f"diffsim.assimilate.{name}" for name in ("Analysis", "FourDVar")),
     *(f"diffsim.solvers.{name}" for name in ("Acoustic", "Advection", "Burgers", "DGAcoustic", "DGAdvection", "Elastic", "Euler")),
-    *(f"diffsim.solvers.{name}" for name in ("Kolmogorov", "Lorenz96TwoScale", "NavierStokes", "QuasiGeostrophic", "ReactionDiffusion")),
-    *(f"diffsim.solvers.{name}" for name in ("Schroedinger", "ShallowWater", "ViscoAcoustic")),
-    *(f"diffsim.chaos.{name}" for name in ("ensemble_gradient", "predictability", "shadowing")),
-    *("diffsim.solvers.bodies.cylinder", "diffsim.expr.interpolate_to", "diffsim.photonics.slab_mode", "diffsim.plot.animate"),
+    *(f"diffsim.solvers.{name}" for name in ("Kolmogorov", "LongWave", "Lorenz96", "Lorenz96TwoScale", "Maxwell", "NavierStokes")),
+    *(f"diffsim.solvers.{name}" for name in ("QuasiGeostrophic", "ReactionDiffusion", "Schroedinger", "ShallowWater", "ViscoAcoustic")),
+    *(f"diffsim.chaos.{name}" for name in ("covariant_vectors", "ensemble_gradient", "linear_response", "predictability", "shadowing")),
+    *(f"diffsim.photonics.{name}" for name in ("gaussian_beam", "plane_wave", "slab_mode")),
+    *("diffsim.expr.interpolate_to", "diffsim.expr.muscl", "diffsim.jax.run", "diffsim.plot.animate", "diffsim.plot.gather"),
+    *("diffsim.solvers.bodies.cylinder", "diffsim.tesseract.Function"),
 }
-"""Names whose examples compile for longer than a second: two thirds of the time of all."""
+"""Names whose examples take longer than half a second, most of it compilation: four fifths of the time of all."""
 
 
 @pytest.fixture(scope="module")

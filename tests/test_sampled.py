@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from tests.sampled import together
@@ -29,3 +31,14 @@ def test_groups_are_parameters_and_those_beside_the_gate_are_slow() -> None:
     ((mark),) = test.pytestmark  # type: ignore[attr-defined]
     params = {each.id: (each.values[0], [each.name for each in each.marks]) for each in mark.args[1]}
     assert params == {"fft": (["fft.a"], []), "linalg": (["linalg.a"], []), "fft further": (["fft.b"], ["slow"])}
+
+
+def test_the_entries_of_a_case_are_arguments() -> None:
+    @together([("one", 3), ("three", 3)], apart=True)
+    def test(case: str, length: int, most: int) -> None:
+        assert len(case) == length <= most
+
+    assert [*inspect.signature(test).parameters] == ["cases", "most"]
+    test([("one", 3)], most=3)
+    with pytest.raises(AssertionError, match=r"1 of 2 cases: \('three', 3\)"):
+        test([("one", 3), ("three", 3)], most=9)

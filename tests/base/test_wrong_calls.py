@@ -14,6 +14,7 @@ import diffsim.expr as ex
 import diffsim.numpy as dn
 from diffsim.base.arguments import one_of
 from tests.base.wrong_calls import FITTING, GRID, WRONG, Call, calls
+from tests.sampled import together
 
 WORDS = ("expected", "unknown", "exceeds")
 REFUSED_WORDS = (*WORDS, "derivative", "would lose", "out=")
@@ -55,8 +56,8 @@ def test_wrong_arguments_are_refused(named: dict[str, Call], name: str) -> None:
 WHOLE = [call.name for call in COLLECTED if any(True for _ in call.of_numpy())]
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_whole_numbers_may_be_of_numpy(named: dict[str, Call], name: str) -> None:
+@together(WHOLE)
+def test_whole_numbers_may_be_of_numpy(name: str, named: dict[str, Call]) -> None:
     refused = {}
     for argument, kind, attempt in named[name].of_numpy():
         try:
@@ -116,7 +117,7 @@ FORMS = ("w", "xw", "aw", "xxw", "wx", "nw", "aaw", "xwx")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ARRAY_FUNCTIONS)
+@together(ARRAY_FUNCTIONS, gate=list(ARRAY_FUNCTIONS)[::4])
 def test_array_functions_refuse_wrong_arguments_inside_of_a_derivative(name: str) -> None:
     function, complaints = ARRAY_FUNCTIONS[name], {}
 
@@ -144,7 +145,7 @@ NOT_OPERANDS = (type(None), str, dict, object, type)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", OPERATORS)
+@together(OPERATORS)
 def test_operators_and_methods_of_arrays_refuse_wrong_operands(name: str) -> None:
     complaints = {}
 
@@ -194,7 +195,7 @@ STEP_FUNCTIONS = {name: function for name in ex.__all__ if callable(function := 
 STEP_FUNCTIONS |= {"stage": ds.stage}
 
 
-@pytest.mark.parametrize("name", STEP_FUNCTIONS)
+@together(STEP_FUNCTIONS)
 def test_functions_of_steps_refuse_wrong_arguments(name: str) -> None:
     function, complaints = STEP_FUNCTIONS[name], {}
 
@@ -239,7 +240,7 @@ PUBLIC = {
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", PUBLIC)
+@together(PUBLIC)
 def test_public_names_refuse_calls_with_wrong_values_alone(name: str) -> None:
     function, complaints = PUBLIC[name], {}
     if isinstance(function, type) and issubclass(function, Exception):

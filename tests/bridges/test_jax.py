@@ -73,18 +73,6 @@ def test_gradients_are_those_of_the_simulation(x64: bool, checkpoint: Any, compi
     assert report is not None and (report.steps["advance"] > 0) == (checkpoint == 2)  # few states are kept, others computed again
 
 
-def test_gradients_agree_with_differences(simulation: ds.Simulation) -> None:
-    from jax.test_util import check_grads
-
-    inputs = arrays_of(inputs_of(simulation))
-    rest = {name: value for name, value in inputs.items() if name not in ("c", "f")}
-
-    def loss(c: Any, f: Any) -> Any:
-        return energy(bridge.run(simulation, {**rest, "c": 2000 * c, "f": f}, STEPS))
-
-    check_grads(loss, (inputs["c"] / 2000, inputs["f"]), order=2, modes=["fwd", "rev"], eps=1e-5, rtol=1e-5)
-
-
 def test_a_hessian_is_that_of_diffsim(simulation: ds.Simulation) -> None:
     inputs = inputs_of(simulation)
 

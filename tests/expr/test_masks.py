@@ -14,6 +14,7 @@ import diffsim.numpy as dn
 from diffsim.expr.derive import jvp, vjp
 from diffsim.expr.evaluate import evaluate
 from diffsim.expr.graph import Graph, Node
+from tests.sampled import together
 
 from .masked import expression, fields
 
@@ -24,7 +25,7 @@ SYMBOLS = types.SimpleNamespace(
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("seed", range(120))
+@together(range(120))
 def test_derivatives_of_masked_expressions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     f = expression(rng)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 
 import diffsim.numpy as dn
 from diffsim.ad.arrays.array import Array
+from tests.sampled import together
 
 from .table import ENTRIES
 
@@ -52,21 +52,21 @@ def test_names_that_are_exported_are_those_that_are_there() -> None:
 ARRAY_API = ("descending",)  # keywords of the array API that NumPy lacks
 
 
-def functions() -> Iterator[Any]:
+def functions() -> Iterator[tuple[Any, Any]]:
     for ours, theirs in ((dn, np), (dn.linalg, np.linalg), (dn.fft, np.fft)):
         for name in sorted(ours.__all__):
             function = getattr(ours, name)
             if inspect.isfunction(function) and hasattr(theirs, name):
-                yield pytest.param(function, getattr(theirs, name), id=f"{ours.__name__}.{name}")
+                yield function, getattr(theirs, name)
 
 
-@pytest.mark.parametrize(("ours", "theirs"), list(functions()))
+@together(functions(), lambda case: case[0].__name__, apart=True)
 def test_parameters_have_the_names_and_places_of_numpy(ours: Any, theirs: Any) -> None:
     """Positional arguments mean the same, and every keyword exists there (but for those of the array API)."""
     try:
         model = list(inspect.signature(theirs).parameters.values())
-    except ValueError:
-        pytest.skip("NumPy does not tell its parameters")
+    except ValueError:  # NumPy does not tell its parameters
+        return
     free = any(p.kind is p.VAR_KEYWORD for p in model)
     names = [p.name for p in model]
     by_position = [p.name for p in model if p.kind is not p.KEYWORD_ONLY]

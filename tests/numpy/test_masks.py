@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import diffsim as ds
 import diffsim.numpy as dn
 from diffsim.ad.ops import elementwise as ew
 from diffsim.numpy.ufunc import ufunc
+from tests.sampled import together
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -2.0, 0.5 * np.pi, 1e300, -1e300, 800.0, 1e-310]
 """Singular points of some function: zeros, poles, branch points, ends of domains, and overflows."""
@@ -59,8 +61,7 @@ def by_where_sum(f: Callable[[Any], Any], good: np.ndarray) -> Callable[[Any], A
 MASKS = (by_where, by_selection, by_assignment, by_maximum, by_where_sum)
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together(itertools.product(FUNCTIONS, MASKS), apart=True)
 def test_masked_entries_do_not_count(name: str, mask: Any) -> None:
     points = np.array(GOOD.get(name, (0.6, 1.7, 2.2)))
     x = np.concatenate([points, SPECIAL])

@@ -26,7 +26,7 @@ from diffsim.records import Layout, read_records
 from diffsim.records.conventions.fills import fill_shown
 from diffsim.scene import field_on_grid
 
-GATE, MORE = 200, 3000
+GATE, MORE = 120, 3000
 """Members of the gate, and of the slow test."""
 FT = 0.3048
 LENGTHS = {"m": 1.0, "km": 1e3, "cm": 1e-2, "feet": FT, "metres": 1.0, "Meter": 1.0, "": 1.0}

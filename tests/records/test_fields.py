@@ -23,6 +23,7 @@ from diffsim.scene.schema.parts import FieldModel
 from diffsim.scene.setup.fields import build_field
 from diffsim.scene.setup.place import Place
 from tests.records import surveys
+from tests.sampled import together
 
 Y, X = np.array([40.0, 42.0, 44.0]), np.array([5.0, 6.0, 7.0, 8.0])
 DEPTH = np.add.outer(100.0 * Y, X) - 3000.0
@@ -109,12 +110,15 @@ def test_axes_in_another_order_and_one_of_one_entry(tmp_path: Path) -> None:
     np.testing.assert_array_equal(field.values, DEPTH)
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations((0, 1, 2))))
-@pytest.mark.parametrize("shape", [(3, 3), (1, 3), (3, 1), (1, 1), (2, 3)])
-@pytest.mark.parametrize(("names", "coordinates"), [(("lat", "lon"), ("lat", "lon")), (AXES, ()), (AXES, AXES), (("x", "y"), ("x", "y"))])
+NAMED = [(("lat", "lon"), ("lat", "lon")), (AXES, ()), (AXES, AXES), (("x", "y"), ("x", "y"))]
+"""Names of the dimensions of a file, and its coordinates."""
+
+
+@together(itertools.product(itertools.permutations((0, 1, 2)), [(3, 3), (1, 3), (3, 1), (1, 1), (2, 3)], NAMED), apart=True)
 def test_values_follow_their_coordinates(
-    order: tuple[int, ...], shape: tuple[int, int], names: tuple[str, str], coordinates: tuple[str, ...], tmp_path: Path
+    order: tuple[int, ...], shape: tuple[int, int], named: tuple[tuple[str, str], tuple[str, ...]], tmp_path: Path
 ) -> None:
+    names, coordinates = named
     """Whatever the order of the axes in the file, and also where they are as long as each other, or have one entry."""
     places = [start + np.arange(float(n)) for start, n in zip((40.0, 5.0), shape, strict=True)]
     expected = np.add.outer(100.0 * places[0], places[1])

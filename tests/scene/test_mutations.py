@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-COUNT = 250
+COUNT = 150
 
 
 def test_mangled_scenes_are_accepted_or_refused_with_one_message(tmp_path: Path) -> None:
@@ -15,5 +15,5 @@ def test_mangled_scenes_are_accepted_or_refused_with_one_message(tmp_path: Path)
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     accepted, refused = map(int, re.findall(r"(\d+) (?:accepted|refused)", done.stdout))
-    assert accepted > 15 and refused > 150
+    assert accepted > 8 and refused > 90
     assert done.stderr == ""  # nothing besides messages

@@ -259,9 +259,7 @@ def test_the_gradient_is_that_of_differences(sides: Any, order: Any, forced: boo
         return sum((weights[name] * found.final[name] ** 2).sum() for name in weights) + (found.traces["p"][1:] ** 2).sum()
 
     _, gradient = simulation.value_and_grad(loss, inputs, 7)
-    stored = simulation.value_and_grad(loss, inputs, 7, checkpoint=2)[1]
     for name, start in inputs.items():
-        assert np.array_equal(gradient[name], stored[name])
         way, step = rng.normal(size=np.shape(start)), 1e-5
         low, high = (float(loss(simulation.run(inputs | {name: start + sign * step * way}, 7))) for sign in (-1, 1))
         along = float((gradient[name] * way).sum())

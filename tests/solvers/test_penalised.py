@@ -165,7 +165,7 @@ def test_wrong_arguments_are_refused(options: Fields, message: str) -> None:
         NavierStokes(ds.Grid((8, 8), 0.1), 0.1, **({"bodies": "fixed", "bodies_method": "penalised"} | options))
 
 
-@pytest.mark.parametrize("precision", [pytest.param("f64", marks=pytest.mark.slow), "f32"])
+@pytest.mark.parametrize("precision", ["f64", "f32"])
 def test_a_body_that_is_as_its_fluid_takes_and_gives_nothing(precision: Any) -> None:
     """A body of 12 cells, in whose middle the resistance is largest, as warm as its fluid, at rest and as fast as it."""
     n = 28

@@ -6,16 +6,12 @@ import pytest
 
 from tests.sampled import sampled
 from tests.steps import (
-    acoustic,
     acoustic_cpml,
     adaptive,
     advection,
     boundary_control,
     elastic,
-    gray_scott,
     heat,
-    kuramoto_sivashinsky,
-    maxwell_cpml,
     maxwell_drude,
     navier_stokes,
     peaceman_rachford,
@@ -28,17 +24,13 @@ from tests.steps import (
 from tests.steps.step import Step
 
 STEPS: list[Step] = [
-    acoustic.STEP,
     acoustic_cpml.STEP,
     heat.STEP,
     elastic.STEP,
     maxwell_drude.STEP,
-    maxwell_cpml.STEP,
     shallow_water.STEP,
     shallow_water_limited.STEP,
     weno.STEP,
-    gray_scott.STEP,
-    kuramoto_sivashinsky.STEP,
     schroedinger.STEP,
     advection.STEP,
     swift_hohenberg.STEP,

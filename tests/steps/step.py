@@ -80,9 +80,3 @@ def weights(rng: np.random.Generator, solution: ds.Solution) -> ds.Solution:
     """Random cotangents of a solution."""
     parts = [{name: rng.standard_normal(value.shape) for name, value in part.items()} for part in (solution.final, solution.traces)]
     return ds.Solution(*parts)
-
-
-def inner(a: ds.Solution, b: ds.Solution) -> float:
-    """Sum of the products of two solutions."""
-    pairs = [(a.final[name], b.final[name]) for name in b.final] + [(a.traces[name], b.traces[name]) for name in b.traces]
-    return float(sum((p * q).sum() for p, q in pairs))

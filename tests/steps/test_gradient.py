@@ -1,4 +1,4 @@
-"""Gradients of every step: against differences, against the tangent, by the certificate, and of second order."""
+"""Gradients of every step by the certificate, which has differences, tangents and checkpointed gradients, and of second order."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import diffsim as ds
 from tests.steps import (
     SOME,
     advection,
-    kuramoto_sivashinsky,
     navier_stokes,
     peaceman_rachford,
     schroedinger,
     swift_hohenberg,
     weno,
 )
-from tests.steps.step import Fields, Step, direction, inner, weights
+from tests.steps.step import Fields, Step, direction
 
-DIFFERENCE = 1e-6  # of the sum of magnitudes: central differences of a step of 1e-6 in f64
-ROUND_OFF = 1e-12  # likewise: of one sum in another order
-SYMMETRIC = 1e-10  # likewise: products of two directions with the Hessian cancel more
-CURVATURE = 1e-6  # likewise: differences of gradients, of a step of 1e-7, which hardly ever crosses a kink
+SYMMETRIC = 1e-10  # of the sum of magnitudes: products of two directions with the Hessian cancel more
+CURVATURE = 1e-6  # likewise: central differences of gradients, of a step of 1e-7, which hardly ever crosses a kink
 SECOND = [
-    pytest.param(module.STEP, marks=pytest.mark.slow if module in (kuramoto_sivashinsky, navier_stokes) else (), id=module.STEP.name)
-    for module in (kuramoto_sivashinsky, schroedinger, advection, swift_hohenberg, peaceman_rachford, navier_stokes)
+    pytest.param(module.STEP, marks=pytest.mark.slow if module in (navier_stokes,) else (), id=module.STEP.name)
+    for module in (schroedinger, advection, swift_hohenberg, peaceman_rachford, navier_stokes)
 ]
 """Steps of which second derivatives are tested: the adjoint of a tangent takes longest of all to compile."""
 
@@ -47,27 +44,6 @@ def loss(solution: ds.Solution) -> tuple[float, ds.Solution]:
             mine[name] = weight + values + 0.3 * values**2
         bars.append(mine)
     return value, ds.Solution(*bars)
-
-
-@pytest.mark.parametrize("step", SOME)
-def test_gradient_agrees_with_differences_and_with_the_tangent(step: Step) -> None:
-    inputs, rng = step.all_inputs(), np.random.default_rng(1)
-    run = simulation(step)
-    solution, pullback = run.vjp(inputs, step.steps)
-    seed = weights(rng, solution)
-    gradient = pullback(seed)
-    assert set(gradient) == set(inputs)
-    h = 1e-6
-    for number in range(3):
-        move = direction(rng, inputs)
-        products = [gradient[name] * move[name] for name in gradient]
-        slope, size = (sum(float(np.sum(f)) for f in fields) for fields in (products, map(np.abs, products)))
-        sides = [run.run({name: value + sign * h * move[name] for name, value in inputs.items()}, step.steps) for sign in (1, -1)]
-        assert abs((inner(sides[0], seed) - inner(sides[1], seed)) / (2 * h) - slope) <= DIFFERENCE * size
-        if not number:
-            same, moved = run.jvp(inputs, move, step.steps)
-            assert all(np.array_equal(same.final[name], solution.final[name]) for name in solution.final)
-            assert abs(inner(moved, seed) - slope) <= ROUND_OFF * size
 
 
 @pytest.mark.parametrize("step", SOME)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from diffsim.errors import SceneError
-from diffsim.scene.words.suggest import nearest
+from diffsim.scene.words.suggest import require_known
 from diffsim.typing import Array
 
 
@@ -56,8 +56,7 @@ def load_dataset(name: str, key: str) -> Raster:
         name: one of `DATASETS`.
         key: where in the scene it is named, for messages.
     """
-    if name not in DATASETS:
-        raise SceneError(f"{key}: expected one of {', '.join(DATASETS)}, found {name!r}; {nearest(name, DATASETS)}")
+    require_known(key, name, DATASETS)
     try:
         return DATASETS[name]()
     except (OSError, ValueError, KeyError) as error:

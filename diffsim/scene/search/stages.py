@@ -16,7 +16,7 @@ from diffsim.scene.schema.search_keys import Stage
 from diffsim.scene.setup.setup import Setup
 from diffsim.scene.shots.band import filters_of
 from diffsim.scene.words.explain import prefix_error
-from diffsim.scene.words.suggest import nearest
+from diffsim.scene.words.suggest import require_known
 from diffsim.typing import Array
 
 EDGE = 1e-6
@@ -37,15 +37,11 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
     if batch is not None and batch > shots:
         raise SceneError(f"optimise.batch: expected at most {shots}, the shots of the scene, found {batch}; lower it")
     for name in scene.uncertainty.prior if scene.uncertainty is not None else ():
-        if name not in scene.unknowns:
-            known = ", ".join(scene.unknowns)
-            raise SceneError(f"uncertainty.prior.{name}: expected one of {known}, found {name!r}; {nearest(name, scene.unknowns)}")
+        require_known(f"uncertainty.prior.{name}", name, scene.unknowns)
     for number, stage in enumerate(scene.stage):
         key = f"stage[{number}]"
         for name in stage.smooth:
-            if name not in scene.unknowns:
-                known = ", ".join(scene.unknowns)
-                raise SceneError(f"{key}.smooth.{name}: expected one of {known}, found {name!r}; {nearest(name, scene.unknowns)}")
+            require_known(f"{key}.smooth.{name}", name, scene.unknowns)
             if not isinstance(unknowns.parts[name], Parametrisation):
                 raise SceneError(f"{key}.smooth.{name}: expected an unknown with a value a cell, found regions; leave it out")
         for name in stage.jumps:
@@ -55,9 +51,7 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
                     f"{key}.jumps.{name}: expected an unknown with jumps ({known}), found {name!r}; give unknowns.{name}.jumps"
                 )
         for name in stage.steepness:
-            if name not in scene.unknowns:
-                known = ", ".join(scene.unknowns)
-                raise SceneError(f"{key}.steepness.{name}: expected one of {known}, found {name!r}; {nearest(name, scene.unknowns)}")
+            require_known(f"{key}.steepness.{name}", name, scene.unknowns)
             if not isinstance(unknowns.parts[name], Density):
                 raise SceneError(f'{key}.steepness.{name}: expected an unknown with type = "density", found another; leave it out')
         with prefix_error(key):

@@ -14,7 +14,7 @@ from diffsim.photonics import Mode, Monitors, Plane, Source, mode_source, slab_m
 from diffsim.scene.schema.parts import FieldModel
 from diffsim.scene.schema.schema import Description, Maximise, Minimise, Monitor
 from diffsim.scene.words.explain import prefix_error
-from diffsim.scene.words.suggest import nearest
+from diffsim.scene.words.suggest import require_known
 from diffsim.simulation import Solution
 from diffsim.solvers import Maxwell
 from diffsim.stepping.declare.equation import Equation
@@ -171,10 +171,7 @@ def check_design(scene: Description) -> None:
     """Refuse objectives that name no monitor, and parts that need data."""
     for number, model in enumerate(scene.maximise):
         for key in ("of", "over"):
-            name = getattr(model, key)
-            if name not in scene.monitors:
-                known = ", ".join(scene.monitors)
-                raise SceneError(f"maximise[{number}].{key}: expected one of {known}, found {name!r}; {nearest(name, scene.monitors)}")
+            require_known(f"maximise[{number}].{key}", getattr(model, key), scene.monitors)
         if scene.monitors[model.over].measure != "mode":
             raise SceneError(
                 f'maximise[{number}].over: expected a monitor with measure = "mode", which tells sent from returning waves, found '
@@ -236,9 +233,7 @@ def _light(equation: Equation, key: str) -> Maxwell:
 
 def _axis(equation: Maxwell, axis: str, at: float, key: str) -> str:
     """The letter in the equation of an axis, by its name in the scene; it refuses a place outside of the grid."""
-    if axis not in equation.grid.axes:
-        known = equation.grid.axes
-        raise SceneError(f"{key}.axis: expected one of {', '.join(known)}, found {axis!r}; {nearest(axis, known)}")
+    require_known(f"{key}.axis", axis, equation.grid.axes)
     number = equation.grid.axes.index(axis)
     along = equation.grid.coordinates(number)
     if not along[0] <= at <= along[-1]:

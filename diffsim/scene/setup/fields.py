@@ -25,7 +25,7 @@ from diffsim.scene.setup.place import Place
 from diffsim.scene.setup.raster import resample, scaled
 from diffsim.scene.setup.wavelets import wavelet
 from diffsim.scene.words.model import Mask
-from diffsim.scene.words.suggest import nearest
+from diffsim.scene.words.suggest import nearest, require_known
 from diffsim.typing import Array
 
 
@@ -77,9 +77,7 @@ def boxes(parts: tuple[Box, ...], place: Place) -> Array:
 def dataset(part: DataSet, place: Place) -> Array:
     raster = load_dataset(part.name, f"{place.key}.name")
     quantity = part.quantity or next(iter(raster.quantities))
-    if quantity not in raster.quantities:
-        known = ", ".join(raster.quantities)
-        raise SceneError(f"{place.key}.quantity: expected one of {known}, found {quantity!r}; {nearest(quantity, raster.quantities)}")
+    require_known(f"{place.key}.quantity", quantity, raster.quantities)
     values = raster.quantities[quantity]
     coordinates = raster.coordinates or _stretched(values.shape, place)
     return scaled(part, resample(values, coordinates, part, place), place)

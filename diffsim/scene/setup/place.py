@@ -10,7 +10,7 @@ from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
 from diffsim.records.conventions.places import units_of
 from diffsim.scene.words.rules import TIME
-from diffsim.scene.words.suggest import nearest
+from diffsim.scene.words.suggest import require_known
 from diffsim.typing import Array
 
 BEYOND = 0.5
@@ -51,10 +51,7 @@ class Place:
 
     def axis(self, name: str) -> int:
         """Number of the axis of that name."""
-        if name not in self.grid.axes:
-            raise SceneError(
-                f"{self.key}.axis: expected one of {', '.join(self.grid.axes)}, found {name!r}; {nearest(name, self.grid.axes)}"
-            )
+        require_known(f"{self.key}.axis", name, self.grid.axes)
         return self.grid.axes.index(name)
 
     def point(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:

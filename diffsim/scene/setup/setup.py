@@ -25,7 +25,7 @@ from diffsim.scene.setup.wavelets import wavelet_values
 from diffsim.scene.words.domains import domain, everywhere, lengths, of_source, of_windows
 from diffsim.scene.words.explain import prefix_error
 from diffsim.scene.words.model import Mask
-from diffsim.scene.words.suggest import nearest
+from diffsim.scene.words.suggest import nearest, require_known
 from diffsim.simulation import Simulation, Solution
 from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.declare.points import Points, point_table
@@ -256,8 +256,7 @@ def build_setup(
         ("data", scene.data, states),
     ):
         for name in every:
-            if name not in known:
-                raise SceneError(f"{kind}.{name}: expected one of {', '.join(known) or 'none'}, found {name!r}; {nearest(name, known)}")
+            require_known(f"{kind}.{name}", name, known)
     wavelets = {n: wavelet_values(m.wavelet, dt * np.arange(steps), f"sources.{n}.wavelet") for n, m in scene.sources.items()}
     guided, watched = _guided(scene, equation, base, wavelets)
     positions = {

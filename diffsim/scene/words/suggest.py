@@ -1,10 +1,12 @@
-"""Suggest a known name for an unknown one."""
+"""Refuse an unknown name, and suggest a known one for it."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
+
+from diffsim.errors import SceneError
 
 LONGEST = 100
 """Longest name that gets a suggestion, in characters."""
@@ -23,3 +25,18 @@ def nearest(name: str, known: Iterable[str], further: Mapping[str, str] = Mappin
     lower = {other.lower(): way for other, way in further.items()} | {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.lower(), list(lower), n=1)
     return f"did you mean {lower[close[0]]}?" if close else "choose one of these"
+
+
+def require_known(key: str, name: str, known: Collection[str]) -> None:
+    """Refuse a name that is none of the known ones.
+
+    Args:
+        key: where in the scene it stands, for the message.
+        name: the name.
+        known: the names that are allowed there.
+
+    Raises:
+        SceneError: it is unknown.
+    """
+    if name not in known:
+        raise SceneError(f"{key}: expected one of {', '.join(known) or 'none'}, found {name!r}; {nearest(name, known)}")

@@ -7,6 +7,7 @@ is 2 w x with the w that there was at the call; an error that names the edit is 
 from __future__ import annotations
 
 import array
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ import diffsim.numpy as dnp
 from diffsim.ad.arrays import guard
 from diffsim.errors import ReplayError, StaleValueError
 from tests.language import ti
+from tests.sampled import together
 
 Array1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
 TINY, LARGE = 3, guard.COPY_BYTES // 8 + 1
@@ -260,9 +262,7 @@ def weights(n: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=n), np.full(n, START)
 
 
-@pytest.mark.parametrize("n", [TINY, LARGE], ids=["tiny", "large"])
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("way", OF_ARRAYS)
+@together(itertools.product(OF_ARRAYS, EDITS, (TINY, LARGE)), apart=True)
 def test_array_edited_after_the_call(way: str, edit: str, n: int) -> None:
     operation, change = OF_ARRAYS[way], EDITS[edit]
     x, w = weights(n)
@@ -279,8 +279,7 @@ def test_array_edited_after_the_call(way: str, edit: str, n: int) -> None:
     right_or_refused(lambda: pullback(1.0)[0], 2 * START * x)
 
 
-@pytest.mark.parametrize("n", [TINY, LARGE], ids=["tiny", "large"])
-@pytest.mark.parametrize("way", OF_ARRAYS)
+@together(itertools.product(OF_ARRAYS, (TINY, LARGE)), apart=True)
 def test_work_buffer_filled_for_each_call(way: str, n: int) -> None:
     x, w = weights(n)
 
@@ -294,7 +293,7 @@ def test_work_buffer_filled_for_each_call(way: str, n: int) -> None:
     right_or_refused(lambda: ds.grad(f)(x), 12 * x)
 
 
-@pytest.mark.parametrize("way", OF_ARRAYS)
+@together(OF_ARRAYS)
 def test_without_an_edit_the_gradient_is_there(way: str) -> None:
     x, w = weights(TINY)
     value, pullback = ds.vjp(lambda x: OF_ARRAYS[way](x, w) + OF_ARRAYS[way](x, w), x)

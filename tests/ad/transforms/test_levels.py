@@ -10,6 +10,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as np
 from diffsim.errors import DerivativeError
+from tests.sampled import together
 
 # Closed forms are summed in another order; the fourth derivative of sin(x^2) loses some digits to cancellation.
 TOLERANCE = 1e-11
@@ -98,19 +99,22 @@ WAYS = {
 X = 0.7
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("modes", [*itertools.product(MODES, repeat=1), *itertools.product(MODES, repeat=2)], ids=" of ".join)
+ONE_OR_TWO = [*itertools.product(MODES, repeat=1), *itertools.product(MODES, repeat=2)]
+
+
+@together([case for case in itertools.product(WAYS, ONE_OR_TWO) if case[0] != "custom_vjp" or "jvp" not in case[1]], apart=True)
 def test_first_and_second_derivatives_in_any_order(way, modes):
-    if way == "custom_vjp" and ("jvp" in modes):
-        pytest.skip("it has no rule for forward mode")
+    """`custom_vjp` has no rule for forward mode."""
     f = WAYS[way]
     for mode in reversed(modes):
         f = MODES[mode](f)
     assert float(f(X)) == pytest.approx(wave_derivative(len(modes), X), rel=TOLERANCE)
 
 
-@pytest.mark.parametrize("way", [w for w in WAYS if w not in ("custom_vjp", "loop in a loop", "map of rows")])
-@pytest.mark.parametrize("modes", [("jvp", "grad", "jvp"), ("grad", "jvp", "grad"), ("grad", "grad", "grad")], ids=" of ".join)
+THREE = [("jvp", "grad", "jvp"), ("grad", "jvp", "grad"), ("grad", "grad", "grad")]
+
+
+@together(itertools.product([way for way in WAYS if way not in ("custom_vjp", "loop in a loop", "map of rows")], THREE), apart=True)
 def test_third_derivatives(way, modes):
     f = WAYS[way]
     for mode in reversed(modes):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffsim.checkpoint import Advance, Binomial, EndForward, Free, Keep, Load, Record, Reverse, Save, simulate
-from diffsim.errors import PlanError, ScheduleError
+from diffsim.errors import PlanError
 
 MOST_STEPS, MOST_SLOTS = 130, 9
 MOST_STARTS = 1.25  # times the fewest that go with the fewest advances: 1.22 is the most found, for 65 steps in 7 slots
-TRACED_STEPS = 100_000
-TRACED_BYTES = 20_000  # some 5 kB are used; a list of all steps would take 800 kB
 
 
 @pytest.fixture(scope="module")
@@ -128,17 +125,6 @@ def test_slots_are_never_idle(data, steps):
             assert before.slot == action.slot
 
 
-def test_memory_does_not_grow_with_the_steps():
-    tracemalloc.start()
-    try:
-        for _ in Binomial(TRACED_STEPS, 25).actions():
-            pass
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < TRACED_BYTES
-
-
 def test_a_huge_schedule_starts_at_once():
     first = list(itertools.islice(Binomial(10**15, 40).actions(), 3))
     assert first[0] == Save(0, 0)
@@ -157,12 +143,6 @@ def test_numpy_integers_become_plain_ones():
     schedule = Binomial(np.int32(10**6), np.int32(1))
     assert type(schedule.steps) is type(schedule.slots) is int
     assert schedule.advances == 10**6 * (10**6 - 1) // 2  # more than an int32 can hold
-
-
-@pytest.mark.parametrize(("steps", "slots"), [(0, 1), (-3, 1), (5, 0), (5, -1), (5.0, 2), (5, 2.0), (True, 1), (5, "2")])
-def test_counts_that_cannot_be_are_refused(steps, slots):
-    with pytest.raises(ScheduleError, match=r"expected (steps|slots) to be an integer of at least 1, got .*; give"):
-        Binomial(steps, slots)
 
 
 def test_more_slots_than_steps_are_refused():

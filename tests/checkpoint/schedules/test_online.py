@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import tracemalloc
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffsim.checkpoint import Advance, Binomial, Free, Online, OnlineSchedule, Save, simulate
+from diffsim.checkpoint import Advance, Binomial, Free, Online, Save, simulate
 from diffsim.errors import ScheduleError
 
 from ..tables import gaps_table
@@ -18,7 +17,6 @@ MOST_STEPS, MOST_SLOTS = 250, 10
 WORST = {2: 1.14, 3: 1.151, 4: 1.064, 5: 1.067}
 """Advances over those of the optimum; the least bounds of two or three decimals that hold up to 12 000 steps."""
 WORST_BEYOND = 1.045
-TRACED_BYTES = 4_000_000  # the cache of gap costs; a list of all actions would take 15 MB
 
 
 @pytest.mark.parametrize("slots", range(1, MOST_SLOTS + 1))
@@ -80,30 +78,6 @@ def test_advances_reach_to_the_next_kept_state():
 def test_long_runs_cost_hardly_more_than_if_their_length_were_known():
     for steps, slots in ((10**4, 25), (10**5, 50), (10**6, 50)):
         assert Online(slots).advances_of(steps) < 1.01 * Binomial(steps, slots).advances
-
-
-def test_memory_does_not_grow_with_the_steps():
-    reached, steps = 0, 40_000
-    tracemalloc.start()
-    try:
-        for action in Online(25).online_actions(lambda: steps if reached >= steps else None):  # noqa: B023
-            if isinstance(action, Advance):
-                reached = max(reached, action.stop)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < TRACED_BYTES
-
-
-def test_the_protocol():
-    assert isinstance(Online(3), OnlineSchedule)
-    assert eval(repr(Online(3)), {"Online": Online}) == Online(3)
-
-
-@pytest.mark.parametrize("slots", [0, -1, 2.0, True, None])
-def test_slots_that_cannot_be_are_refused(slots):
-    with pytest.raises(ScheduleError, match="expected slots"):
-        Online(slots)
 
 
 @pytest.mark.parametrize("steps", [0, 1.5])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffsim.checkpoint import Advance, Binomial, Fetch, Load, Reverse, Save, Schedule, Spilling, Tier, simulate
+from diffsim.checkpoint import Advance, Binomial, Fetch, Load, Reverse, Save, Spilling, Tier, simulate
 from diffsim.errors import PlanError, ScheduleError
 
 from ..tables import splits_table
@@ -83,11 +83,6 @@ def test_what_is_not_hidden_is_counted():
 def test_a_run_of_one_segment_is_binomial(steps):
     slots = min(steps, 4)
     assert list(Spilling(steps, slots, disk(), 30).actions()) == list(Binomial(steps, slots).actions())
-
-
-def test_the_protocol():
-    assert isinstance(Spilling(9, 2, disk(), 3), Schedule)
-    assert eval(repr(Spilling(9, 2, disk())), {"Spilling": Spilling, "Tier": Tier}) == Spilling(9, 2, disk())
 
 
 REFUSED = {

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from diffsim.checkpoint.storage.fingerprint import BLOCK, ROW, SMALL, fingerprint
+from tests.sampled import together
 
 SIZES = (1, 127, SMALL // 8, SMALL // 8 + 1, 3 * ROW + 5, BLOCK * ROW, BLOCK * ROW + ROW + 1)
 """Entries of 8 bytes: below, at and above the limits of what is done at once."""
@@ -13,8 +16,7 @@ def numbers(size, seed=0):
     return np.random.default_rng(seed).standard_normal(size)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("dtype", ["f8", "f4", ">f8", "i2", "u1", "c16", "?"])
+@together(itertools.product(SIZES, ("f8", "f4", ">f8", "i2", "u1", "c16", "?")), apart=True)
 def test_every_bit_counts(size, dtype):
     array = (100 * numbers(size)).astype(dtype)
     before = fingerprint([array])

@@ -276,36 +276,6 @@ def random_inputs(simulation: ds.Simulation, rng: np.random.Generator) -> dict[s
     return {name: rng.uniform(0.5, 1.0, size=simulation.grid.shape) for name in simulation.inputs}
 
 
-@pytest.mark.parametrize("name", ["advection on a line", *map(on_demand, ("acoustics on a line", "advection", "acoustics"))])
-def test_tangent_and_adjoint_are_transposes(name: str) -> None:
-    simulation, rng, steps = ds.Simulation(CASES[name](), precision="f64"), np.random.default_rng(9), 5
-    inputs, states = random_inputs(simulation, rng), simulation.equation.states
-    along = {each: rng.normal(size=values.shape) for each, values in inputs.items()}
-    cotangents = ds.Solution(final={each: rng.normal(size=simulation.grid.shape) for each in states})
-    tangent = simulation.jvp(inputs, along, steps)[1]
-    bars = simulation.vjp(inputs, steps)[1](cotangents)
-    forward = sum((cotangents.final[each] * tangent.final[each]).sum() for each in states)
-    backward = sum((bars[each] * along[each]).sum() for each in inputs)
-    size = sum(np.abs(bars[each] * along[each]).sum() for each in inputs)
-    assert abs(forward - backward) < 1e-13 * size
-
-
-@pytest.mark.parametrize("name", ["advection on a line", *map(on_demand, ("acoustics on a line", "advection", "acoustics"))])
-def test_a_checkpointed_gradient_is_the_stored_one(name: str) -> None:
-    simulation, rng, steps = ds.Simulation(CASES[name](), precision="f64"), np.random.default_rng(10), 9
-    inputs = random_inputs(simulation, rng)
-    weights = rng.normal(size=simulation.grid.shape)
-    first = next(iter(simulation.equation.states))
-
-    def loss(solution: ds.Solution) -> float:
-        return (weights * solution.final[first] ** 2).sum()
-
-    value, stored = simulation.value_and_grad(loss, inputs, steps, checkpoint=ds.checkpoint.Policy(schedule="store_all"))
-    for slots in (2, 4):
-        again, gradient = simulation.value_and_grad(loss, inputs, steps, checkpoint=slots)
-        assert again == value and all(np.array_equal(gradient[each], stored[each]) for each in inputs)
-
-
 @pytest.mark.parametrize("name", sampled(CASES, gate=["advection on a line"]))
 def test_the_gradient_is_certified(name: str) -> None:
     simulation, rng = ds.Simulation(CASES[name](), precision="f64"), np.random.default_rng(11)

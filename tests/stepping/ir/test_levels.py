@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from diffsim.errors import ScheduleError
 from diffsim.stepping.ir.levels import Ring
+from tests.sampled import together
 
 KINDS = [(1, True), (1, False), (2, True), (2, False), (3, True), (3, False)]
 
 
-@pytest.mark.parametrize(("depth", "in_place"), KINDS)
-@pytest.mark.parametrize("steps", [1, 3, 5, 8, 9, 17, 40])
-@pytest.mark.parametrize(("saved", "apart"), [(True, False), (False, False), (False, True)])
-def test_a_long_advance_is_many_short_ones(depth: int, in_place: bool, steps: int, saved: bool, apart: bool) -> None:
+@together(itertools.product(KINDS, (1, 3, 5, 8, 9, 17, 40), ((True, False), (False, False), (False, True))), apart=True)
+def test_a_long_advance_is_many_short_ones(kind: tuple[int, bool], steps: int, way: tuple[bool, bool]) -> None:
     """Also where no level is shared, whose long advance is in closed form, and the short ones are not."""
+    (depth, in_place), (saved, apart) = kind, way
     long, short = Ring(depth, in_place, 4 * depth + 4), Ring(depth, in_place, 4 * depth + 4)
     if saved:
         long.save(0)

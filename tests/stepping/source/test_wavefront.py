@@ -177,8 +177,6 @@ ALONE = {
     "shallow water, HLL, wetting and drying": "kept values",
     "WENO 5 with three stages": "kept values",
     "shallow water, HLL, van Albada, two stages": "kept values",
-    "Gray-Scott": "periodic",
-    "Kuramoto-Sivashinsky": "periodic",
     "Swift-Hohenberg": "periodic",
     "Peaceman-Rachford": "lines are solved",
     "Navier-Stokes, projection": "a system is solved",
