@@ -28,15 +28,23 @@ class Shadowed:
         steps: steps of a segment.
         unstable: number of unstable tangents.
         wrt: a parameter that one more tangent follows, for `along`; None: none.
+        direction: see `Vectors.direction`.
     """
 
     def __init__(
-        self, simulation: Simulation, inputs: Mapping[str, Any], average: Average, steps: int, unstable: int, wrt: str | None = None
+        self,
+        simulation: Simulation,
+        inputs: Mapping[str, Any],
+        average: Average,
+        steps: int,
+        unstable: int,
+        wrt: str | None = None,
+        direction: Any = None,
     ) -> None:
         self.simulation, self.average, self.steps, self.unstable = simulation, average, steps, unstable
         self.dt = simulation.equation.dt
         self.inputs, self.followed = inputs, 0 if wrt is None else 1
-        self.tangents = Tangents(simulation, inputs, unstable + self.followed, wrt, recorded=True)
+        self.tangents = Tangents(simulation, inputs, unstable + self.followed, wrt, direction, recorded=True)
         self.vectors = self.tangents.vectors
         self.parts, self.starts = list[Segment](), list[tuple[Array, Array]]()
 
