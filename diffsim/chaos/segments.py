@@ -145,11 +145,12 @@ def settled(sizes: Array, unstable: int) -> None:
         )
 
 
-def spread(shares: Array) -> None:
+def spread(shares: Array, name: str) -> None:
     """Raise if an estimate rests on few segments: then its variance has no limit, and more of them do not help.
 
     Args:
         shares: of the segments, whose mean is the estimate.
+        name: of the parameter.
 
     Raises:
         ConvergenceError: a twentieth of the segments has most of the variance.
@@ -162,7 +163,7 @@ def spread(shares: Array) -> None:
     sure = apart.sum() ** 0.5 / len(within) <= SURE * abs(float(within.mean()))
     if len(shares) >= ENOUGH and held > HELD and not sure:
         raise ConvergenceError(
-            f"{few} of {len(shares)} segments have {held:.0%} of the variance of the derivative, expected at most {HELD:.0%}, so it does not "
-            "settle with more segments: directions that grow and that shrink come too close (diffsim.chaos.covariant_vectors has their "
-            "angles); take diffsim.chaos.linear_response"
+            f"{few} of {len(shares)} segments have {held:.0%} of the variance of the derivative for {name}, expected at most {HELD:.0%}: "
+            "it does not settle with more segments, for directions that grow and that shrink come too close "
+            "(diffsim.chaos.covariant_vectors has their angles); take diffsim.chaos.linear_response"
         )

@@ -43,7 +43,7 @@ class Shadowed:
     ) -> None:
         self.simulation, self.average, self.steps, self.unstable = simulation, average, steps, unstable
         self.dt = simulation.equation.dt
-        self.inputs, self.followed = inputs, 0 if wrt is None else 1
+        self.inputs, self.wrt, self.followed = inputs, wrt or "", 0 if wrt is None else 1
         self.tangents = Tangents(simulation, inputs, unstable + self.followed, wrt, direction, recorded=True)
         self.vectors = self.tangents.vectors
         self.parts, self.starts = list[Segment](), list[tuple[Array, Array]]()
@@ -77,7 +77,7 @@ class Shadowed:
         settled(np.array(sizes), self.unstable)
         mean = self.mean
         shares = np.array([part.changed(mean) @ each for part, each in zip(self.parts, weights, strict=True)])
-        spread(shares)
+        spread(shares, self.wrt)
         time = self.steps * self.dt
         return Sensitivity(float(shares.mean()) / time, float(standard_error(shares)) / time, mean)
 
@@ -110,6 +110,8 @@ class Shadowed:
         settled(np.array(sizes), self.unstable)
         time = self.steps * self.dt
         each = {name: np.stack([share[name] for share in shares]) / time for name in wrt}
+        for name, values in each.items():
+            spread(values.reshape(len(values), -1).sum(axis=1), name)
         return Sensitivities(
             {name: values.mean(axis=0) for name, values in each.items()},
             {name: standard_error(values) for name, values in each.items()},

@@ -81,7 +81,8 @@ def shadowing(
     Raises:
         ParameterError: a number out of range, a system in f32, or states on faces.
         ConvergenceError: no exponent is above 0, or the shadowing direction does not stay small: too few tangents, or a system without such
-            a direction. Or the derivative along one parameter rests on few of at least 100 segments, and so does not settle.
+            a direction. Or a derivative (of a field, that for the same change in each entry) rests on few of at least
+            100 segments, and so does not settle.
 
     Reference: Ni and Wang (2017), Sensitivity analysis on chaotic dynamical systems by non-intrusive least squares shadowing (NILSS),
         J. Comput. Phys. 347, 56-77, doi:10.1016/j.jcp.2017.06.033.
