@@ -164,6 +164,6 @@ def spread(shares: Array, name: str) -> None:
     if len(shares) >= ENOUGH and held > HELD and not sure:
         raise ConvergenceError(
             f"{few} of {len(shares)} segments have {held:.0%} of the variance of the derivative for {name}, expected at most {HELD:.0%}: "
-            "it does not settle with more segments, for directions that grow and that shrink come too close "
-            "(diffsim.chaos.covariant_vectors has their angles); take diffsim.chaos.linear_response"
+            "directions that grow and that shrink come too close (diffsim.chaos.covariant_vectors has their angles); take more segments, "
+            "and diffsim.chaos.linear_response where the derivative does not settle with them"
         )
