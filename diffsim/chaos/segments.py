@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from diffsim.ad import vjp
+from diffsim.chaos.exponents import standard_error
 from diffsim.chaos.sensitivity import Average, checked
 from diffsim.chaos.tangents import Vectors
 from diffsim.errors import ConvergenceError
@@ -160,7 +161,7 @@ def spread(shares: Array, name: str) -> None:
     apart = np.sort((within - within.mean()) ** 2)[::-1]
     few = max(1, round(FEW * len(within)))
     held = float(apart[:few].sum() / (apart.sum() or 1.0))
-    sure = apart.sum() ** 0.5 / len(within) <= SURE * abs(float(within.mean()))
+    sure = float(standard_error(shares)) <= SURE * abs(float(shares.mean()))
     if len(shares) >= ENOUGH and held > HELD and not sure:
         raise ConvergenceError(
             f"{few} of {len(shares)} segments have {held:.0%} of the variance of the derivative for {name}, expected at most {HELD:.0%}: "

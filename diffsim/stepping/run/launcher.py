@@ -47,7 +47,7 @@ from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKern
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
 
-LEAST_TOGETHER = 4
+LEAST_TOGETHER = 3
 """Launches that are worth a kernel that does them in one."""
 
 
