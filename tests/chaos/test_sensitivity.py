@@ -105,7 +105,7 @@ def test_the_derivative_for_a_field_is_that_along_a_direction() -> None:
 
 
 def mean_energy(system: ds.Simulation, start: dict[str, Any], settle: int, steps: int) -> float:
-    """Of a run, after the steps before those that count."""
+    """The mean of a run, after the steps before those that count."""
     receivers = {"x": [[float(k)] for k in range(40)]}
     recorded = ds.Simulation(system.equation, receivers=receivers, precision="f64")
     begin = {**start, "x": recorded.run(start, settle).final["x"]}

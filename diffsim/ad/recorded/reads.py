@@ -1,4 +1,4 @@
-"""What the byte code of a function reads: names, and the attributes that follow them."""
+"""Names that the byte code of a function reads, and the attributes that follow them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,16 @@ import diffsim as ds
 from diffsim.engine import BoundKernel
 from diffsim.stepping.run import launcher
 
-from ...simulation.test_jit import bits, direct_runs, lorenz
+from ...simulation.test_jit import bits, direct_runs
+from ...simulation.test_small import Lorenz96
 
 rng = np.random.default_rng(0)
 
 
-@functools.cache
+def ring() -> ds.Simulation:
+    return ds.Simulation(Lorenz96(12, dt=0.002), receivers={"x": [[3.0], [4.5]]}, precision="f64")
+
+
 def plate() -> ds.Simulation:
     """A plane with sources and receivers, of which sums at points are part of the step."""
     heat, points = ds.solvers.Heat(ds.Grid((6, 9), spacing=0.1), dt=0.1), [[0.5, 0.5], [0.21, 0.3]]
@@ -25,7 +28,7 @@ def plate() -> ds.Simulation:
 
 
 MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "ring": (lorenz, {"x": rng.normal(size=12), "F": 2.0}),
+    "ring": (ring, {"x": rng.normal(size=12), "F": 2.0}),
     "plane": (plate, {"kappa": np.full((6, 9), 1e-2), "T": rng.normal(size=(6, 9)), "q": rng.normal(size=(40, 1))}),
 }
 
