@@ -81,6 +81,7 @@ def predictability(
     settle: int | None = None,
     spread: float = 0.3,
     change: float = 1e-6,
+    along: Any = None,
 ) -> Predictability:
     """The time up to which a plain gradient of an average is worth more than its noise, and the growth of small changes.
 
@@ -91,12 +92,13 @@ def predictability(
         simulation: the system.
         inputs: initial states, and parameters.
         average: see `shadowing`.
-        wrt: the parameter, a number.
+        wrt: the name of a parameter.
         steps: steps of the longest average.
         members: number of states; 64 or more, since the horizon is where a mean and a deviation over them are equal.
         settle: steps before, in which the members become independent of each other; None: as many as `steps`.
         spread: standard deviation of the random part of an initial state, relative to that of the state over `settle` steps.
         change: distance of two runs at the beginning, relative to that of states.
+        along: the direction in which a parameter that is a field changes, an array of its shape; None: by 1 in each entry.
 
     Returns:
         The growth by time, with the horizon, and a figure of it (`draw`).
@@ -121,7 +123,7 @@ def predictability(
     average = named(average)
     ensemble, batch, steps = _settled(simulation, inputs, steps, members, settle, spread)
     vectors, dt = ensemble.vectors, simulation.equation.dt
-    slopes, states = _slopes(ensemble, batch, average, wrt, steps)
+    slopes, states = _slopes(ensemble, batch, average, wrt, along, steps)
     moved = batch.run(ensemble.inputs(2**0.5 * change * ensemble.directions()), steps).traces
     distance = np.linalg.norm(vectors.joined(moved, 2) - states, axis=2)
     sums = np.cumsum(0.5 * (slopes[:, 1:] + slopes[:, :-1]), axis=1) / np.arange(1, steps + 1)
@@ -144,6 +146,7 @@ def ensemble_gradient(
     members: int = 16,
     settle: int | None = None,
     spread: float = 0.3,
+    along: Any = None,
 ) -> Sensitivity:
     """The mean of the plain gradients of many short averages.
 
@@ -154,10 +157,10 @@ def ensemble_gradient(
         simulation: the system.
         inputs: initial states, and parameters.
         average: see `shadowing`.
-        wrt: the parameter, a number.
+        wrt: the name of a parameter.
         steps: steps of each average.
         members: number of averages.
-        settle, spread: see `predictability`.
+        settle, spread, along: see `predictability`.
 
     Returns:
         The mean with its standard error, and the average.
@@ -182,7 +185,7 @@ def ensemble_gradient(
     """
     average = named(average)
     ensemble, batch, steps = _settled(simulation, inputs, steps, members, settle, spread)
-    slopes, states = _slopes(ensemble, batch, average, wrt, steps)
+    slopes, states = _slopes(ensemble, batch, average, wrt, along, steps)
     each = np.trapezoid(slopes, axis=1) / steps
     values = [np.asarray(average(ensemble.vectors.apart(one)), dtype=float) for one in states]
     mean = float(np.mean(np.trapezoid(values, axis=1))) / steps
@@ -201,12 +204,12 @@ def _settled(
     return ensemble, batch, steps
 
 
-def _slopes(ensemble: Ensemble, batch: Batch, average: Average, wrt: str, steps: int) -> tuple[Array, Array]:
+def _slopes(ensemble: Ensemble, batch: Batch, average: Average, wrt: str, along: Any, steps: int) -> tuple[Array, Array]:
     """The derivative of the quantity along the parameter, shape (members, times), and the states, (members, times, size)."""
     vectors = ensemble.vectors
-    vectors.number(wrt)
-    primal, along = batch.jvp(ensemble.inputs(), {wrt: np.ones(ensemble.members)}, steps)
-    states, tangents = vectors.joined(primal.traces, 2), vectors.joined(along.traces, 2)
+    direction = np.stack([vectors.direction(wrt, along)] * ensemble.members)
+    primal, changed = batch.jvp(ensemble.inputs(), {wrt: direction}, steps)
+    states, tangents = vectors.joined(primal.traces, 2), vectors.joined(changed.traces, 2)
     slopes = np.empty(states.shape[:2])
     for k, (each, moved) in enumerate(zip(states, tangents, strict=True)):
         values, changes = jvp(average, (vectors.apart(each),), (vectors.apart(moved),))

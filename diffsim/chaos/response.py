@@ -28,6 +28,7 @@ def linear_response(
     members: int = 16,
     settle: int | None = None,
     spread: float = 0.3,
+    along: Any = None,
 ) -> Sensitivity:
     """The slope of a long average: that of runs with a larger parameter less that of runs with a smaller one.
 
@@ -39,12 +40,14 @@ def linear_response(
         simulation: the system.
         inputs: initial states, and parameters.
         average: see `shadowing`.
-        wrt: the parameter, a number.
-        change: half the difference of the parameter between the two sets of runs.
+        wrt: the name of a parameter.
+        change: half the difference of the parameter between the two sets of runs; of a field, as a multiple of `along`.
         steps: steps of each run.
         members: runs of each set. They begin with the same states, moved at random.
         settle: steps before those that count, in which the members become independent of each other; None: a tenth of `steps`.
         spread: standard deviation of the random part of an initial state, relative to that of the state over `settle` steps.
+
+        along: the direction in which a parameter that is a field changes, an array of its shape; None: by 1 in each entry.
 
     Returns:
         The slope with its standard error, and the average between the two sets.
@@ -69,8 +72,8 @@ def linear_response(
     vectors, members = ensemble.vectors, ensemble.members
     runs = Runs(recorded, 2 * members)
     states = np.concatenate([ensemble.states] * 2)  # the same random numbers in both sets
-    here = vectors.number(wrt)
-    changed = {wrt: np.repeat([here - change, here + change], members)}
+    moved = change * vectors.direction(wrt, along)
+    changed = {wrt: np.repeat([vectors.values[wrt] - moved, vectors.values[wrt] + moved], members, axis=0)}
     with ensemble.leaving(f" and a change of {wrt} by {change:g}"):
         states = vectors.joined(runs.run(vectors.fixed, {**changed, **vectors.apart(states)}, ensemble.settle).final, 1)
     sums, done = np.zeros(2 * members), 0

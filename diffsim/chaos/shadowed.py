@@ -28,15 +28,23 @@ class Shadowed:
         steps: steps of a segment.
         unstable: number of unstable tangents.
         wrt: a parameter that one more tangent follows, for `along`; None: none.
+        direction: see `Vectors.direction`.
     """
 
     def __init__(
-        self, simulation: Simulation, inputs: Mapping[str, Any], average: Average, steps: int, unstable: int, wrt: str | None = None
+        self,
+        simulation: Simulation,
+        inputs: Mapping[str, Any],
+        average: Average,
+        steps: int,
+        unstable: int,
+        wrt: str | None = None,
+        direction: Any = None,
     ) -> None:
         self.simulation, self.average, self.steps, self.unstable = simulation, average, steps, unstable
         self.dt = simulation.equation.dt
-        self.inputs, self.followed = inputs, 0 if wrt is None else 1
-        self.tangents = Tangents(simulation, inputs, unstable + self.followed, wrt, recorded=True)
+        self.inputs, self.wrt, self.followed = inputs, wrt or "", 0 if wrt is None else 1
+        self.tangents = Tangents(simulation, inputs, unstable + self.followed, wrt, direction, recorded=True)
         self.vectors = self.tangents.vectors
         self.parts, self.starts = list[Segment](), list[tuple[Array, Array]]()
 
@@ -69,7 +77,7 @@ class Shadowed:
         settled(np.array(sizes), self.unstable)
         mean = self.mean
         shares = np.array([part.changed(mean) @ each for part, each in zip(self.parts, weights, strict=True)])
-        spread(shares)
+        spread(shares, self.wrt)
         time = self.steps * self.dt
         return Sensitivity(float(shares.mean()) / time, float(standard_error(shares)) / time, mean)
 
@@ -102,6 +110,8 @@ class Shadowed:
         settled(np.array(sizes), self.unstable)
         time = self.steps * self.dt
         each = {name: np.stack([share[name] for share in shares]) / time for name in wrt}
+        for name, values in each.items():
+            spread(values.reshape(len(values), -1).sum(axis=1), name)
         return Sensitivities(
             {name: values.mean(axis=0) for name, values in each.items()},
             {name: standard_error(values) for name, values in each.items()},

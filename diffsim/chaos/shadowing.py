@@ -27,6 +27,7 @@ def shadowing(
     segments: int,
     unstable: int | None = None,
     settle: int | None = None,
+    along: Any = None,
 ) -> Sensitivity: ...
 @overload
 def shadowing(
@@ -48,6 +49,7 @@ def shadowing(
     segments: int,
     unstable: int | None = None,
     settle: int | None = None,
+    along: Any = None,
 ) -> Sensitivity | Sensitivities:
     """The derivative of a long average of a chaotic system for parameters, where the gradient of the run explodes.
 
@@ -65,12 +67,13 @@ def shadowing(
         inputs: initial states, and parameters.
         average: the quantity whose mean over time is meant: a function of the states by name, arrays of shape (times, cells), that returns
             a value for each time; written with `diffsim.numpy` and operators.
-        wrt: the name of a parameter that is a number, or a list of names of parameters, numbers or fields.
+        wrt: the name of a parameter, or a list of names, for the derivative for each entry of each.
         steps: steps of a segment, some one unit of the largest exponent's time.
         segments: number of segments.
         unstable: number of tangents: that of the exponents above 0 and one more for each that is 0, but for the flow's own. None: one more
             than `lyapunov` finds above 0 on a part of the run.
         settle: steps before the first segment, to reach the attractor; None: a tenth of the run.
+        along: with one name, the direction in which a parameter that is a field changes, an array of its shape; None: by 1 in each entry.
 
     Returns:
         The derivative with its standard error, and the average; for a list, the derivatives and errors by name.
@@ -78,7 +81,8 @@ def shadowing(
     Raises:
         ParameterError: a number out of range, a system in f32, or states on faces.
         ConvergenceError: no exponent is above 0, or the shadowing direction does not stay small: too few tangents, or a system without such
-            a direction. Or the derivative along one parameter rests on few of at least 100 segments, and so does not settle.
+            a direction. Or a derivative (of a field, that for the same change in each entry) rests on few of at least
+            100 segments, and so does not settle.
 
     Reference: Ni and Wang (2017), Sensitivity analysis on chaotic dynamical systems by non-intrusive least squares shadowing (NILSS),
         J. Comput. Phys. 347, 56-77, doi:10.1016/j.jcp.2017.06.033.
@@ -106,6 +110,8 @@ def shadowing(
     recorded = with_all_receivers(simulation, several or (), of_states=several is not None)
     vectors = Vectors(recorded, inputs)
     vectors.parameters(several or ())
+    if several is not None and along is not None:
+        raise ParameterError("along with a list of names, expected it with one name; give wrt = 'F', or leave along out")
     start = {**vectors.fixed, **vectors.apart(vectors.state)}
     state = vectors.joined(recorded.run(start, settle).final) if settle else vectors.state
     if unstable is None:
@@ -117,7 +123,7 @@ def shadowing(
             )
         unstable = min(vectors.size - 1, 1 + exponents.unstable)
     unstable = whole("unstable", unstable, 1, vectors.size - 1, "give the number of exponents above 0")
-    run = Shadowed(recorded, inputs, average, steps, unstable, wrt if isinstance(wrt, str) else None)
+    run = Shadowed(recorded, inputs, average, steps, unstable, wrt if isinstance(wrt, str) else None, along)
     run.go(state, segments)
     return run.along() if several is None else run.back(several)
 

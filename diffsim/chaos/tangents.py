@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad import jit
-from diffsim.base.arguments import instance, mapping
+from diffsim.base.arguments import instance, mapping, real_array
 from diffsim.errors import DivergenceError, ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.simulation.prepared.checks import check_input
@@ -30,6 +30,7 @@ class Vectors:
     Attributes:
         state: the initial state, shape (size,).
         fixed: the other inputs.
+        values: the parameters, as arrays.
     """
 
     def __init__(self, simulation: Simulation, inputs: Mapping[str, Any]) -> None:
@@ -48,18 +49,29 @@ class Vectors:
         for name, value in states.items():
             states[name] = value if value.ndim else np.broadcast_to(value, self.shapes[name])  # a number holds in all cells
             check_input(name, states[name], self.shapes[name], "cell")
-        for name in simulation.equation.parameters:
-            value = whole_array(simulation._compiled, name, inputs[name], self.dtype)
+        self.values = {name: whole_array(simulation._compiled, name, inputs[name], self.dtype) for name in simulation.equation.parameters}
+        for name, value in self.values.items():
             check_input(name, value, simulation.input_shape(name, 1), "cell")
         self.state = self.joined(states)
         self.fixed = {name: value for name, value in inputs.items() if name not in self.names}
 
-    def number(self, wrt: str) -> float:
-        """The value of the parameter `wrt`, which must be one number."""
-        if not isinstance(wrt, str) or wrt not in self.fixed or np.ndim(self.fixed[wrt]):
-            numbers = ", ".join(name for name, value in self.fixed.items() if not np.ndim(value))
-            raise ParameterError(f"wrt = {wrt!r}, expected one of the parameters among inputs that are numbers, {numbers}; take one")
-        return float(self.fixed[wrt])
+    def direction(self, wrt: str, along: Any) -> Array:
+        """The direction in which the parameter `wrt` changes, of its shape: `along`, or 1 in each entry.
+
+        Raises:
+            ParameterError: `wrt` is no parameter, or the direction is 0.
+            ShapeError: `along` has another shape.
+        """
+        if not isinstance(wrt, str) or wrt not in self.values:
+            raise ParameterError(f"wrt = {wrt!r}, expected one of the parameters among inputs, {', '.join(self.values)}; take one")
+        shape = self.values[wrt].shape
+        if along is None:
+            return np.ones(shape, self.dtype)
+        direction = real_array("along", along, self.dtype)
+        check_input("along", direction, shape, f"entry of {wrt}")
+        if not direction.any():
+            raise ParameterError(f"along is 0 everywhere, expected the direction in which {wrt} changes; give that")
+        return direction
 
     def parameters(self, wrt: Sequence[str]) -> None:
         """Raise unless all `wrt` are inputs that are no states."""
@@ -131,12 +143,19 @@ class Tangents:
         simulation: the system.
         inputs: initial states, and parameters.
         count: number of tangents.
-        wrt: a parameter along which the last tangent moves too, by 1; None: none.
+        wrt: a parameter along which the last tangent moves too; None: none.
+        along: the direction in which the parameter moves, see `Vectors.direction`.
         recorded: whether there is a receiver for each state at each cell, whose traces are wanted.
     """
 
     def __init__(
-        self, simulation: Simulation, inputs: Mapping[str, Any], count: int, wrt: str | None = None, recorded: bool = False
+        self,
+        simulation: Simulation,
+        inputs: Mapping[str, Any],
+        count: int,
+        wrt: str | None = None,
+        along: Any = None,
+        recorded: bool = False,
     ) -> None:
         self.vectors, self.count, self._one = Vectors(simulation, inputs), count, simulation
         self._recording = recorded
@@ -145,8 +164,8 @@ class Tangents:
             self._replayed = jit(self._batch.jvp)
         self._forced: dict[str, Array] = {}
         if wrt is not None:
-            self.vectors.number(wrt)
-            self._forced[wrt] = np.array([0.0] * (count - 1) + [1.0])
+            direction = self.vectors.direction(wrt, along)
+            self._forced[wrt] = np.stack([*[np.zeros_like(direction)] * (count - 1), direction])
 
     def advance(self, state: Array, tangents: Array, steps: int) -> tuple[Array, Array, Array, Array]:
         """Run some steps: the state and the tangents after them, shapes (size,) and (size, count), and, if recorded, both at all times,

@@ -142,8 +142,12 @@ class GrowthMonitor:
 
 def largest(arrays: Iterable[npt.NDArray[Any]]) -> float:
     """The largest magnitude in floating-point arrays, without a copy of them; NaN if an entry is NaN."""
-    magnitudes = [max(float(a.max()), -float(a.min())) for a in map(np.asarray, arrays) if a.dtype.kind == "f" and a.size]
-    return float(np.max(magnitudes, initial=0.0))
+    magnitudes = [_magnitude(a) for a in map(np.asarray, arrays) if a.dtype.kind == "f" and a.size]
+    return math.nan if any(map(math.isnan, magnitudes)) else max(magnitudes, default=0.0)
+
+
+def _magnitude(values: npt.NDArray[Any]) -> float:
+    return abs(float(values.item())) if values.size == 1 else max(float(values.max()), -float(values.min()))
 
 
 def _note(series: list[tuple[int, float]], step: int, size: float) -> None:

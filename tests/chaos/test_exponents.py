@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.chaos.exponents import Spectrum
 from diffsim.errors import DivergenceError, ParameterError
 
 CONVECTION = {"x": 1.0, "y": 2.0, "z": 20.0, "sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
@@ -43,6 +44,18 @@ def test_the_sum_is_the_divergence_of_the_flow() -> None:
     again = of_lorenz63(10, 150, count=1)
     assert np.isclose(again.values[0], exponents.values[0], rtol=1e-9)  # each exponent is independent of how many follow
     assert set(exponents.state) == {"x", "y", "z"} and exponents.state["x"].shape == (1,)
+
+
+@pytest.mark.parametrize(("rho", "dimension"), [(10.0, 0), (160.0, 1)], ids=["a state at rest", "a limit cycle"])
+def test_the_dimension_of_what_is_not_chaotic_is_whole(rho: float, dimension: int) -> None:
+    system = ds.Simulation(ds.solvers.Lorenz63(dt=0.01), precision="f64")
+    exponents = ds.chaos.lyapunov(system, {**CONVECTION, "rho": rho}, 10, 400, settle=400)
+    assert exponents.unstable == 0 and abs(exponents.dimension - dimension) < 1e-12, exponents
+
+
+def test_the_dimension_of_a_torus_counts_both_directions() -> None:
+    spectrum = Spectrum(np.array([2e-4, -3e-4, -0.5]), np.array([1e-4, 2e-4, 1e-3]))
+    assert spectrum.unstable == 0 and spectrum.dimension == 2
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as dnp
 from diffsim.chaos.segments import spread
-from diffsim.errors import ConvergenceError, ParameterError
+from diffsim.errors import ConvergenceError, ParameterError, ShapeError
 
 CONVECTION = {"x": 1.0, "y": 2.0, "z": 20.0, "sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
 
@@ -99,6 +99,46 @@ def test_the_derivative_for_a_field_is_that_along_a_direction() -> None:
     assert field.values["F"].shape == field.errors["F"].shape == (40,)
     assert np.isclose(field.values["F"].sum(), alone.value, rtol=1e-8) and np.isclose(field.average, alone.average, rtol=1e-12)
     assert str(field).startswith("F of shape (40,) (average ")
+    pattern = np.cos(np.arange(40.0))
+    along = ds.chaos.shadowing(system, start, energy, "F", steps=10, segments=12, unstable=15, settle=100, along=pattern)
+    assert np.isclose(along.value, field.values["F"] @ pattern, rtol=1e-8)
+
+
+def mean_energy(system: ds.Simulation, start: dict[str, Any], settle: int, steps: int) -> float:
+    """The mean of a run, after the steps before those that count."""
+    receivers = {"x": [[float(k)] for k in range(40)]}
+    recorded = ds.Simulation(system.equation, receivers=receivers, precision="f64")
+    begin = {**start, "x": recorded.run(start, settle).final["x"]}
+    return float(np.mean(recorded.run(begin, steps).traces["x"][1:] ** 2))
+
+
+def test_averages_are_differentiated_along_a_field() -> None:
+    """A change that is the same in all cells is a change of the number F; any other is that of its pattern."""
+    (system, start), (one, number) = lorenz96(varies=True), lorenz96()
+    few: dict[str, Any] = {"steps": 20, "members": 3, "settle": 20}
+    pattern = np.cos(np.arange(40.0))
+    for method, options in ((ds.chaos.linear_response, {"change": 1e-4, **few}), (ds.chaos.ensemble_gradient, few)):
+        alone, field = method(one, number, energy, "F", **options), method(system, start, energy, "F", **options)
+        assert np.isclose(field.value, alone.value, rtol=1e-7) and np.isclose(field.error, alone.error, rtol=1e-6)
+    gradient = ds.chaos.ensemble_gradient(system, start, energy, "F", along=pattern, **few)
+    assert abs(gradient.value - field.value) > 0.1
+    slope = ds.chaos.linear_response(system, start, energy, "F", change=1e-4, along=pattern, **{**few, "spread": 0.0})
+    by_hand = [mean_energy(system, {**start, "F": 8.0 + sign * 1e-4 * pattern}, 20, 20) for sign in (1, -1)]
+    assert np.isclose(slope.value, (by_hand[0] - by_hand[1]) / 2e-4, rtol=1e-5)
+    ahead = ds.chaos.predictability(system, start, energy, "F", steps=20, members=3, settle=20, along=pattern)
+    assert np.isclose(ahead.gradient[-1], gradient.value, rtol=1e-9)
+
+
+def test_directions_of_another_shape_are_refused() -> None:
+    system, start = lorenz96(varies=True)
+    for along, message in (
+        (np.ones(3), r"along .*\(3,\), expected \(40,\)"),
+        (np.zeros(40), "along is 0 everywhere, expected the direction in"),
+    ):
+        with pytest.raises((ParameterError, ShapeError), match=message):
+            ds.chaos.linear_response(system, start, energy, "F", change=0.1, steps=4, members=2, along=along)
+    with pytest.raises(ParameterError, match="along with a list of names, expected it with one name"):
+        ds.chaos.shadowing(system, start, energy, ["F"], steps=10, segments=12, unstable=15, along=np.ones(40))  # type: ignore[call-overload]
 
 
 def test_changes_grow_to_the_size_of_states_and_cotangents_by_the_largest_exponent() -> None:
@@ -179,7 +219,7 @@ def test_errors_of_slopes_are_those_of_runs_from_other_states() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"wrt": "x"}, "wrt = 'x', expected one of the parameters among inputs that are numbers, sigma, rho, beta"),
+        ({"wrt": "x"}, "wrt = 'x', expected one of the parameters among inputs, sigma, rho, beta; take one"),
         ({"average": 3}, "average = 3"),
         ({"average": lambda now: now["w"][:, 0]}, "average reads 'w', expected states, x, y, z; correct the name"),
         ({"average": lambda now: now.traces["z"]}, "average asks states for traces, expected them by name"),
@@ -200,22 +240,11 @@ def test_an_estimate_that_rests_on_few_segments_is_refused() -> None:
     """Heavy tails do not settle; normal errors of any size do, and so does an estimate that is sure."""
     rng = np.random.default_rng(0)
     for _ in range(20):
-        spread(1.0 + 50 * rng.standard_normal(200))
-        with pytest.raises(ConvergenceError, match="of the variance"):
-            spread(np.insert(rng.standard_normal(200), rng.integers(20, 180), 60.0))
-    spread(np.insert(np.full(200, 1.0), 90, 1.5))
-    spread(np.append(rng.standard_normal(200), 60.0))  # an end
-    spread(np.insert(rng.standard_normal(50), 20, 60.0))  # too few to say
-
-
-@pytest.mark.slow
-def test_shadowing_refuses_a_system_whose_directions_meet() -> None:
-    """Lorenz' model of 1984: from different starts 400 segments give 0.1 ± 0.1 to -66 ± 55."""
-
-    def rates(x: Any, y: Any, z: Any, *, a: Any, b: Any, F: Any, G: Any) -> Any:
-        return -y * y - z * z - a * (x - F), x * y - b * x * z - y + G, b * x * y + x * z - z
-
-    system = ds.Simulation(ds.ODE(rates, dt=0.01), precision="f64")
-    start = {"x": np.ones(1), "y": np.full(1, 0.5), "z": np.full(1, 0.3), "a": 0.25, "b": 4.0, "F": 8.0, "G": 1.0}
-    with pytest.raises(ConvergenceError, match="of the variance"):
-        ds.chaos.shadowing(system, start, lambda now: now["x"][:, 0], wrt="F", steps=300, segments=2000, unstable=1)
+        spread(1.0 + 50 * rng.standard_normal(200), "rho")
+        with pytest.raises(ConvergenceError, match=r"9 of 201 segments .* of the derivative for rho"):
+            spread(np.insert(rng.standard_normal(200), rng.integers(20, 180), 60.0), "rho")
+        with pytest.raises(ConvergenceError, match="of the variance"):  # no single one has most of it
+            spread(rng.standard_cauchy(1000), "rho")
+    spread(np.insert(np.full(200, 1.0), 90, 1.5), "rho")
+    spread(np.append(rng.standard_normal(200), 60.0), "rho")  # an end
+    spread(np.insert(rng.standard_normal(50), 20, 60.0), "rho")  # too few to say

@@ -190,7 +190,7 @@ def test_a_lap_that_is_too_long_for_its_tangents_is_refused() -> None:
 def test_a_slope_for_what_is_no_parameter_is_refused(wrt: str) -> None:
     system = ds.Simulation(ds.solvers.Lorenz63(dt=0.01), precision="f64")
     start = {"x": 1.0, "y": 2.0, "z": 20.0, "sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
-    with pytest.raises(ParameterError, match=f"wrt = '{wrt}', expected one of the parameters among inputs that are numbers"):
+    with pytest.raises(ParameterError, match=f"wrt = '{wrt}', expected one of the parameters among inputs"):
         ds.chaos.linear_response(system, start, lambda now: now["z"][:, 0], wrt, 1.0, 10, members=2)
     with pytest.raises(ParameterError, match="expected a value for each of 10 times"):
         ds.chaos.linear_response(system, start, lambda now: now["z"].mean(), "rho", 1.0, 10, members=2)

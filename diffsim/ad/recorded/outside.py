@@ -7,33 +7,25 @@ is no array, number or part of a library, is bound to the same thing in a replay
 from __future__ import annotations
 
 import builtins
-import dis
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
-from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodDescriptorType, MethodType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from diffsim.ad.arrays import guard
-from diffsim.ad.arrays.array import Array
-from diffsim.ad.core import Tracer, UnrecordableError
+from diffsim.ad.core import UnrecordableError
 from diffsim.ad.model import Model
+from diffsim.ad.recorded.kinds import ABSENT, IMMUTABLE, LIBRARIES, STATEFUL, attribute_of, has_parts, is_generated, is_library
 from diffsim.ad.recorded.program import Source
+from diffsim.ad.recorded.reads import Read, reads_of
 from diffsim.ad.surroundings.looks import look_of
 from diffsim.ad.transforms.custom import _Custom
 from diffsim.base.copies import Remade
 
-IMMUTABLE = {int, float, complex, bool, str, bytes, type(None), type(...), slice, range, type(NotImplemented)}
-LIBRARIES = {
-    "numpy", "scipy", "diffsim", "taichi", "math", "cmath", "operator", "functools", "itertools", "collections", "dataclasses", "typing",
-    "contextlib", "warnings", "numbers", "copy", "abc", "builtins", "_operator", "_functools", "_collections", "_warnings",
-}  # fmt: skip
-"""Packages whose functions and classes have no state of their own."""
-STATEFUL = ("numpy.random", "scipy.stats")
 BUILTINS = {
     "abs", "all", "any", "bool", "bytes", "callable", "complex", "dict", "divmod", "enumerate", "filter", "float", "format",
     "frozenset", "hasattr", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next", "object", "pow",
@@ -45,7 +37,7 @@ WRITES = {"append", "extend", "insert", "update", "clear"}
 """Methods of lists and dicts that change them and return none of their contents."""
 OF_CLASSES = {"__dict__", "__weakref__", "__annotations__", "__dataclass_fields__", "__dataclass_params__", "__slots__", "__orig_bases__"}
 REMEDY = "pass it as an argument, or take the numbers and arrays that are needed into local names before"
-ABSENT = object()
+TAKEN = object()
 Env = Mapping[str, Any]
 """Names of a function that are parameters of a known value, cells, or (ABSENT) its own."""
 
@@ -119,7 +111,7 @@ class Outside:
             self._require(f"{name(_parts_of)}({name(value)}) == {name(_parts_of(value))}")
         elif isinstance(value, type):
             self.kind(value, what)
-        elif not _is_library(value):
+        elif not is_library(value):
             raise UnrecordableError(f"it reads {what} (a {type(value).__name__}) from outside, of which changes are not seen; {REMEDY}")
 
     def _all(self, values: Iterable[Any], what: str) -> None:
@@ -129,14 +121,14 @@ class Outside:
     def kind(self, kind: type, what: str) -> None:
         """Take a class, with all its methods."""
         for each in kind.__mro__:
-            if _is_library(each) or (id(each),) in self._visited:
+            if is_library(each) or (id(each),) in self._visited:
                 continue
             self._visited.add((id(each),))
             if type(each) is not type:
                 raise UnrecordableError(f"it reads {what}, a class of a class of its own ({type(each).__name__}); {REMEDY}")
             self._require(f"{self._source.name(_same_parts)}({self._source.name(each)}, {self._source.name(_class_parts(each))})")
             for key, part in vars(each).items():
-                if key in OF_CLASSES or isinstance(part, MemberDescriptorType) or _is_generated(part):
+                if key in OF_CLASSES or isinstance(part, MemberDescriptorType) or is_generated(part):
                     continue
                 parts = (part.fget, part.fset, part.fdel) if isinstance(part, property) else (getattr(part, "__func__", part),)
                 self._all(parts, f"{what}.{key}")
@@ -145,7 +137,7 @@ class Outside:
         if not isinstance(function, FunctionType):
             self.value(thing, what)
             self.value(function, what)
-        elif _is_library(function):
+        elif is_library(function):
             self.value(thing, what)
         elif not function.__code__.co_argcount:
             raise UnrecordableError(f"it calls {what}, which takes its object among others; {REMEDY}")
@@ -155,7 +147,7 @@ class Outside:
     def function(self, function: Any, bound: Env, what: str) -> None:
         """Take a function, some of whose parameters have a known value."""
         code, name = function.__code__, self._source.name
-        if _is_library(function) and function.__closure__ is None:
+        if is_library(function) and function.__closure__ is None:
             return
         visit = (id(code), id(function), *map(id, bound.values()))
         if visit in self._visited:
@@ -167,9 +159,9 @@ class Outside:
             self._require(f"{known}.{part} is {name(getattr(function, part), literal=False)}")
         self._all((*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()), f"a default value of {what}")
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        if _is_library(function):  # a wrapper of a function, which its closure has
+        if is_library(function):  # a wrapper of a function, which its closure has
             for content in (cell.cell_contents for cell in cells.values()):
-                if isinstance(content, (FunctionType, MethodType, functools.partial, Remade, _Custom)) or _has_parts(content):
+                if isinstance(content, (FunctionType, MethodType, functools.partial, Remade, _Custom)) or has_parts(content):
                     self.value(content, what)
             return
         self._code(code, function.__globals__, {**cells, **bound}, set(bound))
@@ -185,21 +177,17 @@ class Outside:
             env: cells by name, and known values of parameters.
             bound: names of these parameters.
         """
-        steps = [s for s in dis.get_instructions(code) if s.opname not in ("EXTENDED_ARG", "CACHE", "NOP", "PUSH_NULL", "PRECALL")]
         own = {*code.co_varnames, *code.co_cellvars} - bound
-        for number, step in enumerate(steps):
-            operation = step.opname
-            if operation == "LOAD_BUILD_CLASS":
+        for read in reads_of(code):
+            if read.kind == "class":
                 raise UnrecordableError("it defines a class; define it outside")
-            if operation == "IMPORT_NAME":
-                if step.argval.partition(".")[0] not in LIBRARIES or step.argval.startswith(STATEFUL):
-                    raise UnrecordableError(f"it imports {step.argval} inside, of which changes are not seen; import it outside")
-            elif operation in ("LOAD_GLOBAL", "LOAD_NAME"):
-                self._global(names, step.argval, steps[number + 1 :])
-            elif "LOAD" in operation and ("_DEREF" in operation or "_FAST" in operation or operation == "LOAD_CLASSDEREF"):
-                for each in step.argval if isinstance(step.argval, tuple) else (step.argval,):
-                    if each in env and each not in own:
-                        self._local(each, env[each], each in bound, steps[number + 1 :])
+            if read.kind == "import":
+                if read.name.partition(".")[0] not in LIBRARIES or read.name.startswith(STATEFUL):
+                    raise UnrecordableError(f"it imports {read.name} inside, of which changes are not seen; import it outside")
+            elif read.kind == "global":
+                self._global(names, read)
+            elif read.name in env and read.name not in own:
+                self._local(read, env[read.name], read.name in bound)
         for inner in code.co_consts:
             if isinstance(inner, CodeType):
                 parameters = inner.co_varnames
@@ -210,12 +198,13 @@ class Outside:
                     {key for key in bound if key not in parameters},
                 )
 
-    def _global(self, names: dict[str, Any], key: str, then: Sequence[dis.Instruction]) -> None:
+    def _global(self, names: dict[str, Any], read: Read) -> None:
+        key = read.name
         value = names.get(key, ABSENT)
         known = self._source.name(names, literal=False)
         if value is not ABSENT:
             self._is(f"{known}.get({key!r})", value)
-            self._chain(value, key, then)
+            self._chain(value, read)
             return
         self._require(f"{key!r} not in {known}")
         value = getattr(builtins, key, ABSENT)
@@ -224,65 +213,62 @@ class Outside:
                 f"it uses {key}, {'which is not bound' if value is ABSENT else 'by which it may read anything'}; {REMEDY}"
             )
 
-    def _local(self, key: str, value: Any, bound: bool, then: Sequence[dis.Instruction]) -> None:
+    def _local(self, read: Read, value: Any, bound: bool) -> None:
         """Take a parameter that is known, or the contents of a cell."""
         if not bound:
             try:
                 content = value.cell_contents
             except ValueError as error:
-                raise UnrecordableError(f"it reads {key}, which is not bound") from error
+                raise UnrecordableError(f"it reads {read.name}, which is not bound") from error
             self._is(f"{self._source.name(value)}.cell_contents", content)
             value = content
-        self._chain(value, key, then)
+        self._chain(value, read)
 
-    def _chain(self, value: Any, what: str, then: Sequence[dis.Instruction]) -> None:
-        """Take a value and the attributes of it that the next instructions read."""
-        name = self._source.name
-        for number, step in enumerate(then):
-            reads = step.opname in ("LOAD_ATTR", "LOAD_METHOD")
-            if not _has_parts(value):
-                if reads and type(value) in (list, dict) and step.argval in WRITES:
+    def _chain(self, value: Any, read: Read) -> None:
+        """Take a value and the attributes that are read of it, up to one that is no object of the user's."""
+        what = read.name
+        for attribute in read.attributes:
+            if not has_parts(value):
+                if type(value) in (list, dict) and attribute in WRITES:
                     return
-                if reads and isinstance(value, (FunctionType, MethodType)) and not _is_library(value):
-                    raise UnrecordableError(f"it reads {what}.{step.argval}, an attribute of a function; {REMEDY}")
+                if isinstance(value, (FunctionType, MethodType)) and not is_library(value):
+                    raise UnrecordableError(f"it reads {what}.{attribute}, an attribute of a function; {REMEDY}")
                 break
-            following = [s.opname for s in then[number : number + 3]]
-            if following[0] == "STORE_ATTR" or (following[0] in ("COPY", "DUP_TOP") and following[1] == "LOAD_ATTR"):
-                return
-            if not reads:
-                break
-            if isinstance(value, ModuleType) and _is_library(value):
-                value = getattr(value, step.argval, ABSENT)
-                what = f"{what}.{step.argval}"
+            owner, what = value, f"{what}.{attribute}"
+            if isinstance(owner, ModuleType) and is_library(owner):
+                value = getattr(owner, attribute, ABSENT)
                 continue
-            owner, value = value, _attribute(value, step.argval)
-            what = f"{what}.{step.argval}"
-            if value is ABSENT:
-                raise UnrecordableError(f"it reads {what}, which is found by code of its own, or not there; {REMEDY}")
-            read = f"{name(_attribute)}({name(owner)}, {step.argval!r})"
-            if isinstance(value, MemberDescriptorType):
-                value = getattr(owner, step.argval)
-                self._is(f"{name(owner)}.{step.argval}", value)
-                continue
-            self._is(read, value)
-            if isinstance(value, property) and not isinstance(owner, type):
-                self._method(value.fget, owner, what)
+            value = self._attribute(owner, attribute, what)
+            if value is TAKEN:
                 return
-            if isinstance(value, staticmethod):
-                value = value.__func__
-            elif isinstance(value, classmethod):
-                self._method(value.__func__, owner if isinstance(owner, type) else type(owner), what)
-                return
-            elif (
-                isinstance(value, (FunctionType, Remade))
-                and not isinstance(owner, (ModuleType, type))
-                and step.argval not in getattr(owner, "__dict__", {})
-            ):
-                if isinstance(value, Remade):
-                    raise UnrecordableError(f"it calls {what}, a method that diffsim wraps; {REMEDY}")
-                self._method(value, owner, what)
-                return
-        self.value(value, what)
+        if not (read.edits and has_parts(value)):
+            self.value(value, what)
+
+    def _attribute(self, owner: Any, attribute: str, what: str) -> Any:
+        """Take an attribute of an object, a class or a module of the user's: what is read of it, or TAKEN if it is a method or a property,
+        which is taken with its object."""
+        name, value = self._source.name, attribute_of(owner, attribute)
+        if value is ABSENT:
+            raise UnrecordableError(f"it reads {what}, which is found by code of its own, or not there; {REMEDY}")
+        if isinstance(value, MemberDescriptorType):
+            value = getattr(owner, attribute)
+            self._is(f"{name(owner)}.{attribute}", value)
+            return value
+        self._is(f"{name(attribute_of)}({name(owner)}, {attribute!r})", value)
+        if isinstance(value, staticmethod):
+            return value.__func__
+        of_class = not isinstance(owner, (ModuleType, type)) and attribute not in getattr(owner, "__dict__", {})
+        if isinstance(value, property) and not isinstance(owner, type):
+            self._method(value.fget, owner, what)
+        elif isinstance(value, classmethod):
+            self._method(value.__func__, owner if isinstance(owner, type) else type(owner), what)
+        elif isinstance(value, Remade) and of_class:
+            raise UnrecordableError(f"it calls {what}, a method that diffsim wraps; {REMEDY}")
+        elif isinstance(value, FunctionType) and of_class:
+            self._method(value, owner, what)
+        else:
+            return value
+        return TAKEN
 
     def _is(self, read: str, value: Any) -> None:
         name = self._source.name
@@ -296,10 +282,10 @@ class Outside:
 
     def callable(self, function: Any, what: str = "the function") -> None:
         """Take the recorded function itself, or one that is an argument."""
-        if _has_parts(function) and not isinstance(function, (type, ModuleType)):
-            called = _attribute(type(function), "__call__")
+        if has_parts(function) and not isinstance(function, (type, ModuleType)):
+            called = attribute_of(type(function), "__call__")
             if isinstance(called, FunctionType):
-                self._is(f"{self._source.name(_attribute)}({self._source.name(type(function))}, '__call__')", called)
+                self._is(f"{self._source.name(attribute_of)}({self._source.name(type(function))}, '__call__')", called)
                 self._method(called, function, what)
                 return
         self.value(function, getattr(function, "__name__", what))
@@ -334,75 +320,6 @@ def _bits_of(array: np.ndarray) -> Callable[[], Any]:
     if array.nbytes <= guard.SMALL and 0 not in array.strides:
         return array.tobytes
     return lambda: guard.fingerprint(array)
-
-
-def _root_of(thing: Any) -> str:
-    if isinstance(thing, FunctionType):  # functools.wraps copies __module__
-        return str(thing.__globals__.get("__name__", ""))
-    if isinstance(thing, ModuleType):
-        return thing.__name__
-    return str(getattr(thing if isinstance(thing, type) else type(thing), "__module__", ""))
-
-
-def _is_library(thing: Any) -> bool:
-    """True for modules, classes and functions of libraries, and for objects of diffsim, that have no state that would go unseen."""
-    root = _root_of(thing)
-    if isinstance(thing, BuiltinFunctionType) or type(thing).__name__ in ("_ArrayFunctionDispatcher", "PyCapsule"):
-        home = getattr(thing, "__self__", None)
-        root = str(getattr(thing, "__module__", None) or "")
-        if home is not None and not isinstance(home, (ModuleType, type)):
-            return False
-        root = root or str(getattr(home, "__module__", None) or getattr(home, "__name__", ""))
-    elif isinstance(thing, MethodDescriptorType):
-        root = thing.__objclass__.__module__
-    elif not isinstance(thing, (ModuleType, type, FunctionType)):
-        if root.startswith("diffsim.numpy"):
-            return True
-        return root.partition(".")[0] == "diffsim" and not callable(thing) and not isinstance(thing, (Tracer, Array, list, dict))
-    return root.partition(".")[0] in LIBRARIES and not root.startswith(STATEFUL)
-
-
-def _has_parts(value: Any) -> bool:
-    """True for objects and classes of the user's, and for modules, whose attributes are taken one by one."""
-    if isinstance(value, ModuleType):
-        return True
-    if isinstance(value, type):
-        return not _is_library(value)
-    simple = isinstance(value, (np.ndarray, np.generic, np.dtype, tuple, list, dict, set, str, bytes, int, float, complex, type(None)))
-    functions = isinstance(value, (FunctionType, MethodType, BuiltinFunctionType, functools.partial, Remade, _Custom))
-    home = type(value).__module__.partition(".")[0]
-    return not simple and not functions and home not in LIBRARIES and home not in sys.stdlib_module_names
-
-
-def _attribute(thing: Any, name: str) -> Any:
-    """An attribute without running code of the user's; ABSENT where such code would look for it, or it is not there."""
-    if isinstance(thing, type):
-        if type(thing) is not type:
-            return ABSENT
-        return next((kind.__dict__[name] for kind in thing.__mro__ if name in kind.__dict__), ABSENT)
-    shared = ABSENT
-    for kind in type(thing).__mro__:
-        parts = kind.__dict__
-        if name in parts and shared is ABSENT:
-            shared = parts[name]
-        if kind is not object and kind is not ModuleType and ("__getattr__" in parts or "__getattribute__" in parts):
-            return ABSENT
-    if isinstance(shared, (property, MemberDescriptorType)):
-        return shared
-    own = getattr(thing, "__dict__", {}).get(name, ABSENT)
-    if own is not ABSENT:
-        return own
-    kind_of = type(shared)
-    return ABSENT if hasattr(kind_of, "__get__") and not isinstance(shared, (FunctionType, Remade, staticmethod, classmethod)) else shared
-
-
-def _is_generated(part: Any) -> bool:
-    """True for what dataclasses and named tuples write themselves, from the class alone."""
-    function = getattr(part, "__func__", part)
-    if isinstance(function, FunctionType):
-        text = function.__code__.co_filename.startswith("<") and function.__closure__ is None
-        return text or _root_of(function) in ("dataclasses", "collections", "reprlib")
-    return type(part).__module__ in ("_collections", "collections")
 
 
 def _class_parts(kind: type) -> tuple[Any, ...]:

@@ -199,6 +199,7 @@ class Direct:
             for s in stepper.receivers
         ]
         self._launches, self._sweep = launcher.merged(launches), launcher.merged(back)
+        self._run_at_a_stroke, self._sweep_at_a_stroke = launcher.at_a_stroke(self._launches), launcher.at_a_stroke(self._sweep)
         self._final = [
             _copy_of(step.states[n].of_cells(launcher.cells(stepper.delays[n][0], after[stepper.delays[n][0]][levels[n]])))
             for n in stepper.delays
@@ -277,8 +278,7 @@ class Direct:
             trace[0] = table.gather(cells)
         stepper.steps, stepper._held, stepper._whole = run.steps, [], None
         began = clock()
-        for launch in self._launches:
-            stepper.launcher.again(*launch)
+        self._launch(self._launches, self._run_at_a_stroke)
         self._seconds = clock() - began
         final = [copy() for copy in self._final]
         traces = [trace.copy() for trace in self._traces]
@@ -289,6 +289,13 @@ class Direct:
         if compiled._checks_end:
             compiled.equation.check_end(self._parameters, dict(zip(stepper.delays, final, strict=True)))
         return tuple(values)
+
+    def _launch(self, launches: Sequence[Launch], at_a_stroke: Callable[[], None] | None) -> None:
+        if at_a_stroke is not None:
+            at_a_stroke()
+            return
+        for launch in launches:
+            self._compiled.stepper.launcher.again(*launch)
 
     def _start_by_name(self, args: Sequence[Array]) -> None:
         """Let the equation check inputs, and compute what is not an input itself."""
@@ -317,8 +324,7 @@ class Direct:
                 compiled.runs += 1  # states are overwritten
                 self._seed(cts)
                 began = clock()
-                for launch in self._sweep:
-                    stepper.launcher.again(*launch)
+                self._launch(self._sweep, self._sweep_at_a_stroke)
                 self._note(clock() - began)
                 if not self._grew(cts):
                     gradient = self._gradient()

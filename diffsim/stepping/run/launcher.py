@@ -41,10 +41,14 @@ from diffsim.stepping.source.kernel import (
     control_size,
     table_offset,
 )
+from diffsim.stepping.source.sequence import LONGEST, SequenceKernel
 from diffsim.stepping.source.slabs import slab_bounds, useful_workers
 from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKernel, ways
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
+
+LEAST_TOGETHER = 3
+"""Launches that are worth a kernel that does them in one."""
 
 
 class Launcher(FieldArrays):
@@ -144,6 +148,41 @@ class Launcher(FieldArrays):
         """Launches of `log`, joined where they may be one."""
         most = {program.name: min(self._known[program.name].most, self.pace(program).steps()) for program, *_ in launches}
         return merged(launches, most)
+
+    def at_a_stroke(self, launches: Sequence[Launch]) -> Callable[[], None] | None:
+        """A function that does all of these launches of `log` in one. None where they are few, or where the kernel is large, takes several
+        workers, or would run for longer than a launch may."""
+        programs = list({program.name: program for program, *_ in launches}.values())
+        if len(launches) < LEAST_TOGETHER or any(not self._is_alone(program) for program in programs):
+            return None
+        if sum(steps / self.pace(program).steps() for program, _, steps, _ in launches) > 1:
+            return None
+        kernel = SequenceKernel(programs, self.graph, self.fields)
+        if kernel.source.count("\n") > LONGEST:
+            return None
+        known = [self._launches(program) for program in programs]
+        plan = kernel.plan(launches)
+        controls = iter([self._copied(plan, plan.dtype), *(each.control for each in known)])
+        arguments = [
+            next(controls) if a.kind == "control" else self._rolled(kernel) if a.kind == "rolled" else self._argument(a, 1)
+            for a in kernel.arguments
+        ]
+        with lock:
+            check_generation(self.generation)
+            bound = BoundKernel(kernel.compile(), arguments)
+
+        def launch() -> None:
+            for each in known:
+                each.written = None
+            bound()
+
+        return launch
+
+    def _is_alone(self, program: Program) -> bool:
+        """True if one worker does the launches of a program, step by step."""
+        known = self._launches(program)
+        on_host = isinstance(known.control, np.ndarray)
+        return on_host and not known.stepwise and known.pace.all == 1 and self._wavefront(program, 1) is None
 
     def sweep(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """Launch `program` for `steps` steps from index `first`, in launches of a bounded time.
@@ -323,7 +362,7 @@ class Launcher(FieldArrays):
             plain.append(0)
         return BoundKernel(self._compiled[key], plain)
 
-    def _rolled(self, kernel: Kernel) -> object:
+    def _rolled(self, kernel: Kernel | SequenceKernel) -> object:
         """Memory for the values that a kernel keeps. Kernels run one after the other, so they share it."""
         size = kernel.rolled_tiles * self.layout.lanes
         if self._scratch is None or self._scratch.shape[0] < size:

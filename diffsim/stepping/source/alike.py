@@ -41,6 +41,12 @@ class Function:
         declared = ", ".join(f"{name}: {kind}" for name, kind in self.kinds.items())
         return ["@ti.real_func", f"def {self.name}({declared}) -> ti.i32:", *self.body, "    return 0", ""]
 
+    def renamed(self, names: Mapping[str, str]) -> Function:
+        """The function with calls of others by other names."""
+        calls = [(line, _CALL.match(line)) for line in self.body]
+        body = [line if call is None else f"{call[1]}{names.get(call[2], call[2])}({call[3]})" for line, call in calls]
+        return Function(self.name, self.kinds, body)
+
 
 @dataclass
 class _Form:

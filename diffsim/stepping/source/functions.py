@@ -34,6 +34,7 @@ class FunctionKernel(Kernel):
         super().__init__(program, graph, fields)
         self._functions: dict[str, Function] = {}
         self._shared: dict[tuple[str, ...], str] = {}  # body -> name of the function
+        self._merged: list[Function] = []
 
     def across(self, ahead: int = 0) -> tuple[str, str]:
         """Source of the first row of a plane that is computed, and of the end, both `ahead` rows farther on."""
@@ -83,8 +84,14 @@ class FunctionKernel(Kernel):
 
     def finish(self) -> None:
         """Put the functions before the kernel, which calls them."""
-        functions, kernel = merged([each for each in self._functions.values() if each.body], self.text.lines)
-        self.text.lines = [line for function in functions for line in function.lines] + kernel
+        self._merged, kernel = merged([each for each in self._functions.values() if each.body], self.text.lines)
+        self.text.lines = [line for function in self._merged for line in function.lines] + kernel
+
+    def functions(self) -> list[Function]:
+        """The functions of the source, each after those that it calls."""
+        if not self.text.lines:
+            self._write()
+        return self._merged
 
     def _body(self, write: Callable[[], None]) -> list[str]:
         """The lines of a function."""

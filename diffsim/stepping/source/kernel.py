@@ -182,9 +182,13 @@ class Kernel(ABC):
 
     def compile(self) -> object:
         """The Taichi kernel. Simulations, and programs of one, with the same source but for its name share it."""
-        columns = [self.layout.tiled(slim) for slim in self.slim.values()]
         source = self.source.replace(f"def {self.program.name}(", "def kernel(")
-        return shared_kernel(source, "kernel", (self.layout.dtype.name, self.lanes, *columns), self._namespace)
+        return shared_kernel(source, "kernel", self.meanings, self._namespace)
+
+    @property
+    def meanings(self) -> tuple[object, ...]:
+        """What names in the source mean, so far as the source does not say it."""
+        return self.layout.dtype.name, self.lanes, *(self.layout.tiled(slim) for slim in self.slim.values())
 
     def _namespace(self) -> dict[str, object]:
         """The objects that names in the source stand for."""

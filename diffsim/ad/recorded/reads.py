@@ -1,0 +1,52 @@
+"""Names that the byte code of a function reads, and the attributes that follow them."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Literal
+
+SILENT = {"EXTENDED_ARG", "CACHE", "NOP", "PUSH_NULL", "PRECALL"}
+
+
+@dataclass(frozen=True)
+class Read:
+    """A name that is read.
+
+    Attributes:
+        kind: of the name; "class": a class is defined, without a name.
+        name: the name, or that of a module.
+        attributes: that are read of the value, each of the one before.
+        edits: whether an attribute of the last value is then assigned.
+    """
+
+    kind: Literal["class", "import", "global", "local"]
+    name: str = ""
+    attributes: tuple[str, ...] = ()
+    edits: bool = False
+
+
+def reads_of(code: CodeType) -> Iterator[Read]:
+    """The names that byte code reads, without those of functions inside."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    for number, step in enumerate(steps):
+        operation = step.opname
+        if operation == "LOAD_BUILD_CLASS":
+            yield Read("class")
+        elif operation == "IMPORT_NAME":
+            yield Read("import", step.argval)
+        elif operation in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield Read("global", step.argval, *_attributes(steps[number + 1 :]))
+        elif "LOAD" in operation and ("_DEREF" in operation or "_FAST" in operation):
+            for name in step.argval if isinstance(step.argval, tuple) else (step.argval,):
+                yield Read("local", name, *_attributes(steps[number + 1 :]))
+
+
+def _attributes(steps: Sequence[dis.Instruction]) -> tuple[tuple[str, ...], bool]:
+    """The attributes that instructions read of the value before them, and whether one is then assigned."""
+    count = next((k for k, step in enumerate(steps) if step.opname not in ("LOAD_ATTR", "LOAD_METHOD")), len(steps))
+    after = [step.opname for step in steps[count : count + 2]]
+    edits = after[:1] == ["STORE_ATTR"] or (after[:1] in (["COPY"], ["DUP_TOP"]) and after[1:] == ["LOAD_ATTR"])
+    return tuple(step.argval for step in steps[:count]), edits
