@@ -20,11 +20,9 @@ ROUND_OFF = 1e-12
 class Quotients(ds.Equation):
     """Two stages of quotients by one divisor, which is never 0 or may be."""
 
-    states = {"u": ds.Variable("zero")}
-    parameters = {"k": ds.Variable("zero")}
-
     def __init__(self, least: float) -> None:
         self.grid, self.dt, self.least = ds.Grid((21,), 1.0), 0.1, least
+        self.states, self.parameters = {"u": ds.Variable("zero")}, {"k": ds.Variable("zero")}
 
     def step(self, u: ds.expr.Symbol, k: ds.expr.Symbol) -> dict[str, ds.expr.Symbol]:
         for _ in range(2):

@@ -51,11 +51,9 @@ def residual_adjoint(equation: ds.Equation) -> Program:
 class Flattened(ds.Equation):
     """A coefficient and a state of which neighbours read one costly value: their cotangents need the same operations."""
 
-    states = {"u": ds.Variable("zero")}
-    parameters = {"k": ds.Variable("zero")}
-
     def __init__(self) -> None:
         self.grid, self.dt = ds.Grid((20, 21), 1.0), 0.1
+        self.states, self.parameters = {"u": ds.Variable("zero")}, {"k": ds.Variable("zero")}
 
     def step(self, u: ds.expr.Symbol, k: ds.expr.Symbol) -> dict[str, ds.expr.Symbol]:
         mixed = ds.expr.sqrt(1 + u * u * k * k) / (2 + u * u + k * k)
