@@ -18,7 +18,7 @@ ROUND_OFF = 1e-12
 
 
 class Quotients(ds.Equation):
-    """Two stages of quotients by one divisor, which is never 0 or may be."""
+    """Two stages of two quotients by one divisor, which is never 0 or may be."""
 
     def __init__(self, least: float) -> None:
         self.grid, self.dt, self.least = ds.Grid((21,), 1.0), 0.1, least
@@ -26,7 +26,8 @@ class Quotients(ds.Equation):
 
     def step(self, u: ds.expr.Symbol, k: ds.expr.Symbol) -> dict[str, ds.expr.Symbol]:
         for _ in range(2):
-            u = stage(k * u / (u * u + k * k + self.least), boundary="zero")
+            size = u * u + k * k + self.least
+            u = stage(k * u / size + u * u / size, boundary="zero")
         return {"u": u}
 
 
@@ -36,14 +37,14 @@ def divisions(roots: list[Node], classes: Classes) -> dict[int, int]:
     return {divisor: [*quotients.values()].count(divisor) for divisor in quotients.values()}
 
 
-@pytest.mark.parametrize(("least", "most"), [(0.5, 1), (0.0, 3)])
-def test_cotangents_divide_once_by_what_is_never_zero(least: float, most: int) -> None:
+@pytest.mark.parametrize(("least", "once"), [(0.5, True), (0.0, False)])
+def test_cotangents_divide_once_by_what_is_never_zero(least: float, once: bool) -> None:
     step = traced(Quotients(least))
     program = adjoint_program(step, []).program
     classes = Classes(step.graph)
     cotangents = [[a.node for a in nest.assigns if a.target.array.endswith(" bar")] for nest in program.nests]
     counts = [count for roots in cotangents for count in divisions(roots, classes).values()]
-    assert max(counts) == most
+    assert (max(counts) == 1) == once
 
 
 def test_what_the_adjoint_computes_again_has_the_bits_of_the_run() -> None:
@@ -64,8 +65,8 @@ def test_the_gradient_is_that_of_a_closed_form() -> None:
 
     def quotient(u: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The value of a stage, and its derivatives for u and k."""
-        d = u * u + k * k + 0.5
-        return k * u / d, k / d - 2 * k * u * u / d**2, u / d - 2 * k * k * u / d**2
+        n, d = k * u + u * u, u * u + k * k + 0.5
+        return n / d, (k + 2 * u) / d - 2 * u * n / d**2, u / d - 2 * k * n / d**2
 
     first, first_u, first_k = quotient(u, k)
     second, second_u, second_k = quotient(first, k)
