@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 MOST_DRIFT = 1e-3  # largest relative error of the gradient by undone steps, if neither schedule nor stepper sets one
 TURN_SECONDS = 0.25  # after this time `on_piece` is called
 RECORD_SECONDS = 0.1  # a recorded piece takes at most this long, since it is reversed in one call
-SHORT_SECONDS = 5e-3  # recorded pieces are no shorter, unless there are `LEAST_PIECES`
+SHORT_SECONDS = 5e-2  # recorded pieces are no shorter, unless there are `LEAST_PIECES`: each of both sweeps begins with cold caches
 LEAST_PIECES, MOST_PIECES = 24, 200  # a `Record` is cut into this many pieces, if it has enough steps
 
 

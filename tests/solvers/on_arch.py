@@ -16,11 +16,16 @@ STEPS = 3
 SOLVERS: dict[str, Callable[[], ds.Equation]] = {
     "currents": lambda: ds.solvers.QuasiGeostrophic(ds.Grid((15, 17), 1e5), 3600.0),
     "layers": lambda: ds.solvers.QuasiGeostrophic(ds.Grid((9, 11), 1e5), 3600.0, layers=(500.0, 2000.0), gravities=(0.02,), f0=1e-4),
+    "drifters": lambda: ds.solvers.QuasiGeostrophic(ds.Grid((11, 13), 1e5), 3600.0, drifters=True),
     "flow": lambda: ds.solvers.NavierStokes(ds.Grid((12, 10), 0.1), 0.01, order=2),
     "implicit flow": lambda: ds.solvers.NavierStokes(ds.Grid((12, 10), 0.1), 0.01, method="imex2"),
     "front": lambda: ds.solvers.KuramotoSivashinsky(ds.Grid((32,), 22 / 32), 0.05),
     "wave function": lambda: ds.solvers.Schroedinger(ds.Grid((24,), 0.5), 0.01),
     "flood in cut steps": lambda: ds.solvers.ShallowWater(ds.Grid((24,), 10.0), 0.25, method="euler", substeps=3),
+    "flood": lambda: ds.solvers.ShallowWater(ds.Grid((9, 11), 10.0), 0.25, ("open", "wall"), drag="manning"),
+    "flood on the sphere": lambda: ds.solvers.ShallowWater(
+        ds.Grid((9, 11), 0.1, (40.0, 140.0)), 60.0, method="euler", drag="quadratic", coordinates="sphere"
+    ),
 }
 LEVELS = {"eta": 2.0, "z": -1.0, "beta": 2e-11, "drag": 1e-7, "manning": 0.03, "nu": 0.01}
 """Values about which inputs vary by some hundredths. Others vary about 0."""

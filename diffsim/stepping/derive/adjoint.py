@@ -44,6 +44,7 @@ from diffsim.stepping.ir.program import (
     needed,
     written,
 )
+from diffsim.stepping.passes.reciprocals import with_reciprocals
 from diffsim.stepping.trace.fields import Placed, Stage
 from diffsim.stepping.trace.stages import SelfTransposed, written_by
 from diffsim.stepping.trace.trace import TracedStep
@@ -170,6 +171,7 @@ def adjoint_program(
             inline |= part.inline
     body = [*gathers, *([Nest((), tuple(first))] if first else []), *arranged(stored | parts, scatters, inline)]
     body += [Nest((), tuple(last))] if last else []
+    body = with_reciprocals(body, graph, lambda assign: assign.target in targets.values())
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
 

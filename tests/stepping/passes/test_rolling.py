@@ -83,7 +83,7 @@ def test_what_is_kept_can_be_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_costly_flux_is_kept_and_a_cheap_stencil_is_not() -> None:
-    costly = ds.Simulation(Transport(1))._stepper
+    costly = ds.Simulation(Transport(2))._stepper
     assert costly.adjoint is not None
     assert kept(costly.adjoint.program)
     cheap = ds.Simulation(ds.solvers.Acoustic(ds.Grid((20, 21), 10.0), 1e-3, order=8))._stepper
