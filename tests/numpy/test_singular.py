@@ -166,6 +166,40 @@ def test_zero_times_a_root_is_cut_off_in_reverse() -> None:
     assert ds.grad(lambda x: dn.sum(0.0 * dn.sqrt(x)))(np.zeros(2)).tolist() == [0.0, 0.0]
 
 
+PARTS: dict[str, Callable[[Any, Any], Any]] = {
+    "concatenate": lambda x, zeros: dn.concatenate([x, zeros]),
+    "concatenate, zeros first": lambda x, zeros: dn.flip(dn.concatenate([zeros, dn.flip(x)])),
+    "a list": lambda x, zeros: dn.array([x[0], x[1], 0.0, 0.0]),
+    "stack": lambda x, zeros: dn.stack([x, zeros]).reshape(-1),
+    "pad": lambda x, zeros: dn.pad(x, (0, 2)),
+    "an assignment": lambda x, zeros: _assigned(np.zeros(4), x),
+    "zeros assigned": lambda x, zeros: _assigned(dn.concatenate([x, x]), zeros, slice(2, None)),
+    "a histogram": lambda x, zeros: ds.reduce_by_index("add", np.zeros(4), np.arange(2), x),
+    "zeros in a histogram": lambda x, zeros: ds.reduce_by_index("add", dn.concatenate([x, zeros]), np.arange(2, 4), zeros),
+    "bins": lambda x, zeros: dn.bincount(np.arange(2), x, minlength=4),
+    "where": lambda x, zeros: dn.where(np.arange(4) < 2, dn.concatenate([x, x]), 0.0),
+}
+"""Two entries that vary, and two that are 0 whatever the inputs are."""
+
+
+def _assigned(base: Any, values: Any, where: slice = slice(2)) -> Any:
+    out = dn.array(base)
+    out[where] = values
+    return out
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_zero_among_constants_cuts_off_an_infinite_derivative(name: str) -> None:
+    build, x = PARTS[name], np.array([3.0, -2.0])
+
+    def product(x: Any, y: Any) -> Any:
+        return dn.sum(build(x, np.zeros(2)) * dn.sqrt(y))
+
+    to_x, to_y = ds.grad(product, argnums=(0, 1))(x, np.array([4.0, 9.0, 0.0, 0.0]))
+    np.testing.assert_allclose(to_x, [2.0, 3.0])
+    np.testing.assert_allclose(to_y, [0.75, -1 / 3, 0.0, 0.0])
+
+
 def test_infinite_derivatives_are_infinite_and_not_nan() -> None:
     with np.errstate(divide="ignore"):
         assert ds.grad(lambda x: dn.sqrt(x))(0.0) == np.inf

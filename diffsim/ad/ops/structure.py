@@ -148,8 +148,12 @@ difference_transposed: Primitive = linear(
 
 
 def _join_jvp(args: Any, tangents: Any, out: Any, params: Any) -> Any:
-    parts = [zeros_like(aval(a)) if t is None else t for a, t in zip(args, tangents, strict=True)]
-    return like(concatenate(*parts, **params), aval(out))
+    axis, whole = params["axis"], aval(out)
+    parts = [
+        np.zeros((*whole.shape[:axis], length, *whole.shape[axis + 1 :]), whole.dtype) if t is None else t
+        for length, t in zip(params["lengths"], tangents, strict=True)
+    ]
+    return like(concatenate(*parts, **params), whole)
 
 
 def _join_vjp(ct: Any, args: Any, out: Any, params: Any, wanted: Any) -> Any:

@@ -73,8 +73,10 @@ def _add(dst: Any, values: Any, index: np.ndarray) -> Any:
 
 
 def _add_histogram_jvp(args: Any, dots: Any, out: Any, params: Any) -> Any:
-    dst, values = (np.zeros(a.shape, a.dtype) if d is None else d for a, d in zip(args, dots, strict=True))
-    return add_histogram(dst, values, **params)
+    dst, values = dots
+    if values is None:
+        return dst
+    return add_histogram(np.zeros(out.shape, out.dtype) if dst is None else dst, values, **params)
 
 
 add_histogram = Primitive(
