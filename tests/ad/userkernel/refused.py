@@ -443,7 +443,7 @@ def another_name(x: A1, y: A1):
         y[i] = z[i] ** 2
 
 
-@refused("may write", writes={"y": "x"})
+@refused("may write", writes={"y": (6,)})
 def index_by_a_component(x: A2, y: A1):
     for cell in ti.grouped(ti.ndrange(6, 6)):
         y[cell.x] = x[cell] ** 2  # !
