@@ -171,7 +171,7 @@ def adjoint_program(
             inline |= part.inline
     body = [*gathers, *([Nest((), tuple(first))] if first else []), *arranged(stored | parts, scatters, inline)]
     body += [Nest((), tuple(last))] if last else []
-    body = with_reciprocals(body, graph, lambda assign: assign.target in targets.values())
+    body = with_reciprocals(body, graph, [*step.expressions().values(), *reverse.bodies.values()])
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
 

@@ -69,6 +69,7 @@ class Reverse:
         within: ends the names of subtotals. The body of a loop has its own, for it gives to the same fields as the step around it.
 
     Attributes:
+        bodies: the expressions of the step, and the values that it uses at several cells, by name.
         terms: after `stages` has ended: field -> offset -> contribution of a cell that reads the field there, evaluated at that cell.
     """
 
@@ -89,9 +90,9 @@ class Reverse:
         bodies |= {s.name: s.node for s in self._stages.values() if isinstance(s, StoredExpression)}
         shared = shared_values(self.graph, bodies, fields.__contains__)
         self._values = shared.values
-        self._bodies = {**shared.bodies, **shared.values}
+        self.bodies = {**shared.bodies, **shared.values}
         self._wanted = fields | shared.values.keys()
-        self._reads = {name: reads([body]) for name, body in self._bodies.items()}
+        self._reads = {name: reads([body]) for name, body in self.bodies.items()}
         self._reads |= {s.name: s.reads() for s in self._stages.values() if isinstance(s, SelfTransposed)}
         self._by_level: dict[str, dict[int, Contributions]] = {}
         self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
@@ -178,7 +179,7 @@ class Reverse:
                         [each.name for each in self._stages[name].outputs if each.axes is None and each.region is None]
                     )
                     yield self._stages[name]
-                    if name not in self._bodies:
+                    if name not in self.bodies:
                         continue
                     seed = graph.read(bar(name), self.zero)
                 elif name in self._values:
@@ -195,7 +196,7 @@ class Reverse:
         """Add the contributions of some parts of the step, whose seeds are given, to the terms of all that they read."""
         graph, seeds = self.graph, dict[Node, Node]()
         for name, seed in parts.items():  # two states may have the same next value: their cotangents add
-            seeds[self._bodies[name]] = graph.add(seeds.get(self._bodies[name], graph.const(0)), seed)
+            seeds[self.bodies[name]] = graph.add(seeds.get(self.bodies[name], graph.const(0)), seed)
         beyond = {name for name in parts if not _within(where_needed[name], self._computed[name])}
         for name, contributions in vjp(graph, seeds, self._wanted.__contains__).items():
             mine = self.terms.setdefault(name, {})

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.expr import clip, maximum, minimum, sqrt, where
 from diffsim.expr.graph import Node, ordered
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.derive.forward import forward_program
@@ -31,10 +35,10 @@ class Quotients(ds.Equation):
         return {"u": u}
 
 
-def divisions(roots: list[Node], classes: Classes) -> dict[int, int]:
-    """Class of a divisor -> the number of different quotients."""
+def divisions(roots: list[Node], classes: Classes, run: set[int]) -> dict[int, int]:
+    """Class of a divisor -> the number of different quotients that the run does not have."""
     quotients = {classes.of(node)[0]: classes.of(node.args[1])[0] for node in ordered(roots) if node.op == "div" and node.args[1].args}
-    return {divisor: [*quotients.values()].count(divisor) for divisor in quotients.values()}
+    return {divisor: [each for of, each in quotients.items() if of not in run].count(divisor) for divisor in quotients.values()}
 
 
 @pytest.mark.parametrize(("least", "once"), [(0.5, True), (0.0, False)])
@@ -42,9 +46,44 @@ def test_cotangents_divide_once_by_what_is_never_zero(least: float, once: bool) 
     step = traced(Quotients(least))
     program = adjoint_program(step, []).program
     classes = Classes(step.graph)
+    run = {classes.of(node)[0] for node in ordered([*step.expressions().values()]) if node.op == "div" and node.args[1].args}
     cotangents = [[a.node for a in nest.assigns if a.target.array.endswith(" bar")] for nest in program.nests]
-    counts = [count for roots in cotangents for count in divisions(roots, classes).values()]
+    counts = [count for roots in cotangents for count in divisions(roots, classes, run).values()]
     assert (max(counts) == 1) == once
+
+
+DECISIONS: dict[str, Callable[[Any], Any]] = {
+    "a condition": lambda s: where(s >= 1.0, 5.0 * s * s, s * s * s),
+    "maximum": lambda s: maximum(s, 1.0) * s + s * s,
+    "minimum": lambda s: minimum(1.0, s) * s + s * s,
+    "clip": lambda s: clip(s, 0.0, 1.0) * s + s * s,
+    "abs": lambda s: abs(s - 1.0) * 3.0 + s * s,
+    "a root of what cancels": lambda s: where(s < 1.0, sqrt(1.0 - s), 0.0) + s * s,
+}
+
+
+class Decided(ds.Equation):
+    """A step that decides by a quotient, u / (k² + 1)."""
+
+    def __init__(self, decide: Callable[[Any], Any]) -> None:
+        self.grid, self.dt, self._decide = ds.Grid((40,), 1.0), 0.1, decide
+        self.states, self.parameters = {"u": ds.Variable("zero")}, {"k": ds.Variable("zero")}
+
+    def step(self, u: ds.expr.Symbol, k: ds.expr.Symbol) -> dict[str, ds.expr.Symbol]:
+        return {"u": self._decide(u / (k * k + 1.0))}
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_an_adjoint_decides_as_the_run_where_a_quotient_is_1(name: str) -> None:
+    """Of these divisors d many have d (1 / d) < 1, where a reciprocal would choose the other branch."""
+    k = np.arange(20.0, 60.0)
+    divisors = k**2 + 1
+    assert ((1.0 / divisors) * divisors != 1.0).sum() > 3
+    simulation, inputs = ds.Simulation(Decided(DECISIONS[name]), precision="f64"), {"u": divisors, "k": k}
+    _, pullback = simulation.vjp(inputs, 1)
+    _, moved = simulation.jvp(inputs, {"u": divisors}, 1)
+    gradient = pullback(ds.Solution(final={"u": np.ones(40)}))["u"]
+    assert np.allclose(gradient * divisors, moved.final["u"], rtol=ROUND_OFF)
 
 
 def test_what_the_adjoint_computes_again_has_the_bits_of_the_run() -> None:
