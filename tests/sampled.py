@@ -19,9 +19,16 @@ def sampled(cases: Iterable[Any], every: int = 5, ids: Any = None, gate: Contain
     return params
 
 
+def named(case: Any) -> str:
+    """A name of a case: functions by their modules and names, tuples by their entries."""
+    if isinstance(case, tuple):
+        return " ".join(map(named, case))
+    return f"{getattr(case, '__module__', None)}.{case.__qualname__}" if hasattr(case, "__qualname__") else str(case)
+
+
 def together(
     cases: Iterable[Any],
-    name: Callable[[Any], str] = str,
+    name: Callable[[Any], str] = named,
     group: Callable[[Any], str] = lambda case: "all",
     gate: Container[Any] | None = None,
     apart: bool = False,
@@ -48,14 +55,15 @@ def together(
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         def whole(cases: list[Any], **others: Any) -> None:
-            failures: dict[str, BaseException] = {}
+            failures: list[tuple[str, BaseException]] = []
             for case in cases:
                 try:
                     test(*(case if apart else (case,)), **others)
                 except (Exception, pytest.fail.Exception, pytest.skip.Exception) as failure:
-                    failures[name(case)] = failure
+                    failures.append((name(case), failure))
             if failures:
-                raise AssertionError(f"{len(failures)} of {len(cases)} cases: {', '.join(failures)}") from next(iter(failures.values()))
+                names = ", ".join(each for each, _ in failures)
+                raise AssertionError(f"{len(failures)} of {len(cases)} cases: {names}") from failures[0][1]
 
         for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
             setattr(whole, attribute, getattr(test, attribute))

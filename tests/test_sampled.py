@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
+import pickle
+from typing import Any
 
 import pytest
 
@@ -40,5 +43,16 @@ def test_the_entries_of_a_case_are_arguments() -> None:
 
     assert [*inspect.signature(test).parameters] == ["cases", "most"]
     test([("one", 3)], most=3)
-    with pytest.raises(AssertionError, match=r"1 of 2 cases: \('three', 3\)"):
+    with pytest.raises(AssertionError, match="1 of 2 cases: three 3"):
         test([("one", 3), ("three", 3)], most=9)
+
+
+def test_functions_are_named_with_their_modules() -> None:
+    """Two of one name are two failures."""
+
+    @together([json.dumps, pickle.dumps])
+    def test(case: Any) -> None:
+        raise AssertionError
+
+    with pytest.raises(AssertionError, match=r"2 of 2 cases: json.dumps, _pickle.dumps"):
+        test([json.dumps, pickle.dumps])

@@ -60,7 +60,7 @@ def functions() -> Iterator[tuple[Any, Any]]:
                 yield function, getattr(theirs, name)
 
 
-@together(functions(), lambda case: case[0].__name__, apart=True)
+@together(functions(), apart=True)
 def test_parameters_have_the_names_and_places_of_numpy(ours: Any, theirs: Any) -> None:
     """Positional arguments mean the same, and every keyword exists there (but for those of the array API)."""
     try:

@@ -118,8 +118,8 @@ NAMED = [(("lat", "lon"), ("lat", "lon")), (AXES, ()), (AXES, AXES), (("x", "y")
 def test_values_follow_their_coordinates(
     order: tuple[int, ...], shape: tuple[int, int], named: tuple[tuple[str, str], tuple[str, ...]], tmp_path: Path
 ) -> None:
-    names, coordinates = named
     """Whatever the order of the axes in the file, and also where they are as long as each other, or have one entry."""
+    names, coordinates = named
     places = [start + np.arange(float(n)) for start, n in zip((40.0, 5.0), shape, strict=True)]
     expected = np.add.outer(100.0 * places[0], places[1])
     whole = xarray.DataArray(expected[..., None], dims=(*names, "time"), coords=dict(zip((*names, "time"), (*places, [99.0]), strict=True)))
