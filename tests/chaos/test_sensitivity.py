@@ -280,9 +280,9 @@ def test_an_estimate_that_rests_on_few_segments_is_refused() -> None:
         with pytest.raises(ConvergenceError, match="of the variance"):  # no single one has most of it
             spread(rng.standard_cauchy(1000), "rho")
     few, many = (np.insert(rng.standard_normal(size), 100, 200.0) for size in (1000, 1600))
-    with pytest.raises(ConvergenceError, match="take 1600 segments once, or diffsim.chaos.linear_response"):
+    with pytest.raises(ConvergenceError, match=r"take 1600 segments once, or diffsim\.chaos\.linear_response"):
         spread(few, "rho")
-    with pytest.raises(ConvergenceError, match="more segments do not help: take diffsim.chaos.linear_response"):
+    with pytest.raises(ConvergenceError, match=r"more segments do not help: take diffsim\.chaos\.linear_response"):
         spread(many, "rho")
     spread(np.insert(np.full(200, 1.0), 90, 1.5), "rho")
     spread(np.append(rng.standard_normal(200), 60.0), "rho")  # an end

@@ -123,5 +123,5 @@ def test_vectors_and_tensors_of_equations_are_told_their_components() -> None:
         ds.Simulation(solid, sources={"f": [[1.0, 1.0]]})
     with pytest.raises(ParameterError, match=r"x has the components x_0, x_1 \.\.\. x_19; give"):
         ds.Simulation(ds.ODE(falls, 0.1, states={"x": 20}), wrt=["x"])
-    with pytest.raises(ParameterError, match="but the forcings are .*; correct the name"):
+    with pytest.raises(ParameterError, match=r"but the forcings are .*; correct the name"):
         ds.Simulation(solid, sources={"g": [[1.0, 1.0]]})
