@@ -163,7 +163,7 @@ def ensemble_gradient(
         settle, spread, along: see `predictability`.
 
     Returns:
-        The mean with its standard error, and the average.
+        The mean of the gradients, and the average, with their standard errors.
 
     Raises:
         ParameterError: a number out of range, a system whose runs cannot be computed together (see `Batch`), or states on faces.
@@ -188,8 +188,9 @@ def ensemble_gradient(
     slopes, states = _slopes(ensemble, batch, average, wrt, along, steps)
     each = np.trapezoid(slopes, axis=1) / steps
     values = [np.asarray(average(ensemble.vectors.apart(one)), dtype=float) for one in states]
-    mean = float(np.mean(np.trapezoid(values, axis=1))) / steps
-    return Sensitivity(float(each.mean()), float(each.std(ddof=1) / ensemble.members**0.5), mean)
+    means = np.trapezoid(values, axis=1) / steps
+    error, mean_error = (float(part.std(ddof=1) / ensemble.members**0.5) for part in (each, means))
+    return Sensitivity(float(each.mean()), error, float(means.mean()), mean_error)
 
 
 def _settled(

@@ -50,7 +50,7 @@ def linear_response(
         along: the direction in which a parameter that is a field changes, an array of its shape; None: by 1 in each entry.
 
     Returns:
-        The slope with its standard error, and the average between the two sets.
+        The slope, and the average between the two sets, with their standard errors.
 
     Raises:
         ParameterError: a number out of range, or states on faces.
@@ -86,4 +86,6 @@ def linear_response(
         done += some
     low, high = sums.reshape(2, members) / steps
     slopes = (high - low) / (2 * change)
-    return Sensitivity(float(slopes.mean()), float(slopes.std(ddof=1) / members**0.5), float(0.5 * (low + high).mean()))
+    means = 0.5 * (low + high)  # of members, which are independent of each other
+    error, mean_error = (float(each.std(ddof=1) / members**0.5) for each in (slopes, means))
+    return Sensitivity(float(slopes.mean()), error, float(means.mean()), mean_error)

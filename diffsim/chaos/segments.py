@@ -23,6 +23,8 @@ SURE = 0.02
 """An estimate whose standard error is at most this share of it is taken."""
 ENOUGH = 100
 """Segments of which that can be said."""
+LAST = 1600
+"""Segments after which more do not help: of the right answers that 400 refuse, 1600 refuse none (docs/chaos.md)."""
 RESTS = 1e-9
 """Relative change in a step below which a system is at rest."""
 
@@ -163,8 +165,9 @@ def spread(shares: Array, name: str) -> None:
     held = float(apart[:few].sum() / (apart.sum() or 1.0))
     sure = float(standard_error(shares)) <= SURE * abs(float(shares.mean()))
     if len(shares) >= ENOUGH and held > HELD and not sure:
+        once = f"take {LAST} segments once, or " if len(shares) < LAST else "more segments do not help: take "
         raise ConvergenceError(
             f"{few} of {len(shares)} segments have {held:.0%} of the variance of the derivative for {name}, expected at most {HELD:.0%}: "
-            "directions that grow and that shrink come too close (diffsim.chaos.covariant_vectors has their angles); take more segments, "
-            "and diffsim.chaos.linear_response where the derivative does not settle with them"
+            f"directions that grow and that shrink come too close (diffsim.chaos.covariant_vectors has their angles); {once}"
+            "diffsim.chaos.linear_response with two values of change"
         )

@@ -16,6 +16,9 @@ Average: TypeAlias = Callable[[Mapping[str, Any]], Any]
 """(states by name, shape (times, cells)) -> a value for each time, the mean of which is the average."""
 
 
+BIAS = "; ± leaves out the bias of shadowing: compare diffsim.chaos.linear_response"
+
+
 def named(average: Average) -> Average:
     """The quantity, which names a state that it reads and the system has not."""
     function("average", average, "lambda now: now['z'][:, 0]", optional=False)
@@ -53,16 +56,20 @@ class Sensitivity:
 
     Attributes:
         value: the derivative.
-        error: its standard error.
+        error: its standard error. Of a derivative by shadowing it is that of sampling along one trajectory.
         average: the average.
+        average_error: its standard error.
+        by_shadowing: whether shadowing gave the derivative, whose bias `error` does not contain.
     """
 
     value: float
     error: float
     average: float
+    average_error: float
+    by_shadowing: bool = False
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} ± {self.error:.2g} (average {self.average:.5g})"
+        return f"{self.value:.4g} ± {self.error:.2g} ({_of_average(self.average, self.average_error)}){BIAS if self.by_shadowing else ''}"
 
 
 @dataclass(frozen=True)
@@ -71,17 +78,24 @@ class Sensitivities:
 
     Attributes:
         values: the derivatives by name, each of the shape of the parameter.
-        errors: upper estimates of their standard errors, alike.
+        errors: upper estimates of their standard errors, alike. They are those of sampling along one trajectory, and do not contain the
+            bias of shadowing.
         average: the average.
+        average_error: its standard error.
     """
 
     values: Mapping[str, Array]
     errors: Mapping[str, Array]
     average: float
+    average_error: float
 
     def __str__(self) -> str:
         each = (
             f"{name} of shape {value.shape}" if value.ndim else f"{name} {value:.4g} ± {self.errors[name]:.2g}"
             for name, value in self.values.items()
         )
-        return f"{', '.join(each)} (average {self.average:.5g})"
+        return f"{', '.join(each)} ({_of_average(self.average, self.average_error)}){BIAS}"
+
+
+def _of_average(value: float, error: float) -> str:
+    return f"average {value:.5g} ± {error:.2g}"

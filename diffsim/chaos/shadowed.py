@@ -68,6 +68,11 @@ class Shadowed:
         """The average of the quantity."""
         return sum(part.value for part in self.parts) / (len(self.parts) * self.steps * self.dt)
 
+    @property
+    def mean_error(self) -> float:
+        """The standard error of the average."""
+        return float(standard_error(np.array([part.value for part in self.parts]))) / (self.steps * self.dt)
+
     def along(self) -> Sensitivity:
         """The derivative along the parameter that a tangent followed."""
         forced, carried = np.stack([part.forced[:, 0] for part in self.parts]), np.stack([part.carried[:, 0] for part in self.parts[:-1]])
@@ -79,7 +84,7 @@ class Shadowed:
         shares = np.array([part.changed(mean) @ each for part, each in zip(self.parts, weights, strict=True)])
         spread(shares, self.wrt)
         time = self.steps * self.dt
-        return Sensitivity(float(shares.mean()) / time, float(standard_error(shares)) / time, mean)
+        return Sensitivity(float(shares.mean()) / time, float(standard_error(shares)) / time, mean, self.mean_error, by_shadowing=True)
 
     def back(self, wrt: Sequence[str]) -> Sensitivities:
         """The derivatives for parameters: the transpose of `along`, which is linear in the tangent that follows a parameter.
@@ -116,6 +121,7 @@ class Shadowed:
             {name: values.mean(axis=0) for name, values in each.items()},
             {name: standard_error(values) for name, values in each.items()},
             mean,
+            self.mean_error,
         )
 
     def _gradient(self, state: Array, at_times: Array, at_end: Array) -> tuple[dict[str, Array], Array]:

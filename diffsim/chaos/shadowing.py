@@ -62,6 +62,11 @@ def shadowing(
     many times the error of the same parameter alone: they come from parts of the time at which parameters act, and what acts in one part
     has its effect in the next.
 
+    Errors are those of sampling along one trajectory. They do not contain the bias of shadowing, and no refusal sees it: the trajectory of
+    the changed system that stays close to this one need not be a typical one of the changed system (Chandramoorthy and Wang 2021). Where a
+    change moves the share of time that states spend in parts of the attractor, the derivative may have a wrong size or sign, with a small
+    error. Compare with `linear_response` before you use a derivative.
+
     Args:
         simulation: the system, in f64.
         inputs: initial states, and parameters.
@@ -76,7 +81,7 @@ def shadowing(
         along: with one name, the direction in which a parameter that is a field changes, an array of its shape; None: by 1 in each entry.
 
     Returns:
-        The derivative with its standard error, and the average; for a list, the derivatives and errors by name.
+        The derivative and the average with their standard errors; for a list, the derivatives and errors by name.
 
     Raises:
         ParameterError: a number out of range, a system in f32, or states on faces.
@@ -85,7 +90,8 @@ def shadowing(
             100 segments, and so does not settle.
 
     Reference: Ni and Wang (2017), Sensitivity analysis on chaotic dynamical systems by non-intrusive least squares shadowing (NILSS),
-        J. Comput. Phys. 347, 56-77, doi:10.1016/j.jcp.2017.06.033.
+        J. Comput. Phys. 347, 56-77, doi:10.1016/j.jcp.2017.06.033. Chandramoorthy and Wang (2021), On the probability of finding
+        nonphysical solutions through shadowing, J. Comput. Phys. 440, 110389, doi:10.1016/j.jcp.2021.110389.
 
     Example:
         import diffsim as ds

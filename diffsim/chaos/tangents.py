@@ -12,7 +12,7 @@ from diffsim.ad import jit
 from diffsim.base.arguments import instance, mapping, real_array
 from diffsim.errors import DivergenceError, ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
-from diffsim.simulation.prepared.checks import check_input
+from diffsim.simulation.prepared.checks import by_component, check_input, check_names
 from diffsim.simulation.prepared.reading import whole_array
 from diffsim.typing import Array
 
@@ -36,10 +36,12 @@ class Vectors:
     def __init__(self, simulation: Simulation, inputs: Mapping[str, Any]) -> None:
         instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one of the system")
         mapping("inputs", inputs, "{'x': x, 'rho': 28.0}")
-        self.names = tuple(simulation.equation.states)
+        self.equation = simulation.equation
+        self.names = tuple(self.equation.states)
         self.shapes = {name: simulation.input_shape(name, 1) for name in self.names}
         regions = {name: variable.region for name, variable in simulation.equation.states.items()}
         self._cells = {name: slice(None) if region is None else np.flatnonzero(region) for name, region in regions.items()}
+        check_names("inputs", inputs, simulation.inputs, "inputs", simulation.equation)
         wanted = (*self.names, *simulation.equation.parameters)
         missing = [name for name in wanted if name not in inputs]
         if missing:
@@ -63,7 +65,8 @@ class Vectors:
             ShapeError: `along` has another shape.
         """
         if not isinstance(wrt, str) or wrt not in self.values:
-            raise ParameterError(f"wrt = {wrt!r}, expected one of the parameters among inputs, {', '.join(self.values)}; take one")
+            remedy = by_component([wrt] if isinstance(wrt, str) else [], self.equation) or "take one"
+            raise ParameterError(f"wrt = {wrt!r}, expected one of the parameters among inputs, {', '.join(self.values)}; {remedy}")
         shape = self.values[wrt].shape
         if along is None:
             return np.ones(shape, self.dtype)
@@ -77,7 +80,8 @@ class Vectors:
         """Raise unless all `wrt` are inputs that are no states."""
         for name in wrt:
             if name not in self.fixed:
-                raise ParameterError(f"wrt names {name!r}, expected parameters among inputs, {', '.join(self.fixed)}; take some of these")
+                remedy = by_component([name], self.equation) or "take some of these"
+                raise ParameterError(f"wrt names {name!r}, expected parameters among inputs, {', '.join(self.fixed)}; {remedy}")
 
     @cached_property
     def size(self) -> int:

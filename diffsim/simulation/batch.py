@@ -243,8 +243,8 @@ class Batch(Rebuilt, Summary):
     ) -> dict[str, list[PointTable]]:
         """The points of each run."""
         sources, receivers = places("sources", sources), places("receivers", receivers)
-        check_names("sources", sources, one.step.forcings, "forcings with sources")
-        check_names("receivers", receivers, one.receivers, "states with receivers")
+        check_names("sources", sources, one.step.forcings, "forcings with sources", one.equation)
+        check_names("receivers", receivers, one.receivers, "states with receivers", one.equation)
         rows = {kind: self._rows(kind, named, one.grid) for kind, named in (("sources", sources), ("receivers", receivers))}
         each: list[Tables] = [
             point_tables(one.step, *({n: row[k] for n, row in rows[kind].items()} for kind in ("sources", "receivers")))
@@ -270,7 +270,7 @@ class Batch(Rebuilt, Summary):
     def _together(self, inputs: Mapping[str, Any], steps: int, what: str = "inputs") -> dict[str, Any]:
         """Inputs of the simulation of all runs."""
         one = self._one
-        check_names(what, mapping(what, inputs, "{'c': c}"), one.inputs, "inputs")
+        check_names(what, mapping(what, inputs, "{'c': c}"), one.inputs, "inputs", one.equation)
         return {name: self._spread(name, value, self.input_shape(name, steps), what) for name, value in inputs.items()}
 
     def _spread(self, name: str, value: Any, shape: tuple[int, ...], what: str) -> Any:

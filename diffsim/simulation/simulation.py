@@ -103,8 +103,8 @@ class Simulation(Rebuilt, Summary):
         precision = settings().precision if precision is None else one_of("precision", precision, PRECISIONS)
         check_declared(equation)
         sources, receivers = places("sources", sources), places("receivers", receivers)
-        check_names("sources", sources, equation.forcings, "forcings")
-        check_names("receivers", receivers, equation.states, "states")
+        check_names("sources", sources, equation.forcings, "forcings", equation)
+        check_names("receivers", receivers, equation.states, "states", equation)
         wrt = None if wrt is None else names("wrt", wrt, "['c']")
         traced, wanted = trace(equation, sources, wrt)
         points = point_tables(traced.step, sources, receivers)
@@ -254,8 +254,8 @@ class Simulation(Rebuilt, Summary):
             ParameterError: a forcing or state that this simulation was built without.
         """
         sources, receivers = places("sources", sources), places("receivers", receivers)
-        check_names("sources", sources, self._step.forcings, "forcings with sources")
-        check_names("receivers", receivers, self.receivers, "states with receivers")
+        check_names("sources", sources, self._step.forcings, "forcings with sources", self.equation)
+        check_names("receivers", receivers, self.receivers, "states with receivers", self.equation)
         tables = point_tables(self._step, sources, receivers)
         with self._turn:
             self._compiled.move(tables)
@@ -356,7 +356,7 @@ class Simulation(Rebuilt, Summary):
     def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:
         """Solution and its derivative along `tangents` (inputs left out are fixed). Nothing is stored."""
         mapping("inputs", inputs, "{'c': c}")
-        check_names("tangents", mapping("tangents", tangents, "{'c': c_dot}"), self.inputs, "inputs")
+        check_names("tangents", mapping("tangents", tangents, "{'c': c_dot}"), self.inputs, "inputs", self.equation)
         with self._turn:
             tangent = self.tangent(differentiable=False)
             order = tangent.order

@@ -45,7 +45,38 @@ def test_lorenz63_by_shadowing_and_by_the_slope_of_averages() -> None:
     assert abs(shadow.value - 1.01) < 0.03 and 0 < shadow.error < 0.02 and 23.0 < shadow.average < 24.1
     slope = ds.chaos.linear_response(lorenz63(), CONVECTION, height, "rho", change=1.5, steps=3000, members=32, settle=1000)
     assert abs(slope.value - shadow.value) < 4 * slope.error + 0.02 and slope.error < 0.03
-    assert str(slope).startswith(f"{slope.value:.4g} ± ")
+    assert str(slope).startswith(f"{slope.value:.4g} ± ") and str(slope).endswith(f" ± {slope.average_error:.2g})")
+    assert 0.01 < slope.average_error < 0.1 and abs(slope.average - 23.55) < 4 * slope.average_error  # 23.55 of 10 000 units of time
+    assert str(shadow).endswith("leaves out the bias of shadowing: compare diffsim.chaos.linear_response")
+
+
+def test_the_error_of_an_average_is_that_of_long_parts_of_the_run() -> None:
+    start = {**CONVECTION, "x": -3.0, "y": -5.0}
+    shadow = ds.chaos.shadowing(lorenz63(), start, height, "rho", steps=50, segments=40, unstable=1, settle=0)
+    recorded = ds.Simulation(ds.solvers.Lorenz63(dt=0.01), receivers={"z": [[0.0]]}, precision="f64")
+    z = recorded.run({**start, "x": [-3.0], "y": [-5.0], "z": [20.0]}, 2000).traces["z"][:, 0]
+    means = np.array([np.trapezoid(z[50 * k : 50 * k + 51]) / 50 for k in range(40)])
+    parts = means[:36].reshape(6, 6).mean(axis=1)
+    assert np.isclose(shadow.average, means.mean(), rtol=1e-6)
+    assert np.isclose(shadow.average_error, parts.std(ddof=1) / 6**0.5, rtol=1e-5)
+
+
+def forced(x: Any, y: Any, z: Any, *, f: Any) -> tuple[Any, ...]:
+    return 10.0 * (y - x) + f * np.cos(2.4), x * (28.0 - z) - y + f * np.sin(2.4), x * y - 8 / 3 * z
+
+
+@pytest.mark.slow
+def test_an_average_that_depends_on_visits_to_lobes_has_a_large_error_and_its_derivative_the_bias_of_docs_chaos_md() -> None:
+    """A force that favours one lobe: shadowing runs visit the lobes as before, so their averages of x miss the change of visits."""
+    system, start = ds.Simulation(ds.ODE(forced, dt=0.01), precision="f64"), {"x": 1.0, "y": 2.0, "z": 20.0, "f": 2.0}
+    runs = [
+        ds.chaos.shadowing(system, {**start, "x": 1.0 + 0.3 * k}, lambda now: now["x"][:, 0], "f", 100, 400, unstable=1) for k in range(8)
+    ]
+    scatter, said = np.std([each.average for each in runs], ddof=1), np.mean([each.average_error for each in runs])
+    assert 0.5 < scatter / said < 2.0 and said > 0.2
+    slope = ds.chaos.linear_response(system, start, lambda now: now["x"][:, 0], "f", 1.0, steps=20_000, members=128, settle=2000)
+    assert all(abs(each.value + 0.0414) < 5 * each.error for each in runs)
+    assert slope.error < 0.05 and abs(slope.value - 0.173) < 3.5 * slope.error and slope.value > 3.5 * slope.error
 
 
 @pytest.mark.slow
@@ -120,6 +151,9 @@ def test_averages_are_differentiated_along_a_field() -> None:
     for method, options in ((ds.chaos.linear_response, {"change": 1e-4, **few}), (ds.chaos.ensemble_gradient, few)):
         alone, field = method(one, number, energy, "F", **options), method(system, start, energy, "F", **options)
         assert np.isclose(field.value, alone.value, rtol=1e-7) and np.isclose(field.error, alone.error, rtol=1e-6)
+        assert np.isclose(field.average_error, alone.average_error, rtol=1e-6)
+    slope = ds.chaos.linear_response(one, number, energy, "F", change=1e-4, **few)
+    assert np.isclose(slope.average, alone.average, rtol=0.02) and np.isclose(slope.average_error, alone.average_error, rtol=0.2)
     gradient = ds.chaos.ensemble_gradient(system, start, energy, "F", along=pattern, **few)
     assert abs(gradient.value - field.value) > 0.1
     slope = ds.chaos.linear_response(system, start, energy, "F", change=1e-4, along=pattern, **{**few, "spread": 0.0})
@@ -245,6 +279,11 @@ def test_an_estimate_that_rests_on_few_segments_is_refused() -> None:
             spread(np.insert(rng.standard_normal(200), rng.integers(20, 180), 60.0), "rho")
         with pytest.raises(ConvergenceError, match="of the variance"):  # no single one has most of it
             spread(rng.standard_cauchy(1000), "rho")
+    few, many = (np.insert(rng.standard_normal(size), 100, 200.0) for size in (1000, 1599))
+    with pytest.raises(ConvergenceError, match=r"take 1600 segments once, or diffsim\.chaos\.linear_response"):
+        spread(few, "rho")
+    with pytest.raises(ConvergenceError, match=r"more segments do not help: take diffsim\.chaos\.linear_response"):
+        spread(many, "rho")
     spread(np.insert(np.full(200, 1.0), 90, 1.5), "rho")
     spread(np.append(rng.standard_normal(200), 60.0), "rho")  # an end
     spread(np.insert(rng.standard_normal(50), 20, 60.0), "rho")  # too few to say

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,3 +66,62 @@ def test_linear_parts_of_a_vector_are_exact() -> None:
 def test_wrong_arguments_are_refused(options: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         ds.ODE(rest, 0.1, **options)
+
+
+def falls(x: Any, *, k: Any) -> Any:
+    return tuple(-k * one for one in x)
+
+
+VECTOR = {"x": np.ones(4), "k": 1.0}
+FORMS: dict[str, Callable[[ds.Simulation], Any]] = {
+    "run": lambda system: system.run(VECTOR, 2),
+    "value_and_grad": lambda system: system.value_and_grad(lambda solution: solution.final["x_0"].sum(), VECTOR, 2),
+    "tangents": lambda system: system.jvp({f"x_{i}": [1.0] for i in range(4)} | {"k": 1.0}, {"x": [1.0]}, 2),
+    "wrt": lambda system: ds.Simulation(system.equation, wrt=["x"]),
+    "receivers": lambda system: ds.Simulation(system.equation, receivers={"x": [[0.0]]}),
+    "batch": lambda system: ds.Batch(system, 2).run(VECTOR, 2),
+    "lyapunov": lambda system: ds.chaos.lyapunov(system, VECTOR, 2, 2),
+    "certify": lambda system: ds.certify(system, lambda solution: solution.final["x_0"].sum(), VECTOR, 2),
+}
+
+
+@functools.cache
+def falling() -> ds.Simulation:
+    return ds.Simulation(ds.ODE(falls, 0.1, states={"x": 4}), precision="f64")
+
+
+def test_one_state_or_vector_may_have_its_rate_itself() -> None:
+    def bare(x: Any, *, k: Any) -> Any:
+        return -k * x
+
+    def wrapped(x: Any, *, k: Any) -> Any:
+        return (falls(x, k=k),)
+
+    start = {f"x_{i}": [1.0 + i] for i in range(4)} | {"k": 1.0}
+    whole = falling().run(start, 2).final
+    again = ds.Simulation(ds.ODE(wrapped, 0.1, states={"x": 4}), wrt=[], precision="f64").run(start, 2).final
+    alone = ds.Simulation(ds.ODE(bare, 0.1), wrt=[], precision="f64").run({"x": [3.0], "k": 1.0}, 2).final
+    assert all(np.array_equal(whole[name], again[name]) for name in whole) and whole["x_2"] == alone["x"]
+    with pytest.raises(ParameterError, match="expected 3 rates, of x_0, x_1, x_2"):
+        ds.Simulation(ds.ODE(lambda x: (x[0], x[1]), 0.1, states={"x": 3}))
+    with pytest.raises(ParameterError, match="expected 1 rates, of x"):
+        ds.Simulation(ds.ODE(lambda x: (x, x), 0.1))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_vector_that_is_named_is_told_its_components(form: str) -> None:
+    with pytest.raises(ParameterError, match=r"names x,.* x has the components x_0, x_1, x_2, x_3; give each of these by its own name"):
+        FORMS[form](falling())
+
+
+def test_vectors_and_tensors_of_equations_are_told_their_components() -> None:
+    solid = ds.solvers.Elastic(ds.Grid((8, 8), 1.0), dt=1e-4)
+    message = r"s has the components syy, sxy, sxx, v has the components vy, vx; give each of these by its own name"
+    with pytest.raises(ParameterError, match=message):
+        ds.Simulation(solid, receivers={"v": [[1.0, 1.0]], "s": [[1.0, 1.0]]})
+    with pytest.raises(ParameterError, match="f has the components fy, fx"):
+        ds.Simulation(solid, sources={"f": [[1.0, 1.0]]})
+    with pytest.raises(ParameterError, match=r"x has the components x_0, x_1 \.\.\. x_19; give"):
+        ds.Simulation(ds.ODE(falls, 0.1, states={"x": 20}), wrt=["x"])
+    with pytest.raises(ParameterError, match=r"but the forcings are .*; correct the name"):
+        ds.Simulation(solid, sources={"g": [[1.0, 1.0]]})

@@ -65,7 +65,7 @@ def described(
 
 def _final(compiled: Compiled, solution: Solution) -> Iterator[Described]:
     states = compiled.step.states
-    check_names("solution.final", solution.final, states, "states")
+    check_names("solution.final", solution.final, states, "states", compiled.equation)
     for name, value in solution.final.items():
         placed = states[name]
         axes = tuple(range(compiled.grid.ndim)) if placed.axes is None else placed.axes
@@ -75,7 +75,7 @@ def _final(compiled: Compiled, solution: Solution) -> Iterator[Described]:
 
 
 def _traces(compiled: Compiled, solution: Solution) -> Iterator[Described]:
-    check_names("solution.traces", solution.traces, compiled.receivers, "states with receivers")
+    check_names("solution.traces", solution.traces, compiled.receivers, "states with receivers", compiled.equation)
     for name, value in solution.traces.items():
         values, location = real_array(f"traces {name}", value), compiled.step.states[name].location
         unit = unit_of(compiled.equation, name)
@@ -83,7 +83,7 @@ def _traces(compiled: Compiled, solution: Solution) -> Iterator[Described]:
 
 
 def _inputs(compiled: Compiled, kind: str, label: str, named: Mapping[str, Any]) -> Iterator[Described]:
-    check_names(kind, named, compiled.inputs, "inputs")
+    check_names(kind, named, compiled.inputs, "inputs", compiled.equation)
     for name, value in named.items():
         text, meaning = label.format(name), input_meaning(compiled, name)
         unit = unit_of(compiled.equation, name)

@@ -117,7 +117,7 @@ class TapedRun:
             ParameterError: an input has a name that is not known.
         """
         functions = functions or {}
-        check_names("inputs", (*names, *functions), compiled.inputs, "inputs")
+        check_names("inputs", (*names, *functions), compiled.inputs, "inputs", compiled.equation)
         outputs = (*(("final", s) for s in compiled.step.states), *(("traces", s) for s in compiled.receivers))
         return cls(compiled, names, outputs, steps, dict(compiled.points), options, functions)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,33 @@ from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
 from diffsim.simulation.prepared.blown_up import counted
 from diffsim.simulation.prepared.solution import Solution
+from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.declare.points import PointTable
 from diffsim.typing import Array
 
+FEW = 6
+"""Components that a message names."""
 
-def check_names(what: str, names: Iterable[str], known: Iterable[str], kind: str) -> None:
-    """Raise ParameterError if a name is not known."""
+
+def check_names(what: str, names: Iterable[str], known: Iterable[str], kind: str, equation: Equation | None = None) -> None:
+    """Raise ParameterError if a name is not known; of a vector or tensor of `equation` it says the names of the components."""
     if unknown := sorted({*names}.difference(known)):
         raise ParameterError(
-            f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}; expected some of these; correct the name"
+            f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}; expected some of these; "
+            + (by_component(unknown, equation) or "correct the name")
         )
+
+
+def by_component(names: Iterable[str], equation: Equation | None) -> str:
+    """The remedy where some of `names` are vectors or tensors of an equation, whose components have names of their own; "" else."""
+    groups = equation.component_names if equation else {}
+    each = [f"{name} has the components {_few(groups[name])}" for name in names if name in groups]
+    return f"{', '.join(each)}; give each of these by its own name" if each else ""
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names, of many the first and the last."""
+    return ", ".join(names) if len(names) <= FEW else f"{names[0]}, {names[1]} ... {names[-1]}"
 
 
 def check_steps(steps: int) -> int:

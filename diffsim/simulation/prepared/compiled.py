@@ -186,7 +186,7 @@ class Compiled:
     def _checked(self, inputs: Mapping[str, Any], steps: int, whole: dict[str, Array]) -> dict[str, Array]:
         """All inputs as arrays of this precision, at the cells of this process. In domains `whole` gets those not read by box."""
         if type(inputs) is not dict or not inputs.keys() <= self._names:
-            check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs")
+            check_names("inputs", mapping("inputs", inputs, "{'c': c}"), self.inputs, "inputs", self.equation)
         equation, alone, fields = self.equation, self.domain.alone, self.traced.fields
         cells = None if alone else self.domain.wide
         cells_here = self.coefficients.grid.shape

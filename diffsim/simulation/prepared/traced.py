@@ -55,7 +55,7 @@ def trace(equation: Equation, sources: Collection[str], wrt: Collection[str] | N
     initial = trace_initial(equation, coefficients.placed)
     series = trace_series(equation)
     known = (*coefficients.inputs, *initial.inputs, *sources, *series)
-    check_names("wrt", known if wrt is None else wrt, known, "inputs")
+    check_names("wrt", known if wrt is None else wrt, known, "inputs", equation)
     wanted = tuple(name for name in known if wrt is None or name in wrt)
     # a coefficient such as a mask reads an input but has no derivative for it
     graph = coefficients.graph

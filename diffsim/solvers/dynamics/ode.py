@@ -33,7 +33,7 @@ class ODE(Equation):
 
     Args:
         rates: the right side: a function of states and parameters. It returns the rate of each state, in the order of the arguments; its
-            functions are those of `diffsim.expr`.
+            functions are those of `diffsim.expr`. With one state, or one vector, it may return the rate itself.
         dt: time step.
         states: the arguments that are states; or these with their numbers of components, such as {"x": 3}; or a dataclass, whose fields are
             the states. None: all arguments but the keyword-only ones, which are parameters.
@@ -160,6 +160,10 @@ class ODE(Equation):
         self.parameters = {**self.parameters, **{name: Variable(axes=()) for name in named}}
         return parts
 
+    @property
+    def component_names(self) -> Mapping[str, tuple[str, ...]]:
+        return {name: self.parts[name] for name in self.vectors}
+
     def step(self, **fields: Symbol) -> dict[str, Symbol]:
         in_rates = _arguments(self.rates)
         parameters = {name: fields[name] for name in self.parameters if name in in_rates}
@@ -172,7 +176,10 @@ class ODE(Equation):
             arguments = {
                 name: tuple(now[one] for one in group) if name in self.vectors else now[name] for name, group in self.parts.items()
             }
-            values = _named(self.rates(**arguments, **parameters), [*self.parts])
+            values = self.rates(**arguments, **parameters)
+            if len(self.parts) == 1:
+                values = _of_one(values, bool(self.vectors))
+            values = _named(values, [*self.parts])
             parts = (_named(values[n], group) if n in self.vectors else {n: values[n]} for n, group in self.parts.items())
             return {name: value for part in parts for name, value in part.items()}
 
@@ -193,6 +200,13 @@ def _arguments(rates: Callable[..., Any]) -> list[str]:
     if not names or any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY) for each in names.values()):
         raise ParameterError("rates takes arguments without names, or none, expected names of states and parameters; write them out")
     return [*names]
+
+
+def _of_one(values: Any, vector: bool) -> Any:
+    """The rates of a system with one state, or one vector, for which a function may return the rate itself."""
+    several = isinstance(values, (tuple, list))
+    itself = several and not (len(values) == 1 and isinstance(values[0], (tuple, list))) if vector else not several
+    return (values,) if itself else values
 
 
 def _named(values: Any, names: Sequence[str]) -> dict[str, Any]:

@@ -287,6 +287,11 @@ class Equation(ABC):
                 object.__setattr__(self, "groups", {**self.groups, **groups})
         object.__setattr__(self, name, value)
 
+    @property
+    def component_names(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the components of each vector or tensor, by its own name."""
+        return {name: tuple(group.fields(name)) for name, group in self.groups.items()}
+
     @abstractmethod
     def step(self, *args: Any, **fields: Any) -> dict[str, Symbol]:
         """The states one step later."""
