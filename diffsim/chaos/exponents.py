@@ -34,8 +34,10 @@ class Spectrum:
     @property
     def dimension(self) -> float:
         """The dimension of Kaplan and Yorke: k + Σᵢ λᵢ / |λₖ₊₁| over i <= k, with the largest k whose sum is not negative. An exponent
-        that is 0 within three standard errors counts as 0, so a limit cycle has 1. NaN if more exponents are needed."""
-        values = np.sort(np.where(np.abs(self.values) <= 3 * self.errors, 0.0, self.values))[::-1]
+        that is 0 within three standard errors counts as 0, if its error is at most a twentieth of the largest exponent's size: so a limit
+        cycle has 1. NaN if more exponents are needed."""
+        sure = self.errors <= 0.05 * np.abs(self.values).max()
+        values = np.sort(np.where(sure & (np.abs(self.values) <= 3 * self.errors), 0.0, self.values))[::-1]
         sums = np.cumsum(values)
         below = np.flatnonzero(sums < 0)
         if not below.size:

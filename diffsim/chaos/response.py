@@ -46,7 +46,6 @@ def linear_response(
         members: runs of each set. They begin with the same states, moved at random.
         settle: steps before those that count, in which the members become independent of each other; None: a tenth of `steps`.
         spread: standard deviation of the random part of an initial state, relative to that of the state over `settle` steps.
-
         along: the direction in which a parameter that is a field changes, an array of its shape; None: by 1 in each entry.
 
     Returns:

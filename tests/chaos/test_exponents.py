@@ -58,6 +58,13 @@ def test_the_dimension_of_a_torus_counts_both_directions() -> None:
     assert spectrum.unstable == 0 and spectrum.dimension == 2
 
 
+@pytest.mark.parametrize(
+    ("values", "errors", "dimension"), [([-0.1], [0.05], 0.0), ([0.2, -0.01, -0.3], [0.01, 0.01, 0.15], 2 + 0.2 / 0.3)]
+)
+def test_an_exponent_with_a_large_error_still_ends_the_sum(values: list[float], errors: list[float], dimension: float) -> None:
+    assert np.isclose(Spectrum(np.array(values), np.array(errors)).dimension, dimension)
+
+
 @pytest.mark.slow
 def test_lorenz63_has_those_of_the_literature() -> None:
     """0.9056, 0 and -14.5723 (Sprott, Chaos and Time-Series Analysis, 2003, table A.4), and dimension 2.062."""
