@@ -15,7 +15,7 @@ from diffsim.ad.arrays.leaves import array_core
 from diffsim.ad.core import Tracer, UnrecordableError, local, running
 from diffsim.ad.model import SOLVE
 from diffsim.ad.recorded.form import CONSTANTS, Form, as_core, is_input
-from diffsim.ad.recorded.outside import unchanged_of
+from diffsim.ad.recorded.outside import require_no_writes, unchanged_of
 from diffsim.ad.recorded.program import NotReplayedError, Program
 from diffsim.ad.recorded.recording import RecordedTracer, Recording, Register
 from diffsim.ad.tree import Tree, flatten
@@ -129,7 +129,11 @@ class Replayed:
         recorded: _Recorded | UnrecordableError
         try:  # before the plain call, whose values are those that the function leaves elsewhere
             if self._changes > MOST_CHANGES:
-                raise UnrecordableError("values from outside of the function change before each call; make them arguments")
+                raise UnrecordableError(
+                    "values from outside of the function change before each call; pass them as arguments, a number as a float (float(k) or "
+                    "an array), since another int is another form, which is recorded anew"
+                )
+            require_no_writes(self.function)
             recorded = self._record(form, before)
         except UnrecordableError as reason:
             recorded = reason
