@@ -74,11 +74,11 @@ def own_parts(value: Any) -> dict[str, Any]:
 
 
 def source_of_chance(thing: Any) -> str:
-    """Random numbers or a clock, if this function or object gives them; "" else."""
+    """What a function or an object does if it has another result each time; "" else."""
     home = getattr(thing, "__self__", None)
     things = [thing, type(thing), getattr(thing, "__objclass__", None), home, type(home)]
     roots = [str(each.__name__ if isinstance(each, ModuleType) else getattr(each, "__module__", "")) for each in things if each is not None]
-    for kind, modules in (("random numbers", RANDOM), ("a clock", CLOCKS)):
+    for kind, modules in (("draws random numbers", RANDOM), ("asks a clock", CLOCKS)):
         if any(root == module or root.startswith(f"{module}.") for root in roots for module in modules):
             return kind
     return ""

@@ -138,7 +138,7 @@ class Outside:
             self._own(value, what)
         elif chance := source_of_chance(value):
             raise UnrecordableError(
-                f"it takes {chance} from {what}, which a replay would not ask again; do that outside, and pass the numbers as arguments"
+                f"it {chance} by {what}, which a replay would not do again; do that outside, and pass the numbers as arguments"
             )
         elif not is_library(value):
             raise UnrecordableError(f"it reads {what} (a {type(value).__name__}) from outside, of which changes are not seen; {REMEDY}")
@@ -156,6 +156,8 @@ class Outside:
         if isinstance(value, Rebuilt):
             equation = getattr(value, "equation", None)
             parts = {name: part for name, part in getattr(equation, "__dict__", {}).items() if type(part) in SEEN or look_of(part) is not None}
+            if equation is not None:
+                self._same_parts_of(value, {"equation": equation})
             self._same_parts_of(equation, parts)
             self._all(parts.values(), f"{what}.equation")
             return
