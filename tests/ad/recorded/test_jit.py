@@ -17,6 +17,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
+from diffsim.ad.recorded import jit
 from diffsim.ad.recorded.jit import MOST_CHANGES, MOST_FORMS
 from diffsim.errors import JitError, JitWarning
 from tests.ad.programs.cases import Case
@@ -313,20 +314,23 @@ VARYING: dict[str, tuple[Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]]
     "a number": (lambda k: ((X, float(k)), {}), None),
     "a number of NumPy's": (lambda k: ((X, numpy.float64(k)), {}), None),
     "twelve minibatches": (lambda k: ((X, k % 12), {}), None),
+    "each twice": (lambda k: ((X, k // 2), {}), None),
     "values that are not finite": (lambda k: ((X * numpy.nan,), {}), None),
 }
 
 
 @pytest.mark.parametrize("derived", [False, True])
 @pytest.mark.parametrize("varying", VARYING)
-def test_a_form_that_is_new_in_each_call_is_said_and_called(varying: str, derived: bool) -> None:
-    """The function runs twice in each recording, and once in a call after that. A form that comes again is recorded."""
+def test_a_form_that_is_new_in_each_call_is_said_and_called(varying: str, derived: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function runs twice in each recording, and once in a call after that, which makes no form. A form that comes again is recorded."""
+    forms = Counted(jit.Form)
+    monkeypatch.setattr(jit, "Form", forms)
     argument, message = VARYING[varying]
     f = Counted(lambda x, it=0, more=None: (x * x).sum() * it)
     fast = ds.jit(ds.value_and_grad(f) if derived else f)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for k in range(2 * MOST_FORMS):
+        for k in range(3 * MOST_FORMS):
             args, kwargs = argument(k)
             fast(*args, **kwargs)
     said = [str(each.message) for each in caught if each.category is JitWarning]
@@ -334,10 +338,10 @@ def test_a_form_that_is_new_in_each_call_is_said_and_called(varying: str, derive
         assert not said
         return
     assert len(said) == 1 and re.search(message, said[0]), said
-    assert f.calls == 2 * MOST_FORMS + MOST_FORMS
+    assert f.calls == 3 * MOST_FORMS + MOST_FORMS and forms.calls <= MOST_FORMS + 2
     for _ in range(2 * MOST_FORMS + 2):  # one of them is at the next power of two
         fast(*args, **kwargs)
-    assert f.calls <= 5 * MOST_FORMS + 3 and recordings(fast)[0] is not None
+    assert f.calls <= 6 * MOST_FORMS and recordings(fast)[0] is not None
     before = f.calls
     fast(*args, **kwargs)
     assert f.calls == before
