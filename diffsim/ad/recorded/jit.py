@@ -116,8 +116,8 @@ class Replayed:
         return self._first(args, kwargs)
 
     def _varies(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """True if a call after too many forms has another one again. A form is made of the 2^n-th of these calls only, since that takes longer
-        than many functions."""
+        """True if a call after too many forms has another one again. A form is made of the 2^n-th of these calls only, since that takes
+        longer than many functions."""
         if self._last is not None and self._last.values(args, kwargs) is not None:
             self._new = 0
             return False

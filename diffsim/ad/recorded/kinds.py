@@ -73,6 +73,12 @@ def own_parts(value: Any) -> dict[str, Any]:
     return parts
 
 
+def is_frozen(value: Any) -> bool:
+    """True for dataclasses whose attributes cannot be assigned."""
+    parameters = getattr(value, "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen is True
+
+
 def source_of_chance(thing: Any) -> str:
     """What a function or an object does if it has another result each time; "" else."""
     home = getattr(thing, "__self__", None)

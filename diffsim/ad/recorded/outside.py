@@ -10,7 +10,6 @@ import builtins
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
 from operator import is_
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
@@ -27,6 +26,7 @@ from diffsim.ad.recorded.kinds import (
     STATEFUL,
     attribute_of,
     has_parts,
+    is_frozen,
     is_generated,
     is_library,
     is_numpys,
@@ -48,7 +48,7 @@ BUILTINS = {
     "zip", "NotImplemented", "Ellipsis", "__debug__", "__name__",
 }  # fmt: skip
 """Builtins by which nothing from outside is read."""
-WRITES = {
+WRITES: dict[type, set[str]] = {
     list: {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"},
     dict: {"update", "setdefault", "pop", "popitem", "clear"},
 }
@@ -155,7 +155,9 @@ class Outside:
         self._kept.append(value)
         if isinstance(value, Rebuilt):
             equation = getattr(value, "equation", None)
-            parts = {name: part for name, part in getattr(equation, "__dict__", {}).items() if type(part) in SEEN or look_of(part) is not None}
+            parts = {
+                name: part for name, part in getattr(equation, "__dict__", {}).items() if type(part) in SEEN or look_of(part) is not None
+            }
             if equation is not None:
                 self._same_parts_of(value, {"equation": equation})
             self._same_parts_of(equation, parts)
@@ -166,7 +168,7 @@ class Outside:
             self._same_items(value, value)
             self._all(value.values(), what)
         parts = own_parts(value)
-        if not (is_dataclass(value) and type(value).__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        if not is_frozen(value):
             self._same_parts_of(value, parts)
         for name, part in parts.items():
             if type(part) is dict and look_of(part) is None:
@@ -225,8 +227,8 @@ class Outside:
         Raises:
             UnrecordableError: it is code of the user's that cannot be taken with its object.
         """
-        if not has_parts(owner) or isinstance(owner, (type, ModuleType)):
-            return
+        if not has_parts(owner) or isinstance(owner, type) or type(owner) is ModuleType:
+            return  # a class of a class of its own is refused where it is read
         name, kind = self._source.name, type(owner)
         for each in ("__setattr__", attribute):
             setter = attribute_of(kind, each)
@@ -237,7 +239,9 @@ class Outside:
                 if setter.fset is not None:
                     self._method(setter.fset, owner, f"{what}.{attribute}")
             elif each == "__setattr__" or (hasattr(type(setter), "__set__") and not isinstance(setter, MemberDescriptorType)):
-                raise UnrecordableError(f"it assigns {what}.{attribute}, by code of its own of which changes are not seen; return the value")
+                raise UnrecordableError(
+                    f"it assigns {what}.{attribute}, by code of its own of which changes are not seen; return the value"
+                )
 
     def function(self, function: Any, bound: Env, what: str) -> None:
         """Take a function, some of whose parameters have a known value."""
@@ -260,8 +264,7 @@ class Outside:
                     self.value(content, what)
                 elif isinstance(content, dict) and any(map(callable, content.values())):
                     raise UnrecordableError(
-                        f"it calls {what}, which chooses among functions that may be added to (functools.singledispatch); call the one that "
-                        "is meant"
+                        f"it calls {what}, which chooses among functions of a table (functools.singledispatch); call the one that is meant"
                     )
             return
         self._code(code, function.__globals__, {**cells, **bound}, set(bound))
@@ -290,7 +293,7 @@ class Outside:
                 self._local(read, env[read.name], read.name in bound)
         for inner in code.co_consts:
             if isinstance(inner, CodeType):
-                parameters = inner.co_varnames
+                parameters = {*inner.co_varnames} - {*inner.co_freevars}
                 self._code(
                     inner,
                     names,

@@ -300,14 +300,19 @@ def test_what_changes_a_list_or_a_dict_in_each_call_is_called(write: str) -> Non
                 assert bits(function(X + k)) == bits(2 * (X + k))
         left.append(bits((BOOK.rows, BOOK.table)))
     assert left[0] == left[1]
-    assert [f"BOOK.{'table' if write in ('update', 'setdefault', 'clear') else 'rows'}.{write.split()[0]}" in str(w.message) for w in caught] == [True]
+    assert [
+        f"BOOK.{'table' if write in ('update', 'setdefault', 'clear') else 'rows'}.{write.split()[0]}" in str(w.message) for w in caught
+    ] == [True]
 
 
 VARYING: dict[str, tuple[Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]], str | None]] = {
     "a counter": (lambda k: ((X, k), {}), r"it differs \(int\); if it is a value, pass it as np.float64\(it\)"),
     "a counter by name": (lambda k: ((X,), {"it": k}), r"it differs \(int\)"),
     "a text": (lambda k: ((X,), {"more": f"{k}"}), r"more differs \(str\); pass the same one"),
-    "a minibatch": (lambda k: ((X, 0, {"rows": numpy.array([k, 1])}), {}), r"more\['rows'\] differs \(array of int64\); take the entries outside"),
+    "a minibatch": (
+        lambda k: ((X, 0, {"rows": numpy.array([k, 1])}), {}),
+        r"more\['rows'\] differs \(array of int64\); take the entries outside",
+    ),
     "a shape": (lambda k: ((numpy.ones(k + 1),), {}), r"x differs \(shape, type or strides\); pass arrays of one shape"),
     "a structure": (lambda k: ((X, 0, (1.0,) * k), {}), r"the arguments differ \(structure\)"),
     "a function": (lambda k: ((X, 0, lambda x: x), {}), r"more differs \(object \(function\)\)"),
@@ -322,7 +327,7 @@ VARYING: dict[str, tuple[Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]]
 @pytest.mark.parametrize("derived", [False, True])
 @pytest.mark.parametrize("varying", VARYING)
 def test_a_form_that_is_new_in_each_call_is_said_and_called(varying: str, derived: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function runs twice in each recording, and once in a call after that, which makes no form. A form that comes again is recorded."""
+    """The function runs twice in each recording, once in a call after that, which makes no form. A form that comes again is recorded."""
     forms = Counted(jit.Form)
     monkeypatch.setattr(jit, "Form", forms)
     argument, message = VARYING[varying]

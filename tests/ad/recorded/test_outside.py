@@ -162,7 +162,11 @@ def parts_of_diffsim() -> Iterator[tuple[str, Change]]:
                 thing = things[read.split(".")[0]]
                 names: dict[str, Any] = {**things, "ds": ds}
                 name = read.split(".")[0]
-                exec(f"def inner(x, {name}): return x * {read}\ndef by_name(x): return x * {read}\ndef by_helper(x): return inner(x, {name})", names)
+                exec(
+                    f"def inner(x, {name}): return x * {read}\ndef by_name(x): return x * {read}\n"
+                    f"def by_helper(x): return inner(x, {name})",
+                    names,
+                )
                 function = names[{"name": "by_name", "helper": "by_helper", "argument": "inner"}[way]]
                 if way == "argument" and name == "data":  # a pytree, whose arrays are inputs
                     continue
@@ -217,13 +221,28 @@ class OfProperty(ByProperty):
     pass
 
 
+class Meta(type):
+    def __setattr__(cls, name: str, value: Any) -> None:
+        type.__setattr__(cls, "kept", value * GLOBAL)
+
+
+class ByMeta(metaclass=Meta):
+    pass
+
+
 def assignments() -> Iterator[tuple[str, Change]]:
     """Attributes whose assignment runs code that reads a global, as `=` and as `+=`, of the object and of a part of it."""
-    for kind in (ByProperty, OfProperty, ByDescriptor, ByClass):
-        for line in ("thing.k = 3.0", "thing.k += 1.0", "part.inner.k = 3.0", "thing.k, other = 3.0, 1.0", "for thing.k in (1.0, 3.0): pass"):
-            if "+=" in line and kind is ByClass:  # which has no k to read
+    for kind in (ByProperty, OfProperty, ByDescriptor, ByClass, ByMeta):
+        for line in (
+            "thing.k = 3.0",
+            "thing.k += 1.0",
+            "part.inner.k = 3.0",
+            "thing.k, other = 3.0, 1.0",
+            "for thing.k in (1.0, 3.0): pass",
+        ):
+            if "+=" in line and kind in (ByClass, ByMeta):  # which has no k to read
                 continue
-            thing = kind()
+            thing: Any = kind if kind is ByMeta else kind()
             thing.k = 1.0
             names = {"thing": thing, "part": types.SimpleNamespace(inner=thing), "GLOBAL": 2.0}
             exec(f"class Part: pass\npart = Part()\npart.inner = thing\ndef f(x):\n {line}\n return x * thing.kept", names)

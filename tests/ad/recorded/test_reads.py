@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import FunctionType, SimpleNamespace
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,10 +55,18 @@ def test_a_name_that_is_a_local_and_a_cell_is_looked_at() -> None:
         nonlocal k
         k = 5.0
 
-    code = f.__code__
-    both = code.replace(co_nlocals=code.co_nlocals + 1, co_varnames=(*code.co_varnames, "k"))
-    assert "k" in both.co_varnames and "k" in both.co_freevars
-    unchanged = unchanged_of(FunctionType(both, globals(), "f", None, f.__closure__), [], [], [], [])
-    assert unchanged()
+    def around(x: Any) -> Any:
+        return (lambda: x * k)()
+
+    def with_both(code: CodeType) -> CodeType:
+        inner = tuple(with_both(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+        return code.replace(co_nlocals=code.co_nlocals + 1, co_varnames=(*code.co_varnames, "k"), co_consts=inner)
+
+    looks = []
+    for each in (f, around):
+        both = with_both(each.__code__)
+        assert "k" in both.co_varnames and "k" in both.co_freevars
+        looks.append(unchanged_of(FunctionType(both, globals(), "f", None, each.__closure__), [], [], [], []))
+    assert [unchanged() for unchanged in looks] == [True, True]
     change()
-    assert not unchanged()
+    assert [unchanged() for unchanged in looks] == [False, False]
