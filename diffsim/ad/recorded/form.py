@@ -132,7 +132,7 @@ class Form:
 
 
 def _static(leaf: Any) -> tuple[str, Any]:
-    """What of a leaf belongs to the form, in a word and as a value that can be compared."""
+    """The part of a leaf that belongs to the form: a word for it, and a value that can be compared."""
     if isinstance(leaf, np.ndarray):
         layout = leaf.shape, leaf.strides, leaf.dtype
         return ("shape, type or strides", layout) if is_input(leaf) else (f"array of {leaf.dtype.name}", (layout, leaf.tobytes()))

@@ -80,7 +80,7 @@ def is_frozen(value: Any) -> bool:
 
 
 def source_of_chance(thing: Any) -> str:
-    """What a function or an object does if it has another result each time; "" else."""
+    """A phrase for a function or an object that has another result each time, such as "draws random numbers"; "" for others."""
     home = getattr(thing, "__self__", None)
     things = [thing, type(thing), getattr(thing, "__objclass__", None), home, type(home)]
     roots = [str(each.__name__ if isinstance(each, ModuleType) else getattr(each, "__module__", "")) for each in things if each is not None]
