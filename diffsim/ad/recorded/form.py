@@ -34,7 +34,7 @@ class Form:
     Attributes:
         callables: arguments that are functions, or objects of diffsim.
         kinds: classes of the user's of its pytrees.
-        parts: what a replay cannot change, as text by the place of its part: the keys that lead from (args, kwargs) to it.
+        parts: what a replay cannot change, as a word and a value, by its place: the keys that lead from (args, kwargs) to it.
 
     Raises:
         UnrecordableError: a part of an argument may change unseen.
