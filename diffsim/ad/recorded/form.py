@@ -34,6 +34,7 @@ class Form:
     Attributes:
         callables: arguments that are functions, or objects of diffsim.
         kinds: classes of the user's of its pytrees.
+        parts: what a replay cannot change, as a word and a value, by its place: the keys that lead from (args, kwargs) to it.
 
     Raises:
         UnrecordableError: a part of an argument may change unseen.
@@ -45,22 +46,25 @@ class Form:
         self._inputs: list[str] = []
         self.callables: list[Any] = []
         self.kinds: list[type] = []
+        self.parts: dict[tuple[Any, ...], tuple[str, Any]] = {}
         conditions = ["type(kwargs) is dict"]
-        self._walk(self._tree, "(args, kwargs)", iter(leaves), conditions, source)
+        self._walk(self._tree, "(args, kwargs)", iter(leaves), conditions, source, ())
         tests = " and ".join(conditions)
         source.lines.append(f"return ({''.join(f'{each}, ' for each in self._inputs)}) if {tests} else None")
         self.values: Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, ...] | None] = source.function("def values(args, kwargs):")
         """From arguments of this form to the inputs of a replay; from others to None."""
 
-    def _walk(self, tree: Tree, at: str, leaves: Any, conditions: list[str], source: Source) -> None:
+    def _walk(self, tree: Tree, at: str, leaves: Any, conditions: list[str], source: Source, place: tuple[Any, ...]) -> None:
         name = source.name
         if tree.kind is None:
-            self._leaf(next(leaves), at, conditions, source)
+            leaf = next(leaves)
+            self._leaf(leaf, at, conditions, source)
+            self.parts[place] = _static(leaf)
         elif tree.kind is type(None):
             conditions.append(f"{at} is None")
         elif at == "(args, kwargs)":
-            self._walk(tree.children[0], "args", leaves, conditions, source)
-            self._walk(tree.children[1], "kwargs", leaves, conditions, source)
+            self._walk(tree.children[0], "args", leaves, conditions, source, (0,))
+            self._walk(tree.children[1], "kwargs", leaves, conditions, source, (1,))
         elif tree.kind in (tuple, list, dict):
             short = f"t{len(conditions)}"
             conditions.append(f"type({short} := {at}) is {name(tree.kind)} and len({short}) == {len(tree.children)}")
@@ -68,7 +72,7 @@ class Form:
                 conditions.append(f"tuple({short}) == {name(tree.data)}")
             keys = tree.data if tree.kind is dict else range(len(tree.children))
             for key, child in zip(keys, tree.children, strict=True):
-                self._walk(child, f"{short}[{name(key)}]", leaves, conditions, source)
+                self._walk(child, f"{short}[{name(key)}]", leaves, conditions, source, (*place, key))
         else:
             if not _is_fixed(tree.data):
                 raise UnrecordableError(
@@ -79,7 +83,7 @@ class Form:
             short = f"t{len(conditions)}"
             conditions.append(f"({short} := {name(_children_like)}({at}, {name(tree)})) is not None")
             for k, child in enumerate(tree.children):
-                self._walk(child, f"{short}[{k}]", leaves, conditions, source)
+                self._walk(child, f"{short}[{k}]", leaves, conditions, source, (*place, k))
 
     def _leaf(self, leaf: Any, at: str, conditions: list[str], source: Source) -> None:
         name, short = source.name, f"x{len(conditions)}"
@@ -102,6 +106,15 @@ class Form:
             kind = type(leaf).__name__
             raise UnrecordableError(f"an argument is of type {kind}, whose parts are not seen; register it with ds.register_pytree")
 
+    def difference(self, other: Form) -> tuple[tuple[Any, ...], str] | None:
+        """The place of the first part that another form has otherwise, and what differs there; None: nothing does."""
+        if self.parts.keys() != other.parts.keys() or self._tree != other._tree:
+            return (), "structure"
+        for place, (kind, value) in self.parts.items():
+            if (kind, value) != other.parts[place]:
+                return place, kind
+        return None
+
     def recorded(self, recording: Recording, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[Register]]:
         """Arguments with these leaves as values of a recording, and their registers."""
         arguments, registers = [], []
@@ -116,6 +129,17 @@ class Form:
                 arguments.append(leaf)
         args, kwargs = unflatten(self._tree, arguments)
         return args, kwargs, registers
+
+
+def _static(leaf: Any) -> tuple[str, Any]:
+    """The part of a leaf that belongs to the form: a word for it, and a value that can be compared."""
+    if isinstance(leaf, np.ndarray):
+        layout = leaf.shape, leaf.strides, leaf.dtype
+        return ("shape, type or strides", layout) if is_input(leaf) else (f"array of {leaf.dtype.name}", (layout, leaf.tobytes()))
+    if is_input(leaf):
+        return "type", type(leaf)
+    kind = type(leaf).__name__
+    return (kind, (type(leaf), leaf)) if isinstance(leaf, CONSTANTS) else (f"object ({kind})", id(leaf))
 
 
 def as_core(leaf: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import is_
@@ -15,17 +16,17 @@ from diffsim.ad.arrays.leaves import array_core
 from diffsim.ad.core import Tracer, UnrecordableError, local, running
 from diffsim.ad.model import SOLVE
 from diffsim.ad.recorded.form import CONSTANTS, Form, as_core, is_input
-from diffsim.ad.recorded.outside import unchanged_of
+from diffsim.ad.recorded.outside import require_no_writes, unchanged_of
 from diffsim.ad.recorded.program import NotReplayedError, Program
 from diffsim.ad.recorded.recording import RecordedTracer, Recording, Register
 from diffsim.ad.tree import Tree, flatten
 from diffsim.base import arguments
-from diffsim.base.copies import remade
+from diffsim.base.copies import Remade, remade
 from diffsim.base.messages import silenced, warn_user
 from diffsim.errors import DiffsimError, JitError, JitWarning
 
 MOST_FORMS = 16
-"""Forms of which recordings are kept."""
+"""Forms of which recordings are kept. After as many new ones in a row, none of which came again, further ones are called."""
 MOST_CHANGES = 8
 """Calls in a row before each of which values from outside changed, after which a function is recorded no more."""
 FAILURES = (DiffsimError, ArithmeticError, ValueError, LookupError, Warning)
@@ -80,12 +81,13 @@ class Replayed:
         entries: of known forms.
     """
 
-    __slots__ = ("__name__", "_changes", "_reasons", "entries", "function")  # and no dict, which wrappers would copy
+    __slots__ = ("__name__", "_changes", "_last", "_new", "_reasons", "entries", "function")  # and no dict, which wrappers would copy
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.entries = function, list[_Entry]()
         self.__name__ = getattr(function, "__name__", "function")
-        self._changes = 0
+        self._changes = self._new = 0
+        self._last: Form | None = None
         self._reasons: set[str] = set()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -105,11 +107,53 @@ class Replayed:
                 result = entry.run(*values)
             except FAILURES:
                 return self.function(*args, **kwargs)
-            self._changes = 0
+            self._changes = self._new = 0
             if entry is not self.entries[0]:
                 self._put_first(entry)
             return result
+        if self._new >= MOST_FORMS and self._varies(args, kwargs):
+            return self.function(*args, **kwargs)
         return self._first(args, kwargs)
+
+    def _varies(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """True if a call after too many forms has another one again. A form is made of the 2^n-th of these calls only, since that takes
+        longer than many functions."""
+        if self._last is not None and self._last.values(args, kwargs) is not None:
+            self._new = 0
+            return False
+        self._new += 1
+        if self._new & (self._new - 1) == 0:
+            try:
+                self._last = Form(args, kwargs)
+            except UnrecordableError:
+                self._last = None
+        return True
+
+    def _is_new(self, form: Form) -> bool:
+        """Count a form that differs from the one before. Return False, with a warning, after as many as are kept without a replay."""
+        difference = form.difference(self._last) if self._last is not None else None
+        self._last = form
+        self._new = self._new + 1 if difference is not None else 0
+        if difference is None or self._new < MOST_FORMS:
+            return True
+        place, kind = difference
+        name = _said(self.function, place) if place else "the arguments"
+        what = f"{name} differs" if place else f"{name} differ"
+        if kind in ("structure", "type"):
+            remedy = "pass the same structure, and the same types of numbers and arrays"
+        elif kind.startswith("shape"):
+            remedy = "pass arrays of one shape, type and layout"
+        elif kind.startswith("array"):
+            remedy = "take the entries outside (x[index]) and pass them"
+        elif kind.startswith("int"):
+            remedy = f"if it is a value, pass it as np.float64({name}); if it is a count or an index, use it outside of the function"
+        else:
+            remedy = "pass the same one, or make a function of ds.jit for each"
+        self._warn(
+            f"{MOST_FORMS + 1} calls in a row had another form each, which is recorded anew and slower than a plain call: {what} ({kind}); "
+            f"{remedy}"
+        )
+        return False
 
     def _drop(self, entry: _Entry) -> None:
         self.entries = [each for each in self.entries if each is not entry]
@@ -124,12 +168,18 @@ class Replayed:
         except UnrecordableError as reason:
             self._warn(str(reason))
             return self.function(*args, **kwargs)
+        if not self._is_new(form):
+            return self.function(*args, **kwargs)
         passed = flatten((args, kwargs))[0]
         before = [leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in passed]
         recorded: _Recorded | UnrecordableError
         try:  # before the plain call, whose values are those that the function leaves elsewhere
             if self._changes > MOST_CHANGES:
-                raise UnrecordableError("values from outside of the function change before each call; make them arguments")
+                raise UnrecordableError(
+                    "values from outside of the function change before each call; pass them as arguments, a number as a float (float(k) or "
+                    "an array), since another int is another form, which is recorded anew"
+                )
+            require_no_writes(self.function)
             recorded = self._record(form, before)
         except UnrecordableError as reason:
             recorded = reason
@@ -218,6 +268,21 @@ class Replayed:
         if reason not in self._reasons:
             self._reasons.add(reason)
             warn_user(f"{self.__name__} of ds.jit runs as a plain call, which is no faster: {reason}", JitWarning)
+
+
+def _said(function: Callable[..., Any], place: tuple[Any, ...]) -> str:
+    """An argument, or a part of one, in words of the user's."""
+    first, key, *inside = place
+    while isinstance(function, Remade):  # a derivative has the arguments of its function
+        function = function.made_of[0]  # type: ignore[assignment]
+    parts = "".join(f"[{part!r}]" for part in inside)
+    if first == 1:
+        return f"{key}{parts}"
+    try:
+        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    except (TypeError, ValueError):
+        names = []
+    return f"{names[key]}{parts}" if key < len(names) else f"argument {key + 1}{parts}"
 
 
 def _version(leaf: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Kinds of values, told without running code of the user's: those of libraries, which have no state, and those whose attributes are
-looked at one by one."""
+"""Kinds of values, told without running code of the user's: those of libraries, which have no state, those whose attributes are
+looked at one by one, and those that differ from call to call."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ LIBRARIES = {
 }  # fmt: skip
 """Packages whose functions and classes have no state of their own."""
 STATEFUL = ("numpy.random", "scipy.stats")
+RANDOM = (*STATEFUL, "random", "_random", "secrets", "uuid")
+CLOCKS = ("time", "datetime", "_datetime")
 ABSENT = object()
 
 
@@ -34,7 +36,7 @@ def _root_of(thing: Any) -> str:
 
 
 def is_library(thing: Any) -> bool:
-    """True for modules, classes and functions of libraries, and for objects of diffsim, that have no state that would go unseen."""
+    """True for modules, classes and functions of libraries that have no state that would go unseen."""
     root = _root_of(thing)
     if isinstance(thing, BuiltinFunctionType) or type(thing).__name__ in ("_ArrayFunctionDispatcher", "PyCapsule"):
         home = getattr(thing, "__self__", None)
@@ -45,10 +47,47 @@ def is_library(thing: Any) -> bool:
     elif isinstance(thing, MethodDescriptorType):
         root = thing.__objclass__.__module__
     elif not isinstance(thing, (ModuleType, type, FunctionType)):
-        if root.startswith("diffsim.numpy"):
-            return True
-        return root.partition(".")[0] == "diffsim" and not callable(thing) and not isinstance(thing, (Tracer, Array, list, dict))
+        return root.startswith("diffsim.numpy")
     return root.partition(".")[0] in LIBRARIES and not root.startswith(STATEFUL)
+
+
+def is_numpys(ufunc: np.ufunc) -> bool:
+    """True for ufuncs of numbers; those of `np.frompyfunc` call a function of the user's on objects."""
+    return any(set(signature) - {"O", "-", ">"} for signature in ufunc.types)
+
+
+def is_own(value: Any) -> bool:
+    """True for objects of diffsim that are no functions or arrays: solutions, equations, grids, simulations."""
+    if isinstance(value, (type, ModuleType, FunctionType, MethodType, Tracer, Array, Remade)) or callable(value):
+        return False
+    root = type(value).__module__
+    return root.partition(".")[0] == "diffsim" and not root.startswith("diffsim.numpy")
+
+
+def own_parts(value: Any) -> dict[str, Any]:
+    """The attributes that an object of diffsim has itself, by name."""
+    parts = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        slots = [name for name, part in kind.__dict__.items() if isinstance(part, MemberDescriptorType)]
+        parts |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return parts
+
+
+def is_frozen(value: Any) -> bool:
+    """True for dataclasses whose attributes cannot be assigned."""
+    parameters = getattr(value, "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen is True
+
+
+def source_of_chance(thing: Any) -> str:
+    """A phrase for a function or an object that has another result each time, such as "draws random numbers"; "" for others."""
+    home = getattr(thing, "__self__", None)
+    things = [thing, type(thing), getattr(thing, "__objclass__", None), home, type(home)]
+    roots = [str(each.__name__ if isinstance(each, ModuleType) else getattr(each, "__module__", "")) for each in things if each is not None]
+    for kind, modules in (("draws random numbers", RANDOM), ("asks a clock", CLOCKS)):
+        if any(root == module or root.startswith(f"{module}.") for root in roots for module in modules):
+            return kind
+    return ""
 
 
 def has_parts(value: Any) -> bool:

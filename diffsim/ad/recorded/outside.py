@@ -19,12 +19,27 @@ import numpy as np
 from diffsim.ad.arrays import guard
 from diffsim.ad.core import UnrecordableError
 from diffsim.ad.model import Model
-from diffsim.ad.recorded.kinds import ABSENT, IMMUTABLE, LIBRARIES, STATEFUL, attribute_of, has_parts, is_generated, is_library
+from diffsim.ad.recorded.kinds import (
+    ABSENT,
+    IMMUTABLE,
+    LIBRARIES,
+    STATEFUL,
+    attribute_of,
+    has_parts,
+    is_frozen,
+    is_generated,
+    is_library,
+    is_numpys,
+    is_own,
+    own_parts,
+    source_of_chance,
+)
 from diffsim.ad.recorded.program import Source
 from diffsim.ad.recorded.reads import Read, reads_of
 from diffsim.ad.surroundings.looks import look_of
 from diffsim.ad.transforms.custom import _Custom
 from diffsim.base.copies import Remade
+from diffsim.engine import Rebuilt
 
 BUILTINS = {
     "abs", "all", "any", "bool", "bytes", "callable", "complex", "dict", "divmod", "enumerate", "filter", "float", "format",
@@ -33,13 +48,21 @@ BUILTINS = {
     "zip", "NotImplemented", "Ellipsis", "__debug__", "__name__",
 }  # fmt: skip
 """Builtins by which nothing from outside is read."""
-WRITES = {"append", "extend", "insert", "update", "clear"}
-"""Methods of lists and dicts that change them and return none of their contents."""
+WRITES: dict[type, set[str]] = {
+    list: {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"},
+    dict: {"update", "setdefault", "pop", "popitem", "clear"},
+}
+"""Methods of lists and dicts that change them, which a replay would not do."""
 OF_CLASSES = {"__dict__", "__weakref__", "__annotations__", "__dataclass_fields__", "__dataclass_params__", "__slots__", "__orig_bases__"}
 REMEDY = "pass it as an argument, or take the numbers and arrays that are needed into local names before"
 TAKEN = object()
+SEEN = {*IMMUTABLE, np.ndarray}
 Env = Mapping[str, Any]
 """Names of a function that are parameters of a known value, cells, or (ABSENT) its own."""
+
+
+class WritesError(UnrecordableError):
+    """A function changes a list or a dict from outside in each call."""
 
 
 class Outside:
@@ -52,7 +75,7 @@ class Outside:
     def __init__(self) -> None:
         self._source = Source()
         self._conditions: dict[str, None] = {}
-        self._visited: set[tuple[int, ...]] = set()
+        self._visited: set[tuple[Any, ...]] = set()
         self._kept: list[Any] = []  # so that ids stay theirs
         self.arrays: list[np.ndarray] = []
 
@@ -82,7 +105,7 @@ class Outside:
             UnrecordableError: a change of it would not be seen.
         """
         name = self._source.name
-        if type(value) in IMMUTABLE or isinstance(value, (np.generic, np.dtype, np.ufunc)):
+        if type(value) in IMMUTABLE or isinstance(value, (np.generic, np.dtype)) or (isinstance(value, np.ufunc) and is_numpys(value)):
             return
         if type(value) is np.ndarray and not value.dtype.hasobject:
             self.arrays.append(value)
@@ -111,8 +134,62 @@ class Outside:
             self._require(f"{name(_parts_of)}({name(value)}) == {name(_parts_of(value))}")
         elif isinstance(value, type):
             self.kind(value, what)
+        elif is_own(value):
+            self._own(value, what)
+        elif chance := source_of_chance(value):
+            raise UnrecordableError(
+                f"it {chance} by {what}, which a replay would not do again; do that outside, and pass the numbers as arguments"
+            )
         elif not is_library(value):
             raise UnrecordableError(f"it reads {what} (a {type(value).__name__}) from outside, of which changes are not seen; {REMEDY}")
+
+    def _own(self, value: Any, what: str) -> None:
+        """Take an object of diffsim with all that a user may change of it.
+
+        A simulation computes with what it was compiled of, and its solver looks at its places. So of a simulation the attributes of its
+        equation are taken, which a function may read.
+        """
+        if (id(value), "own") in self._visited:
+            return
+        self._visited.add((id(value), "own"))
+        self._kept.append(value)
+        if isinstance(value, Rebuilt):
+            equation = getattr(value, "equation", None)
+            parts = {
+                name: part for name, part in getattr(equation, "__dict__", {}).items() if type(part) in SEEN or look_of(part) is not None
+            }
+            if equation is not None:
+                self._same_parts_of(value, {"equation": equation})
+            self._same_parts_of(equation, parts)
+            self._all(parts.values(), f"{what}.equation")
+            return
+        if isinstance(value, dict):
+            self._require(f"len({self._source.name(value)}) == {len(value)}")
+            self._same_items(value, value)
+            self._all(value.values(), what)
+        parts = own_parts(value)
+        if not is_frozen(value):
+            self._same_parts_of(value, parts)
+        for name, part in parts.items():
+            if type(part) is dict and look_of(part) is None:
+                self._own(part, f"{what}.{name}")
+            else:
+                self.value(part, f"{what}.{name}")
+
+    def _same_parts_of(self, thing: Any, parts: Mapping[str, Any]) -> None:
+        """Require that attributes of an object are bound to these values."""
+        named = getattr(thing, "__dict__", {})
+        self._same_items(named, {name: part for name, part in parts.items() if name in named})
+        for name, part in parts.items():
+            if name not in named:
+                self._is(f"{self._source.name(thing)}.{name}", part)
+
+    def _same_items(self, table: Mapping[Any, Any], items: Mapping[Any, Any]) -> None:
+        """Require that a dict has these values, in one line without a call of Python's, since simulations are looked at in each replay."""
+        name = self._source.name
+        if items:
+            names, values = name(tuple(items), literal=False), name(tuple(items.values()), literal=False)
+            self._require(f"all({name(map)}({name(is_)}, {name(map)}({name(table, literal=False)}.get, {names}), {values}))")
 
     def _all(self, values: Iterable[Any], what: str) -> None:
         for value in values:
@@ -144,6 +221,28 @@ class Outside:
         else:
             self.function(function, {function.__code__.co_varnames[0]: thing}, what)
 
+    def _assignment(self, owner: Any, attribute: str, what: str) -> None:
+        """Take what runs when an attribute is assigned.
+
+        Raises:
+            UnrecordableError: it is code of the user's that cannot be taken with its object.
+        """
+        if not has_parts(owner) or isinstance(owner, type) or type(owner) is ModuleType:
+            return  # a class of a class of its own is refused where it is read
+        name, kind = self._source.name, type(owner)
+        for each in ("__setattr__", attribute):
+            setter = attribute_of(kind, each)
+            self._is(f"{name(attribute_of)}({name(kind)}, {each!r})", setter)
+            if each == "__setattr__" and (setter is object.__setattr__ or is_generated(setter)):
+                continue
+            if isinstance(setter, property):
+                if setter.fset is not None:
+                    self._method(setter.fset, owner, f"{what}.{attribute}")
+            elif each == "__setattr__" or (hasattr(type(setter), "__set__") and not isinstance(setter, MemberDescriptorType)):
+                raise UnrecordableError(
+                    f"it assigns {what}.{attribute}, by code of its own of which changes are not seen; return the value"
+                )
+
     def function(self, function: Any, bound: Env, what: str) -> None:
         """Take a function, some of whose parameters have a known value."""
         code, name = function.__code__, self._source.name
@@ -163,6 +262,10 @@ class Outside:
             for content in (cell.cell_contents for cell in cells.values()):
                 if isinstance(content, (FunctionType, MethodType, functools.partial, Remade, _Custom)) or has_parts(content):
                     self.value(content, what)
+                elif isinstance(content, dict) and any(map(callable, content.values())):
+                    raise UnrecordableError(
+                        f"it calls {what}, which chooses among functions of a table (functools.singledispatch); call the one that is meant"
+                    )
             return
         self._code(code, function.__globals__, {**cells, **bound}, set(bound))
 
@@ -177,7 +280,7 @@ class Outside:
             env: cells by name, and known values of parameters.
             bound: names of these parameters.
         """
-        own = {*code.co_varnames, *code.co_cellvars} - bound
+        own = {*code.co_varnames, *code.co_cellvars} - {*code.co_freevars} - bound  # comprehensions have names of both kinds
         for read in reads_of(code):
             if read.kind == "class":
                 raise UnrecordableError("it defines a class; define it outside")
@@ -190,7 +293,7 @@ class Outside:
                 self._local(read, env[read.name], read.name in bound)
         for inner in code.co_consts:
             if isinstance(inner, CodeType):
-                parameters = inner.co_varnames
+                parameters = {*inner.co_varnames} - {*inner.co_freevars}
                 self._code(
                     inner,
                     names,
@@ -228,9 +331,9 @@ class Outside:
         """Take a value and the attributes that are read of it, up to one that is no object of the user's."""
         what = read.name
         for attribute in read.attributes:
-            if not has_parts(value):
-                if type(value) in (list, dict) and attribute in WRITES:
-                    return
+            if not has_parts(value) and not is_own(value):
+                if attribute in WRITES.get(type(value), ()):
+                    raise WritesError(f"it calls {what}.{attribute}, which a replay would not do; return the value, and do that outside")
                 if isinstance(value, (FunctionType, MethodType)) and not is_library(value):
                     raise UnrecordableError(f"it reads {what}.{attribute}, an attribute of a function; {REMEDY}")
                 break
@@ -241,13 +344,23 @@ class Outside:
             value = self._attribute(owner, attribute, what)
             if value is TAKEN:
                 return
-        if not (read.edits and has_parts(value)):
+        if read.assigned and (has_parts(value) or is_own(value)):
+            self._assignment(value, read.assigned, what)
+        else:
             self.value(value, what)
 
     def _attribute(self, owner: Any, attribute: str, what: str) -> Any:
         """Take an attribute of an object, a class or a module of the user's: what is read of it, or TAKEN if it is a method or a property,
         which is taken with its object."""
         name, value = self._source.name, attribute_of(owner, attribute)
+        if is_own(owner):
+            parts = own_parts(owner)
+            if attribute not in parts:  # a method or a property
+                if not isinstance(owner, Rebuilt):
+                    self.value(owner, what)
+                return TAKEN
+            self._same_parts_of(owner, {attribute: parts[attribute]})
+            return parts[attribute]
         if value is ABSENT:
             raise UnrecordableError(f"it reads {what}, which is found by code of its own, or not there; {REMEDY}")
         if isinstance(value, MemberDescriptorType):
@@ -289,6 +402,20 @@ class Outside:
                 self._method(called, function, what)
                 return
         self.value(function, getattr(function, "__name__", what))
+
+
+def require_no_writes(function: Callable[..., Any]) -> None:
+    """Refuse a function that changes a list or a dict from outside, before it is recorded: what it leaves there has to be of plain calls.
+
+    Raises:
+        WritesError: it does.
+    """
+    try:
+        Outside().callable(function)
+    except WritesError:
+        raise
+    except (UnrecordableError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        return  # the call may still bind what is missing
 
 
 def unchanged_of(

@@ -19,18 +19,23 @@ class Read:
         kind: of the name; "class": a class is defined, without a name.
         name: the name, or that of a module.
         attributes: that are read of the value, each of the one before.
-        edits: whether an attribute of the last value is then assigned.
+        assigned: the attribute of the last value that is then assigned; "": none.
     """
 
     kind: Literal["class", "import", "global", "local"]
     name: str = ""
     attributes: tuple[str, ...] = ()
-    edits: bool = False
+    assigned: str = ""
 
 
 def reads_of(code: CodeType) -> Iterator[Read]:
     """The names that byte code reads, without those of functions inside."""
-    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    yield from reads_among(list(dis.get_instructions(code)))
+
+
+def reads_among(instructions: Sequence[dis.Instruction]) -> Iterator[Read]:
+    """The names that instructions read. One may load two local names, of which the attributes that follow belong to the second."""
+    steps = [step for step in instructions if step.opname not in SILENT]
     for number, step in enumerate(steps):
         operation = step.opname
         if operation == "LOAD_BUILD_CLASS":
@@ -40,13 +45,19 @@ def reads_of(code: CodeType) -> Iterator[Read]:
         elif operation in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield Read("global", step.argval, *_attributes(steps[number + 1 :]))
         elif "LOAD" in operation and ("_DEREF" in operation or "_FAST" in operation):
-            for name in step.argval if isinstance(step.argval, tuple) else (step.argval,):
-                yield Read("local", name, *_attributes(steps[number + 1 :]))
+            *before, last = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+            if not operation.startswith("STORE"):  # the first is bound then, not read
+                yield from (Read("local", name) for name in before)
+            yield Read("local", last, *_attributes(steps[number + 1 :]))
 
 
-def _attributes(steps: Sequence[dis.Instruction]) -> tuple[tuple[str, ...], bool]:
-    """The attributes that instructions read of the value before them, and whether one is then assigned."""
+def _attributes(steps: Sequence[dis.Instruction]) -> tuple[tuple[str, ...], str]:
+    """The attributes that instructions read of the value before them, and the one that is then assigned."""
     count = next((k for k, step in enumerate(steps) if step.opname not in ("LOAD_ATTR", "LOAD_METHOD")), len(steps))
     after = [step.opname for step in steps[count : count + 2]]
-    edits = after[:1] == ["STORE_ATTR"] or (after[:1] in (["COPY"], ["DUP_TOP"]) and after[1:] == ["LOAD_ATTR"])
-    return tuple(step.argval for step in steps[:count]), edits
+    assigned = ""
+    if after[:1] == ["STORE_ATTR"]:
+        assigned = steps[count].argval
+    elif after[:1] in (["COPY"], ["DUP_TOP"]) and after[1:] == ["LOAD_ATTR"]:  # x.a += 1
+        assigned = steps[count + 1].argval
+    return tuple(step.argval for step in steps[:count]), assigned

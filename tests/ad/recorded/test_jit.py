@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import pickle
+import re
 import threading
 import warnings
 from collections.abc import Callable
@@ -15,6 +17,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as np
+from diffsim.ad.recorded import jit
 from diffsim.ad.recorded.jit import MOST_CHANGES, MOST_FORMS
 from diffsim.errors import JitError, JitWarning
 from tests.ad.programs.cases import Case
@@ -40,7 +43,7 @@ class Counted:
     """A function that counts its calls."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.function, self.calls = function, 0
+        self.function, self.calls, self.__signature__ = function, 0, inspect.signature(function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls += 1
@@ -146,7 +149,8 @@ def test_forms_are_told_by_structure_shape_type_and_static_values() -> None:
 def test_the_oldest_form_is_dropped() -> None:
     fast = ds.jit(lambda x, n: x * n)
     for n in range(MOST_FORMS + 3):
-        fast(X, n)
+        for _ in range(2):
+            fast(X, n)
     assert len(recordings(fast)) == MOST_FORMS
     numpy.testing.assert_array_equal(fast(X, 0), 0 * X)
 
@@ -223,7 +227,7 @@ def test_a_function_whose_surroundings_change_before_each_call_is_called() -> No
             factor = float(k)
             numpy.testing.assert_array_equal(fast(X), factor * X)
 
-    with pytest.warns(JitWarning, match="change before each call; make them arguments"):
+    with pytest.warns(JitWarning, match="change before each call; pass them as arguments, a number as a float"):
         agree()
     assert recordings(fast) == [None]
 
@@ -245,25 +249,117 @@ def test_decisions_by_values_are_refused_with_their_line(function: Callable[...,
 
 
 def test_a_value_that_left_by_another_way_is_refused() -> None:
-    kept: list[Any] = []
+    last = before = None
 
     def leaking(x: Any) -> Any:
-        kept.append(x)
+        nonlocal last, before
+        last, before = x, last
         return x * 2
 
     ds.jit(leaking)(X)
     with pytest.raises(JitError, match="used after its call"):
-        kept[0] + 1
-    numpy.testing.assert_array_equal(kept[-1], X)
+        before + 1
+    numpy.testing.assert_array_equal(last, X)
+
+
+class Book:
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self.table: dict[str, Any] = {"a": 1.0}
+
+
+BOOK = Book()
+WRITERS: dict[str, Callable[[Any], object]] = {
+    "append": lambda x: BOOK.rows.append(x),
+    "append a constant": lambda x: BOOK.rows.append(1.0),
+    "extend": lambda x: BOOK.rows.extend([x, x.sum()]),
+    "insert": lambda x: BOOK.rows.insert(0, x),
+    "sort": lambda x: BOOK.rows.sort(),
+    "reverse": lambda x: BOOK.rows.reverse(),
+    "update": lambda x: BOOK.table.update(a=x),
+    "setdefault": lambda x: BOOK.table.setdefault(f"{len(BOOK.table)}", x),
+    "clear": lambda x: BOOK.table.clear(),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_what_changes_a_list_or_a_dict_in_each_call_is_called(write: str) -> None:
+    """Three calls leave there what three plain calls leave, and no value of a recording."""
+    inner = WRITERS[write]
+
+    def f(x: Any) -> Any:
+        inner(x)
+        return x * 2
+
+    left = []
+    for function in (f, ds.jit(f)):
+        BOOK.rows, BOOK.table = [2.0, 1.0], {"a": 1.0}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for k in range(3):
+                assert bits(function(X + k)) == bits(2 * (X + k))
+        left.append(bits((BOOK.rows, BOOK.table)))
+    assert left[0] == left[1]
+    assert [
+        f"BOOK.{'table' if write in ('update', 'setdefault', 'clear') else 'rows'}.{write.split()[0]}" in str(w.message) for w in caught
+    ] == [True]
+
+
+VARYING: dict[str, tuple[Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]], str | None]] = {
+    "a counter": (lambda k: ((X, k), {}), r"it differs \(int\); if it is a value, pass it as np.float64\(it\)"),
+    "a counter by name": (lambda k: ((X,), {"it": k}), r"it differs \(int\)"),
+    "a text": (lambda k: ((X,), {"more": f"{k}"}), r"more differs \(str\); pass the same one"),
+    "a minibatch": (
+        lambda k: ((X, 0, {"rows": numpy.array([k, 1])}), {}),
+        r"more\['rows'\] differs \(array of int64\); take the entries outside",
+    ),
+    "a shape": (lambda k: ((numpy.ones(k + 1),), {}), r"x differs \(shape, type or strides\); pass arrays of one shape"),
+    "a structure": (lambda k: ((X, 0, (1.0,) * k), {}), r"the arguments differ \(structure\)"),
+    "a function": (lambda k: ((X, 0, lambda x: x), {}), r"more differs \(object \(function\)\)"),
+    "a number": (lambda k: ((X, float(k)), {}), None),
+    "a number of NumPy's": (lambda k: ((X, numpy.float64(k)), {}), None),
+    "twelve minibatches": (lambda k: ((X, k % 12), {}), None),
+    "each twice": (lambda k: ((X, k // 2), {}), None),
+    "values that are not finite": (lambda k: ((X * numpy.nan,), {}), None),
+}
+
+
+@pytest.mark.parametrize("derived", [False, True])
+@pytest.mark.parametrize("varying", VARYING)
+def test_a_form_that_is_new_in_each_call_is_said_and_called(varying: str, derived: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function runs twice in each recording, once in a call after that, which makes no form. A form that comes again is recorded."""
+    forms = Counted(jit.Form)
+    monkeypatch.setattr(jit, "Form", forms)
+    argument, message = VARYING[varying]
+    f = Counted(lambda x, it=0, more=None: (x * x).sum() * it)
+    fast = ds.jit(ds.value_and_grad(f) if derived else f)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for k in range(3 * MOST_FORMS):
+            args, kwargs = argument(k)
+            fast(*args, **kwargs)
+    said = [str(each.message) for each in caught if each.category is JitWarning]
+    if message is None:
+        assert not said
+        return
+    assert len(said) == 1 and re.search(message, said[0]), said
+    assert f.calls == 3 * MOST_FORMS + MOST_FORMS and forms.calls <= MOST_FORMS + 2
+    for _ in range(2 * MOST_FORMS + 2):  # one of them is at the next power of two
+        fast(*args, **kwargs)
+    assert f.calls <= 6 * MOST_FORMS and recordings(fast)[0] is not None
+    before = f.calls
+    fast(*args, **kwargs)
+    assert f.calls == before
 
 
 random = numpy.random.default_rng(3)
-drawn: list[int] = []
+drawn = 0
 
 
 def counting(x: Any) -> Any:
-    drawn.append(1)
-    return len(drawn) * x
+    global drawn
+    drawn += 1
+    return drawn * x
 
 
 def editing(x: Any) -> Any:
@@ -278,7 +374,7 @@ class Opaque:
 @pytest.mark.parametrize(
     ("function", "argument", "reason"),
     [
-        (lambda x: x * random.normal(), X, r"it reads random \(a Generator\) from outside"),
+        (lambda x: x * random.normal(), X, "it draws random numbers by random, which a replay would not do again"),
         (counting, X, "draws random numbers, or counts its calls"),
         (lambda x: ds.fori_loop(0, 3, lambda k, y: y * x, x), X, "a loop or ds.remat is run"),
         (ds.remat(lambda x: x * x), X, "a loop or ds.remat is run"),

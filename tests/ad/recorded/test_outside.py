@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import functools
 import types
 import warnings
@@ -138,6 +139,136 @@ def shadowed() -> Change:
     return f, change, ()
 
 
+def shadowed_by_comprehensions() -> Iterator[tuple[str, Change]]:
+    """Variables of comprehensions with the name of a variable outside, in all forms."""
+    forms = ("sum([k for k in range(3)])", "len({k for k in range(3)})", "len({k: k for k in range(3)})", "sum(k for k in range(3))",
+             "sum([k for k in range(2) for j in [k for k in range(2)]])")  # fmt: skip
+    for form in forms:
+        for text in (f"x * k + {form}", f"{form} + x * k", f"[k * x for j in range(2) if {form}][0]"):
+            names: dict[str, Any] = {}
+            exec(f"def outer():\n k = 2.0\n def f(x):\n  return {text}\n def change():\n  nonlocal k\n  k = 5.0\n return f, change", names)
+            yield text, (*names["outer"](), ())
+
+
+def parts_of_diffsim() -> Iterator[tuple[str, Change]]:
+    """Solutions and equations, read by name, by a helper's parameter, and as an argument."""
+    for way in ("name", "helper", "argument"):
+        for read, changes in READS.items():
+            for which, change in changes.items():
+                simulation = ds.Simulation.__new__(ds.Simulation)
+                simulation.__dict__.update(heat(0.1).__dict__, equation=copy.copy(heat(0.1).equation))
+                data = ds.Solution({"T": X.copy()}, {"T": X[None].copy()})
+                things = {"data": data, "eq": simulation.equation, "rod": simulation}
+                thing = things[read.split(".")[0]]
+                names: dict[str, Any] = {**things, "ds": ds}
+                name = read.split(".")[0]
+                exec(
+                    f"def inner(x, {name}): return x * {read}\ndef by_name(x): return x * {read}\n"
+                    f"def by_helper(x): return inner(x, {name})",
+                    names,
+                )
+                function = names[{"name": "by_name", "helper": "by_helper", "argument": "inner"}[way]]
+                if way == "argument" and name == "data":  # a pytree, whose arrays are inputs
+                    continue
+                yield f"{read} by {way}, {which}", (function, lambda c=change, t=thing: c(t), (thing,) if way == "argument" else ())
+
+
+READS: dict[str, dict[str, Callable[[Any], object]]] = {
+    "data.final['T']": {
+        "bound anew": lambda data: data.final.update(T=5 * X),
+        "edited": lambda data: data.final["T"].__setitem__(1, 9.0),
+    },
+    "data.traces['T'][0, 2]": {
+        "bound anew": lambda data: data.traces.update(T=5 * X[None]),
+        "edited": lambda data: data.traces["T"].__setitem__((0, 2), 9.0),
+    },
+    "eq.dt": {"bound anew": lambda eq: setattr(eq, "dt", 0.7)},
+    "rod.equation.dt": {
+        "bound anew": lambda rod: setattr(rod.equation, "dt", 0.7),
+        "another equation": lambda rod: setattr(rod, "equation", heat(0.2).equation),
+    },
+}
+
+
+class ByProperty:
+    @property
+    def k(self) -> Any:
+        return self.kept
+
+    @k.setter
+    def k(self, value: Any) -> None:
+        self.kept = value * GLOBAL
+
+
+class Descriptor:
+    def __get__(self, thing: Any, kind: Any = None) -> Any:
+        return thing.kept
+
+    def __set__(self, thing: Any, value: Any) -> None:
+        thing.kept = value * GLOBAL
+
+
+class ByDescriptor:
+    k = Descriptor()
+
+
+class ByClass:
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__["kept"] = value * GLOBAL
+
+
+class OfProperty(ByProperty):
+    pass
+
+
+class Meta(type):
+    def __setattr__(cls, name: str, value: Any) -> None:
+        type.__setattr__(cls, "kept", value * GLOBAL)
+
+
+class ByMeta(metaclass=Meta):
+    pass
+
+
+def assignments() -> Iterator[tuple[str, Change]]:
+    """Attributes whose assignment runs code that reads a global, as `=` and as `+=`, of the object and of a part of it."""
+    for kind in (ByProperty, OfProperty, ByDescriptor, ByClass, ByMeta):
+        for line in (
+            "thing.k = 3.0",
+            "thing.k += 1.0",
+            "part.inner.k = 3.0",
+            "thing.k, other = 3.0, 1.0",
+            "for thing.k in (1.0, 3.0): pass",
+        ):
+            if "+=" in line and kind in (ByClass, ByMeta):  # which has no k to read
+                continue
+            thing: Any = kind if kind is ByMeta else kind()
+            thing.k = 1.0
+            names = {"thing": thing, "part": types.SimpleNamespace(inner=thing), "GLOBAL": 2.0}
+            exec(f"class Part: pass\npart = Part()\npart.inner = thing\ndef f(x):\n {line}\n return x * thing.kept", names)
+            if "+=" in line:  # from the same start in each call
+                exec(f"def f(x):\n thing.kept = 1.0\n {line}\n return x * thing.kept", names)
+            yield f"{kind.__name__}: {line}", (names["f"], rebind, ())
+
+
+def chosen_functions() -> Iterator[tuple[str, Change]]:
+    """Functions of the user's that are called by way of an object of Python's or of NumPy's."""
+
+    @functools.singledispatch
+    def chosen(n: Any) -> Any:
+        return 1.0
+
+    chosen.register(int, lambda n: n * GLOBAL)
+    yield "singledispatch", (lambda x: x * chosen(3), rebind, ())
+    yield "singledispatch, registered", (lambda x: x * chosen(3), lambda: chosen.register(int, lambda n: 100.0), ())
+    on_objects = numpy.frompyfunc(lambda n: n * GLOBAL, 1, 1)
+    yield "frompyfunc", (lambda x: x * on_objects(3.0), rebind, ())
+    add = numpy.frompyfunc(lambda a, b: a + b * GLOBAL, 2, 1)
+    yield "frompyfunc of two", (lambda x: x * add.reduce([1.0, 2.0]), rebind, ())
+    vectorised = numpy.vectorize(lambda n: n * GLOBAL)
+    yield "vectorize", (lambda x: x * vectorised(3.0), rebind, ())
+
+
 def changed_default() -> Change:
     def f(x: Any, c: Any = 2.0) -> Any:
         return c * x
@@ -193,6 +324,10 @@ def outside() -> Iterator[tuple[str, Change]]:
     yield "class of a pytree", (lambda x, o: o.applied(x), lambda: setattr(Weighted, "factor", 5.0), (Weighted(numpy.ones(3)),))
     yield "no field of a dataclass", (lambda x, o: o.more * x, lambda: setattr(extra, "more", 5.0), (extra,))
     yield "shadowed name", shadowed()
+    yield from shadowed_by_comprehensions()
+    yield from parts_of_diffsim()
+    yield from assignments()
+    yield from chosen_functions()
     yield "default", changed_default()
     yield "code", changed_code()
 
