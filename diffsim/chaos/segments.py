@@ -168,6 +168,6 @@ def spread(shares: Array, name: str) -> None:
         once = f"take {LAST} segments once, or " if len(shares) < LAST else "more segments do not help: take "
         raise ConvergenceError(
             f"{few} of {len(within)} segments away from the ends have {held:.0%} of the variance of the derivative for {name}, expected at "
-            f"most {HELD:.0%}: directions that grow and that shrink may come too close (diffsim.chaos.covariant_vectors has their angles); {once}"
-            "diffsim.chaos.linear_response with two values of change"
+            f"most {HELD:.0%}: directions that grow and that shrink may come too close (diffsim.chaos.covariant_vectors has their "
+            f"angles); {once}diffsim.chaos.linear_response with two values of change"
         )
