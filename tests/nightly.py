@@ -54,6 +54,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_plain_gradients_of_an_ensemble_are_noise_where_they_are_long": (),
     },
     "chaos/test_systems.py": {
+        "test_kuramoto_sivashinsky_keeps_its_mean_and_grows_one_tangent_after_another": (),
         "test_lorenz96_of_two_scales_is_that_of_scipy_and_has_exact_gradients": (),
     },
     "checkpoint/planning/test_plan.py": {
@@ -249,6 +250,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_errors_fall_with_order_p_plus_1_on_a_plane": (),
         "test_the_limit_of_dt_is_stable_and_a_larger_dt_is_refused": (),
         "test_the_mass_stays": (),
+        "test_walls_keep_the_volume_and_no_energy_arises": (),
     },
     "solvers/test_acoustic.py": {
         "test_a_shot_in_the_layer_is_that_in_an_endless_medium": ("2-3e-05",),
@@ -280,8 +282,10 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_shock_tubes": ("contact at rest-1e-14",),
     },
     "solvers/test_flow_implicit.py": {
+        "test_a_steady_cavity_balances_in_every_cell": (),
         "test_a_wall_that_oscillates": (),
         "test_velocity_is_of_second_order_with_steps_of_twenty_explicit_ones": (),
+        "test_waves_decay_by_the_factor_of_the_method": (),
     },
     "solvers/test_flow_options.py": {
         "test_a_scalar_in_vortices_is_of_the_order_of_the_differences": (),
@@ -293,20 +297,27 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_flow_that_became_too_fast_says_for_which_speed_dt_is_stable": (),
         "test_a_lid_may_move_faster_than_a_flow_through_the_grid": (),
     },
+    "solvers/test_gas_sides.py": {
+        "test_a_flow_from_elsewhere_becomes_that_of_its_sides": (),
+    },
     "solvers/test_heat_implicit.py": {
+        "test_steps_are_those_of_dense_matrices": 3,
         "test_the_gradient_is_that_of_differences": ("sdirk2",),
     },
     "solvers/test_layered_currents.py": {
         "test_energy_is_kept_in_a_basin_and_passes_between_its_layers": (),
+        "test_steps_are_those_of_an_independent_version": 2,
     },
     "solvers/test_maxwell.py": {
         "test_gradients_are_certified": (),
+        "test_plane_waves_do_not_come_back": (),
     },
     "solvers/test_navier_stokes.py": {
         "test_a_force_drives_a_channel_that_is_open_at_both_ends": (),
         "test_momentum_and_energy_are_kept_without_viscosity": (),
         "test_no_cell_has_a_divergence_whatever_is_around": ("('no_slip', ('inflow', 'inflow'))",),
         "test_poiseuille_and_couette_flow_are_exact_up_to_a_constant": (),
+        "test_steps_are_those_of_a_program_in_numpy": 3,
         "test_taylor_green_vortices_decay_by_the_order_of_the_differences": (),
         "test_the_cavity_flow_of_a_sliding_lid": (),
         "test_the_gradient_is_that_of_differences": ("channel",),
@@ -317,6 +328,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "solvers/test_quasi_geostrophic.py": {
         "test_a_rossby_wave_has_its_dispersion_relation": (),
+        "test_a_wind_that_changes_in_time": (),
         "test_energy_is_kept_between_rough_coasts_on_the_beta_plane": (),
         "test_steps_are_those_of_an_independent_version": ("mixed-laplacian",),
         "test_the_gradient_of_a_late_transport_for_the_wind_and_the_numbers": (),
@@ -326,19 +338,31 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_gradient_is_that_of_differences": ("own",),
     },
     "solvers/test_shallow_water.py": {
+        "test_a_gauge_on_dry_land_shows_the_bed_from_the_start": (),
         "test_a_steady_flow_along_circles_of_latitude_is_of_second_order": (),
         "test_a_storm_over_a_beach": (),
         "test_a_tide_drives_a_standing_wave_at_second_order": (),
         "test_a_wave_runs_up_a_beach_as_carrier_and_greenspan_say": (),
+        "test_on_the_sphere_a_lake_rests_and_water_is_kept": (),
+        "test_the_gradient_at_a_shore_a_gauge_dry_land_and_sides": (),
         "test_the_gradient_over_a_plane_bed_is_the_mean_of_both_slopes_of_the_loss": (),
         "test_the_order_where_the_flow_is_smooth": (),
         "test_water_rises_with_its_bed_and_gravity_waves_leave_from_there": (),
         "test_waves_leave_through_an_open_side_and_a_tide_fills_a_harbour": (),
-        "test_the_gradient_at_a_shore_a_gauge_dry_land_and_sides": (),
+    },
+    "solvers/test_substeps.py": {
+        "test_a_dam_breaks_as_with_steps_of_one_length": (),
+        "test_a_wall_of_water_runs_off_at_twice_the_speed_of_its_waves": (),
+    },
+    "solvers/test_supply.py": {
+        "test_water_that_seeps_away_takes_its_momentum_along": 2,
     },
     "solvers/test_visco_acoustic.py": {
         "test_a_mode_obeys_the_discrete_dispersion_relation": ("2-shape0", "6-shape2"),
+        "test_a_shot_in_the_layer_is_that_in_an_endless_medium": (),
         "test_the_gradient_is_certified": ("none",),
+        "test_the_layer_stays_calm": (),
+        "test_the_stable_step_is_sharp": (),
     },
     "stepping/declare/test_groups.py": {
         "test_a_step_with_groups_has_the_bits_of_one_by_hand": (),
@@ -481,11 +505,14 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_code_runs": ("README.md", "data.md", "certificate.md", "inversion.md"),
     },
     "test_integrators.py": {
-        "test_gradients_are_certified": ("euler", "ssp_rk2", "adams_bashforth2", "leapfrog"),
+        "test_gradients_are_certified": ("ssp_rk2", "leapfrog"),
         "test_gradients_of_projected_states_are_certified": (),
         "test_order_in_a_box_with_walls": ("ssp_rk2", "ssp_rk3"),
-        "test_the_order_remains_where_each_state_is_projected": ("ssp_rk2-False", "rk4-False", "imex_euler-False"),
+        "test_the_order_remains_where_each_state_is_projected": ("ssp_rk2-False",),
         "test_without_the_pressure_of_the_step_before_implicit_viscosity_between_walls_is_of_first_order": (),
+    },
+    "test_tableaux.py": {
+        "test_gradients_of_exponential_methods_are_certified": 2,
     },
     "tile/test_arches.py": {
         "test_vulkan": ("cholesky 2",),
