@@ -187,7 +187,7 @@ class Kernel(ABC):
 
     @property
     def meanings(self) -> tuple[object, ...]:
-        """What names in the source mean, so far as the source does not say it."""
+        """The types and layouts that the source has names for: with it they decide which kernel it is."""
         return self.layout.dtype.name, self.lanes, *(self.layout.tiled(slim) for slim in self.slim.values())
 
     def _namespace(self) -> dict[str, object]:
