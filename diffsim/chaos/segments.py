@@ -18,7 +18,7 @@ GROWS = 100.0
 """The shadowing direction does not settle if its size in the last quarter of the run is more than this times that in the first."""
 FEW, HELD = 0.05, 0.7
 """An estimate does not settle if this share of its segments has more than that share of its variance. With normal errors a twentieth has
-0.28. Most systems in which directions meet had 0.73 and more, clearly hyperbolic ones 0.19 to 0.31; the rest lies between (docs/chaos.md)."""
+0.28. Most systems in which directions meet had 0.73 and more, clearly hyperbolic ones 0.19 to 0.31; the rest is between."""
 SURE = 0.02
 """An estimate whose standard error is at most this share of it is taken."""
 ENOUGH = 100
