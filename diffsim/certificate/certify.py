@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from diffsim.base.arguments import instance, mapping, real_array, shown, whole
 from diffsim.base.quantities import ANYTHING
-from diffsim.certificate.directions import Bounds, Chooser, Directions, Moves, Scale
+from diffsim.certificate.directions import Bounds, Chooser, Directions, Moves, Scale, of_components
 from diffsim.certificate.engine import Direction, Sums, measure, repeatable
 from diffsim.certificate.line import Certificate
 from diffsim.certificate.measures import MISMATCH, products, random_weights, reached, scaled
@@ -89,6 +89,8 @@ def certify(
             return checked_array(one._compiled, name, value, steps).astype(float)
         return real_array(f"inputs[{name!r}]", value, float, meanings.get(name, ANYTHING))
 
+    arrays = simulation._named(arrays, steps) if isinstance(simulation, Batch) else simulation._apart(arrays)
+    directions, scale, bounds = of_components(one._groups, directions, scale, bounds)
     point = {name: array(name, value) for name, value in arrays.items()}
     for name in simulation.wrt:  # initial fields that are left out are zero
         point.setdefault(name, np.zeros(simulation.input_shape(name, steps)))

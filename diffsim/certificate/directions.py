@@ -12,6 +12,7 @@ import numpy.typing as npt
 from diffsim.base.arguments import mapping, real_array, shown
 from diffsim.base.quantities import ANYTHING, Meaning
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.simulation.prepared.groups import Groups
 from diffsim.typing import Array
 
 Directions: TypeAlias = int | Mapping[str, npt.ArrayLike] | Sequence[Mapping[str, npt.ArrayLike]]
@@ -23,6 +24,20 @@ SHARE = 0.1
 """Largest change of an input relative to its size, if no scale is given."""
 NOTHING = 1e-12
 """An entry this much smaller than the largest of its field is 0 except for round-off. A change by its size would have no effect."""
+
+
+def of_components(groups: Groups, directions: Directions, scale: Scale, bounds: Bounds) -> tuple[Directions, Scale, Bounds]:
+    """Directions, scale and bounds by the names of fields: those of a vector are its components', one each or one for all of them."""
+    scale = groups.shared("scale of", scale) if isinstance(scale, Mapping) else scale
+    if isinstance(bounds, Mapping):
+        pairs = {name: pair for name, pair in bounds.items() if name in groups.parts and isinstance(pair, Sequence) and len(pair) == 2}
+        least, most = (groups.shared("bound of", {name: pair[end] for name, pair in pairs.items()}) for end in (0, 1))
+        bounds = {name: pair for name, pair in bounds.items() if name not in pairs} | {name: (least[name], most[name]) for name in least}
+    if isinstance(directions, Mapping):
+        return groups.apart("direction of", directions), scale, bounds
+    if isinstance(directions, (list, tuple)):
+        directions = [groups.apart("direction of", one) if isinstance(one, Mapping) else one for one in directions]
+    return directions, scale, bounds
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def shadowing(
     start = {**vectors.fixed, **vectors.apart(vectors.state)}
     state = vectors.joined(recorded.run(start, settle).final) if settle else vectors.state
     if unstable is None:
-        exponents = lyapunov(simulation, {**inputs, **vectors.apart(state)}, steps, max(20, segments // 10))
+        exponents = lyapunov(simulation, {**vectors.fixed, **vectors.apart(state)}, steps, max(20, segments // 10))
         if not exponents.unstable:
             raise ConvergenceError(
                 f"no exponent is above 0 ({exponents}), expected a chaotic one; take more segments, give unstable, or "

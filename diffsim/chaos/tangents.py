@@ -35,7 +35,7 @@ class Vectors:
 
     def __init__(self, simulation: Simulation, inputs: Mapping[str, Any]) -> None:
         instance("simulation", simulation, Simulation, "a diffsim.Simulation", "build one of the system")
-        mapping("inputs", inputs, "{'x': x, 'rho': 28.0}")
+        inputs = simulation._apart(mapping("inputs", inputs, "{'x': x, 'rho': 28.0}"))
         self.equation = simulation.equation
         self.names = tuple(self.equation.states)
         self.shapes = {name: simulation.input_shape(name, 1) for name in self.names}

@@ -24,11 +24,12 @@ from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
 from diffsim.simulation.prepared.checks import check_names, check_steps, checked_cotangents, places
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import Watch
+from diffsim.simulation.prepared.groups import Gradient
 from diffsim.simulation.prepared.inputs import input_meaning, value_meaning
 from diffsim.simulation.prepared.locks import Turn
 from diffsim.simulation.prepared.options import Until, WatchAdjoint
 from diffsim.simulation.prepared.points import Tables, point_tables, side_by_side
-from diffsim.simulation.prepared.reading import is_function, whole_array
+from diffsim.simulation.prepared.reading import is_function, spread, whole_array
 from diffsim.simulation.prepared.solution import Pullback, Solution
 from diffsim.simulation.prepared.traced import Traced
 from diffsim.simulation.simulation import Simulation
@@ -172,7 +173,7 @@ class Batch(Rebuilt, Summary):
         until: Until | None = None,
     ) -> Solution:
         """Solve forward; see `Simulation.run`. States have an axis of runs, also in `watch` and `until`."""
-        steps = check_steps(steps)
+        steps, inputs = check_steps(steps), self._named(inputs, steps)
         return self._apart(self._all.run(self._together(inputs, steps), steps, every, watch, checkpoint, until))
 
     def vjp(
@@ -187,16 +188,19 @@ class Batch(Rebuilt, Summary):
         watch: WatchAdjoint | None = None,
     ) -> tuple[Solution, Pullback]:
         """Solve forward, and prepare the reverse sweep; see `Simulation.vjp`."""
-        steps = check_steps(steps)
+        steps, inputs = check_steps(steps), self._named(inputs, steps)
         joint_inputs = self._together(inputs, steps)
         shared = {name for name, value in inputs.items() if is_function(value) or np.ndim(value) == len(self.input_shape(name, steps))}
         joint, pull = self._all.vjp(joint_inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
         solution = self._apart(joint)
-        like = Solution(*({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in _parts(solution)))
+        parts = ({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in _parts(solution))
+        like = Solution(*parts, groups=solution.groups)
 
         def pullback(cotangents: Solution) -> dict[str, Array]:
             bars = pull(self._joint(checked_cotangents(cotangents, like, partial(value_meaning, self._one._compiled, runs=True))))
-            return {name: self._input_bar(name, bar, name in shared) for name, bar in bars.items()}
+            each = {name: self._input_bar(name, bar, name in shared) for name, bar in bars.items()}
+            groups = self._one._groups
+            return Gradient(each, groups, each.keys() - shared) if groups else each
 
         return solution, pullback
 
@@ -220,7 +224,7 @@ class Batch(Rebuilt, Summary):
 
     def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:
         """Solution and its derivative along `tangents` (inputs left out are fixed). Nothing is stored."""
-        steps = check_steps(steps)
+        steps, inputs, tangents = check_steps(steps), self._named(inputs, steps), self._named(tangents, steps, "tangents", "tangent of")
         both = self._all.jvp(self._together(inputs, steps), self._together(tangents, steps, "tangents"), steps)
         return self._apart(both[0]), self._apart(both[1])
 
@@ -242,7 +246,7 @@ class Batch(Rebuilt, Summary):
         self, one: Compiled, sources: Mapping[str, Places] | None, receivers: Mapping[str, Places] | None
     ) -> dict[str, list[PointTable]]:
         """The points of each run."""
-        sources, receivers = places("sources", sources), places("receivers", receivers)
+        sources, receivers = (one.groups.each(places(*each)) for each in (("sources", sources), ("receivers", receivers)))
         check_names("sources", sources, one.step.forcings, "forcings with sources", one.equation)
         check_names("receivers", receivers, one.receivers, "states with receivers", one.equation)
         rows = {kind: self._rows(kind, named, one.grid) for kind, named in (("sources", sources), ("receivers", receivers))}
@@ -267,10 +271,18 @@ class Batch(Rebuilt, Summary):
             rows[name] = [points.of_run(run) for run in range(self.runs)]
         return rows
 
+    def _named(self, inputs: Mapping[str, Any], steps: int, what: str = "inputs", one: str = "input") -> Mapping[str, Any]:
+        """Inputs by the names of the fields: a vector's components in place of the vector."""
+        groups = self._one._groups
+        if not groups:
+            return mapping(what, inputs, "{'c': c}")
+        cells = {part: len(self.input_shape(part, steps)) for parts in groups.parts.values() for part in parts if part in self._one.inputs}
+        return groups.apart(one, mapping(what, inputs, "{'c': c}"), cells)
+
     def _together(self, inputs: Mapping[str, Any], steps: int, what: str = "inputs") -> dict[str, Any]:
         """Inputs of the simulation of all runs."""
         one = self._one
-        check_names(what, mapping(what, inputs, "{'c': c}"), one.inputs, "inputs", one.equation)
+        check_names(what, inputs, one.inputs, "inputs", one.equation)
         return {name: self._spread(name, value, self.input_shape(name, steps), what) for name, value in inputs.items()}
 
     def _spread(self, name: str, value: Any, shape: tuple[int, ...], what: str) -> Any:
@@ -289,7 +301,7 @@ class Batch(Rebuilt, Summary):
             value = real_array(f"input {name}", value, self._one.dtype, meaning)
         elif not isinstance(value, DifferentiatedArray):
             value = asarray(plain(f"input {name}", value, meaning))
-        whole_shape = (self.runs, *shape)
+        value, whole_shape = spread(self._one._compiled, name, value), (self.runs, *shape)
         series = name in self._one._step.series
         if value.shape != shape and (series or value.shape != whole_shape):
             several = "" if series else f", or {whole_shape} for one each run"
@@ -316,7 +328,7 @@ class Batch(Rebuilt, Summary):
             count = values.shape[1] // self.runs
             split = moveaxis(reshape(values, (values.shape[0], self.runs, count)), 1, 0)
             traces[name] = np.ascontiguousarray(split) if isinstance(split, np.ndarray) else split  # sums of it have the bits of one run
-        return Solution(dict(solution.final), traces)
+        return Solution(dict(solution.final), traces, groups=replace(self._one._groups, axis=1))
 
     def _joint(self, cotangents: Solution) -> Solution:
         """Cotangents of the simulation of all runs: the transpose of `_apart`."""

@@ -27,6 +27,7 @@ from diffsim.simulation.gradients.taped import run_taped, value_and_grad_taped
 from diffsim.simulation.prepared.checks import check_names, check_steps, places
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import Watch, run_forward
+from diffsim.simulation.prepared.groups import Groups
 from diffsim.simulation.prepared.identity import identity
 from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.simulation.prepared.locks import Turn
@@ -53,7 +54,9 @@ class Simulation(Rebuilt, Summary):
     Its inputs are named: the equation's parameters (over the cells along the axes along which they vary), its initial fields (over the
     cells; zero if left out), the amplitudes of its forcings (shape (steps, sources)), and its series (shape (steps, cells along the axes
     along which they vary)). A parameter or an initial field may be a function of the coordinates of its cells, in the grid's unit:
-    `{"c": lambda z, x: 1500 + 0.5 * z}` gets those of the axes along which it varies, in arrays that NumPy broadcasts.
+    `{"c": lambda z, x: 1500 + 0.5 * z}` gets those of the axes along which it varies, in arrays that NumPy broadcasts. A vector or tensor
+    of the equation may be one array, of its components along the first axis; its name stands for all of them in `wrt`, `sources`,
+    `receivers`, solutions and gradients, too.
 
     Args:
         equation: the equation to solve.
@@ -102,10 +105,13 @@ class Simulation(Rebuilt, Summary):
     ) -> None:
         precision = settings().precision if precision is None else one_of("precision", precision, PRECISIONS)
         check_declared(equation)
-        sources, receivers = places("sources", sources), places("receivers", receivers)
+        fields = {*equation.states, *equation.initials, *equation.parameters, *equation.series}
+        sources = Groups.of(equation, equation.forcings).each(places("sources", sources))
+        groups = Groups.of(equation, fields | sources.keys())
+        receivers = groups.each(places("receivers", receivers))
         check_names("sources", sources, equation.forcings, "forcings", equation)
         check_names("receivers", receivers, equation.states, "states", equation)
-        wrt = None if wrt is None else names("wrt", wrt, "['c']")
+        wrt = None if wrt is None else groups.names(names("wrt", wrt, "['c']"))
         traced, wanted = trace(equation, sources, wrt)
         points = point_tables(traced.step, sources, receivers)
         domain = None
@@ -118,6 +124,7 @@ class Simulation(Rebuilt, Summary):
 
     def _take(self, compiled: Compiled) -> None:
         self._compiled, self._stepper, self._step, self._turn = compiled, compiled.stepper, compiled.step, compiled.turn
+        self._groups, self._grouped = compiled.groups, bool(compiled.groups)
         self.equation, self.grid, self.precision, self.dtype = compiled.equation, compiled.grid, compiled.precision, compiled.dtype
         self.receivers, self.wrt = compiled.receivers, compiled.wrt
         self._tangent: Simulation | None = None
@@ -203,6 +210,10 @@ class Simulation(Rebuilt, Summary):
         known = (*compiled.step.forcings, *compiled.step.series, *compiled.coefficients.traced.inputs, *compiled.initial.traced.inputs)
         return compiled.input_shape(one_of("name", name, known), check_steps(steps))
 
+    def _apart(self, inputs: Any, what: str = "input") -> Any:
+        """Inputs by the names of the fields: a vector's components in place of the vector."""
+        return self._groups.apart(what, inputs) if isinstance(inputs, Mapping) else inputs
+
     def _meaning(self, name: str) -> Meaning:
         """The unit and dimensions of an input."""
         return input_meaning(self._compiled, name)
@@ -229,7 +240,7 @@ class Simulation(Rebuilt, Summary):
             inputs: see the class. With them, the strips of damped cells that a run backwards would store are counted.
         """
         steps = check_steps(steps)
-        return sizes_of(self._compiled, steps, None if inputs is None else self._compiled.checked(inputs, steps))
+        return sizes_of(self._compiled, steps, None if inputs is None else self._compiled.checked(self._apart(inputs), steps))
 
     def predicted_bytes(self, schedule: AnySchedule) -> int:
         """Bytes of all fields of a gradient by `schedule`. Not counted are traces and amplitudes (a number for each step and point),
@@ -253,7 +264,7 @@ class Simulation(Rebuilt, Summary):
             ShapeError: a source or receiver is outside the grid. Nothing is moved.
             ParameterError: a forcing or state that this simulation was built without.
         """
-        sources, receivers = places("sources", sources), places("receivers", receivers)
+        sources, receivers = (self._groups.each(places(*each)) for each in (("sources", sources), ("receivers", receivers)))
         check_names("sources", sources, self._step.forcings, "forcings with sources", self.equation)
         check_names("receivers", receivers, self.receivers, "states with receivers", self.equation)
         tables = point_tables(self._step, sources, receivers)
@@ -282,6 +293,8 @@ class Simulation(Rebuilt, Summary):
         steps, every = check_steps(steps), whole("every", every, 0)
         function("watch", watch, "lambda done, states: ...")
         options = RunOptions.of(Policy.of(checkpoint), until, max(every, 1))
+        if self._grouped:
+            inputs = self._apart(inputs)
         named = inputs if type(inputs) is dict else mapping("inputs", inputs, "{'c': c}")
         if DifferentiatedArray in map(type, named.values()):
             if watch is not None and every > 0:
@@ -322,6 +335,8 @@ class Simulation(Rebuilt, Summary):
             ReplayError: raised by the pullback: a repeated step gave another result than the first time.
         """
         options = RunOptions.of(Policy.of(checkpoint), until, every, on_action, on_progress, watch)
+        if self._grouped:
+            inputs = self._apart(inputs)
         return run_reversibly(self._compiled, inputs, check_steps(steps), options)
 
     def value_and_grad(
@@ -346,6 +361,8 @@ class Simulation(Rebuilt, Summary):
             DerivativeError: the loss returns only a number, and uses an operation that loses a derivative.
         """
         function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
+        if self._grouped:
+            inputs = self._apart(inputs)
         if type(inputs) is dict and DifferentiatedArray in map(type, inputs.values()):
             options = RunOptions.of(Policy.of(checkpoint), until, every, on_action, on_progress, watch)
             return value_and_grad_taped(self._compiled, loss, inputs, check_steps(steps), options)
@@ -355,15 +372,16 @@ class Simulation(Rebuilt, Summary):
 
     def jvp(self, inputs: Mapping[str, npt.ArrayLike], tangents: Mapping[str, npt.ArrayLike], steps: int) -> tuple[Solution, Solution]:
         """Solution and its derivative along `tangents` (inputs left out are fixed). Nothing is stored."""
-        mapping("inputs", inputs, "{'c': c}")
-        check_names("tangents", mapping("tangents", tangents, "{'c': c_dot}"), self.inputs, "inputs", self.equation)
+        inputs = self._apart(mapping("inputs", inputs, "{'c': c}"))
+        tangents = self._apart(mapping("tangents", tangents, "{'c': c_dot}"), "tangent of")
+        check_names("tangents", tangents, self.inputs, "inputs", self.equation)
         with self._turn:
             tangent = self.tangent(differentiable=False)
             order = tangent.order
             both = tangent.run({**inputs, **{dot(name, order): value for name, value in tangents.items()}}, steps)
-        primal = Solution({s: both.final[s] for s in self._step.states}, {s: both.traces[s] for s in self.receivers})
+        primal = Solution({s: both.final[s] for s in self._step.states}, {s: both.traces[s] for s in self.receivers}, groups=self._groups)
         moved = {s: both.final[dot(s, order)] for s in self._step.states}
-        return primal, Solution(moved, {s: both.traces[dot(s, order)] for s in self.receivers})
+        return primal, Solution(moved, {s: both.traces[dot(s, order)] for s in self.receivers}, groups=self._groups)
 
     def to_xarray(
         self,
@@ -388,7 +406,11 @@ class Simulation(Rebuilt, Summary):
             MissingPackageError: xarray is not installed.
             ShapeError: an array is not of this simulation's shape.
         """
-        return dataset(self._compiled, described(self._compiled, solution, inputs, gradient), self.grid.unit if unit is None else unit)
+        return dataset(
+            self._compiled,
+            described(self._compiled, solution, self._apart(inputs), self._apart(gradient)),
+            self.grid.unit if unit is None else unit,
+        )
 
     def to_vtk(
         self,
@@ -417,7 +439,7 @@ class Simulation(Rebuilt, Summary):
         """
         from diffsim.simulation.export.vtk import write_vtk
 
-        arrays = described(self._compiled, solution, inputs, gradient)
+        arrays = described(self._compiled, solution, self._apart(inputs), self._apart(gradient))
         return write_vtk(path, self.grid, [array for array in arrays if not array.rows])
 
 

@@ -101,7 +101,8 @@ class RepeatablePullback:
     def __init__(self, compiled: Compiled, call: Call, solution: Solution, back: Back) -> None:
         self._compiled, self._call = compiled, call
         final, traces = solution.final, solution.traces
-        self._like = Solution({n: _zeros(value) for n, value in final.items()}, {n: _zeros(value) for n, value in traces.items()})
+        like = {n: _zeros(value) for n, value in final.items()}, {n: _zeros(value) for n, value in traces.items()}
+        self._like = Solution(*like, groups=solution.groups)
         self._bits = [_bits(value) for value in (*final.values(), *traces.values())]
         self._ended = compiled.stepper.steps
         self._back: Back | None = back

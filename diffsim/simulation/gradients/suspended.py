@@ -79,7 +79,8 @@ def run_resumably(compiled: Compiled, call: Call, whole: AnySchedule) -> tuple[S
         suspension.remove()
         return run.gradient()
 
-    copy = Solution(*({name: np.array(value) for name, value in part.items()} for part in (solution.final, solution.traces)))
+    parts = ({name: np.array(value) for name, value in part.items()} for part in (solution.final, solution.traces))
+    copy = Solution(*parts, groups=solution.groups)
     return copy, back  # a user may edit the copy
 
 

@@ -21,6 +21,7 @@ from diffsim.simulation.gradients.gradient import run_reversibly
 from diffsim.simulation.prepared.checks import check_names
 from diffsim.simulation.prepared.compiled import Compiled
 from diffsim.simulation.prepared.forward import run_forward
+from diffsim.simulation.prepared.groups import Gradient
 from diffsim.simulation.prepared.inputs import input_meaning
 from diffsim.simulation.prepared.options import RunOptions
 from diffsim.simulation.prepared.points import with_tangents
@@ -63,7 +64,7 @@ def value_and_grad_taped(
     chosen = {name: _chosen(compiled, name, inputs, steps) for name in compiled.wrt}
     both = value_and_grad(lambda chosen: loss(run_taped(compiled, {**inputs, **chosen}, steps, options)))
     value, gradient = both(chosen)
-    return value, gradient
+    return value, Gradient(gradient, compiled.groups) if compiled.groups else gradient
 
 
 def _chosen(compiled: Compiled, name: str, inputs: Mapping[str, Any], steps: int) -> Any:
@@ -132,7 +133,7 @@ class TapedRun:
         parts: dict[str, dict[str, Any]] = {"final": {}, "traces": {}}
         for (part, name), value in zip(self.outputs, values, strict=True):
             parts[part][name] = value
-        return Solution(**parts)
+        return Solution(**parts, groups=self.compiled.groups)
 
     def evaluate(self, *args: Array) -> tuple[Array, ...]:
         with self.compiled.placed(self.points):

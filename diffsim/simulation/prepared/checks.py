@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,20 +14,19 @@ from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import grouped
 from diffsim.errors import DivergenceError, ParameterError, PlanError, ShapeError
 from diffsim.simulation.prepared.blown_up import counted
+from diffsim.simulation.prepared.groups import Groups, few, listed
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.declare.points import PointTable
 from diffsim.typing import Array
 
-FEW = 6
-"""Components that a message names."""
-
 
 def check_names(what: str, names: Iterable[str], known: Iterable[str], kind: str, equation: Equation | None = None) -> None:
     """Raise ParameterError if a name is not known; of a vector or tensor of `equation` it says the names of the components."""
-    if unknown := sorted({*names}.difference(known)):
+    if unknown := sorted({*names}.difference(known := [*known])):
+        groups = equation.component_names if equation else {}
         raise ParameterError(
-            f"{what} names {', '.join(unknown)}, but the {kind} are {', '.join(known) or 'none'}; expected some of these; "
+            f"{what} names {', '.join(unknown)}, but the {kind} are {listed(known, groups) or 'none'}; expected some of these; "
             + (by_component(unknown, equation) or "correct the name")
         )
 
@@ -35,13 +34,8 @@ def check_names(what: str, names: Iterable[str], known: Iterable[str], kind: str
 def by_component(names: Iterable[str], equation: Equation | None) -> str:
     """The remedy where some of `names` are vectors or tensors of an equation, whose components have names of their own; "" else."""
     groups = equation.component_names if equation else {}
-    each = [f"{name} has the components {_few(groups[name])}" for name in names if name in groups]
+    each = [f"{name} has the components {few(groups[name])}" for name in names if name in groups]
     return f"{', '.join(each)}; give each of these by its own name" if each else ""
-
-
-def _few(names: Sequence[str]) -> str:
-    """Names, of many the first and the last."""
-    return ", ".join(names) if len(names) <= FEW else f"{names[0]}, {names[1]} ... {names[-1]}"
 
 
 def check_steps(steps: int) -> int:
@@ -99,7 +93,8 @@ def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callab
     checked: dict[str, dict[str, Array]] = {"final": {}, "traces": {}}
     for what, bars, values in (("final", cotangents.final, solution.final), ("traces", cotangents.traces, solution.traces)):
         if not isinstance(bars, dict) or not bars.keys() <= values.keys():
-            check_names(f"{what} cotangents", mapping(f"{what} cotangents", bars, "{'p': p_bar}"), values, f"{what} entries")
+            bars = solution.groups.apart(f"cotangent of {what}", mapping(f"{what} cotangents", bars, "{'p': p_bar}"))
+            check_names(f"{what} cotangents", bars, values, f"{what} entries")
         for name, value in bars.items():
             if type(value) is np.ndarray and value.dtype.kind == "f":
                 array = value
@@ -119,7 +114,7 @@ def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callab
                     f"{float(np.abs(array).max()):.3g}, which f32 holds as 0; multiply the loss by a constant, or take precision = 'f64'"
                 )
             checked[what][name] = array
-    return Solution(**checked)
+    return Solution(checked["final"], checked["traces"])
 
 
 def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str], what: str = "") -> dict[str, Array]:
@@ -130,6 +125,6 @@ def require_finite(fields: dict[str, Array], steps: int, cause: Callable[[], str
     return fields
 
 
-def finite_solution(final: dict[str, Array], traces: dict[str, Array], steps: int, cause: Callable[[], str]) -> Solution:
+def finite_solution(final: dict[str, Array], traces: dict[str, Array], steps: int, cause: Callable[[], str], groups: Groups) -> Solution:
     """The solution, unless a state or a trace is no longer finite. The message ends with `cause`."""
-    return Solution(*(require_finite(part, steps, cause) for part in (final, traces)))
+    return Solution(require_finite(final, steps, cause), require_finite(traces, steps, cause), groups=groups)

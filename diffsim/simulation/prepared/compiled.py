@@ -18,6 +18,7 @@ from diffsim.engine import PRECISIONS
 from diffsim.errors import ParameterError
 from diffsim.simulation.prepared.blown_up import CAUSE_OF_GRADIENT, cause_of_run
 from diffsim.simulation.prepared.checks import check_names, finite_solution, require_finite
+from diffsim.simulation.prepared.groups import Gradient, Groups
 from diffsim.simulation.prepared.locks import Turn
 from diffsim.simulation.prepared.points import with_tangents
 from diffsim.simulation.prepared.reading import checked_array, in_memory, whole_array
@@ -103,6 +104,11 @@ class Compiled:
     @cached_property
     def _names(self) -> frozenset[str]:
         return frozenset(self.inputs)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The components of each vector or tensor of the equation that is known by its own name, too."""
+        return Groups.of(self.equation, {*self.inputs, *self.step.states})
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -292,7 +298,7 @@ class Compiled:
             return f"Step {step} of {self.stepper.steps} needed {needed:.0f} laps of a loop that has at most {laps}" + hint
 
         def judged() -> Solution:
-            solution = finite_solution(state, traces, self.stepper.steps, cause)
+            solution = finite_solution(state, traces, self.stepper.steps, cause, self.groups)
             if self._checks_end:
                 self.equation.check_end(*self.domain.side_by_side(self._parameters, solution.final))
             return solution
@@ -312,7 +318,8 @@ class Compiled:
         cotangents = {**self.coefficients.vjp(fields, coefficient_bars), **initial}
         gradient = {**self.domain.cotangents(cotangents, self.traced.fields), **driven}
         wanted = {name: gradient[name] for name in self.wrt}
-        return self.domain.agreed(lambda: require_finite(wanted, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for "))
+        finite = self.domain.agreed(lambda: require_finite(wanted, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for "))
+        return Gradient(finite, self.groups) if self.groups else finite
 
     def wait(self, run: Waiting) -> None:
         """The storage holds a run whose reverse sweep may still come."""

@@ -65,7 +65,7 @@ def whole_array(compiled: OfOneRun, name: str, value: Any, dtype: npt.DTypeLike 
 
 def spread(compiled: OfOneRun, name: str, value: Any) -> Any:
     """A number as a value for each cell, if the equation says that it may be one; all else as it is."""
-    if name not in compiled.equation.uniform or value.shape:
+    if primal(name) not in compiled.equation.uniform or value.shape:
         return value
     return value * np.ones(compiled.grid.shape, value.dtype)
 

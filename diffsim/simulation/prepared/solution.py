@@ -9,25 +9,37 @@ from typing import Any
 from diffsim.base.arguments import shown
 from diffsim.base.summary import Rows, Summary, array_shown
 from diffsim.errors import MissingError
+from diffsim.simulation.prepared.groups import Groups, listed
 from diffsim.typing import Array
 
 
-class Final(dict[str, Any]):
+class Parts(dict[str, Any]):
+    """Values by the names of states. That of a vector or tensor is an array of its components, along a first axis."""
+
+    groups = Groups()
+
+
+class Final(Parts):
     """States by name. A name that is not there is refused by a message."""
 
     def __missing__(self, name: str) -> Any:
+        if (value := self.groups.together(self, name)) is not None:
+            return value
         raise MissingError(
-            f"final[{shown(name)}] was read, expected one of {', '.join(self) or 'none'}; name a state of the equation, or correct the name"
+            f"final[{shown(name)}] was read, expected one of {listed(self, self.groups.parts) or 'none'}; name a state of the equation, "
+            "or correct the name"
         )
 
 
-class Traces(dict[str, Any]):
+class Traces(Parts):
     """Traces by the name of their state. A name that is not there is refused by a message."""
 
     def __missing__(self, name: str) -> Any:
+        if (value := self.groups.together(self, name)) is not None:
+            return value
         raise MissingError(
-            f"traces[{shown(name)}] was read, expected one of {', '.join(self) or 'none'}; give receivers of the state to the simulation, "
-            "or correct the name"
+            f"traces[{shown(name)}] was read, expected one of {listed(self, self.groups.parts) or 'none'}; give receivers of the state to "
+            "the simulation, or correct the name"
         )
 
 
@@ -38,9 +50,11 @@ class Solution(Summary):
     Attributes:
         final: each state after the last step, over the cells.
         traces: each state that has receivers, there, shape (steps + 1, receivers); row 0 is the initial state.
+        groups: vectors and tensors, which can be read by their own names too: arrays of their components.
 
     Raises:
         MissingError: a state is read, from either, that is not there.
+        ShapeError: components of a vector that is read have different shapes.
 
     Example:
         import numpy as np
@@ -60,12 +74,17 @@ class Solution(Summary):
 
     final: Mapping[str, Array] = field(default_factory=dict)
     traces: Mapping[str, Array] = field(default_factory=dict)
+    groups: Groups = field(default_factory=Groups, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if type(self.final) is dict:
             object.__setattr__(self, "final", Final(self.final))
         if type(self.traces) is dict:
             object.__setattr__(self, "traces", Traces(self.traces))
+        if self.groups:
+            for part in (self.final, self.traces):
+                if isinstance(part, Parts):
+                    part.groups = self.groups
 
     def _summary(self) -> tuple[str, Rows]:
         parts = (("final", self.final), ("traces", self.traces))

@@ -28,8 +28,9 @@ class ODE(Equation):
     Parameters are numbers, which all members share; for a parameter that differs from member to member take `diffsim.Batch`.
 
     A state with many components is a vector: with `states={"x": 3}` the argument x is a tuple of three expressions, its rate one of three,
-    and the inputs and states are `x_0`, `x_1` and `x_2`. With a dataclass for `states` the first argument is an instance of it, and so is
-    the rate; inputs and states have the names of its fields.
+    and inputs, solutions and gradients have `x`, of shape (3, members), and its components `x_0`, `x_1` and `x_2`. With a dataclass for
+    `states` the first argument is an instance of it, and so is the rate; inputs and states have the names of its fields. One number for
+    a state, or for each component, holds for all members.
 
     Args:
         rates: the right side: a function of states and parameters. It returns the rate of each state, in the order of the arguments; its
@@ -78,9 +79,9 @@ class ODE(Equation):
             return v, tuple(k * (ends[i] - 2 * ends[i + 1] + ends[i + 2]) for i in range(5))
 
         springs = ds.Simulation(ds.ODE(chain, 0.01, states={"x": 5, "v": 5}, method="dopri5"), precision="f64")
-        wave = {f"x_{i}": [np.sin(np.pi * (i + 1) / 6)] for i in range(5)} | {f"v_{i}": [0.0] for i in range(5)}
-        final = springs.run({**wave, "k": 1.0}, steps=100).final
-        assert np.isclose(final["x_2"], np.cos(2 * np.sin(np.pi / 12)), rtol=1e-10)
+        wave = np.sin(np.pi * np.arange(1, 6) / 6)
+        final = springs.run({"x": wave, "v": np.zeros(5), "k": 1.0}, steps=100).final
+        assert np.allclose(final["x"][:, 0], wave * np.cos(2 * np.sin(np.pi / 12)), rtol=1e-10)
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class ODE(Equation):
         self.parameters = {name: Variable(axes=()) for name in arguments if name not in own}
         self.linear = self._linear(linear)
         self.states = {name: Variable("mirror") for group in self.parts.values() for name in group}
+        self.uniform = tuple(self.states)
         if both := self.states.keys() & self.parameters.keys():
             raise ParameterError(f"{', '.join(sorted(both))} is a state and a parameter, expected names of one each; rename one")
 
