@@ -10,15 +10,14 @@ import builtins
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import is_
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from diffsim.ad.arrays import guard
 from diffsim.ad.core import UnrecordableError
 from diffsim.ad.model import Model
+from diffsim.ad.recorded.conditions import Conditions
 from diffsim.ad.recorded.kinds import (
     ABSENT,
     IMMUTABLE,
@@ -34,7 +33,6 @@ from diffsim.ad.recorded.kinds import (
     own_parts,
     source_of_chance,
 )
-from diffsim.ad.recorded.program import Source
 from diffsim.ad.recorded.reads import Read, reads_of
 from diffsim.ad.surroundings.looks import look_of
 from diffsim.ad.transforms.custom import _Custom
@@ -66,35 +64,16 @@ class WritesError(UnrecordableError):
 
 
 class Outside:
-    """Conditions under which all that functions take from outside is as it is now.
+    """Conditions on what functions take from outside, which hold while all of it is as it is now.
 
     Attributes:
-        arrays: that they take.
+        conditions: to be looked at before each replay.
     """
 
     def __init__(self) -> None:
-        self._source = Source()
-        self._conditions: dict[str, None] = {}
+        self.conditions = Conditions()
         self._visited: set[tuple[Any, ...]] = set()
         self._kept: list[Any] = []  # so that ids stay theirs
-        self.arrays: list[np.ndarray] = []
-
-    def unchanged(self, models: Sequence[Model]) -> Callable[[], bool]:
-        """A function that says whether all is as it is now.
-
-        Args:
-            models: solvers that are run.
-        """
-        name, conditions = self._source.name, list(self._conditions)
-        for array in {id(a): a for a in self.arrays if not guard.is_constant(a)}.values():
-            conditions.append(f"{name(_bits_of(array))}() == {name(guard.fingerprint(array))}")
-        conditions += [f"{name(model.is_current)}()" for model in models]
-        self._source.lines += ["try:", f"    return {' and '.join(conditions) or True}"]
-        self._source.lines += [
-            "except (AttributeError, LookupError, TypeError, ValueError):",
-            "    return False",
-        ]  # a name that is bound no more
-        return self._source.function("def unchanged():")
 
     # values
 
@@ -104,16 +83,16 @@ class Outside:
         Raises:
             UnrecordableError: a change of it would not be seen.
         """
-        name = self._source.name
+        name = self.conditions.name
         if type(value) in IMMUTABLE or isinstance(value, (np.generic, np.dtype)) or (isinstance(value, np.ufunc) and is_numpys(value)):
             return
         if type(value) is np.ndarray and not value.dtype.hasobject:
-            self.arrays.append(value)
+            self.conditions.arrays.append(value)
         elif type(value) in (tuple, frozenset):
             for k, part in enumerate(value):
                 self.value(part, f"{what}[{k}]")
         elif type(value) in (list, dict) and (look := look_of(value)) is not None:
-            self._require(f"{name(look_of)}({name(value)}) == {name(look)}")
+            self.conditions.require(f"{name(look_of)}({name(value)}) == {name(look)}")
         elif isinstance(value, FunctionType):
             self.function(value, {}, what)
         elif isinstance(value, MethodType):
@@ -121,17 +100,17 @@ class Outside:
         elif isinstance(value, functools.partial):
             self.callable(value.func)
             self._all((*value.args, *value.keywords.values()), what)
-            self._require(f"{name(_partial_of)}({name(value)}) == {name(_partial_of(value))}")
+            self.conditions.require(f"{name(_partial_of)}({name(value)}) == {name(_partial_of(value))}")
         elif isinstance(value, Remade):
             for part in value.made_of:
                 self.callable(part, what)
         elif isinstance(value, functools._lru_cache_wrapper) and not inspect.signature(value).parameters:
             result = value()  # the object that it keeps
             self.value(result, f"{what}()")
-            self._require(f"{name(value)}() is {name(result, literal=False)}")
+            self.conditions.require(f"{name(value)}() is {name(result, literal=False)}")
         elif isinstance(value, _Custom):
             self._all((part for part in vars(value).values() if isinstance(part, (FunctionType, Remade))), what)
-            self._require(f"{name(_parts_of)}({name(value)}) == {name(_parts_of(value))}")
+            self.conditions.require(f"{name(_parts_of)}({name(value)}) == {name(_parts_of(value))}")
         elif isinstance(value, type):
             self.kind(value, what)
         elif is_own(value):
@@ -159,37 +138,22 @@ class Outside:
                 name: part for name, part in getattr(equation, "__dict__", {}).items() if type(part) in SEEN or look_of(part) is not None
             }
             if equation is not None:
-                self._same_parts_of(value, {"equation": equation})
-            self._same_parts_of(equation, parts)
+                self.conditions.same_parts(value, {"equation": equation})
+            self.conditions.same_parts(equation, parts)
             self._all(parts.values(), f"{what}.equation")
             return
         if isinstance(value, dict):
-            self._require(f"len({self._source.name(value)}) == {len(value)}")
-            self._same_items(value, value)
+            self.conditions.require(f"len({self.conditions.name(value)}) == {len(value)}")
+            self.conditions.same_items(value, value)
             self._all(value.values(), what)
         parts = own_parts(value)
         if not is_frozen(value):
-            self._same_parts_of(value, parts)
+            self.conditions.same_parts(value, parts)
         for name, part in parts.items():
             if type(part) is dict and look_of(part) is None:
                 self._own(part, f"{what}.{name}")
             else:
                 self.value(part, f"{what}.{name}")
-
-    def _same_parts_of(self, thing: Any, parts: Mapping[str, Any]) -> None:
-        """Require that attributes of an object are bound to these values."""
-        named = getattr(thing, "__dict__", {})
-        self._same_items(named, {name: part for name, part in parts.items() if name in named})
-        for name, part in parts.items():
-            if name not in named:
-                self._is(f"{self._source.name(thing)}.{name}", part)
-
-    def _same_items(self, table: Mapping[Any, Any], items: Mapping[Any, Any]) -> None:
-        """Require that a dict has these values, in one line without a call of Python's, since simulations are looked at in each replay."""
-        name = self._source.name
-        if items:
-            names, values = name(tuple(items), literal=False), name(tuple(items.values()), literal=False)
-            self._require(f"all({name(map)}({name(is_)}, {name(map)}({name(table, literal=False)}.get, {names}), {values}))")
 
     def _all(self, values: Iterable[Any], what: str) -> None:
         for value in values:
@@ -203,7 +167,7 @@ class Outside:
             self._visited.add((id(each),))
             if type(each) is not type:
                 raise UnrecordableError(f"it reads {what}, a class of a class of its own ({type(each).__name__}); {REMEDY}")
-            self._require(f"{self._source.name(_same_parts)}({self._source.name(each)}, {self._source.name(_class_parts(each))})")
+            self.conditions.same_class(each)
             for key, part in vars(each).items():
                 if key in OF_CLASSES or isinstance(part, MemberDescriptorType) or is_generated(part):
                     continue
@@ -229,10 +193,10 @@ class Outside:
         """
         if not has_parts(owner) or isinstance(owner, type) or type(owner) is ModuleType:
             return  # a class of a class of its own is refused where it is read
-        name, kind = self._source.name, type(owner)
+        name, kind = self.conditions.name, type(owner)
         for each in ("__setattr__", attribute):
             setter = attribute_of(kind, each)
-            self._is(f"{name(attribute_of)}({name(kind)}, {each!r})", setter)
+            self.conditions.same(f"{name(attribute_of)}({name(kind)}, {each!r})", setter)
             if each == "__setattr__" and (setter is object.__setattr__ or is_generated(setter)):
                 continue
             if isinstance(setter, property):
@@ -245,7 +209,7 @@ class Outside:
 
     def function(self, function: Any, bound: Env, what: str) -> None:
         """Take a function, some of whose parameters have a known value."""
-        code, name = function.__code__, self._source.name
+        code, name = function.__code__, self.conditions.name
         if is_library(function) and function.__closure__ is None:
             return
         visit = (id(code), id(function), *map(id, bound.values()))
@@ -255,7 +219,7 @@ class Outside:
         self._kept += [function, *bound.values()]
         known = name(function)
         for part in ("__code__", "__defaults__", "__kwdefaults__"):
-            self._require(f"{known}.{part} is {name(getattr(function, part), literal=False)}")
+            self.conditions.require(f"{known}.{part} is {name(getattr(function, part), literal=False)}")
         self._all((*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()), f"a default value of {what}")
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         if is_library(function):  # a wrapper of a function, which its closure has
@@ -304,12 +268,12 @@ class Outside:
     def _global(self, names: dict[str, Any], read: Read) -> None:
         key = read.name
         value = names.get(key, ABSENT)
-        known = self._source.name(names, literal=False)
+        known = self.conditions.name(names, literal=False)
         if value is not ABSENT:
-            self._is(f"{known}.get({key!r})", value)
+            self.conditions.same(f"{known}.get({key!r})", value)
             self._chain(value, read)
             return
-        self._require(f"{key!r} not in {known}")
+        self.conditions.require(f"{key!r} not in {known}")
         value = getattr(builtins, key, ABSENT)
         if key not in BUILTINS and not (isinstance(value, type) and issubclass(value, BaseException)):
             raise UnrecordableError(
@@ -323,7 +287,7 @@ class Outside:
                 content = value.cell_contents
             except ValueError as error:
                 raise UnrecordableError(f"it reads {read.name}, which is not bound") from error
-            self._is(f"{self._source.name(value)}.cell_contents", content)
+            self.conditions.same(f"{self.conditions.name(value)}.cell_contents", content)
             value = content
         self._chain(value, read)
 
@@ -352,22 +316,22 @@ class Outside:
     def _attribute(self, owner: Any, attribute: str, what: str) -> Any:
         """Take an attribute of an object, a class or a module of the user's: what is read of it, or TAKEN if it is a method or a property,
         which is taken with its object."""
-        name, value = self._source.name, attribute_of(owner, attribute)
+        name, value = self.conditions.name, attribute_of(owner, attribute)
         if is_own(owner):
             parts = own_parts(owner)
             if attribute not in parts:  # a method or a property
                 if not isinstance(owner, Rebuilt):
                     self.value(owner, what)
                 return TAKEN
-            self._same_parts_of(owner, {attribute: parts[attribute]})
+            self.conditions.same_parts(owner, {attribute: parts[attribute]})
             return parts[attribute]
         if value is ABSENT:
             raise UnrecordableError(f"it reads {what}, which is found by code of its own, or not there; {REMEDY}")
         if isinstance(value, MemberDescriptorType):
             value = getattr(owner, attribute)
-            self._is(f"{name(owner)}.{attribute}", value)
+            self.conditions.same(f"{name(owner)}.{attribute}", value)
             return value
-        self._is(f"{name(attribute_of)}({name(owner)}, {attribute!r})", value)
+        self.conditions.same(f"{name(attribute_of)}({name(owner)}, {attribute!r})", value)
         if isinstance(value, staticmethod):
             return value.__func__
         of_class = not isinstance(owner, (ModuleType, type)) and attribute not in getattr(owner, "__dict__", {})
@@ -383,22 +347,12 @@ class Outside:
             return value
         return TAKEN
 
-    def _is(self, read: str, value: Any) -> None:
-        name = self._source.name
-        same = f"{read} is {name(value, literal=False)}"
-        if type(value) in (int, float, complex, str, bytes) or isinstance(value, np.generic):
-            same = f"({same} or {name(look_of)}({read}) == {name(look_of(value))})"
-        self._require(same)
-
-    def _require(self, condition: str) -> None:
-        self._conditions[condition] = None
-
     def callable(self, function: Any, what: str = "the function") -> None:
         """Take the recorded function itself, or one that is an argument."""
         if has_parts(function) and not isinstance(function, (type, ModuleType)):
             called = attribute_of(type(function), "__call__")
             if isinstance(called, FunctionType):
-                self._is(f"{self._source.name(attribute_of)}({self._source.name(type(function))}, '__call__')", called)
+                self.conditions.same(f"{self.conditions.name(attribute_of)}({self.conditions.name(type(function))}, '__call__')", called)
                 self._method(called, function, what)
                 return
         self.value(function, getattr(function, "__name__", what))
@@ -438,23 +392,8 @@ def unchanged_of(
         outside.callable(each)
     for kind in kinds:
         outside.kind(kind, kind.__name__)
-    outside.arrays += arrays
-    return outside.unchanged(models)
-
-
-def _bits_of(array: np.ndarray) -> Callable[[], Any]:
-    """A function that gives the fingerprint of an array."""
-    if array.nbytes <= guard.SMALL and 0 not in array.strides:
-        return array.tobytes
-    return lambda: guard.fingerprint(array)
-
-
-def _class_parts(kind: type) -> tuple[Any, ...]:
-    return tuple(kind.__dict__.values())
-
-
-def _same_parts(kind: type, parts: tuple[Any, ...]) -> bool:
-    return len(kind.__dict__) == len(parts) and all(map(is_, kind.__dict__.values(), parts))
+    outside.conditions.arrays += arrays
+    return outside.conditions.compiled(models)
 
 
 def _partial_of(value: Any) -> tuple[int, ...]:
