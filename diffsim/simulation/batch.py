@@ -194,13 +194,13 @@ class Batch(Rebuilt, Summary):
         joint, pull = self._all.vjp(joint_inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
         solution = self._apart(joint)
         parts = ({n: np.broadcast_to(v.dtype.type(0), v.shape) for n, v in part.items()} for part in _parts(solution))
-        like = Solution(*parts, groups=solution.groups)
+        like = Solution(*parts, groups=solution.vectors)
 
         def pullback(cotangents: Solution) -> dict[str, Array]:
             bars = pull(self._joint(checked_cotangents(cotangents, like, partial(value_meaning, self._one._compiled, runs=True))))
             each = {name: self._input_bar(name, bar, name in shared) for name, bar in bars.items()}
             groups = self._one._groups
-            return Gradient(each, groups, each.keys() - shared) if groups else each
+            return Gradient(each, groups, each.keys() - shared) if groups.parts else each
 
         return solution, pullback
 
@@ -274,7 +274,7 @@ class Batch(Rebuilt, Summary):
     def _named(self, inputs: Mapping[str, Any], steps: int, what: str = "inputs", one: str = "input") -> Mapping[str, Any]:
         """Inputs by the names of the fields: a vector's components in place of the vector."""
         groups = self._one._groups
-        if not groups:
+        if not groups.parts:
             return mapping(what, inputs, "{'c': c}")
         cells = {part: len(self.input_shape(part, steps)) for parts in groups.parts.values() for part in parts if part in self._one.inputs}
         return groups.apart(one, mapping(what, inputs, "{'c': c}"), cells)

@@ -124,7 +124,7 @@ class Simulation(Rebuilt, Summary):
 
     def _take(self, compiled: Compiled) -> None:
         self._compiled, self._stepper, self._step, self._turn = compiled, compiled.stepper, compiled.step, compiled.turn
-        self._groups, self._grouped = compiled.groups, bool(compiled.groups)
+        self._groups, self._grouped = compiled.groups, bool(compiled.groups.parts)
         self.equation, self.grid, self.precision, self.dtype = compiled.equation, compiled.grid, compiled.precision, compiled.dtype
         self.receivers, self.wrt = compiled.receivers, compiled.wrt
         self._tangent: Simulation | None = None

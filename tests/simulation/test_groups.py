@@ -185,4 +185,4 @@ def test_components_of_different_shapes_are_read_one_by_one() -> None:
     solution = system().run(inputs_of(system()), 2)
     mixed: dict[str, Array] = {"x_0": np.ones(2), **{f"x_{k}": np.ones(3) for k in (1, 2, 3)}}
     with pytest.raises(ShapeError, match="x was read, expected components of one shape"):
-        ds.Solution(mixed, groups=solution.groups).final["x"]
+        ds.Solution(mixed, groups=solution.vectors).final["x"]

@@ -102,7 +102,7 @@ class RepeatablePullback:
         self._compiled, self._call = compiled, call
         final, traces = solution.final, solution.traces
         like = {n: _zeros(value) for n, value in final.items()}, {n: _zeros(value) for n, value in traces.items()}
-        self._like = Solution(*like, groups=solution.groups)
+        self._like = Solution(*like, groups=solution.vectors)
         self._bits = [_bits(value) for value in (*final.values(), *traces.values())]
         self._ended = compiled.stepper.steps
         self._back: Back | None = back

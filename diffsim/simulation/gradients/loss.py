@@ -35,7 +35,7 @@ def value_and_cotangents(loss: Loss, solution: Solution) -> tuple[float, Solutio
     try:
         with tape:
             parts = [{name: tape.input(a, a) for name, a in part.items()} for part in (solution.final, solution.traces)]
-            result = loss(Solution(*parts, groups=solution.groups))
+            result = loss(Solution(*parts, groups=solution.vectors))
             if isinstance(result, Array):
                 core = result.core()
     except Exception as error:  # any error may mean that the loss needs plain NumPy arrays

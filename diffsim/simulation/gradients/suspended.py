@@ -80,7 +80,7 @@ def run_resumably(compiled: Compiled, call: Call, whole: AnySchedule) -> tuple[S
         return run.gradient()
 
     parts = ({name: np.array(value) for name, value in part.items()} for part in (solution.final, solution.traces))
-    copy = Solution(*parts, groups=solution.groups)
+    copy = Solution(*parts, groups=solution.vectors)
     return copy, back  # a user may edit the copy
 
 

@@ -64,7 +64,7 @@ def value_and_grad_taped(
     chosen = {name: _chosen(compiled, name, inputs, steps) for name in compiled.wrt}
     both = value_and_grad(lambda chosen: loss(run_taped(compiled, {**inputs, **chosen}, steps, options)))
     value, gradient = both(chosen)
-    return value, Gradient(gradient, compiled.groups) if compiled.groups else gradient
+    return value, Gradient(gradient, compiled.groups) if compiled.groups.parts else gradient
 
 
 def _chosen(compiled: Compiled, name: str, inputs: Mapping[str, Any], steps: int) -> Any:

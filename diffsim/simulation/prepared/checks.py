@@ -93,7 +93,7 @@ def checked_cotangents(cotangents: Solution, solution: Solution, meaning: Callab
     checked: dict[str, dict[str, Array]] = {"final": {}, "traces": {}}
     for what, bars, values in (("final", cotangents.final, solution.final), ("traces", cotangents.traces, solution.traces)):
         if not isinstance(bars, dict) or not bars.keys() <= values.keys():
-            bars = solution.groups.apart(f"cotangent of {what}", mapping(f"{what} cotangents", bars, "{'p': p_bar}"))
+            bars = solution.vectors.apart(f"cotangent of {what}", mapping(f"{what} cotangents", bars, "{'p': p_bar}"))
             check_names(f"{what} cotangents", bars, values, f"{what} entries")
         for name, value in bars.items():
             if type(value) is np.ndarray and value.dtype.kind == "f":

@@ -319,7 +319,7 @@ class Compiled:
         gradient = {**self.domain.cotangents(cotangents, self.traced.fields), **driven}
         wanted = {name: gradient[name] for name in self.wrt}
         finite = self.domain.agreed(lambda: require_finite(wanted, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for "))
-        return Gradient(finite, self.groups) if self.groups else finite
+        return Gradient(finite, self.groups) if self.groups.parts else finite
 
     def wait(self, run: Waiting) -> None:
         """The storage holds a run whose reverse sweep may still come."""

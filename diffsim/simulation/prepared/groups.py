@@ -39,9 +39,6 @@ class Groups:
         """Those whose components are among `fields`, and which have none of these names themselves."""
         return cls({name: parts for name, parts in equation.component_names.items() if name not in fields and {*parts} <= {*fields}})
 
-    def __bool__(self) -> bool:
-        return bool(self.parts)
-
     def names(self, names: Iterable[str]) -> tuple[str, ...]:
         """Names, with those of the components in place of a vector's."""
         return tuple(dict.fromkeys(part for name in names for part in self.parts.get(name, (name,))))
@@ -103,6 +100,9 @@ class Groups:
             raise ShapeError(f"{name} was read, expected components of one shape, got {shapes}; read each of these by its own name")
         differentiated = any(isinstance(array, DifferentiatedArray) for array in arrays)
         return stack(arrays, self.axis) if differentiated else np.stack(arrays, self.axis)
+
+
+NO_GROUPS = Groups()
 
 
 class Gradient(dict[str, Array]):

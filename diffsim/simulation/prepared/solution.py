@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import InitVar, dataclass, field
+from typing import Any, ClassVar
 
 from diffsim.base.arguments import shown
 from diffsim.base.summary import Rows, Summary, array_shown
 from diffsim.errors import MissingError
-from diffsim.simulation.prepared.groups import Groups, listed
+from diffsim.simulation.prepared.groups import NO_GROUPS, Groups, listed
 from diffsim.typing import Array
 
 
 class Parts(dict[str, Any]):
     """Values by the names of states. That of a vector or tensor is an array of its components, along a first axis."""
 
-    groups = Groups()
+    groups = NO_GROUPS
 
 
 class Final(Parts):
@@ -50,7 +50,7 @@ class Solution(Summary):
     Attributes:
         final: each state after the last step, over the cells.
         traces: each state that has receivers, there, shape (steps + 1, receivers); row 0 is the initial state.
-        groups: vectors and tensors, which can be read by their own names too: arrays of their components.
+        vectors: vectors and tensors, which can be read by their own names too: arrays of their components.
 
     Raises:
         MissingError: a state is read, from either, that is not there.
@@ -74,17 +74,19 @@ class Solution(Summary):
 
     final: Mapping[str, Array] = field(default_factory=dict)
     traces: Mapping[str, Array] = field(default_factory=dict)
-    groups: Groups = field(default_factory=Groups, repr=False, compare=False, kw_only=True)
+    groups: InitVar[Groups] = field(default=NO_GROUPS, kw_only=True)
+    vectors: ClassVar[Groups] = NO_GROUPS
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, groups: Groups) -> None:
         if type(self.final) is dict:
             object.__setattr__(self, "final", Final(self.final))
         if type(self.traces) is dict:
             object.__setattr__(self, "traces", Traces(self.traces))
-        if self.groups:
+        if groups.parts:
+            object.__setattr__(self, "vectors", groups)
             for part in (self.final, self.traces):
                 if isinstance(part, Parts):
-                    part.groups = self.groups
+                    part.groups = groups
 
     def _summary(self) -> tuple[str, Rows]:
         parts = (("final", self.final), ("traces", self.traces))
