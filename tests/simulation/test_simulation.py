@@ -162,6 +162,17 @@ def test_bad_inputs(change: dict[str, float | str], error: type[Exception], mess
         simulation.run(inputs, case.steps)
 
 
+@pytest.mark.parametrize(
+    ("rows", "remedy"), [((9, 1), r"give g\[:5\] for the first 5 steps"), ((3, 1), "or take 3 steps"), ((5, 2), "step and source")]
+)
+def test_amplitudes_of_another_number_of_steps_say_what_to_give(rows: tuple[int, ...], remedy: str) -> None:
+    case = next(c for c in CASES if c.name == "oddities")
+    simulation = ds.Simulation(case.equation(), sources={"g": [[3.3, 4.8]]})
+    one = np.ones(simulation.grid.shape)
+    with pytest.raises(ds.errors.ShapeError, match=remedy):
+        simulation.run({"r": one, "k": one, "g": np.ones(rows)}, 5)
+
+
 @pytest.mark.parametrize("case", CASES[::5], ids=lambda case: case.name)
 def test_the_source_of_each_kernel(case: Case) -> None:
     texts = {kind: case.simulation().source(kind) for kind in ("forward", "jvp", "vjp")}  # type: ignore[arg-type]

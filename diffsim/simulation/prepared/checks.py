@@ -73,6 +73,9 @@ def check_input(name: str, value: Array, shape: tuple[int, ...], per: str) -> No
         raise ShapeError(f"input {name} is one number, expected a value for each {per}, shape {shape}; give np.full({shape}, {value:.6g})")
     if value.shape != shape:
         remedy = f"give a value for each {per}" + (", such as [1.0]" if shape == (1,) else "") if shape else "give one number"
+        if per.startswith("step") and value.shape[1:] == shape[1:]:
+            first = f"{name}[:{shape[0]}] for the first {shape[0]} steps"
+            remedy = f"give {first}" if len(value) > shape[0] else f"give a row for each step, or take {len(value)} steps"
         raise ShapeError(f"input {name} has shape {value.shape}, expected {shape}; {remedy}")
     if not all_finite(value):
         bad = ~np.isfinite(value)
