@@ -135,7 +135,7 @@ class GrowthMonitor:
                 f"the adjoint grew by a factor {growth.factor:.1e}, by exp({growth.rate:.2e}) a step: the run is chaotic. Its gradient is "
                 f"exact, but says little about changes that are not tiny, and beyond about {growth.horizon} steps even rounding errors "
                 "decide the state. Shorten the run (diffsim.chaos.predictability says to which length), or take "
-                "diffsim.chaos.shadowing for a long average",
+                "diffsim.chaos.shadowing for a long average, whose bias diffsim.chaos.linear_response shows",
                 ChaosWarning,
             )
 

@@ -49,7 +49,8 @@ class Grid(Summary):
         spacing: distance of neighbouring cell centres along each axis (one number for all, or one an axis), in metres
             unless an equation says otherwise.
         origin: coordinate of the centre of the first cell.
-        axes: names of the axes, for figures and messages. The dimensions of labelled arrays are matched to them.
+        axes: names of the axes, for figures and messages, or a text with a letter for each, such as "zx". The dimensions of labelled
+            arrays are matched to them.
         unit: the unit of coordinates, to which quantities of pint or astropy are converted, such as "degree" for latitude and longitude.
 
     Raises:
@@ -97,7 +98,8 @@ class Grid(Summary):
             raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite; give the distance of cell centres")
         if not all(map(math.isfinite, self.origin)):
             raise ShapeError(f"grid origin = {self.origin}, expected finite; give the coordinate of the first cell's centre")
-        labels = AXES[-len(shape) :] if axes is None else names("grid axes", axes, "('z', 'x')")
+        letters = tuple(axes) if isinstance(axes, str) and len(axes) == len(shape) else axes
+        labels = AXES[-len(shape) :] if letters is None else names("grid axes", letters, "('z', 'x')")
         if len(labels) != len(shape):
             raise ShapeError(f"grid axes = {shown(axes)}, expected {len(shape)} names; give one an axis")
         object.__setattr__(self, "axes", labels)

@@ -33,6 +33,13 @@ def test_sizes(shape: tuple[int, ...], spacing: float | tuple[float, ...], volum
     assert grid.origin == (0.0,) * len(shape)
 
 
+def test_a_text_names_an_axis_by_each_letter() -> None:
+    assert Grid((5, 6), 1.0, axes="zx").axes == Grid.from_faces(FACES, axes="zx").axes == ("z", "x")
+    for text in ("depth", ""):
+        with pytest.raises(ParameterError, match="expected a list of names"):
+            Grid((5, 6), 1.0, axes=text)
+
+
 FACES = (np.array([0.0, 1.0, 3.0, 3.5]), np.linspace(-1.0, 1.0, 5))
 """Stretched along the first axis, equally spaced along the second one."""
 
