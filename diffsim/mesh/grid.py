@@ -98,7 +98,7 @@ class Grid(Summary):
             raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite; give the distance of cell centres")
         if not all(map(math.isfinite, self.origin)):
             raise ShapeError(f"grid origin = {self.origin}, expected finite; give the coordinate of the first cell's centre")
-        letters = tuple(axes) if isinstance(axes, str) and len(axes) == len(shape) else axes
+        letters = tuple(axes) if isinstance(axes, str) and axes.isalpha() and len(axes) == len(shape) else axes
         labels = AXES[-len(shape) :] if letters is None else names("grid axes", letters, "('z', 'x')")
         if len(labels) != len(shape):
             raise ShapeError(f"grid axes = {shown(axes)}, expected {len(shape)} names; give one an axis")
