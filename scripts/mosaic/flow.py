@@ -56,13 +56,24 @@ def between(component: Any, along: int, shift: float) -> Any:
 
     The corner (i, j) lies on the face i of the first component, half a cell above the middle of this face, and so on.
     """
-    for axis in range(component.ndim):
-        if axis != along:
-            n = component.shape[axis]
-            phase = np.exp(2j * np.pi * shift * np.fft.rfftfreq(n)).astype(np.result_type(component.dtype, np.complex64))
-            phase = phase.reshape([-1 if other == axis else 1 for other in range(component.ndim)])
-            component = dnp.fft.irfft(phase * dnp.fft.rfft(component, axis=axis), n=n, axis=axis)
-    return component
+    axes = tuple(axis for axis in range(component.ndim) if axis != along)
+    hat = dnp.fft.rfftn(component, axes=axes)
+    return dnp.fft.irfftn(hat * phases(component.shape, axes, shift, component.dtype.name), s=[component.shape[a] for a in axes], axes=axes)
+
+
+@functools.lru_cache(maxsize=32)
+def phases(shape: tuple[int, ...], axes: tuple[int, ...], shift: float, precision: str) -> np.ndarray:
+    """The factors of the Fourier coefficients of a real field that is moved along some axes.
+
+    A wave of two cells has the mean of the factors of both directions, which is that of the real part.
+    """
+    product = np.ones((), complex)
+    for axis in axes:
+        n = shape[axis]
+        waves = np.fft.rfftfreq(n) if axis == axes[-1] else np.fft.fftfreq(n)
+        along = np.where(np.abs(waves) == 0.5, np.cos(np.pi * shift), np.exp(2j * np.pi * shift * waves))
+        product = product * along.reshape([-1 if other == axis else 1 for other in range(len(shape))])
+    return product.astype(np.result_type(precision, np.complex64))
 
 
 def division(v0: Any, viscosity: Any, dt: Any, domain_extent: float) -> int:
