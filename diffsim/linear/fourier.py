@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 ORTHONORMAL, ONE_THREAD = 1, 1
-COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+COMPLEX: dict[np.dtype, np.dtype] = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 
 
 class Compiled(NamedTuple):

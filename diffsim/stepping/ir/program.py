@@ -370,19 +370,20 @@ class Program:
         places = {*self.places.values(), *(assign.target for nest in self.nests for assign in nest.assigns)}
         return {place.array: place.size for place in places if place.size}
 
-    def parts(self, by_kernels: bool) -> list[Program | HostCall]:
+    def parts(self, by_kernels: bool, owed: tuple[Written, ...] = ()) -> list[Program | HostCall]:
         """The program cut into calls of host functions and the programs between them.
 
-        `by_kernels`: whether a program fills the halos of fields that calls before it gave.
+        Args:
+            by_kernels: whether a program fills the halos of fields that calls before it gave.
+            owed: fields without halos at the start, which the first program fills. It begins the step.
         """
         parts: list[Program | HostCall] = []
-        owed: tuple[Written, ...] = ()
         last = max((n for n, operation in enumerate(self.operations) if not isinstance(operation, HostCall)), default=-1)
         for called, numbered in groupby(enumerate(self.operations), lambda each: isinstance(each[1], HostCall)):
             numbers, group = zip(*numbered, strict=True)
             if called:
                 if by_kernels and numbers[0] < last:
-                    owed = tuple(replace(each, filled=False) for call in group for each in call.outputs)
+                    owed += tuple(replace(each, filled=False) for call in group for each in call.outputs)
                     group = tuple(replace(call, outputs=tuple(replace(each, filled=False) for each in call.outputs)) for call in group)
                 parts += group
                 continue

@@ -13,13 +13,13 @@ from diffsim.errors import BackendError
 from diffsim.expr.graph import Graph
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import strip
-from diffsim.stepping.ir.program import HostCall, Program
+from diffsim.stepping.ir.program import HostCall, Place, Program, Written
 from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.run.arrays import FieldArrays
 from diffsim.stepping.run.host_calls import call_name
-from diffsim.stepping.run.launches import Allocated, Launch, Launches, Tables, merged
+from diffsim.stepping.run.launches import Allocated, Launch, Launches, Packed, Tables, merged
 from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Entries, Queue
 from diffsim.stepping.run.stepwise import StepPart, prepared
@@ -71,6 +71,7 @@ class Launcher(FieldArrays):
         self._scratch: Allocated | None = None
         self._known: dict[str, Launches] = {}  # by program
         self._tables: dict[tuple[Sparse, str], object] = {}
+        self.packed: dict[str, Packed] = {}  # fields of programs with calls of host functions, of which one level is stored for kernels
         self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
         self._prepared: dict[str, tuple[int, list[StepPart]]] = {}  # with the bindings that they are for
@@ -225,18 +226,28 @@ class Launcher(FieldArrays):
 
     def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """`sweep` for a program with calls of host functions: run its parts one after the other, step by step."""
+        packed = {name: self.packed[name] for name in program.entries if name in self.packed}
         if program.name not in self._parts:
-            self._parts[program.name] = program.parts(self._threads is not None)
+            unpacked = tuple(Written(name, Place(name, 0), each.rules) for name, each in packed.items() if program.direction < 0)
+            self._parts[program.name] = program.parts(self._threads is not None, unpacked)
         kernels = [part for part in self._parts[program.name] if isinstance(part, Program)]
         most = self._launches(program).most
         for done in range(0, steps, most):
             count, start = min(steps - done, most), first + program.direction * done
             levels = tables(done, count)
+            kept = [(self.cells(name, 0), each.rows, levels[name]) for name, each in packed.items()]
+            levels = {name: np.zeros_like(table) if name in packed else table for name, table in levels.items()}
             for part in kernels:
                 self._describe(part, self._launches(part), start, count, levels)
             for t in range(count):
+                if program.direction < 0:
+                    for cells, rows, table in kept:
+                        cells[...] = rows[table[t]]
                 for run in self._prepared_parts(program):
                     run(t, start + program.direction * t, levels)
+                if program.direction > 0:
+                    for cells, rows, table in kept:
+                        rows[table[t]] = cells
 
     def _prepared_parts(self, program: Program) -> list[StepPart]:
         """The parts of a program with calls of host functions, prepared for the present arrays."""
