@@ -19,7 +19,7 @@ COURANT, DIFFUSION = 1.0, 1.6
 METHOD: Literal["rk3"] = "rk3"
 
 
-def flow(v0: Any, viscosity: Any, dt: Any, steps: int, domain_extent: float, divided: int = 1, **how: Any) -> Any:
+def flow(v0: Any, viscosity: Any, dt: Any, steps: int, domain_extent: float, divided: int = 1, checkpoint: str = "auto", **how: Any) -> Any:
     """The velocity after some steps; diffsim differentiates it for `v0`, `viscosity` and `dt`.
 
     The solver counts lengths in cells and times in its own steps, so that one compiled simulation serves for every viscosity, time step
@@ -32,6 +32,7 @@ def flow(v0: Any, viscosity: Any, dt: Any, steps: int, domain_extent: float, div
         steps: time steps.
         domain_extent: length of the first axis, m.
         divided: steps of the solver in each of these, from `division`.
+        checkpoint: memory of a gradient, such as "150 MB".
         **how: order (2 or 4) and precision of the solver.
     """
     shape, simulation = v0.shape, periodic(tuple(n for n in v0.shape[:-1] if n > 1), **how)
@@ -39,7 +40,7 @@ def flow(v0: Any, viscosity: Any, dt: Any, steps: int, domain_extent: float, div
     cells = dt[0] / divided / spacing  # by which a velocity of 1 moves in a step
     names = simulation.equation.velocities
     parts = {name: cells * between(v0[..., axis].reshape(simulation.grid.shape), axis, -0.5) for axis, name in enumerate(names)}
-    final = simulation.run({"nu": viscosity[0] * cells / spacing, **parts}, steps=steps * divided).final
+    final = simulation.run({"nu": viscosity[0] * cells / spacing, **parts}, steps=steps * divided, checkpoint=checkpoint).final
     back = [between(final[name], axis, 0.5) / cells for axis, name in enumerate(names)]
     return dnp.stack(back, axis=-1).reshape(shape).astype(v0.dtype)
 
