@@ -74,7 +74,7 @@ class Launcher(FieldArrays):
         self.packed: dict[str, Packed] = {}  # fields of programs with calls of host functions, of which one level is stored for kernels
         self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
-        self._prepared: dict[str, tuple[int, list[StepPart]]] = {}  # with the bindings that they are for
+        self._prepared: dict[str, list[StepPart]] = {}  # parts of programs with calls, for the present arrays
         self.log: list[Launch] | None = None  # gets the launches on a CPU while it is a list
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
         """Wraps a function of the user for calls during a run."""
@@ -82,6 +82,7 @@ class Launcher(FieldArrays):
     def unbind(self) -> None:
         super().unbind()
         self._bound.clear()
+        self._prepared.clear()
 
     def move(self, points: Mapping[str, PointTable]) -> None:
         """Replace point tables. They are arguments of the kernels, so kernels are bound anew but not compiled anew."""
@@ -251,20 +252,15 @@ class Launcher(FieldArrays):
 
     def _prepared_parts(self, program: Program) -> list[StepPart]:
         """The parts of a program with calls of host functions, prepared for the present arrays."""
-        bindings, parts = self._prepared.get(program.name, (-1, []))
-        if bindings == self.bindings:
-            return parts
-        for name in program.arrays():
-            if name not in self.slim:
-                self.field(name)  # allocates, which would unbind what is prepared
-        parts = []
-        for part in self._parts[program.name]:
-            if isinstance(part, HostCall):
-                parts.append(prepared(part, program, self, self.outside, set(program.entries)))
-            else:
-                parts.append(self._kernel_part(part))
-        self._prepared[program.name] = self.bindings, parts
-        return parts
+        while program.name not in self._prepared:
+            bindings, moving = self.bindings, set(program.entries)
+            parts = [
+                prepared(part, program, self, self.outside, moving) if isinstance(part, HostCall) else self._kernel_part(part)
+                for part in self._parts[program.name]
+            ]
+            if bindings == self.bindings:  # else an array was allocated meanwhile
+                self._prepared[program.name] = parts
+        return self._prepared[program.name]
 
     def _kernel_part(self, program: Program) -> StepPart:
         """The launch of one step, whose levels `_describe` wrote."""
