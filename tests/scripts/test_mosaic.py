@@ -131,7 +131,7 @@ def test_a_flow_in_space_past_an_obstacle_is_refused() -> None:
 
 
 def test_the_memory_of_a_gradient_is_that_which_is_given(script: Any) -> None:
-    v0, nu, dt = vortices(8, 0.1), np.array([0.05]), np.array([0.1])
+    v0, nu, dt = vortices(8, 0.1), np.array([0.02]), np.array([0.1])
     with pytest.raises(PlanError, match=r"expected a memory of at least .* for 400 steps"):
         ds.vjp(lambda v: script.flow(v, nu, dt, 400, 1.0, checkpoint="1 kB", order=2, precision="f64"), v0)
 

@@ -83,7 +83,7 @@ class Storage:
         self._planned = *wanted[:3], self._launcher.bindings, len(self._launcher.arrays)
 
     def _may_pack(self) -> bool:
-        """Whether residuals are kept as cells alone, and copied from and to one level between steps.
+        """True if residuals are kept as cells alone, and copied from and to one level between steps.
 
         That is where fields are much larger than their cells, and each step is several launches with calls of the host between.
         """
