@@ -22,6 +22,11 @@ ALIGNMENT = buffers.ALIGNMENT
 """Alignment in bytes. A full-width vector store to a less aligned buffer ends the process."""
 
 
+GUARD = 1024
+"""Bytes of memory before and after an array that kernels see with one index. Whole tiles at the ends of rows read beyond
+their neighbours, and do not use what lies there."""
+
+
 class Memory(Protocol):
     """Allocation, and copies from and to NumPy arrays. `level` picks one entry of the first axis."""
 
@@ -76,7 +81,10 @@ class HostMemory:
     """Aligned NumPy arrays; `read` gives a view."""
 
     def allocate(self, shape: tuple[int, ...], dtype: npt.DTypeLike, flat: bool = False) -> npt.NDArray:
-        return aligned(shape, dtype)
+        if not flat:
+            return aligned(shape, dtype)
+        count, guard = math.prod(shape), GUARD // np.dtype(dtype).itemsize
+        return aligned((count + 2 * guard,), dtype)[guard : guard + count].reshape(shape)
 
     def write(self, array: npt.NDArray, values: npt.NDArray, level: int | None = None) -> None:
         (array if level is None else array[level])[...] = values

@@ -77,10 +77,14 @@ class Stencil:
     def _reach(self) -> tuple[int, ...]:
         return tuple(max(abs(o[axis]) for o in self.offsets) for axis in range(len(self.shape)))
 
-    def boundary_terms(self, weights: Sequence[float | npt.NDArray]) -> npt.NDArray | float:
-        """The contribution of the boundary rules' given values to the product of the matrix and a field."""
-        if self._outside is None:
-            return 0.0
+    @property
+    def has_given(self) -> bool:
+        """True if boundary rules have given values other than 0."""
+        return self._outside is not None
+
+    def boundary_terms(self, weights: Sequence[float | npt.NDArray]) -> npt.NDArray:
+        """The contribution of the boundary rules' given values, if there are any, to the product of the matrix and a field."""
+        assert self._outside is not None
         total = np.zeros(self.shape)
         for offset, weight in zip(self.offsets, weights, strict=True):
             first = [h + o for h, o in zip(self._reach, offset, strict=True)]

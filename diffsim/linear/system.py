@@ -53,7 +53,7 @@ class System:
         self.offsets, self.rules, self.method, self.tolerance = tuple(offsets), rules, method, tolerance
         self.preconditioner = preconditioner
         self._stencil: Stencil | None = None
-        self._weights: list[float | npt.NDArray] | None = None
+        self._weights: Weights | None = None
         self._prepared: Prepared | None = None
 
     def solve(
@@ -76,7 +76,7 @@ class System:
         """
         prepared = self._for(weights, right_side)
         assert self._stencil is not None
-        if given and not transposed:
+        if given and not transposed and self._stencil.has_given:
             owed = self._stencil.boundary_terms(weights)
             right_side, size = right_side - owed, None if size is None else size + abs(owed)
         if isinstance(prepared, Diagonal | ConjugateGradients | DominantFactors):
@@ -100,14 +100,12 @@ class System:
         known = self._weights
         if self._stencil is None or self._stencil.shape != right_side.shape:
             self._stencil, known = Stencil(right_side.shape, self.offsets, self.rules), None
-        same = known is not None and all(
-            a == b if isinstance(a, float) or isinstance(b, float) else a.dtype == b.dtype and np.array_equal(a, b)
-            for a, b in zip(known, weights, strict=True)
-        )
+        same = known is not None and (known is weights or _are_equal(known, weights))
         if not same or self._prepared is None:
             self._prepared = self._weights = None
             self._prepared = self._ready(self._stencil, weights, self.tolerance or TOLERANCE[right_side.dtype])
-            self._weights = [w if isinstance(w, float) else w.copy() for w in weights]
+            fixed = isinstance(weights, tuple) and _constant(weights)
+            self._weights = weights if fixed else [w if isinstance(w, float) else w.copy() for w in weights]
         return self._prepared
 
     def _ready(self, stencil: Stencil, weights: Weights, tolerance: float) -> Prepared:
@@ -157,6 +155,13 @@ WANTS = {
 
 def _factored(matrix: csr_array) -> Factored | DominantFactors:
     return DominantFactors(matrix) if dominates(matrix) else Factored(matrix)
+
+
+def _are_equal(known: Weights, weights: Weights) -> bool:
+    return all(
+        a == b if isinstance(a, float) or isinstance(b, float) else a.dtype == b.dtype and np.array_equal(a, b)
+        for a, b in zip(known, weights, strict=True)
+    )
 
 
 def _constant(weights: Weights) -> bool:

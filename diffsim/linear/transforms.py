@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.linear import fourier
 from diffsim.linear.iterations import norm
 from diffsim.linear.sparse import require_compatible
 from diffsim.linear.stencil import Stencil
@@ -41,14 +42,14 @@ class Transform:
         original = values
         for axis, (kind, number) in self.real.items():
             values = (fft.dct if kind == "cosine" else fft.dst)(values, number, axis=axis, norm="ortho", overwrite_x=values is not original)
-        return fft.rfftn(values, axes=self.fourier, norm="ortho") if self.fourier else values
+        return fourier.forward(values, self.fourier) if self.fourier else values
 
     def backward(self, values: npt.NDArray) -> npt.NDArray:
         """The inverse of `forward`. It may overwrite its argument."""
         from scipy import fft
 
         if self.fourier:
-            values = fft.irfftn(values, [self.shape[axis] for axis in self.fourier], axes=self.fourier, norm="ortho")
+            values = fourier.backward(values, self.fourier, self.shape[self.fourier[-1]])
         for axis, (kind, number) in self.real.items():
             values = (fft.idct if kind == "cosine" else fft.idst)(values, number, axis=axis, norm="ortho", overwrite_x=True)
         return values
@@ -69,7 +70,8 @@ class Diagonal:
         inverse = np.where(zero, 0, 1 / np.where(zero, 1, numbers))
         if np.iscomplexobj(inverse) and (np.abs(inverse.imag) <= ALIKE * np.abs(inverse)).all():  # of a symmetric matrix
             inverse = np.ascontiguousarray(inverse.real)
-        self._inverse = {inverse.dtype: inverse}
+        self._inverse = inverse
+        self._factors: dict[tuple[np.dtype, bool], npt.NDArray] = {}  # by type of the coefficients, and for the transpose
 
     @property
     def regular(self) -> bool:
@@ -88,13 +90,21 @@ class Diagonal:
                 part, whole = (norm(values.view(values.real.dtype)) for values in (flat[self._zero], flat))
             if math.isfinite(whole):  # else the solution is not finite either, and the run says so
                 require_compatible(part / whole if whole else 0.0, right_side, size)
-        (exact, *_) = self._inverse.values()
-        dtype = hat.dtype if np.iscomplexobj(exact) else hat.real.dtype
-        if dtype not in self._inverse:
-            self._inverse[dtype] = exact.astype(dtype)
-        inverse = self._inverse[dtype]
-        hat *= np.conj(inverse) if transposed and np.iscomplexobj(inverse) else inverse
+        factors = self._factors_for(hat.dtype, transposed)
+        scaled = hat if np.iscomplexobj(factors) else hat.view(factors.dtype)  # twice as fast as to multiply complex numbers
+        scaled *= factors
         return self._transform.backward(hat)
+
+    def _factors_for(self, dtype: np.dtype, transposed: bool) -> npt.NDArray:
+        """The inverse, or that of the transpose, for coefficients of a type. Real factors of complex numbers occur twice, once a part."""
+        factors = self._factors.get((dtype, transposed))
+        if factors is None:
+            inverse = np.conj(self._inverse) if transposed else self._inverse
+            pairs = np.issubdtype(dtype, np.complexfloating) and not np.iscomplexobj(inverse)
+            real = np.empty(0, dtype).real.dtype
+            factors = np.repeat(inverse, 2, axis=-1).astype(real) if pairs else inverse.astype(dtype)
+            self._factors[dtype, transposed] = factors
+        return factors
 
 
 def diagonal(stencil: Stencil, weights: Sequence[float]) -> Diagonal | None:

@@ -19,7 +19,7 @@ COURANT, DIFFUSION = 1.0, 1.6
 METHOD: Literal["rk3"] = "rk3"
 
 
-def flow(v0: Any, viscosity: Any, dt: Any, steps: int, domain_extent: float, divided: int = 1, **how: Any) -> Any:
+def flow(v0: Any, viscosity: Any, dt: Any, steps: int, domain_extent: float, divided: int = 1, checkpoint: str = "auto", **how: Any) -> Any:
     """The velocity after some steps; diffsim differentiates it for `v0`, `viscosity` and `dt`.
 
     The solver counts lengths in cells and times in its own steps, so that one compiled simulation serves for every viscosity, time step
@@ -32,6 +32,7 @@ def flow(v0: Any, viscosity: Any, dt: Any, steps: int, domain_extent: float, div
         steps: time steps.
         domain_extent: length of the first axis, m.
         divided: steps of the solver in each of these, from `division`.
+        checkpoint: memory of a gradient, such as "150 MB".
         **how: order (2 or 4) and precision of the solver.
     """
     shape, simulation = v0.shape, periodic(tuple(n for n in v0.shape[:-1] if n > 1), **how)
@@ -39,7 +40,7 @@ def flow(v0: Any, viscosity: Any, dt: Any, steps: int, domain_extent: float, div
     cells = dt[0] / divided / spacing  # by which a velocity of 1 moves in a step
     names = simulation.equation.velocities
     parts = {name: cells * between(v0[..., axis].reshape(simulation.grid.shape), axis, -0.5) for axis, name in enumerate(names)}
-    final = simulation.run({"nu": viscosity[0] * cells / spacing, **parts}, steps=steps * divided).final
+    final = simulation.run({"nu": viscosity[0] * cells / spacing, **parts}, steps=steps * divided, checkpoint=checkpoint).final
     back = [between(final[name], axis, 0.5) / cells for axis, name in enumerate(names)]
     return dnp.stack(back, axis=-1).reshape(shape).astype(v0.dtype)
 
@@ -56,13 +57,24 @@ def between(component: Any, along: int, shift: float) -> Any:
 
     The corner (i, j) lies on the face i of the first component, half a cell above the middle of this face, and so on.
     """
-    for axis in range(component.ndim):
-        if axis != along:
-            n = component.shape[axis]
-            phase = np.exp(2j * np.pi * shift * np.fft.rfftfreq(n)).astype(np.result_type(component.dtype, np.complex64))
-            phase = phase.reshape([-1 if other == axis else 1 for other in range(component.ndim)])
-            component = dnp.fft.irfft(phase * dnp.fft.rfft(component, axis=axis), n=n, axis=axis)
-    return component
+    axes = tuple(axis for axis in range(component.ndim) if axis != along)
+    hat = dnp.fft.rfftn(component, axes=axes)
+    return dnp.fft.irfftn(hat * phases(component.shape, axes, shift, component.dtype.name), s=[component.shape[a] for a in axes], axes=axes)
+
+
+@functools.lru_cache(maxsize=32)
+def phases(shape: tuple[int, ...], axes: tuple[int, ...], shift: float, precision: str) -> np.ndarray:
+    """The factors of the Fourier coefficients of a real field that is moved along some axes.
+
+    A wave of two cells has the mean of the factors of both directions, which is that of the real part.
+    """
+    product = np.ones((), complex)
+    for axis in axes:
+        n = shape[axis]
+        waves = np.fft.rfftfreq(n) if axis == axes[-1] else np.fft.fftfreq(n)
+        along = np.where(np.abs(waves) == 0.5, np.cos(np.pi * shift), np.exp(2j * np.pi * shift * waves))
+        product = product * along.reshape([-1 if other == axis else 1 for other in range(len(shape))])
+    return product.astype(np.result_type(precision, np.complex64))
 
 
 def division(v0: Any, viscosity: Any, dt: Any, domain_extent: float) -> int:

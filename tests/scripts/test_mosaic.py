@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.errors import PlanError
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "mosaic"
 ROUNDED = 6e-4
@@ -127,6 +128,12 @@ def test_a_flow_in_space_past_an_obstacle_is_refused() -> None:
     inputs = {"v0": np.zeros((6, 6, 6, 3)), "domain_extent": 1.0, "dt": np.array([0.01])}
     with pytest.raises(ValueError, match="past an obstacle; give one plane"):
         loaded("obstacle").past(inputs)
+
+
+def test_the_memory_of_a_gradient_is_that_which_is_given(script: Any) -> None:
+    v0, nu, dt = vortices(8, 0.1), np.array([0.02]), np.array([0.1])
+    with pytest.raises(PlanError, match=r"expected a memory of at least .* for 400 steps"):
+        ds.vjp(lambda v: script.flow(v, nu, dt, 400, 1.0, checkpoint="1 kB", order=2, precision="f64"), v0)
 
 
 @pytest.mark.slow

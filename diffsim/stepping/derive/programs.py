@@ -64,7 +64,7 @@ class Programs:
         check_halo(step.grid.shape, _farthest(self.forward.reach().values(), step.grid.ndim))
         reach = _farthest(self.reach().values(), step.grid.ndim)
         halo = _farthest([reach, *(far for program in self for far in program.touched())], step.grid.ndim)
-        margin = max((program.depth() for program in self), default=0) if lanes(dtype) > 1 else 0
+        margin = max((program.spare() for program in self), default=0) if lanes(dtype) > 1 else 0
         self.layout = Layout(step.grid.shape, halo, lanes(dtype), dtype, margin, step.joined_rows(reach[0]))
 
     def __iter__(self) -> Iterator[Program]:

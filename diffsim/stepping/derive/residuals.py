@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from diffsim.boundary import zero_rules
+from diffsim.boundary import Rules, zero_rules
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.stepping.derive.adjoint import Adjoint
 from diffsim.stepping.ir.program import Assign, HostCall, Nest, Operation, Place, Program, Total, rows_of
@@ -31,11 +31,13 @@ class ResidualPrograms:
         forward: the forward program with the residuals among its assignments.
         adjoint: the adjoint program without reads of the primal state.
         names: names of the residuals. Each has a ring with one level for each step.
+        rules: their boundary rules, in the same order.
     """
 
     forward: Program
     adjoint: Program
     names: tuple[str, ...]
+    rules: tuple[Rules, ...]
 
 
 def residual_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> ResidualPrograms | None:
@@ -78,7 +80,7 @@ def residual_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     )
     if any(forward.in_place(state) != keeping.in_place(state) for state in forward.entries):
         return None  # the residuals read values that the step overwrites
-    return ResidualPrograms(keeping, reverse, names)
+    return ResidualPrograms(keeping, reverse, names, (rules,) * len(names))
 
 
 def _replaced(program: Program, graph: Graph, known: Mapping[int, Node]) -> Program:
@@ -152,7 +154,8 @@ def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) 
     )
     if any(forward.in_place(state) != keeping.in_place(state) for state in forward.entries):
         return None
-    return ResidualPrograms(keeping, reverse, tuple(names.values()))
+    rules = tuple(field.rules for field in (*kept.values(), *(state for state in states.values() if state)))
+    return ResidualPrograms(keeping, reverse, tuple(names.values()), rules)
 
 
 def _without_calls_for(program: Program, given: Collection[str], computed: Collection[str]) -> tuple[tuple[Operation, ...], set[str]]:

@@ -175,11 +175,15 @@ class HostFunction(Protocol):
 
 @dataclass(frozen=True)
 class Written:
-    """A result of a host function: its name for others, its storage, and its boundary rules."""
+    """A result of a host function: its name for others, its storage, and its boundary rules.
+
+    `filled`: whether the host fills its halo, not the kernel after the call.
+    """
 
     name: str
     target: Place
     rules: Rules
+    filled: bool = True
 
 
 @dataclass(frozen=True)
@@ -236,7 +240,8 @@ class Nest:
         groups: values that the nest keeps for later cells, in order of computation (`diffsim.stepping.passes.rolling`).
         roots: if there are groups, the expressions of the assignments that read them.
         interior: shorter expressions for most cells, or None.
-        refills: assignments of earlier nests whose halos are filled again, because point sums change their targets.
+        refills: fields whose halos are filled: those of assignments of earlier nests, because point sums change them, and those that host
+            functions gave.
         window: the cells that must be computed; None: all. Those around it may keep their values (on a CPU alone).
     """
 
@@ -246,7 +251,7 @@ class Nest:
     groups: tuple[Group, ...] = ()
     roots: tuple[Node, ...] = ()
     interior: Interior | None = None
-    refills: tuple[Assign, ...] = ()
+    refills: tuple[Assign | Written, ...] = ()
     window: Box | None = None
 
     @property
@@ -365,14 +370,26 @@ class Program:
         places = {*self.places.values(), *(assign.target for nest in self.nests for assign in nest.assigns)}
         return {place.array: place.size for place in places if place.size}
 
-    def parts(self) -> list[Program | HostCall]:
-        """The program cut into calls of host functions and the programs between them."""
+    def parts(self, by_kernels: bool, owed: tuple[Written, ...] = ()) -> list[Program | HostCall]:
+        """The program cut into calls of host functions and the programs between them.
+
+        Args:
+            by_kernels: whether a program fills the halos of fields that calls before it gave.
+            owed: fields without halos at the start, which the first program fills. It begins the step.
+        """
         parts: list[Program | HostCall] = []
-        for called, group in groupby(self.operations, lambda operation: isinstance(operation, HostCall)):
+        last = max((n for n, operation in enumerate(self.operations) if not isinstance(operation, HostCall)), default=-1)
+        for called, numbered in groupby(enumerate(self.operations), lambda each: isinstance(each[1], HostCall)):
+            numbers, group = zip(*numbered, strict=True)
             if called:
-                parts += group  # type: ignore[arg-type]
+                if by_kernels and numbers[0] < last:
+                    owed += tuple(replace(each, filled=False) for call in group for each in call.outputs)
+                    group = tuple(replace(call, outputs=tuple(replace(each, filled=False) for each in call.outputs)) for call in group)
+                parts += group
                 continue
-            part = replace(self, name=f"{self.name}_part_{len(parts)}", operations=tuple(group), alone=True)
+            filling = (Nest((), refills=owed),) if owed else ()
+            owed = ()
+            part = replace(self, name=f"{self.name}_part_{len(parts)}", operations=(*filling, *group), alone=True)
             used = set(part.arrays())
             parts.append(replace(part, entries={name: count for name, count in self.entries.items() if name in used}))
         return parts
@@ -415,6 +432,7 @@ class Program:
     def _arrays(self) -> list[str]:
         targets = {assign.target.array for nest in self.nests for assign in nest.assigns} | {s.target.array for s in self.scatters}
         targets |= {written.target.array for call in self.calls for written in call.outputs}
+        targets |= {each.target.array for nest in self.nests for each in nest.refills}
         taken = {name for call in self.calls for name in call.inputs} | {total.source for total in self.totals}
         slim = {total.target for total in self.totals} | {laps.number for laps in self._laps}
         return sorted(targets | slim | {self.places[name].array for name in (self.reads().keys() | taken) - slim})
@@ -441,12 +459,17 @@ class Program:
                     note(assign.target.array, assign.outside)
         return out
 
-    def depth(self) -> int:
-        """Additional tiles beyond the halo along the last axis that kernels may touch, because they work on whole tiles."""
-        variants = [each for nest in self.nests for each in nest.variants]
-        along = [sum(group.low[-1] > 0 or group.high[-1] > 0 for group in each.groups) for each in variants]
-        ends = [bool(a.outside and a.outside[-1]) for nest in self.nests for a in nest.assigns]
-        return max(along, default=0) + any(ends)
+    def spare(self) -> int:
+        """Tiles beyond the halo along the last axis that kernels may write, because they work on whole tiles.
+
+        A nest that keeps values beside its interior computes them for a tile more than those of its cells, and a tile more for each group
+        of values that read others. Where there is no interior, the bounds of all loops are counted in cells, within the halo.
+        """
+        most = 0
+        for nest in (nest for nest in self.nests if nest.interior is not None):
+            along = max(sum(group.low[-1] > 0 or group.high[-1] > 0 for group in each.groups) for each in nest.variants)
+            most = max(most, along and along + any(a.outside and a.outside[-1] for a in nest.assigns))
+        return most
 
     def touched(self) -> list[tuple[int, ...]]:
         """How far beyond the grid, along each axis, nests read that keep values or are swept. A nest computes all its assignments, and all

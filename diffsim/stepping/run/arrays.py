@@ -119,7 +119,7 @@ class FieldArrays:
                 np.add(*part)
             return
         sparse = self.sparse.get(name)
-        if self._has_views(name):
+        if self.seen(name):
             place, extended = self._views_of(name, level)
             place[...] = cells
             extend(extended, layout.halo, rules)
@@ -138,7 +138,7 @@ class FieldArrays:
 
         self.memory.fill(self.field(name), level, write)
 
-    def _has_views(self, name: str) -> bool:
+    def seen(self, name: str) -> bool:
         """True if the cells of a field can be seen in its storage: not on a GPU, nor where it exists in a region alone."""
         return name not in self.sparse and self._threads is not None
 
@@ -197,7 +197,7 @@ class FieldArrays:
 
     def cells(self, name: str, level: int | None = None) -> Array:
         """The cells of a field, without its halo: a view on the host, a copy from a GPU or of a sparse field."""
-        if self._has_views(name):
+        if self.seen(name):
             return self._views_of(name, level)[0]
         stored = self.memory.read(self.field(name), level)
         return self.layout.cells(self.sparse[name].spread(stored) if name in self.sparse else stored)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from diffsim.errors import DiffsimError, HostStageError
 from diffsim.stepping.ir.program import HostCall
 
@@ -16,13 +13,9 @@ def call_name(call: HostCall) -> str:
     return f"the function that gives {' and '.join(written.name for written in call.outputs)}"
 
 
-@contextmanager
-def errors_of(call: HostCall, step: int) -> Iterator[None]:
-    """Add the number of the step to an error of a host function."""
-    try:
-        yield
-    except DiffsimError as error:
-        raise type(error)(f"in step {step}, {call_name(call)}: {error}") from error
-    except Exception as error:
-        text = f"in step {step}, {call_name(call)} raised {type(error).__name__}: {error}; correct it, or the inputs that lead there"
-        raise HostStageError(text) from error
+def described(call: HostCall, step: int, error: Exception) -> Exception:
+    """An error of a host function with the number of the step."""
+    if isinstance(error, DiffsimError):
+        return type(error)(f"in step {step}, {call_name(call)}: {error}")
+    text = f"in step {step}, {call_name(call)} raised {type(error).__name__}: {error}; correct it, or the inputs that lead there"
+    return HostStageError(text)

@@ -13,15 +13,16 @@ from diffsim.errors import BackendError
 from diffsim.expr.graph import Graph
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import strip
-from diffsim.stepping.ir.program import HostCall, Place, Program, Total
+from diffsim.stepping.ir.program import HostCall, Place, Program, Written
 from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.run.arrays import FieldArrays
-from diffsim.stepping.run.host_calls import call_name, errors_of
-from diffsim.stepping.run.launches import Allocated, Launch, Launches, Tables, merged
+from diffsim.stepping.run.host_calls import call_name
+from diffsim.stepping.run.launches import Allocated, Launch, Launches, Packed, Tables, merged
 from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Entries, Queue
+from diffsim.stepping.run.stepwise import StepPart, prepared
 from diffsim.stepping.run.strips import tile_addresses
 from diffsim.stepping.source import barrier
 from diffsim.stepping.source.device import DeviceKernel, unrolled
@@ -70,8 +71,10 @@ class Launcher(FieldArrays):
         self._scratch: Allocated | None = None
         self._known: dict[str, Launches] = {}  # by program
         self._tables: dict[tuple[Sparse, str], object] = {}
+        self.packed: dict[str, Packed] = {}  # fields of programs with calls of host functions, of which one level is stored for kernels
         self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
+        self._prepared: dict[str, list[StepPart]] = {}  # parts of programs with calls, for the present arrays
         self.log: list[Launch] | None = None  # gets the launches on a CPU while it is a list
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
         """Wraps a function of the user for calls during a run."""
@@ -79,6 +82,7 @@ class Launcher(FieldArrays):
     def unbind(self) -> None:
         super().unbind()
         self._bound.clear()
+        self._prepared.clear()
 
     def move(self, points: Mapping[str, PointTable]) -> None:
         """Replace point tables. They are arguments of the kernels, so kernels are bound anew but not compiled anew."""
@@ -100,7 +104,7 @@ class Launcher(FieldArrays):
     def text_of(self, program: Program) -> str:
         """The source of a program, with a line for each call of a function on the host."""
         texts = []
-        for part in program.parts() if any(program.calls) else [program]:
+        for part in program.parts(self._threads is not None) if any(program.calls) else [program]:
             texts.append(f"# {call_name(part)}: {', '.join(part.inputs)}" if isinstance(part, HostCall) else self.source_of(part).source)
         return "\n\n".join(texts)
 
@@ -223,53 +227,56 @@ class Launcher(FieldArrays):
 
     def _stepwise(self, program: Program, first: int, steps: int, tables: Tables) -> None:
         """`sweep` for a program with calls of host functions: run its parts one after the other, step by step."""
+        packed = {name: self.packed[name] for name in program.entries if name in self.packed}
         if program.name not in self._parts:
-            self._parts[program.name] = program.parts()
-        parts = self._parts[program.name]
+            unpacked = tuple(Written(name, Place(name, 0), each.rules) for name, each in packed.items() if program.direction < 0)
+            self._parts[program.name] = program.parts(self._threads is not None, unpacked)
+        kernels = [part for part in self._parts[program.name] if isinstance(part, Program)]
         most = self._launches(program).most
         for done in range(0, steps, most):
             count, start = min(steps - done, most), first + program.direction * done
             levels = tables(done, count)
-            for part in parts:
-                if isinstance(part, Program):
-                    self._describe(part, self._launches(part), start, count, levels)
+            kept = [(self.cells(name, 0), each.rows, levels[name]) for name, each in packed.items()]
+            levels = {name: np.zeros_like(table) if name in packed else table for name, table in levels.items()}
+            for part in kernels:
+                self._describe(part, self._launches(part), start, count, levels)
             for t in range(count):
-                for part in parts:
-                    if isinstance(part, Program):
-                        self._one_step(part, t)
-                    elif part.total is not None:
-                        self._add_rows(part, part.total, start + program.direction * t)
-                    else:
-                        with errors_of(part, start + program.direction * t):
-                            self._call(part, program, {name: table[t:] for name, table in levels.items()})
+                if program.direction < 0:
+                    for cells, rows, table in kept:
+                        cells[...] = rows[table[t]]
+                for run in self._prepared_parts(program):
+                    run(t, start + program.direction * t, levels)
+                if program.direction > 0:
+                    for cells, rows, table in kept:
+                        rows[table[t]] = cells
 
-    def _one_step(self, program: Program, t: int) -> None:
+    def _prepared_parts(self, program: Program) -> list[StepPart]:
+        """The parts of a program with calls of host functions, prepared for the present arrays."""
+        while program.name not in self._prepared:
+            bindings, moving = self.bindings, set(program.entries)
+            parts = [
+                prepared(part, program, self, self.outside, moving) if isinstance(part, HostCall) else self._kernel_part(part)
+                for part in self._parts[program.name]
+            ]
+            if bindings == self.bindings:  # else an array was allocated meanwhile
+                self._prepared[program.name] = parts
+        return self._prepared[program.name]
+
+    def _kernel_part(self, program: Program) -> StepPart:
+        """The launch of one step, whose levels `_describe` wrote."""
         known = self._launches(program)
-        if isinstance(known.control, np.ndarray):
-            self._launch(program, known, t + 1, t)
-        else:
-            self._kernel(program, 1)(t)
+        control = known.control
+        if not isinstance(control, np.ndarray):
+            return lambda t, step, levels: self._kernel(program, 1)(t)
+        if known.pace.all > 1:
+            return lambda t, step, levels: self._launch(program, known, t + 1, t)
+        kernel = self._kernel(program, 1)
 
-    def _call(self, call: HostCall, program: Program, levels: Mapping[str, IntArray]) -> None:
-        """Call a host function. `levels` has the levels of this step, for each ring."""
+        def run(t: int, step: int, levels: Mapping[str, IntArray]) -> None:
+            control[STEPS], control[DONE], control[BEGIN] = t + 1, t, 0
+            kernel()
 
-        def level(place: Place) -> int | None:
-            if place.level is None or place.array not in levels:  # the arrays of a loop have fixed levels, and no table
-                return place.level
-            return int(levels[place.array][place.level])
-
-        arguments = []
-        for place in (program.places[name] for name in call.inputs):
-            arguments.append(self.cells(place.array, level(place)).view())
-            arguments[-1].flags.writeable = False
-        for written, cells in zip(call.outputs, self.outside(call.function)(*arguments), strict=True):
-            self.put_field(written.target.array, cells, written.rules, level(written.target))
-
-    def _add_rows(self, call: HostCall, total: Total, step: int) -> None:
-        """Let a host function add up the totals of rows, in one step."""
-        (number,), values = call.function(self.slim_cells(total.source)), self.slim_cells(total.target)
-        at: int | tuple[()] = step if total.slim.series else ()
-        values[at] = values[at] + number if total.accumulate else number
+        return run
 
     def _describe(self, program: Program, known: Launches, first: int, steps: int, tables: Mapping[str, IntArray]) -> None:
         """Write the control data of the coming steps for the kernels, over those that `at_once` left."""

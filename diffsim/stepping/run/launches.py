@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.boundary import Rules
 from diffsim.engine import DeviceArray
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Entries
-from diffsim.typing import IntArray
+from diffsim.typing import Array, IntArray
 
 Allocated: TypeAlias = npt.NDArray[Any] | DeviceArray
 """An array for kernels, in the memory of the host or of a GPU."""
@@ -21,6 +22,19 @@ Tables: TypeAlias = Callable[[int, int], Mapping[str, IntArray]]
 """(steps done, steps of the coming launch) -> the level table of each ring."""
 Launch: TypeAlias = tuple[Program, int, int, Mapping[str, IntArray]]
 """A program, the index of its first step, the number of steps, and the levels."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Levels of a field that are kept as cells alone. Kernels see them one after the other, in the place of level 0.
+
+    Attributes:
+        rows: the cells, shape (levels, ...).
+        rules: of the halo.
+    """
+
+    rows: Array
+    rules: Rules
 
 
 @dataclass

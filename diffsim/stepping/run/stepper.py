@@ -114,7 +114,7 @@ class Stepper:
         check_generation(self.launcher.generation)
         self.storage.require(self.storage.rings)
         self.steps, self._held, self._whole = steps, [], None
-        self._residual_levels = ResidualLevels(self.launcher.arrays[self.with_residuals.names[0]].shape[0] if self.with_residuals else 0)
+        self._residual_levels = ResidualLevels(self.storage.capacity if self.with_residuals else 0)
         for ring in self.storage.rings.values():
             ring.clear()
         for name in self.delays:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from diffsim.base import buffers
+from diffsim.engine import backend
 from diffsim.errors import PlanError, StaleValueError
 from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.levels import Ring
 from diffsim.stepping.run.launcher import Launcher
+from diffsim.stepping.run.launches import Packed
+
+PACKED = 2.5
+"""Residuals are kept as cells alone where a field takes this many times the memory of its cells."""
 
 
 class Storage:
@@ -18,6 +24,7 @@ class Storage:
     Attributes:
         rings: levels of each state with storage of its own.
         bars: levels of each cotangent.
+        capacity: recorded steps for whose residuals there is memory.
     """
 
     def __init__(self, programs: Programs, launcher: Launcher) -> None:
@@ -26,6 +33,8 @@ class Storage:
         self._working = {name: Ring.working_levels(depth, programs.in_place(name)) for name, depth in depths.items()}
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
+        self.capacity = 0
+        self._packs = self._may_pack()
         self._planned: tuple[object, ...] = ()  # what the last plan was for, and the arrays after it
         self._unneeded = False  # True if unused memory may be left of arrays that were exchanged, or of earlier simulations
 
@@ -60,8 +69,7 @@ class Storage:
                 levels = slots * depth + self._working[name] + kept
                 if self._grow(name, levels, exact):
                     self.rings[name] = Ring(depth, self._programs.in_place(name), levels)
-            for name in self._programs.with_residuals.names if self._programs.with_residuals else ():
-                self._grow(name, max(recorded, 1), exact)
+            self._plan_residuals(max(recorded, 1), exact)
             for name, depth in self._programs.adjoint.depths.items() if self._programs.adjoint else ():
                 levels = self._working[name] + second
                 if self._grow(name, levels, exact):
@@ -73,6 +81,37 @@ class Storage:
             self.release()
             raise
         self._planned = *wanted[:3], self._launcher.bindings, len(self._launcher.arrays)
+
+    def _may_pack(self) -> bool:
+        """True if residuals are kept as cells alone, and copied from and to one level between steps.
+
+        That is where fields are much larger than their cells, and each step is several launches with calls of the host between.
+        """
+        residuals, layout = self._programs.with_residuals, self._launcher.layout
+        if residuals is None or not backend().on_host or layout.nbytes < PACKED * self._cells_bytes():
+            return False
+        calls = [[*program.calls] for program in (residuals.forward, residuals.adjoint)]
+        return all(calls) and all(call.total is None for each in calls for call in each)
+
+    def _cells_bytes(self) -> int:
+        return math.prod(self._launcher.layout.shape) * self._launcher.layout.dtype.itemsize
+
+    def _plan_residuals(self, recorded: int, exact: bool) -> None:
+        residuals, launcher = self._programs.with_residuals, self._launcher
+        if residuals is None:
+            return
+        for name, rules in zip(residuals.names, residuals.rules, strict=True):
+            if not self._packs:
+                self._grow(name, recorded, exact)
+                continue
+            self._grow(name, 1, False)
+            rows = launcher.packed[name].rows.shape[0] if name in launcher.packed else 0
+            if rows < recorded or (rows > recorded and exact):
+                launcher.packed.pop(name, None)
+                rows = launcher.memory.allocate((recorded, *launcher.layout.shape), launcher.layout.dtype)
+                launcher.packed[name] = Packed(rows, rules)
+                self._unneeded = self._unneeded or exact
+        self.capacity = launcher.packed[residuals.names[0]].rows.shape[0] if self._packs else launcher.arrays[residuals.names[0]].shape[0]
 
     def _grow(self, name: str, levels: int, exact: bool) -> bool:
         """Allocate an array of `levels` levels unless there is one. Return whether it was allocated."""
@@ -88,6 +127,8 @@ class Storage:
         arrays = self._launcher.arrays
         for name in self._programs.fields() & arrays.keys():
             del arrays[name]
+        self._launcher.packed.clear()
+        self.capacity = 0
         self._launcher.put_strips({}, 0)
         self._launcher.unbind()
         self.rings, self.bars = {}, {}
@@ -110,12 +151,14 @@ class Storage:
         if not self._programs.needs_primal:
             return 0
         residuals = self._programs.with_residuals
+        if residuals and self._packs:
+            return len(residuals.names) * self._cells_bytes()
         return sum(map(self._launcher.field_bytes, residuals.names if residuals else self._depths))
 
     def working_bytes(self) -> int:
         """Bytes of all other fields: the working state, cotangents, coefficients and their gradients, intermediate fields."""
         residuals = self._programs.with_residuals
-        single = self._programs.fields() - self._working.keys() - set(residuals.names if residuals else ())
+        single = self._programs.fields() - self._working.keys() - set(residuals.names if residuals and not self._packs else ())
         levels = self._working | {name: self._launcher.stacks.get(name, 1) for name in single}
         return sum(count * self._launcher.field_bytes(name) for name, count in levels.items()) + self._launcher.table_bytes()
 
@@ -132,4 +175,5 @@ class Storage:
 
     def allocated_bytes(self) -> int:
         """Bytes of all fields now."""
-        return sum(self._launcher.nbytes(name) for name in self._programs.fields() if name in self._launcher.arrays)
+        packed = sum(each.rows.nbytes for each in self._launcher.packed.values())
+        return packed + sum(self._launcher.nbytes(name) for name in self._programs.fields() if name in self._launcher.arrays)

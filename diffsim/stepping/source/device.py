@@ -14,7 +14,7 @@ from types import MappingProxyType
 from diffsim.boundary import Rules, fills
 from diffsim.expr.graph import Graph
 from diffsim.expr.source import Sources, StoredSource, TileWriter, identifier, row_start
-from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, PointScatter, Program, Strip, Total
+from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, PointScatter, Program, Strip, Total, Written
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
 from diffsim.stepping.source.kernel import FIRST, STEPS, Kernel, combined, weighted
@@ -388,7 +388,7 @@ class DeviceKernel(Kernel):
         row: list[str | int] = [cell if a == stored else f"o{a}" for a in range(len(self.layout.storage))]
         return row_start(row[:-1], self.layout.strides) + str(row[-1])
 
-    def _extend(self, assigns: Sequence[Assign], step: int) -> None:
+    def _extend(self, assigns: Sequence[Assign | Written], step: int) -> None:
         """Fill the halos axis by axis, the last axis first, so that corners are right. The halo of a zero rule is never written.
 
         One loop fills those of all assignments along an axis.

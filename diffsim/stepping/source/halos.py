@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from diffsim.boundary import Ghost, Rules, fills
-from diffsim.stepping.ir.program import Assign, Place
+from diffsim.stepping.ir.program import Assign, Place, Written
 from diffsim.stepping.source.functions import FunctionKernel
 from diffsim.stepping.source.kernel import combined
 from diffsim.stepping.source.slabs import owner
 
 
-def write_halo(kernel: FunctionKernel, assign: Assign) -> None:
+def write_halo(kernel: FunctionKernel, assign: Assign | Written) -> None:
     """Fill the halo of the slab's own rows. The owner of the source copies rows of the halo."""
     reach = kernel.reach.get(assign.target.array, (0,) * kernel.ndim)
     if any(reach):

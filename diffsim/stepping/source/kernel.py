@@ -279,6 +279,7 @@ class Kernel(ABC):
         """Ring levels that the program uses."""
         used = {self.program.places[name] for name in self.program.reads()}
         used |= {a.target for nest in self.program.nests for a in nest.assigns} | {s.target for s in self.program.scatters}
+        used |= {each.target for nest in self.program.nests for each in nest.refills}
         used |= {strip.place for strip in self.program.strips}
         used |= {self.program.places[total.source] for total in self.program.totals if total.source not in self.slim}
         return sorted((p for p in used if p.level is not None), key=lambda p: (p.array, p.level or 0))

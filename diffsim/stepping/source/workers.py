@@ -99,7 +99,7 @@ class WorkerKernel(TileKernel):
         """Whether a nest is point sums alone, whose cells no other worker reads before the next barrier."""
         if nest.assigns or nest.restores:
             return False
-        program, changed = self.program, {scatter.target.array for scatter in nest.scatters}
+        program, changed = self.program, {each.target.array for each in (*nest.scatters, *nest.refills)}
         for following, _ in self._until_barrier(number):
             if isinstance(following, Nest):
                 read, own = program.reads([assign.node for assign in following.assigns]), not following.folded

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,6 +60,8 @@ class Solution:
     def __call__(self, *cells: Array) -> list[Array]:
         right_side, *fields = cells
         size = fields.pop() if self.sized else None
+        if self._constants is not None:
+            return [self.system.solve(self._constants, right_side, self.transposed, self.given, size)]
         first = len(fields) - len(self.numbers)
         numbers = {name: float(field.flat[0]) for name, field in zip(self.numbers, fields[first:], strict=True)}
         values = dict(zip((node.id for node in self._expressions), _values(self._expressions, numbers.__getitem__), strict=True))
@@ -77,6 +80,12 @@ class Solution:
     @property
     def _expressions(self) -> list[Node]:
         return [weight for weight in self.weights if isinstance(weight, Node)]
+
+    @cached_property
+    def _constants(self) -> tuple[float, ...] | None:
+        """The weights, if all are numbers that are known before the run."""
+        constants = tuple(weight for weight in self.weights if isinstance(weight, float))
+        return constants if len(constants) == len(self.weights) else None
 
     def room(self, cells: int) -> int:
         return self.system.room(cells)

@@ -25,6 +25,7 @@ class InputSchema(make_differentiable(CanonicalInputs, ["v0", "viscosity", "dt",
     """Mosaic's inputs, and those of the solver."""
 
     order: Order = Field(default=4, description="Order of the differences in space in a periodic box; past an obstacle it is 2.")
+    memory: str = Field(default="auto", description='Memory of a gradient in a periodic box, such as "150 MB" for thousands of steps.')
     precision: Precision = Field(default="f32", description="Type of the arithmetic in a periodic box; past an obstacle it is f64.")
 
     @model_validator(mode="after")
@@ -53,7 +54,7 @@ def _flow(inputs: dict[str, Any]) -> dict[str, Any]:
     if inputs["obstacle"] is not None:
         return obstacle.past(inputs, inputs["divided"])
     names = ("v0", "viscosity", "dt", "steps", "domain_extent", "divided", "order", "precision")
-    return {"result": flow(**{name: inputs[name] for name in names})}
+    return {"result": flow(**{name: inputs[name] for name in names}, checkpoint=inputs["memory"])}
 
 
 _calls = diffsim.tesseract.Function(_flow)

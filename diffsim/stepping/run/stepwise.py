@@ -1,0 +1,94 @@
+"""Steps with calls of host functions: kernels and calls one after the other, each prepared once for many steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from diffsim.stepping.ir.program import HostCall, Place, Program, Total, Written
+from diffsim.stepping.run.arrays import FieldArrays
+from diffsim.stepping.run.host_calls import described
+from diffsim.typing import Array, IntArray
+
+Levels: TypeAlias = Mapping[str, IntArray]
+StepPart: TypeAlias = Callable[[int, int, Levels], None]
+"""One part of a step: (local step, index of the step, level tables of the launch)."""
+
+
+def prepared(
+    call: HostCall, program: Program, arrays: FieldArrays, outside: Callable[[Callable[..., Any]], Callable[..., Any]], moving: set[str]
+) -> StepPart:
+    """A call of a host function as a part of a step.
+
+    Args:
+        call: the call.
+        program: the program that it belongs to.
+        arrays: the arrays of its fields. The part is right until one of them is replaced.
+        outside: wraps the function, see `Launcher.outside`.
+        moving: arrays with level tables.
+    """
+    if call.total is not None:
+        total = call.total
+
+        def add_rows(t: int, step: int, levels: Levels) -> None:
+            try:
+                _add_rows(call, total, arrays, step)
+            except Exception as error:
+                raise described(call, step, error) from error
+
+        return add_rows
+    function = outside(call.function)
+    sources = [_source(program.places[name], arrays, moving) for name in call.inputs]
+    targets = [_target(each, arrays, moving) for each in call.outputs]
+
+    def run(t: int, step: int, levels: Levels) -> None:
+        try:
+            results = function(*[source if isinstance(source, np.ndarray) else source(t, levels) for source in sources])
+            for put, cells in zip(targets, results, strict=True):
+                put(cells, t, levels)
+        except Exception as error:
+            raise described(call, step, error) from error
+
+    return run
+
+
+def _source(place: Place, arrays: FieldArrays, moving: set[str]) -> Array | Callable[[int, Levels], Array]:
+    """The cells of a field that a function may read: a view, or a function that gives them where they move from step to step."""
+    array, level = place.array, place.level
+    if level is not None and array in moving:
+        return lambda t, levels: _read_only(arrays.cells(array, int(levels[array][t + level])))
+    if arrays.seen(array):
+        return _read_only(arrays.cells(array, level))
+    return lambda t, levels: _read_only(arrays.cells(array, level))
+
+
+def _target(written: Written, arrays: FieldArrays, moving: set[str]) -> Callable[[Array, int, Levels], None]:
+    """A function that writes the cells of a field, and its halo if the host fills that."""
+    array, level, rules = written.target.array, written.target.level, written.rules
+    if level is not None and array in moving:
+        if written.filled:
+            return lambda cells, t, levels: arrays.put_field(array, cells, rules, int(levels[array][t + level]))
+        return lambda cells, t, levels: _assign(arrays.cells(array, int(levels[array][t + level])), cells)
+    if written.filled:
+        return lambda cells, t, levels: arrays.put_field(array, cells, rules, level)
+    place = arrays.cells(array, level)
+    return lambda cells, t, levels: _assign(place, cells)
+
+
+def _assign(place: Array, cells: Array) -> None:
+    place[...] = cells
+
+
+def _read_only(cells: Array) -> Array:
+    view = cells.view()
+    view.flags.writeable = False
+    return view
+
+
+def _add_rows(call: HostCall, total: Total, arrays: FieldArrays, step: int) -> None:
+    """Let a host function add up the totals of rows, in one step."""
+    (number,), values = call.function(arrays.slim_cells(total.source)), arrays.slim_cells(total.target)
+    at: int | tuple[()] = step if total.slim.series else ()
+    values[at] = values[at] + number if total.accumulate else number
