@@ -18,6 +18,7 @@ class Storage:
     Attributes:
         rings: levels of each state with storage of its own.
         bars: levels of each cotangent.
+        recorded: the steps for which memory was planned that keep values for their adjoints.
     """
 
     def __init__(self, programs: Programs, launcher: Launcher) -> None:
@@ -26,6 +27,7 @@ class Storage:
         self._working = {name: Ring.working_levels(depth, programs.in_place(name)) for name, depth in depths.items()}
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
+        self.recorded = 0
         self._planned: tuple[object, ...] = ()  # what the last plan was for, and the arrays after it
         self._unneeded = False  # True if unused memory may be left of arrays that were exchanged, or of earlier simulations
 
@@ -54,13 +56,14 @@ class Storage:
                 f"{slots} slots and {recorded} recorded steps need {most} levels of {self._launcher.layout.tile_count} tiles, "
                 f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
             )
-        kept = 0 if self._programs.with_residuals else recorded
+        residuals = self._programs.with_residuals if self._programs.records_residuals(recorded) else None
+        kept = recorded if residuals is None or residuals.states else 0
         try:
             for name, depth in self._depths.items():
                 levels = slots * depth + self._working[name] + kept
                 if self._grow(name, levels, exact):
                     self.rings[name] = Ring(depth, self._programs.in_place(name), levels)
-            for name in self._programs.with_residuals.names if self._programs.with_residuals else ():
+            for name in residuals.names if residuals else ():
                 self._grow(name, max(recorded, 1), exact)
             for name, depth in self._programs.adjoint.depths.items() if self._programs.adjoint else ():
                 levels = self._working[name] + second
@@ -72,6 +75,7 @@ class Storage:
         except BaseException:  # with more levels in a ring than in its array, kernels would write past the end
             self.release()
             raise
+        self.recorded = recorded
         self._planned = *wanted[:3], self._launcher.bindings, len(self._launcher.arrays)
 
     def _grow(self, name: str, levels: int, exact: bool) -> bool:
@@ -105,12 +109,13 @@ class Storage:
         """Bytes of one saved state."""
         return sum(depth * self._launcher.field_bytes(name) for name, depth in self._depths.items())
 
-    def recorded_bytes(self) -> int:
-        """Bytes that a recorded step keeps: its residuals or its states, or none if the adjoint needs no states."""
+    def recorded_bytes(self, recorded: int = 2) -> int:
+        """Bytes that each step keeps if `recorded` of them are recorded at a time: residuals, states, or none if the adjoint needs none."""
         if not self._programs.needs_primal:
             return 0
-        residuals = self._programs.with_residuals
-        return sum(map(self._launcher.field_bytes, residuals.names if residuals else self._depths))
+        residuals = self._programs.with_residuals if self._programs.records_residuals(recorded) else None
+        states = self._depths if residuals is None or residuals.states else ()
+        return sum(map(self._launcher.field_bytes, [*states, *(residuals.names if residuals else ())]))
 
     def working_bytes(self) -> int:
         """Bytes of all other fields: the working state, cotangents, coefficients and their gradients, intermediate fields."""
