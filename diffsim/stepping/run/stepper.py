@@ -276,14 +276,13 @@ class Stepper:
 
     def _recording(self, start: int, stop: int) -> Recording:
         """The program that records steps, and its levels, which are in use from now on."""
+        advanced: Recording = self.forward, lambda done, count: self._advanced(count), self._working
         if not self.needs_primal:
-            return self.forward, lambda done, count: self._advanced(count), self._working
+            return advanced
         if self.with_residuals is None or not self._records_residuals:
             return self._keeping(start, stop)
         names, levels = self.with_residuals.names, self._residual_levels.hold(stop - start)
-        of_states, before = (lambda done, count: self._advanced(count)), self._working
-        if self.with_residuals.states:
-            _, of_states, before = self._keeping(start, stop)
+        _, of_states, before = self._keeping(start, stop) if self.with_residuals.states else advanced
 
         def residual_levels(done: int, count: int) -> dict[str, IntArray]:
             return {**of_states(done, count), **dict.fromkeys(names, levels[done : done + count])}
