@@ -247,7 +247,8 @@ class Simulation(Rebuilt, Summary):
         and strips of damped cells where steps are undone."""
         storage, schedule = self._stepper.storage, require_schedule(schedule)
         second = storage.second_bytes() if schedule.runs_backwards else 0
-        return storage.working_bytes() + second + schedule.slots * storage.state_bytes() + schedule.recorded * storage.recorded_bytes()
+        recorded = schedule.recorded * storage.recorded_bytes(schedule.recorded)
+        return storage.working_bytes() + second + schedule.slots * storage.state_bytes() + recorded
 
     def allocated_bytes(self) -> int:
         """Bytes of all fields now, without those of `jvp` and without strips of damped cells."""

@@ -31,6 +31,7 @@ class Sizes:
         row: a state in a slower tier; None: as many as `state`.
         strips: damped cells of all steps, stored if steps are undone.
         second: a second run backwards, which measures the effect of rounding errors, if steps are undone.
+        single: what a step keeps that is the only recorded one; None: as many as `recorded`.
 
     Raises:
         ParameterError: a size is not valid.
@@ -44,11 +45,13 @@ class Sizes:
     row: int | None = None
     strips: int = 0
     second: int = 0
+    single: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            value = self.state if value is None else value
+            if value is None:
+                value = self.record if field.name == "single" else self.state
             least = 1 if field.name in ("state", "row") else 0
             object.__setattr__(self, field.name, require_bytes(field.name, value, least))
 
@@ -57,6 +60,12 @@ class Sizes:
         """Bytes of the residuals of a step."""
         assert self.recorded is not None
         return self.recorded
+
+    @property
+    def last(self) -> int:
+        """Bytes that the last step keeps where it is the only recorded one."""
+        assert self.single is not None
+        return self.single
 
     @property
     def fixed(self) -> int:
@@ -77,7 +86,8 @@ class Sizes:
         """Peak bytes of memory of a gradient. Slots and residuals have separate memory, and both are counted in full."""
         slow = sum(self.buffers(tier, compressed) for tier in schedule.slow_tiers)
         backwards = self.backwards if schedule.runs_backwards else 0
-        return self.fixed + schedule.slots * self.state + schedule.recorded * self.record + slow + backwards
+        recorded = self.last if schedule.recorded == 1 else schedule.recorded * self.record
+        return self.fixed + schedule.slots * self.state + recorded + slow + backwards
 
     def enough(self, steps: int) -> int:
         """Bytes of memory that are enough for any schedule of `steps` steps without slower tiers."""

@@ -270,7 +270,8 @@ def _requested(policy: Policy, request: Request) -> AnySchedule:
             f"expected a memory of at least {least_text(request.sizes.peak(schedule))} for {schedule!r} with the cells that these inputs "
             f"damp, got {policy.memory}; plan with these inputs, or raise the memory"
         )
-    return schedule if request.online else simplified(schedule, steps, request.sizes)
+    stored = schedule if request.online else simplified(schedule, steps, request.sizes)
+    return stored if policy.memory is None or request.sizes.peak(stored) <= parse_memory(policy.memory) else schedule
 
 
 def resolve(checkpoint: Checkpoint, steps: int, sizes: Sizes, online: bool = False) -> AnySchedule:

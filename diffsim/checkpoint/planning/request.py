@@ -54,9 +54,10 @@ class Request:
         return self.budget is None or need <= self.budget
 
     def beside_tiers(self, tiers: Sequence[Tier]) -> int:
-        """Bytes of residuals and buffers, without the slots of the first tier. Rows in the host's memory have a limit of their own."""
+        """Bytes of what the last step keeps and of buffers, without the slots of the first tier. Rows in the host's memory have a limit of
+        their own."""
         buffers = (self.sizes.buffers(tier, self.compressed) for tier in tiers if tier.name == "disk")
-        return self.sizes.record + sum(buffers)
+        return self.sizes.last + sum(buffers)
 
     def require_tiers(self) -> tuple[Tier, ...]:
         """The slower tiers.

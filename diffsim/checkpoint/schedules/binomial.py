@@ -67,7 +67,7 @@ class Binomial(RecordsLast, kind="binomial"):
     @classmethod
     def fitted(cls, request: Request) -> Binomial | int:
         """The schedule with as many slots as fit into the memory, or the least memory that it needs."""
-        beside = request.sizes.record
+        beside = request.sizes.last
         slots = request.slots_beside(beside)
         return cls(request.steps, slots) if slots >= 1 or request.slots is not None else request.least(beside)
 

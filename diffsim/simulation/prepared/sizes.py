@@ -41,6 +41,7 @@ def sizes_of(compiled: Compiled, steps: int, fields: Mapping[str, Array] | None 
     return Sizes(
         state=stepper.storage.state_bytes(),
         recorded=stepper.storage.recorded_bytes(),
+        single=stepper.storage.recorded_bytes(1),
         working=stepper.storage.working_bytes(),
         around=cells * _fields_around(compiled) + _kept_by_solvers(compiled) if on_host else 0,
         streams=streams + item * kept,

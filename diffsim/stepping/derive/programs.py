@@ -15,6 +15,7 @@ from diffsim.errors import ShapeError
 from diffsim.mesh.field import Layout, Slim
 from diffsim.stepping.derive.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.derive.forward import forward_program, ring_depths
+from diffsim.stepping.derive.kept_stages import programs_with_kept_stages
 from diffsim.stepping.derive.residuals import ResidualPrograms, residual_programs
 from diffsim.stepping.derive.undo import Undo, undo
 from diffsim.stepping.ir.names import bar
@@ -23,7 +24,7 @@ from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.interior import with_interiors
 from diffsim.stepping.passes.length import warn_if_long
-from diffsim.stepping.passes.rolling import rolled
+from diffsim.stepping.passes.rolling import Rolling
 from diffsim.stepping.passes.streams import with_sums_apart
 from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.trace import TracedStep
@@ -52,10 +53,12 @@ class Programs:
         self.step, self._dtype = step, dtype
         if differentiable:
             warn_if_long(step.graph, step.expressions())
-        self._overwrites = _worth_barriers(step)
+        self._overwrites, self._rolling = _worth_barriers(step), Rolling(step.graph, backend().on_host)
         forward = forward_program(step, receivers, points_last=self._overwrites)
         adjoint = adjoint_program(step, receivers, points_last=self._overwrites) if differentiable else None
-        with_residuals = residual_programs(step, forward, adjoint) if adjoint else None
+        with_residuals = None
+        if adjoint:
+            with_residuals = residual_programs(step, forward, adjoint) or programs_with_kept_stages(step, forward, adjoint)
         self.forward = self._refined(forward)
         self.adjoint: Adjoint | None = adjoint and dataclasses.replace(adjoint, program=self._refined(adjoint.program))
         self.with_residuals: ResidualPrograms | None = with_residuals and dataclasses.replace(
@@ -90,10 +93,9 @@ class Programs:
     def _refined(self, program: Program) -> Program:
         """Improve a program: keep values that nests would compute several times a cell, and on a CPU compute less in the interior, compute
         sums apart, and overwrite states."""
-        workers = backend().on_host
-        if workers:
+        if backend().on_host:
             program = with_interiors(with_sums_apart(program), self.step, self._regional(), self._dtype)
-        return dataclasses.replace(rolled(program, self.step.graph, workers), overwrites=self._overwrites)
+        return dataclasses.replace(self._rolling.rolled(program), overwrites=self._overwrites)
 
     @cached_property
     def undone(self) -> Undo | None:
@@ -118,6 +120,15 @@ class Programs:
         if self.adjoint is None:
             return False
         return self.with_residuals is not None or not ring_depths(self.step).keys().isdisjoint(self.adjoint.program.arrays())
+
+    def records_residuals(self, recorded: int) -> bool:
+        """Whether steps keep residuals if `recorded` of them are recorded at a time.
+
+        A single one is the last of a run whose others start from states. It keeps its state, if residuals would be kept beside it: the
+        programs with residuals need not be compiled for one step.
+        """
+        residuals = self.with_residuals
+        return self.needs_primal and residuals is not None and (recorded > 1 or not residuals.states)
 
     def reach(self) -> dict[str, tuple[int, ...]]:
         """Array -> largest offset at which it is read, along each axis."""

@@ -4,8 +4,6 @@ If every step is recorded, an intermediate value may be better for the adjoint t
 the Laplacian of p, and reading it avoids computing it again. Residuals are kept if they take no more
 memory than the states. No bit changes, because the value comes from the same operations in the same order. For elastic waves,
 strain rates and divergences of stresses are kept in place of velocities and stresses, and no stage is computed again.
-
-The solution of a linear system is such a value too: the adjoint needs it for the cotangents of the weights, and would have to solve again.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ from diffsim.boundary import Rules, zero_rules
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.stepping.derive.adjoint import Adjoint
 from diffsim.stepping.ir.program import Assign, HostCall, Nest, Operation, Place, Program, Total, rows_of
-from diffsim.stepping.trace.fields import Placed
-from diffsim.stepping.trace.stages import HostStage, written_by
+from diffsim.stepping.trace.stages import written_by
 from diffsim.stepping.trace.trace import TracedStep
 
 
@@ -29,15 +26,17 @@ class ResidualPrograms:
 
     Attributes:
         forward: the forward program with the residuals among its assignments.
-        adjoint: the adjoint program without reads of the primal state.
+        adjoint: the adjoint program that reads them.
         names: names of the residuals. Each has a ring with one level for each step.
         rules: their boundary rules, in the same order.
+        states: whether the adjoint reads the primal states too, which are then kept beside the residuals.
     """
 
     forward: Program
     adjoint: Program
     names: tuple[str, ...]
     rules: tuple[Rules, ...]
+    states: bool = False
 
 
 def residual_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> ResidualPrograms | None:
@@ -45,7 +44,7 @@ def residual_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     if any(forward.loops) or any(adjoint.program.loops):  # values that a lap reads differ from lap to lap
         return None
     if any(adjoint.program.calls):  # they take fields, not expressions
-        return _computed_on_the_host(step, forward, adjoint)
+        return None
     graph, fields = step.graph, written_by(step.stages)
     found = _frontier(adjoint.program, {*step.states, *fields}, step.fixed)
     if not found or any(len(offsets) != 1 for _, offsets in found) or any(forward.totals):
@@ -64,7 +63,7 @@ def residual_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     reverse = dataclasses.replace(
         program,
         name=f"{program.name}_with_residuals",
-        operations=_without_calls_for(program, (), fields.keys())[0],
+        operations=without(program, (), fields.keys())[0],
         places=program.places | places,
         entries={b: e for b, e in program.entries.items() if b in adjoint.depths} | entries,
     )
@@ -116,69 +115,31 @@ def _with(forward: Program, residuals: Iterable[Assign], stages: Collection[str]
     return tuple(operations if operations[-1] != Nest(()) else operations[:-1])
 
 
-def _computed_on_the_host(step: TracedStep, forward: Program, adjoint: Adjoint) -> ResidualPrograms | None:
-    """Programs that keep the results of host functions, and the states that the adjoint needs too.
-
-    That may take more memory than the states alone. But the adjoint does not call the functions again, which cost most of a step.
-    """
-    program, graph, ndim = adjoint.program, step.graph, step.grid.ndim
-    given = {field.name: field for stage in step.stages if isinstance(stage, HostStage) for field in stage.outputs}
-    computed = {field.name: field for field in written_by(step.stages).values()}
-    operations, needed = _without_calls_for(program, given.keys(), computed.keys())
-    rings = {step.delays()[state][0] for state in step.states}
-    states = {name: step.states.get(name) for name in sorted(needed) if program.places[name].array in rings}
-    kept = {name: field for name, field in given.items() if name in needed}
-    if not kept or any(state is None or state.region is not None or state.axes is not None for state in states.values()):
-        return None
-    if rings.isdisjoint(program.arrays()) and not any(isinstance(operation, HostCall) for operation in operations):
-        return None  # the adjoint needs no states, and only calls functions of fixed fields again
-    names = {field: f"residual {number}" for number, field in enumerate((*kept, *states))}
-    places = {field: Place(name, 0) for field, name in names.items()}
-    entries = dict.fromkeys(names.values(), 1)
-    reverse = dataclasses.replace(
-        program,
-        name=f"{program.name}_with_residuals",
-        operations=operations,
-        places=program.places | places,
-        entries={b: e for b, e in program.entries.items() if b in adjoint.depths} | entries,
-    )
-
-    def copies(fields: Mapping[str, Placed]) -> tuple[Nest, ...]:
-        return (Nest(tuple(Assign(places[n], graph.read(n, (0,) * ndim), field.rules) for n, field in fields.items())),) if fields else ()
-
-    keeping = dataclasses.replace(
-        forward,
-        name=f"{forward.name}_with_residuals",
-        operations=(*copies({name: state for name, state in states.items() if state}), *forward.operations, *copies(kept)),
-        entries=forward.entries | entries,
-    )
-    if any(forward.in_place(state) != keeping.in_place(state) for state in forward.entries):
-        return None
-    rules = tuple(field.rules for field in (*kept.values(), *(state for state in states.values() if state)))
-    return ResidualPrograms(keeping, reverse, tuple(names.values()), rules)
-
-
-def _without_calls_for(program: Program, given: Collection[str], computed: Collection[str]) -> tuple[tuple[Operation, ...], set[str]]:
-    """A program's operations without calls that compute the fields `given`, and without stages of `computed` that are then unused.
+def without(program: Program, given: Collection[str], computed: Collection[str]) -> tuple[tuple[Operation, ...], set[str]]:
+    """A program's operations without those that compute the fields `given`, and without stages of `computed` that are then unused.
 
     Return them with the names of all fields that they read.
     """
     inner = {*computed, *map(rows_of, computed)}
     kept: list[Operation] = []
     needed: set[str] = set()
+
+    def used(name: str) -> bool:
+        return name not in inner or (name in needed and name not in given)
+
     for operation in reversed(program.operations):
         if isinstance(operation, HostCall):
-            if not any(written.name in given for written in operation.outputs):
+            if any(used(written.name) for written in operation.outputs):
                 kept.append(operation)
                 needed |= set(operation.inputs)
             continue
         if isinstance(operation, Total):
-            if operation.target in needed or operation.target not in inner:
+            if used(operation.target):
                 kept.append(operation)
                 needed.add(operation.source)
             continue
         if isinstance(operation, Nest):
-            assigns = tuple(a for a in operation.assigns if a.target.array not in computed or a.target.array in needed)
+            assigns = tuple(a for a in operation.assigns if used(a.target.array))
             if not assigns and operation.assigns:
                 continue
             operation = dataclasses.replace(operation, assigns=assigns)

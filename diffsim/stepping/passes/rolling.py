@@ -16,17 +16,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-import numpy as np
-
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.expr.shapes import in_order
 from diffsim.stepping.ir.program import Group, Loop, Nest, Operation, Program
+from diffsim.stepping.passes.cut import FOREVER, minimum_cut
 from diffsim.stepping.passes.sharing import Classes, cost, inlined, operation_cost
 from diffsim.stepping.passes.streams import rows_together
 
 WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
-FOREVER = 1 << 28
 APART = 1 << 24
 """More than twice the largest offset along an axis."""
 
@@ -61,36 +59,49 @@ def _reading(offset: Offset) -> int:
     return (6 if offset[-1] else 2) * (2 if len(offset) == 3 else 1)
 
 
-def rolled(program: Program, graph: Graph, blocks: bool) -> Program:
-    """The program with kept values in those of its nests where that pays.
+class Rolling:
+    """Puts kept values into programs of one step. A nest that several of them have is looked at once.
 
     Args:
-        program: any program.
-        graph: graph of its expressions.
+        graph: graph of their expressions.
         blocks: whether nests without kept values compute several rows together (`rows_together`).
     """
-    return dataclasses.replace(program, operations=_rolled(program, program.operations, Classes(graph), blocks, "rolled"))
 
+    def __init__(self, graph: Graph, blocks: bool) -> None:
+        self._classes, self._blocks = Classes(graph), blocks
+        self._known: dict[tuple[object, ...], tuple[tuple[Group, ...], tuple[Node, ...]]] = {}
+        self._here: list[tuple[object, ...]] = []  # nests of the present program: equal ones need names of their own
 
-def _rolled(program: Program, operations: Sequence[Operation], classes: Classes, blocks: bool, prefix: str) -> tuple[Operation, ...]:
-    found: list[Operation] = []
-    for number, operation in enumerate(operations):
-        name = f"{prefix} {number}"
-        if isinstance(operation, Loop):
-            operation = dataclasses.replace(operation, operations=_rolled(program, operation.operations, classes, blocks, f"{name} lap"))
-        if isinstance(operation, Nest) and operation.assigns:
-            operation = _rolled_nest(program, operation, classes, blocks, name)
-        found.append(operation)
-    return tuple(found)
+    def rolled(self, program: Program) -> Program:
+        """A program with kept values in those of its nests where that pays."""
+        self._here = []
+        return dataclasses.replace(program, operations=self._operations(program, program.operations, "rolled"))
 
+    def _operations(self, program: Program, operations: Sequence[Operation], prefix: str) -> tuple[Operation, ...]:
+        found: list[Operation] = []
+        for number, operation in enumerate(operations):
+            if isinstance(operation, Loop):
+                operation = dataclasses.replace(
+                    operation, operations=self._operations(program, operation.operations, f"{prefix} {number} lap")
+                )
+            if isinstance(operation, Nest) and operation.assigns:
+                operation = self._nest(program, operation, prefix)
+            found.append(operation)
+        return tuple(found)
 
-def _rolled_nest(program: Program, nest: Nest, classes: Classes, blocks: bool, name: str) -> Nest:
-    if nest.interior is not None:
-        within = _rolled_nest(program, nest.interior.nest, classes, blocks, f"{name} within")
-        nest = dataclasses.replace(nest, interior=dataclasses.replace(nest.interior, nest=within))
-    block = rows_together(program, nest) if blocks else 1
-    groups, roots = _groups(classes, [a.node for a in nest.assigns], block, name)
-    return dataclasses.replace(nest, groups=groups, roots=roots) if groups else nest
+    def _nest(self, program: Program, nest: Nest, prefix: str) -> Nest:
+        if nest.interior is not None:
+            within = self._nest(program, nest.interior.nest, f"{prefix} within")
+            nest = dataclasses.replace(nest, interior=dataclasses.replace(nest.interior, nest=within))
+        block = rows_together(program, nest) if self._blocks else 1
+        nodes = [assign.node for assign in nest.assigns]
+        alike = (prefix, block, *(node.id for node in nodes))
+        key = (self._here.count(alike), *alike)
+        self._here.append(alike)
+        if key not in self._known:
+            self._known[key] = _groups(self._classes, nodes, block, f"{prefix} {len(self._known)}")
+        groups, roots = self._known[key]
+        return dataclasses.replace(nest, groups=groups, roots=roots) if groups else nest
 
 
 def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:
@@ -343,14 +354,7 @@ def _cut(classes: Classes, bodies: Sequence[Node], uses: Mapping[int, Use]) -> s
                         edges[out, 2 * index[of[argument.id]]] = FOREVER
     for key in whole:
         edges[source, 2 * index[key]] = FOREVER
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
-    rows, columns = np.array(list(edges)).T
-    capacity = coo_array((np.array(list(edges.values()), np.int32), (rows, columns)), shape=(sink + 1, sink + 1)).tocsr()
-    left = capacity - maximum_flow(capacity, source, sink).flow
-    left.eliminate_zeros()
-    reached = set(breadth_first_order(left, source, return_predecessors=False).tolist())
+    reached = minimum_cut(edges, source, sink)
     return {key for key in uses if 2 * index[key] in reached and 2 * index[key] + 1 not in reached}
 
 

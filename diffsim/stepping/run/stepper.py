@@ -114,7 +114,7 @@ class Stepper:
         check_generation(self.launcher.generation)
         self.storage.require(self.storage.rings)
         self.steps, self._held, self._whole = steps, [], None
-        self._residual_levels = ResidualLevels(self.storage.capacity if self.with_residuals else 0)
+        self._residual_levels = ResidualLevels(self.storage.capacity if self._records_residuals else 0)
         for ring in self.storage.rings.values():
             ring.clear()
         for name in self.delays:
@@ -253,7 +253,7 @@ class Stepper:
 
     @property
     def _records_residuals(self) -> bool:
-        return self.needs_primal and self.with_residuals is not None
+        return self.programs.records_residuals(self.storage.recorded)
 
     def keep(self, start: int, stop: int) -> None:
         """Advance, and keep every state in free levels if the adjoints need states. The levels of n slots are enough for n states.
@@ -275,16 +275,18 @@ class Stepper:
 
     def _recording(self, start: int, stop: int) -> Recording:
         """The program that records steps, and its levels, which are in use from now on."""
+        advanced: Recording = self.forward, lambda done, count: self._advanced(count), self._working
         if not self.needs_primal:
-            return self.forward, lambda done, count: self._advanced(count), self._working
-        if self.with_residuals is None:
+            return advanced
+        if self.with_residuals is None or not self._records_residuals:
             return self._keeping(start, stop)
         names, levels = self.with_residuals.names, self._residual_levels.hold(stop - start)
+        _, of_states, before = self._keeping(start, stop) if self.with_residuals.states else advanced
 
         def residual_levels(done: int, count: int) -> dict[str, IntArray]:
-            return self._advanced(count) | dict.fromkeys(names, levels[done : done + count])
+            return {**of_states(done, count), **dict.fromkeys(names, levels[done : done + count])}
 
-        return self.with_residuals.forward, residual_levels, self._working
+        return self.with_residuals.forward, residual_levels, before
 
     def _keeping(self, start: int, stop: int) -> Recording:
         """The same for steps of which states are kept."""
@@ -381,7 +383,7 @@ class Stepper:
         _, residuals = self._held.pop()
         if residuals:
             self._residual_levels.drop_newest()
-        elif self.needs_primal:
+        if self.needs_primal and not (residuals and self.with_residuals and not self.with_residuals.states):
             for ring in self.storage.rings.values():
                 ring.drop_newest()
 
@@ -392,9 +394,12 @@ class Stepper:
         if not held:
             return {name: np.array(ring.working[::-1], np.int32) for name, ring in self.storage.rings.items()}
         steps, residuals = self._held[-1]
+        levels: dict[str, IntArray] = {}
         if self.with_residuals and residuals:
-            return dict.fromkeys(self.with_residuals.names, self._residual_levels.held_before(stop - steps.start, count))
-        return {name: ring.held_before(stop, count) for name, ring in self.storage.rings.items()}
+            levels = dict.fromkeys(self.with_residuals.names, self._residual_levels.held_before(stop - steps.start, count))
+            if not self.with_residuals.states:
+                return levels
+        return levels | {name: ring.held_before(stop, count) for name, ring in self.storage.rings.items()}
 
     # steps run backwards
 

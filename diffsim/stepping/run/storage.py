@@ -10,6 +10,7 @@ from diffsim.engine import backend
 from diffsim.errors import PlanError, StaleValueError
 from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
+from diffsim.stepping.derive.residuals import ResidualPrograms
 from diffsim.stepping.ir.levels import Ring
 from diffsim.stepping.run.launcher import Launcher
 from diffsim.stepping.run.launches import Packed
@@ -25,6 +26,7 @@ class Storage:
         rings: levels of each state with storage of its own.
         bars: levels of each cotangent.
         capacity: recorded steps for whose residuals there is memory.
+        recorded: the steps for which memory was planned that keep values for their adjoints.
     """
 
     def __init__(self, programs: Programs, launcher: Launcher) -> None:
@@ -33,7 +35,7 @@ class Storage:
         self._working = {name: Ring.working_levels(depth, programs.in_place(name)) for name, depth in depths.items()}
         self.rings: dict[str, Ring] = {}
         self.bars: dict[str, Ring] = {}
-        self.capacity = 0
+        self.capacity = self.recorded = 0
         self._packs = self._may_pack()
         self._planned: tuple[object, ...] = ()  # what the last plan was for, and the arrays after it
         self._unneeded = False  # True if unused memory may be left of arrays that were exchanged, or of earlier simulations
@@ -63,13 +65,14 @@ class Storage:
                 f"{slots} slots and {recorded} recorded steps need {most} levels of {self._launcher.layout.tile_count} tiles, "
                 f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
             )
-        kept = 0 if self._programs.with_residuals else recorded
+        residuals = self._programs.with_residuals if self._programs.records_residuals(recorded) else None
+        kept = recorded if residuals is None or residuals.states else 0
         try:
             for name, depth in self._depths.items():
                 levels = slots * depth + self._working[name] + kept
                 if self._grow(name, levels, exact):
                     self.rings[name] = Ring(depth, self._programs.in_place(name), levels)
-            self._plan_residuals(max(recorded, 1), exact)
+            self._plan_residuals(residuals, max(recorded, 1), exact)
             for name, depth in self._programs.adjoint.depths.items() if self._programs.adjoint else ():
                 levels = self._working[name] + second
                 if self._grow(name, levels, exact):
@@ -80,6 +83,7 @@ class Storage:
         except BaseException:  # with more levels in a ring than in its array, kernels would write past the end
             self.release()
             raise
+        self.recorded = recorded
         self._planned = *wanted[:3], self._launcher.bindings, len(self._launcher.arrays)
 
     def _may_pack(self) -> bool:
@@ -96,8 +100,8 @@ class Storage:
     def _cells_bytes(self) -> int:
         return math.prod(self._launcher.layout.shape) * self._launcher.layout.dtype.itemsize
 
-    def _plan_residuals(self, recorded: int, exact: bool) -> None:
-        residuals, launcher = self._programs.with_residuals, self._launcher
+    def _plan_residuals(self, residuals: ResidualPrograms | None, recorded: int, exact: bool) -> None:
+        launcher = self._launcher
         if residuals is None:
             return
         for name, rules in zip(residuals.names, residuals.rules, strict=True):
@@ -146,14 +150,16 @@ class Storage:
         """Bytes of one saved state."""
         return sum(depth * self._launcher.field_bytes(name) for name, depth in self._depths.items())
 
-    def recorded_bytes(self) -> int:
-        """Bytes that a recorded step keeps: its residuals or its states, or none if the adjoint needs no states."""
+    def recorded_bytes(self, recorded: int = 2) -> int:
+        """Bytes that each step keeps if `recorded` of them are recorded at a time: residuals, states, or none if the adjoint needs none."""
         if not self._programs.needs_primal:
             return 0
-        residuals = self._programs.with_residuals
+        residuals = self._programs.with_residuals if self._programs.records_residuals(recorded) else None
+        states = self._depths if residuals is None or residuals.states else ()
+        of_states = sum(map(self._launcher.field_bytes, states))
         if residuals and self._packs:
-            return len(residuals.names) * self._cells_bytes()
-        return sum(map(self._launcher.field_bytes, residuals.names if residuals else self._depths))
+            return of_states + len(residuals.names) * self._cells_bytes()
+        return of_states + sum(map(self._launcher.field_bytes, residuals.names if residuals else ()))
 
     def working_bytes(self) -> int:
         """Bytes of all other fields: the working state, cotangents, coefficients and their gradients, intermediate fields."""

@@ -60,7 +60,7 @@ def test_cotangents_of_uncoupled_fields_do_not_read_each_other(flux: str, rule: 
     simulation = ds.Simulation(Uncoupled(ds.Grid((32,), 1.0), 0.1, FLUXES[flux], RULES[rule], staged))
     stepper = simulation._stepper
     assert stepper.adjoint is not None
-    program = stepper.adjoint.program if stepper.with_residuals is None else stepper.with_residuals.adjoint
+    program = stepper.adjoint.program
     for nest in program.nests:
         for assign in nest.assigns:
             names = set(reads([assign.node]))

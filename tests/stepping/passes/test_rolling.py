@@ -74,7 +74,7 @@ def test_what_is_kept_can_be_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     some = 0
     for equation in [Transport(2), Transport(3), *(case.equation() for case in CASES)]:
         step = traced(equation)
-        program = rolling.rolled(adjoint_program(step, ()).program, step.graph, blocks=True)
+        program = rolling.Rolling(step.graph, blocks=True).rolled(adjoint_program(step, ()).program)
         for nest in kept(program):
             values: dict[str, Node] = {name: node for group in nest.groups for name, node in group.values.items()}
             assert inlined(step.graph, nest.roots, values) == [assign.node for assign in nest.assigns]
@@ -93,7 +93,7 @@ def test_a_costly_flux_is_kept_and_a_cheap_stencil_is_not() -> None:
 def test_the_cut_keeps_what_is_cheapest() -> None:
     """What is computed then is hardly more than one of each operation."""
     step = traced(Transport(1))
-    (nest,) = rolling.rolled(adjoint_program(step, ()).program, step.graph, blocks=False).nests
+    (nest,) = rolling.Rolling(step.graph, blocks=False).rolled(adjoint_program(step, ()).program).nests
     whole = rolling.cost([a.node for a in nest.assigns])
     values = [node for group in nest.groups for node in group.values.values()]
     assert rolling.cost([*values, *nest.roots]) < 0.75 * whole

@@ -9,7 +9,7 @@ import diffsim as ds
 from diffsim.expr import interpolate, sqrt, where
 from diffsim.expr.graph import reads
 from diffsim.stepping.derive.adjoint import adjoint_program
-from diffsim.stepping.passes.rolling import rolled
+from diffsim.stepping.passes.rolling import Rolling
 from diffsim.stepping.passes.sharing import cost, inlined, shared_values
 from diffsim.stepping.trace.stages import StoredExpression
 from diffsim.stepping.trace.trace import TracedStep
@@ -71,7 +71,7 @@ def test_the_adjoint_grows_with_the_step() -> None:
         step = traced(Transport(levels))
         shared = shared_values(step.graph, step.outputs, lambda name: True)
         forward = cost([*shared.bodies.values(), *shared.values.values()])
-        (nest,) = rolled(adjoint_program(step, ()).program, step.graph, blocks=False).nests
+        (nest,) = Rolling(step.graph, blocks=False).rolled(adjoint_program(step, ()).program).nests
         kept = [node for group in nest.groups for node in group.values.values()]
         costs.append(cost([*kept, *(nest.roots or [a.node for a in nest.assigns])]) / forward)
     assert max(costs) < 1.5 * min(costs), costs  # 2.8 - 3.5; without `shared_values` 2.8 - 30

@@ -10,6 +10,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dnp
+from diffsim.checkpoint import Binomial, StoreAll
 from diffsim.errors import ConvergenceError, PlanError, SingularError, TraceError
 from diffsim.expr import Symbol, diff, div, exp, grad, interpolate, laplacian, mean, where
 from diffsim.linear import system, transforms
@@ -420,13 +421,19 @@ def test_states_that_are_needed_too_are_recorded_with_the_solutions(monkeypatch:
     assert ds.certify(run, loss, point, STEPS).passed
 
 
-def test_solutions_are_not_recorded_with_states_of_a_part_of_the_grid() -> None:
+def test_solutions_are_kept_beside_states_of_a_part_of_the_grid() -> None:
     def step(u: Any, j: Any, k: Any, q: Any) -> dict[str, Any]:
         return {"u": ds.solve(lambda x: (2 + j * j) * x, k * u, "mirror"), "j": 0.9 * j + u}
 
     equation = Given(step, (9,), "mirror")
     equation.states = {"u": ds.Variable("mirror"), "j": ds.Variable(region=np.arange(9) < 4)}
-    assert ds.Simulation(equation)._stepper.with_residuals is None
+    run = ds.Simulation(equation)
+    residuals = run._stepper.with_residuals
+    assert residuals is not None and residuals.states and len(residuals.names) == 1
+    point = {name: np.ones((STEPS, 1) if name == "q" else 9) for name in run.inputs}
+    stored, computed = (run.value_and_grad(loss, point, STEPS, schedule)[1] for schedule in (StoreAll(STEPS), Binomial(STEPS, 2)))
+    for name, values in stored.items():
+        np.testing.assert_array_equal(values, computed[name], err_msg=name)
 
 
 @pytest.mark.parametrize("of_state", [True, False])
@@ -440,7 +447,7 @@ def test_weights_with_a_number_of_all_cells(of_state: bool) -> None:
 
     run = ds.Simulation(Given(step, (7, 9), "mirror"))
     residuals = run._stepper.with_residuals
-    assert residuals is not None and len(residuals.names) == 1 + of_state
+    assert residuals is not None and len(residuals.names) == 1 and residuals.states == of_state
     point = inputs(run)
     assert ds.certify(run, loss, point, STEPS).passed
 
