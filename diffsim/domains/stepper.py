@@ -43,6 +43,7 @@ from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.launcher import Launcher
 from diffsim.stepping.run.launches import Tables
 from diffsim.stepping.run.stepper import Before, Stepper
+from diffsim.stepping.source.kernel import NARROWING
 from diffsim.stepping.trace.trace import TracedStep
 from diffsim.typing import Array, IntArray
 
@@ -109,6 +110,30 @@ class Plain:
     def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
         for where, values in parts:
             self.cells[where] = values.reshape(self.cells[where].shape)
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """Rows by which the windows of nests are narrower in the steps between two exchanges.
+
+    Attributes:
+        first: in the first step.
+        more: in each step more than in the one before.
+    """
+
+    first: int
+    more: int
+
+    @classmethod
+    def of(cls, unused: Sequence[int]) -> Narrowing:
+        """As many as there are unused rows in each step at most."""
+        first = unused[0]
+        more = min(((rows - first) // number for number, rows in enumerate(unused) if number), default=0)
+        return cls(first, more) if more >= 0 else cls(min(unused), 0)
+
+    def after(self, steps: int) -> IntArray:
+        """The numbers for a launch after some steps."""
+        return np.array([self.first + steps * self.more, self.more], np.int32)
 
 
 class Neighbours(Protocol):
@@ -206,6 +231,7 @@ class DomainStepper(Stepper):
             Widths(levels, widest, enough, np.array([self._computed[array] for array, age in levels if age == 0]).reshape(-1, widest.size))
             for levels, enough in ((room.reach.states, room.of_states), (room.reach.bars, room.of_bars))
         )
+        self._narrowing = 0, Narrowing(0, 0)  # of the adjoints of the steps before this one
         self._right_in_slot: dict[int, IntArray] = {}
         self._right_before: dict[int, IntArray] = {}  # step that is held -> width of the state before it
 
@@ -306,15 +332,18 @@ class DomainStepper(Stepper):
         while done < steps:
             if not covers(right.now, reads):
                 self._take_states(before(done))
-            begin = done
+            begin, unused = done, list[int]()
             while done < steps and covers(right.now, reads):
                 if kept:
                     self._right_before[start + done] = right.now
-                right.advance(after(right.now, self._reach.forward))
+                width = after(right.now, self._reach.forward)
+                unused.append(0 if kept else right.unused(width))  # residuals are read as far as the states on which they depend are right
+                right.advance(width)
                 done += 1
+            narrowing = Narrowing.of(unused)
 
-            def tables_after(number: int, count: int, begin: int = begin) -> Mapping[str, IntArray]:
-                return tables(begin + number, count)
+            def tables_after(number: int, count: int, begin: int = begin, narrowing: Narrowing = narrowing) -> Mapping[str, IntArray]:
+                return {**tables(begin + number, count), NARROWING: narrowing.after(number)}
 
             super()._sweep(program, start + begin, done - begin, tables_after, before, kept)
 
@@ -332,16 +361,22 @@ class DomainStepper(Stepper):
                 self._take_states(self._working(0))
             if not covers(bars.now, reach.later.by_any):
                 self._take(bars, {name: ring.working for name, ring in self.storage.bars.items()}, self._no_rules)
-            done = 0
+            done, unused = 0, list[int]()
             while done < count and covers(bars.now, reach.later.by_any):
                 width = after(bars.now, reach.later)
                 if self.needs_primal:
                     states = self._right_before[stop - 1 - done] if held else right.now
                     width = np.minimum(width, after(states, reach.primal))
+                unused.append(bars.unused(width))
                 bars.advance(width)
                 done += 1
+            self._narrowing = stop, Narrowing.of(unused)
             super()._reverse(program, stop, done, held)
             stop, count = stop - done, count - done
+
+    def _levels_back(self, stop: int, count: int, held: bool) -> dict[str, IntArray]:
+        first, narrowing = self._narrowing
+        return super()._levels_back(stop, count, held) | {NARROWING: narrowing.after(first - stop)}
 
     def _take_states(self, levels: Levels) -> None:
         """Exchange the ghost cells of the state in these levels, oldest first."""

@@ -35,7 +35,8 @@ class Widths:
         self._before = np.maximum(np.arange(len(levels)) - 1, 0)  # where the widths of a level a step later come from
         self._widest = np.broadcast_to(widest, enough.shape)
         self._uncut = self._widest == UNCUT
-        self._most = enough[self._newest] if computed is None else np.minimum(enough[self._newest], computed)
+        self._computed = enough[self._newest] if computed is None else computed
+        self._most = np.minimum(enough[self._newest], self._computed)
         self.now: IntArray = self._widest
 
     def start(self) -> None:
@@ -54,6 +55,10 @@ class Widths:
     def old(self) -> IntArray:
         """The numbers of the levels that would allow fewer steps than an exchange does."""
         return np.flatnonzero((~self._uncut & (self.now < self.enough)).any(axis=1))
+
+    def unused(self, width: IntArray) -> int:
+        """The rows at a cut along the first axis that a step computes beyond all that are right, if new values have these widths."""
+        return max(0, int((self._computed - np.minimum(width, self._most))[:, 0].min(initial=UNCUT)))
 
     def advance(self, width: IntArray) -> None:
         """Note a step, after which new values have these widths, shape (arrays, axes)."""

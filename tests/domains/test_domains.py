@@ -18,7 +18,7 @@ import diffsim as ds
 from diffsim.domains import Domains, mpi
 from diffsim.domains.ranks import Alone
 from diffsim.errors import MissingPackageError, ParameterError, ShapeError
-from tests.domains.generator import NIGHTLY, QUICK, DomainCase, Summed, mapped
+from tests.domains.generator import DEEP, NIGHTLY, QUICK, DomainCase, Summed, mapped
 from tests.domains.refused import ALIKE, Pointwise
 from tests.sampled import sampled
 
@@ -37,11 +37,11 @@ def launched(ranks: int, module: str, *arguments: str, timeout: float = 900.0) -
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout)
 
 
-def compared(cases: list[DomainCase], folder: Path, claim: int = 0, left_out: int = 0) -> dict[str, str]:
+def compared(cases: list[DomainCase], folder: Path, claim: int = 0, left_out: int = 0, narrower: int = 0) -> dict[str, str]:
     """The results that differ between one process and domains, by the case and its cuts."""
     for case in cases:
         (folder / f"{case.name}.pickle").write_bytes(pickle.dumps(case.results(None)))
-    done = launched(cases[0].ranks, "tests.domains.compare", str(folder), str(claim), str(left_out), *(case.name for case in cases))
+    done = launched(cases[0].ranks, "tests.domains.compare", str(folder), str(claim), str(left_out), str(narrower), *(case.name for case in cases))
     assert done.returncode == 0, done.stderr
     return dict(line.rsplit(": ", 1) for line in done.stdout.splitlines())
 
@@ -60,7 +60,7 @@ def test_domains_have_the_bits_of_one_process(cases: list[DomainCase], tmp_path:
 
 @WITH_MPI
 @pytest.mark.slow
-@pytest.mark.parametrize("case", NIGHTLY, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*NIGHTLY, *DEEP], ids=lambda case: case.name)
 def test_all_equations_have_the_bits_of_one_process(case: DomainCase, tmp_path: Path) -> None:
     differing = compared([case], tmp_path)
     assert len(differing) == len(case.cuts) and set(differing.values()) == {"same bits"}, differing
