@@ -18,7 +18,7 @@ from diffsim.domains.points import BoxPoints, overhang, points_in
 from diffsim.domains.ranks import Ranks
 from diffsim.domains.reach import Reach, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
-from diffsim.domains.stepper import DomainStepper, Field, Plain
+from diffsim.domains.stepper import Copy, DomainStepper, Field, Plain
 from diffsim.domains.totals import total_of_rows
 from diffsim.domains.widths import UNCUT, Widths, after
 from diffsim.engine import clock
@@ -401,7 +401,7 @@ class InBox:
             arrays[name] = np.zeros(self.box.shape, value.dtype)
             arrays[name][self.inner] = value
         if arrays:
-            self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)
+            self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)()
         return arrays | numbers
 
     @property
@@ -440,22 +440,27 @@ class InBox:
             out[:, numbers] = columns
         return out
 
-    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
-        began = clock()
+    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> Copy:
         incoming, outgoing = (self._messages(way, fields, dtype) for way in (0, 1))
-        for _, parts in outgoing.values():
-            for number, where, values in parts:
-                fields[number].pack(where, values)
-        self._ranks.exchanged({to: buffer for to, (buffer, _) in outgoing.items()}, {of: buffer for of, (buffer, _) in incoming.items()})
+        packing = [fields[number].packing(where, values) for _, parts in outgoing.values() for number, where, values in parts]
         taken: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
         for _, parts in incoming.values():
             for number, where, values in parts:
                 taken[number].append((where, values))
-        for field, each in zip(fields, taken, strict=True):
-            if each:
-                field.unpack(each)
-        self._exchanges += 1
-        self._seconds += clock() - began
+        unpacking = [each for field, parts in zip(fields, taken, strict=True) if parts for each in field.unpacking(parts)]
+        sent, received = ({rank: buffer for rank, (buffer, _) in messages.items()} for messages in (outgoing, incoming))
+
+        def exchange() -> None:
+            began = clock()
+            for pack in packing:
+                pack()
+            self._ranks.exchanged(sent, received)
+            for unpack in unpacking:
+                unpack()
+            self._exchanges += 1
+            self._seconds += clock() - began
+
+        return exchange
 
     def _messages(self, way: int, fields: Sequence[Field], dtype: np.dtype) -> dict[int, Message]:
         """Memory for the values that come from each rank (`way` 0), or go there (1). Later exchanges use it again."""

@@ -24,11 +24,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
-from diffsim.boundary import Rules, zero_rules
+from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.checkpoint.growth import largest
 from diffsim.domains.boxes import Slices
 from diffsim.domains.points import BoxPoints
@@ -53,6 +54,12 @@ Levels = Mapping[str, Sequence[int]]
 Result = TypeVar("Result")
 
 
+Copy = Callable[[], object]
+"""Copies values between fixed places, each time that it is called."""
+MOST_EXCHANGES = 256
+"""The most exchanges whose copies are kept."""
+
+
 class Field(Protocol):
     """A field over the box, some cells of which are sent to other ranks.
 
@@ -66,11 +73,11 @@ class Field(Protocol):
     def size(self, where: Slices) -> int:
         """The number of values of a part."""
 
-    def pack(self, where: Slices, into: Array) -> None:
-        """Copy these to an array of one dimension."""
+    def packing(self, where: Slices, into: Array) -> Copy:
+        """A call that copies these to an array of one dimension."""
 
-    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
-        """Write some parts."""
+    def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
+        """Calls that write some parts from such arrays."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +93,16 @@ class Stored:
     def size(self, where: Slices) -> int:
         return self.launcher.packed_size(self.name, where)
 
-    def pack(self, where: Slices, into: Array) -> None:
-        self.launcher.pack(self.name, where, into, self.level)
+    def packing(self, where: Slices, into: Array) -> Copy:
+        part = self.launcher.part(self.name, where, self.level)
+        return partial(self.launcher.pack, self.name, where, into, self.level) if part is None else copy(part, into.reshape(part.shape))
 
-    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
-        self.launcher.unpack(self.name, parts, self.rules, self.level)
+    def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
+        views = [(self.launcher.part(self.name, where, self.level), values) for where, values in parts]
+        out = [copy(values.reshape(part.shape), part) for part, values in views if part is not None]
+        if len(out) < len(parts) or any(map(fills, self.rules)):
+            return [partial(self.launcher.unpack, self.name, parts, self.rules, self.level)]
+        return out
 
 
 @dataclass(frozen=True)
@@ -103,13 +115,17 @@ class Plain:
     def size(self, where: Slices) -> int:
         return math.prod(along.stop - along.start for along in where)
 
-    def pack(self, where: Slices, into: Array) -> None:
+    def packing(self, where: Slices, into: Array) -> Copy:
         part = self.cells[where]
-        into.reshape(part.shape)[...] = part
+        return copy(part, into.reshape(part.shape))
 
-    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
-        for where, values in parts:
-            self.cells[where] = values.reshape(self.cells[where].shape)
+    def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
+        return [copy(values.reshape(self.cells[where].shape), self.cells[where]) for where, values in parts]
+
+
+def copy(values: Array, into: Array) -> Copy:
+    """A call that copies values."""
+    return partial(np.copyto, into, values)
 
 
 @dataclass(frozen=True)
@@ -148,8 +164,8 @@ class Neighbours(Protocol):
     def widths(self, reach: Reach) -> IntArray:
         """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
 
-    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
-        """Take the ghost cells of some fields from their owners."""
+    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> Copy:
+        """A call that takes the ghost cells of some fields from their owners, as long as their memory stays where it is."""
 
     def points(self, name: str, table: PointTable) -> BoxPoints:
         """The points of the box."""
@@ -231,6 +247,8 @@ class DomainStepper(Stepper):
             Widths(levels, widest, enough, np.array([self._computed[array] for array, age in levels if age == 0]).reshape(-1, widest.size))
             for levels, enough in ((room.reach.states, room.of_states), (room.reach.bars, room.of_bars))
         )
+        self._exchanges: dict[tuple[object, ...], Copy] = {}  # by the levels and their numbers, for the present arrays
+        self._bound = self.launcher.bindings
         self._narrowing = 0, Narrowing(0, 0)  # of the adjoints of the steps before this one
         self._right_in_slot: dict[int, IntArray] = {}
         self._right_before: dict[int, IntArray] = {}  # step that is held -> width of the state before it
@@ -280,7 +298,7 @@ class DomainStepper(Stepper):
 
     def input_cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         states, coefficients, driven = super().input_cotangents()
-        self._neighbours.exchange([Plain(cells) for cells in (*states.values(), *coefficients.values())], self.dtype)
+        self._neighbours.exchange([Plain(cells) for cells in (*states.values(), *coefficients.values())], self.dtype)()
         columns = {name: self._neighbours.columns(self._points[source_points(name)], driven[name]) for name in self.step.forcings}
         return states, coefficients, {**driven, **columns}
 
@@ -388,11 +406,16 @@ class DomainStepper(Stepper):
 
     def _take(self, right: Widths, levels: Levels, rules: Mapping[str, Rules]) -> None:
         """Exchange the ghost cells of those levels, oldest first, that would allow fewer steps than new ones."""
-        numbers = right.old()
-        names = [right.levels[number] for number in numbers]
-        fields = [
-            Stored(self.launcher, name, levels[name][-1 - age], rules[name], tuple(far))
-            for (name, age), far in zip(names, right.enough[numbers].tolist(), strict=True)
-        ]
-        self._neighbours.exchange(fields, self.dtype)
+        numbers, stored = right.old(), self.launcher
+        places = [(name, levels[name][-1 - age]) for name, age in (right.levels[number] for number in numbers)]
+        bound = stored.bindings, len(self._exchanges) < MOST_EXCHANGES
+        if bound != (self._bound, True):  # arrays were replaced, or there are too many
+            self._exchanges.clear()
+        key = id(right), numbers.tobytes(), *places
+        if key not in self._exchanges:
+            far = right.enough[numbers].tolist()
+            fields = [Stored(stored, name, level, rules[name], tuple(each)) for (name, level), each in zip(places, far, strict=True)]
+            self._exchanges[key] = self._neighbours.exchange(fields, self.dtype)
+            self._bound = stored.bindings  # a field that was not there may have been allocated
+        self._exchanges[key]()
         right.exchanged(numbers)

@@ -155,10 +155,14 @@ class FieldArrays:
         not exist."""
         if name in self.sparse:
             stored = self.memory.read(self.field(name), level).reshape(-1)
-            np.take(stored, self.sparse[name].places(where)[1], out=into)
+            np.take(stored, self.sparse[name].places(where)[1], out=into, mode="clip")  # other modes buffer the result
         else:
             part = self.cells(name, level)[where]
             into.reshape(part.shape)[...] = part
+
+    def part(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array | None:
+        """A view of a part of the cells; None on a GPU and for a sparse field."""
+        return self.cells(name, level)[where] if self._has_views(name) else None
 
     def owned(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array:
         """The values of a part of the cells: a view, or for a sparse field those that `pack` gives."""
