@@ -230,8 +230,8 @@ class Whole:
         pass
 
 
-Message = tuple[Array, list[tuple[int, Slices, Array]]]
-"""Values in one dimension, and their parts: the number of a field, the cells, and their values."""
+Part = tuple[Slices, Array]
+"""Cells of a field, and their values in a message."""
 Ways = tuple[list[tuple[int, Slices]], list[tuple[int, Slices]]]
 """Cells that come from other ranks, and cells that go to others."""
 
@@ -441,14 +441,10 @@ class InBox:
         return out
 
     def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> Copy:
-        incoming, outgoing = (self._messages(way, fields, dtype) for way in (0, 1))
-        packing = [fields[number].packing(where, values) for _, parts in outgoing.values() for number, where, values in parts]
-        taken: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
-        for _, parts in incoming.values():
-            for number, where, values in parts:
-                taken[number].append((where, values))
-        unpacking = [each for field, parts in zip(fields, taken, strict=True) if parts for each in field.unpacking(parts)]
-        sent, received = ({rank: buffer for rank, (buffer, _) in messages.items()} for messages in (outgoing, incoming))
+        received, incoming = self._messages(0, fields, dtype)
+        sent, outgoing = self._messages(1, fields, dtype)
+        packing = [field.packing(where, values) for field, parts in zip(fields, outgoing, strict=True) for where, values in parts]
+        unpacking = [each for field, parts in zip(fields, incoming, strict=True) for each in field.unpacking(parts)]
 
         def exchange() -> None:
             began = clock()
@@ -462,22 +458,30 @@ class InBox:
 
         return exchange
 
-    def _messages(self, way: int, fields: Sequence[Field], dtype: np.dtype) -> dict[int, Message]:
-        """Memory for the values that come from each rank (`way` 0), or go there (1). Later exchanges use it again."""
-        pairs: dict[int, list[tuple[int, Slices]]] = {}
+    def _messages(self, way: int, fields: Sequence[Field], dtype: np.dtype) -> tuple[dict[int, list[Array]], list[list[Part]]]:
+        """The messages that come from each rank (`way` 0), or go there (1), and the parts of each field that are copied there.
+
+        Values that lie side by side in a field are a message in place. The others share one, whose memory later exchanges use again.
+        """
+        messages: dict[int, list[Array]] = {}
+        parts: list[list[Part]] = [[] for _ in fields]
+        others: dict[int, list[tuple[int, Slices]]] = {}
         for number, field in enumerate(fields):
             for rank, where in self._ways(field.far)[way]:
-                pairs.setdefault(rank, []).append((number, where))
-        out = {}
-        for rank, parts in pairs.items():
-            ends = np.cumsum([fields[number].size(where) for number, where in parts]).tolist()
+                if (run := field.run(where)) is not None:
+                    messages.setdefault(rank, []).append(run)
+                elif field.size(where):
+                    others.setdefault(rank, []).append((number, where))
+        for rank, each in others.items():
+            ends = np.cumsum([fields[number].size(where) for number, where in each]).tolist()
             key = way, rank, dtype
             if key not in self._buffers or len(self._buffers[key]) < ends[-1]:
                 self._buffers[key] = np.empty(ends[-1], dtype)
             buffer = self._buffers[key][: ends[-1]]
-            begins = [0, *ends[:-1]]
-            out[rank] = buffer, [(*part, buffer[begin:end]) for part, begin, end in zip(parts, begins, ends, strict=True) if begin < end]
-        return out
+            messages.setdefault(rank, []).append(buffer)
+            for (number, where), begin, end in zip(each, [0, *ends[:-1]], ends, strict=True):
+                parts[number].append((where, buffer[begin:end]))
+        return messages, parts
 
     def _ways(self, far: tuple[int, ...] | None) -> Ways:
         """The ghost cells up to some distances that other ranks own, with their numbers; and the owned cells that are ghosts of others."""

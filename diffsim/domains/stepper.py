@@ -73,11 +73,14 @@ class Field(Protocol):
     def size(self, where: Slices) -> int:
         """The number of values of a part."""
 
+    def run(self, where: Slices) -> Array | None:
+        """A view of these if they lie side by side in memory, so that no copy is needed; None if not."""
+
     def packing(self, where: Slices, into: Array) -> Copy:
         """A call that copies these to an array of one dimension."""
 
     def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
-        """Calls that write some parts from such arrays."""
+        """Calls that write some parts from such arrays, and whatever depends on parts that were received in place."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,9 @@ class Stored:
     def size(self, where: Slices) -> int:
         return self.launcher.packed_size(self.name, where)
 
+    def run(self, where: Slices) -> Array | None:
+        return self.launcher.planes(self.name, where, self.level)
+
     def packing(self, where: Slices, into: Array) -> Copy:
         part = self.launcher.part(self.name, where, self.level)
         return partial(self.launcher.pack, self.name, where, into, self.level) if part is None else copy(part, into.reshape(part.shape))
@@ -100,7 +106,7 @@ class Stored:
     def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
         views = [(self.launcher.part(self.name, where, self.level), values) for where, values in parts]
         out = [copy(values.reshape(part.shape), part) for part, values in views if part is not None]
-        if len(out) < len(parts) or any(map(fills, self.rules)):
+        if len(out) < len(parts) or (self.name not in self.launcher.sparse and any(map(fills, self.rules))):
             return [partial(self.launcher.unpack, self.name, parts, self.rules, self.level)]
         return out
 
@@ -114,6 +120,9 @@ class Plain:
 
     def size(self, where: Slices) -> int:
         return math.prod(along.stop - along.start for along in where)
+
+    def run(self, where: Slices) -> None:
+        return None
 
     def packing(self, where: Slices, into: Array) -> Copy:
         part = self.cells[where]
