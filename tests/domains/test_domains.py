@@ -100,6 +100,14 @@ def test_ghost_cells_are_no_more_than_needed(tmp_path: Path) -> None:
 
 @WITH_MPI
 @pytest.mark.slow
+def test_windows_get_no_narrower_than_they_may(tmp_path: Path) -> None:
+    """In three dimensions a window has just the planes that are right, so one plane less in later steps reaches owned cells."""
+    case = next(case for case in DEEP if case.name == "some steps of elastic 3-D")
+    assert "final vx" in compared([case], tmp_path, narrower=1)[f"{case.name} (2, 1, 1)"]
+
+
+@WITH_MPI
+@pytest.mark.slow
 def test_cells_that_are_not_computed_are_missed(tmp_path: Path) -> None:
     """Windows are made larger to blocks of four rows, so it takes as many to miss one."""
     case = next(case for case in NIGHTLY if case.name == "acoustic order 2 on 2 ranks")
