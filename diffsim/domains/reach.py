@@ -127,9 +127,9 @@ def in_windows(
     then as many steps follow as for a state that is read R away. If no step follows without an exchange, which replaces ghost cells, none
     of these are needed. Other values are needed as far as these read them.
 
-    With each step after an exchange, rows at the ends of windows along the first axis go wrong. A launch may leave out those beyond all that
-    are right (`Widths.unused`): if all windows are narrower by the same number of rows, a state still has what it reads, since a window
-    reaches as far as any window reads that reads it, and so does what the last step before an exchange computes (`Nest.narrowest`).
+    With each step after an exchange, more rows at the ends of windows along the first axis are wrong, and as many of other arrays are of no
+    use. A launch leaves them out (`Widths.unused`). If all windows are narrower by the same number of rows, each state still has what it reads, for a
+    window reaches as far as others read it. The windows of the last step before an exchange are the narrowest (`Nest.narrowest`).
 
     Args:
         programs: of a step in a box.

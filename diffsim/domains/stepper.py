@@ -365,7 +365,7 @@ class DomainStepper(Stepper):
                     self._right_before[start + done] = right.now
                 width = after(right.now, self._reach.forward)
                 unused.append(0 if kept else right.unused(width))  # residuals are read as far as the states on which they depend are right
-                right.advance(width)
+                right.advance(width, unused[-1])
                 done += 1
             narrowing = Narrowing.of(unused)
 
@@ -395,7 +395,7 @@ class DomainStepper(Stepper):
                     states = self._right_before[stop - 1 - done] if held else right.now
                     width = np.minimum(width, after(states, reach.primal))
                 unused.append(bars.unused(width))
-                bars.advance(width)
+                bars.advance(width, unused[-1])
                 done += 1
             self._narrowing = stop, Narrowing.of(unused)
             super()._reverse(program, stop, done, held)

@@ -57,14 +57,27 @@ class Widths:
         return np.flatnonzero((~self._uncut & (self.now < self.enough)).any(axis=1))
 
     def unused(self, width: IntArray) -> int:
-        """The rows at a cut along the first axis that a step computes beyond all that are right, if new values have these widths."""
-        return max(0, int((self._computed - np.minimum(width, self._most))[:, 0].min(initial=UNCUT)))
+        """The rows at a cut along the first axis of which there is no use if new values have these widths.
 
-    def advance(self, width: IntArray) -> None:
-        """Note a step, after which new values have these widths, shape (arrays, axes)."""
-        after = self.now[self._before]
-        after[self._newest] = np.minimum(width, self._most)
+        The level that lost most says how many steps can follow. Others that lost less are not needed farther than for these.
+        """
+        if width.shape[-1] == 1:  # the cells of a grid of one axis lie in rows of tiles, and no window gets narrower
+            return 0
+        after = self._after(width, 0)
+        lost = (self.enough - after)[:, 0].max(initial=0)
+        used = np.minimum(after, self.enough - lost)[self._newest]
+        return max(0, int((self._computed - used)[:, 0].min(initial=UNCUT)))
+
+    def advance(self, width: IntArray, unused: int = 0) -> None:
+        """Note a step, after which new values have these widths, shape (arrays, axes), and which left out so many rows of windows."""
+        after = self._after(width, unused)
         self.now = np.where(self._uncut & (after >= 0), UNCUT, after)
+
+    def _after(self, width: IntArray, unused: int) -> IntArray:
+        after, computed = self.now[self._before], self._most.copy()
+        computed[:, 0] = np.minimum(computed[:, 0], np.maximum(self._computed[:, 0] - unused, 0))
+        after[self._newest] = np.minimum(width, computed)
+        return after
 
 
 def covers(right: IntArray, reads: IntArray) -> bool:

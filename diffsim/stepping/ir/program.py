@@ -238,8 +238,8 @@ class Nest:
         interior: shorter expressions for most cells, or None.
         refills: assignments of earlier nests whose halos are filled again, because point sums change their targets.
         window: the cells that must be computed; None: all. Those around it may keep their values (on a CPU alone).
-        narrowest: first row of a window and the end where it is narrowest: a launch says by how many rows it is narrower in each step; None:
-            it has the same rows in all.
+        narrowest: first row of the window, and the end, where it is narrowest. A launch says by how many rows it is narrower in each step.
+            None: it has the same rows in all steps.
     """
 
     assigns: tuple[Assign, ...]

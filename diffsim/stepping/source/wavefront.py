@@ -2,10 +2,10 @@
 
 The nests of these steps are *stages*. A sweep computes a few rows of each stage in turn. Each stage is `lag` rows behind the one before it,
 so it finds complete what it reads at neighbouring rows, and overwrites nothing that an earlier stage still reads. Rows near the end of a
-slab at which another one begins depend on that: there, stage s leaves out `margin` + s `lag` rows. After a barrier, the worker below such an
-end computes the rows that were left out on both sides of it, stage by stage. Nothing is left out at the sides of the grid, but a stage
-computes the `margin` rows there together, on which cells outside depend. So each cell is computed by the same operations in the same order
-as without a wavefront, and no bit changes.
+slab depend on the neighbouring slab: there, stage s leaves out `margin` + s `lag` rows. After a barrier, the worker below such an end
+computes the rows that were left out on both sides of it, stage by stage. At the sides of the grid nothing is left out, but a stage computes
+the `margin` rows together there, on which cells outside depend. So each cell is computed by the same operations in the same order as
+without a wavefront, and no bit changes.
 
 A receiver is read when the stage before it has computed the last row of its cells, before a later stage overwrites them. So it belongs to
 the stage of that row.
@@ -315,8 +315,8 @@ class WavefrontKernel(WorkerKernel):
                 text("begin = 0")
 
     def _rows_in_turn(self, done: int) -> None:
-        """Two parts of a sweep, that `done` parts precede: the rows of the slab but those that depend on other slabs, a few of each stage in
-        turn; then those that were left out, at the end of the slab. One worker has all rows in the first part.
+        """Two parts of a sweep, that `done` parts precede: the rows of the slab that depend on no other slab, a few of each stage in turn;
+        then those that were left out, at the end of the slab. One worker has all rows in the first part.
 
         One loop computes both, because LLVM makes code that is 10 - 15 % faster of a function that is called at one place.
         """
