@@ -128,16 +128,9 @@ def in_windows(
     of these are needed. Other values are needed as far as these read them.
 
     With each step after an exchange, more rows at the ends of windows along the first axis are wrong, and as many of other arrays are of no
-    use. A launch leaves them out (`Widths.unused`). If all windows are narrower by the same number of rows, each state still has what it reads, for a
-    window reaches as far as others read it. The windows of the last step before an exchange are the narrowest (`Nest.narrowest`).
-
-    Args:
-        programs: of a step in a box.
-        reach: of these.
-        inner: the owned cells of the box.
-        room: the most ghost cells that are right before a step, along each axis.
-        points: see `reach_of`.
-        lasting: whether a second step, and a second step of the adjoint, can follow an exchange.
+    use. A launch leaves them out (`Widths.unused`). If all windows are narrower by the same number of rows, each state still has what it
+    reads, for a window reaches as far as others read it. The windows of the last step before an exchange are the narrowest
+    (`Nest.narrowest`).
 
     Returns:
         The programs, and the width to which a step computes the next value of each state, and of each cotangent.
