@@ -103,7 +103,7 @@ def test_ghost_cells_are_no_more_than_needed(tmp_path: Path) -> None:
 @WITH_MPI
 @pytest.mark.slow
 def test_windows_get_no_narrower_than_they_may(tmp_path: Path) -> None:
-    """In the second of three steps order 8 computes 7 planes of ghost cells, one of them for psi and one for points. Without a layer the last
+    """In the second of three steps order 8 computes 7 planes of ghost cells, one for psi and one for points. Without a layer the last
     step reads 4 of them. So with four less, points are wrong there, and with five less owned cells.
     """
     case = next(case for case in DEEP if case.name == "some steps of acoustic order 8 in 3-D")
