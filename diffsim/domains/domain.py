@@ -13,14 +13,15 @@ from diffsim.base.arguments import flag, plural, shown, whole
 from diffsim.base.system import local_ranks
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains.boxes import Cuts, Slices
+from diffsim.domains.costs import step_cost, steps_together
 from diffsim.domains.cut import Cut
 from diffsim.domains.points import BoxPoints, overhang, points_in
 from diffsim.domains.ranks import Ranks
 from diffsim.domains.reach import Reach, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
-from diffsim.domains.stepper import DomainStepper, Field, Plain
+from diffsim.domains.stepper import Copy, DomainStepper, Field, Plain
 from diffsim.domains.totals import total_of_rows
-from diffsim.domains.widths import UNCUT, Widths, after
+from diffsim.domains.widths import UNCUT
 from diffsim.engine import clock
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
@@ -35,8 +36,6 @@ Result = TypeVar("Result")
 Best = TypeVar("Best")
 MOST_STEPS = 8
 """The most steps between exchanges that are chosen."""
-CELLS_OF_EXCHANGE, CELLS_OF_VALUE = 2e4, 0.4
-"""Costs of an exchange, in cells that a step computes in the same time: docs/scaling.md has the measurements."""
 WIDEST_POINTS = 7
 """How far the cells of a point with sinc interpolation lie from its first one."""
 
@@ -230,8 +229,8 @@ class Whole:
         pass
 
 
-Message = tuple[Array, list[tuple[int, Slices, Array]]]
-"""Values in one dimension, and their parts: the number of a field, the cells, and their values."""
+Part = tuple[Slices, Array]
+"""Cells of a field, and their values in a message."""
 Ways = tuple[list[tuple[int, Slices]], list[tuple[int, Slices]]]
 """Cells that come from other ranks, and cells that go to others."""
 
@@ -284,8 +283,9 @@ class InBox:
         choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
         ghosts = [(k - 1) * reach.by_next + reach.most + self._margin for k in choices]
         divisions = [Cuts(grid.shape, domains.parts, tuple(each.tolist()), least) for each in ghosts]
-        costs = [step_cost(cuts, k, step, reach, self._margin) for cuts, k in zip(divisions, choices, strict=True)]
-        self.cuts = divisions[int(np.argmin(costs))]
+        together = steps_together(programs, domains.count) if domains.steps is None else frozenset[int]()
+        costs = [step_cost(cuts, k, step, reach, self._margin, together) for cuts, k in zip(divisions, choices, strict=True)]
+        self.cuts = divisions[ranks.gathered(int(np.argmin(costs)))[0]]  # caches of other ranks may differ
         self.box = self.cuts.box(ranks.rank)
         self.inner, self._cut = self.box.inner, Cut(self.box, grid)
         self._known_ways: dict[tuple[int, ...] | None, Ways] = {}
@@ -401,7 +401,7 @@ class InBox:
             arrays[name] = np.zeros(self.box.shape, value.dtype)
             arrays[name][self.inner] = value
         if arrays:
-            self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)
+            self.exchange([Plain(cells) for cells in arrays.values()], next(iter(arrays.values())).dtype)()
         return arrays | numbers
 
     @property
@@ -440,39 +440,48 @@ class InBox:
             out[:, numbers] = columns
         return out
 
-    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
-        began = clock()
-        incoming, outgoing = (self._messages(way, fields, dtype) for way in (0, 1))
-        for _, parts in outgoing.values():
-            for number, where, values in parts:
-                fields[number].pack(where, values)
-        self._ranks.exchanged({to: buffer for to, (buffer, _) in outgoing.items()}, {of: buffer for of, (buffer, _) in incoming.items()})
-        taken: list[list[tuple[Slices, Array]]] = [[] for _ in fields]
-        for _, parts in incoming.values():
-            for number, where, values in parts:
-                taken[number].append((where, values))
-        for field, each in zip(fields, taken, strict=True):
-            if each:
-                field.unpack(each)
-        self._exchanges += 1
-        self._seconds += clock() - began
+    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> Copy:
+        received, incoming = self._messages(0, fields, dtype)
+        sent, outgoing = self._messages(1, fields, dtype)
+        packing = [field.packing(where, values) for field, parts in zip(fields, outgoing, strict=True) for where, values in parts]
+        unpacking = [each for field, parts in zip(fields, incoming, strict=True) for each in field.unpacking(parts)]
 
-    def _messages(self, way: int, fields: Sequence[Field], dtype: np.dtype) -> dict[int, Message]:
-        """Memory for the values that come from each rank (`way` 0), or go there (1). Later exchanges use it again."""
-        pairs: dict[int, list[tuple[int, Slices]]] = {}
+        def exchange() -> None:
+            began = clock()
+            for pack in packing:
+                pack()
+            self._ranks.exchanged(sent, received)
+            for unpack in unpacking:
+                unpack()
+            self._exchanges += 1
+            self._seconds += clock() - began
+
+        return exchange
+
+    def _messages(self, way: int, fields: Sequence[Field], dtype: np.dtype) -> tuple[dict[int, list[Array]], list[list[Part]]]:
+        """The messages that come from each rank (`way` 0), or go there (1), and the parts of each field that are copied there.
+
+        Values that lie side by side in a field are a message in place. The others share one, whose memory later exchanges use again.
+        """
+        messages: dict[int, list[Array]] = {}
+        parts: list[list[Part]] = [[] for _ in fields]
+        others: dict[int, list[tuple[int, Slices]]] = {}
         for number, field in enumerate(fields):
             for rank, where in self._ways(field.far)[way]:
-                pairs.setdefault(rank, []).append((number, where))
-        out = {}
-        for rank, parts in pairs.items():
-            ends = np.cumsum([fields[number].size(where) for number, where in parts]).tolist()
+                if (run := field.run(where)) is not None:
+                    messages.setdefault(rank, []).append(run)
+                elif field.size(where):
+                    others.setdefault(rank, []).append((number, where))
+        for rank, each in others.items():
+            ends = np.cumsum([fields[number].size(where) for number, where in each]).tolist()
             key = way, rank, dtype
             if key not in self._buffers or len(self._buffers[key]) < ends[-1]:
                 self._buffers[key] = np.empty(ends[-1], dtype)
             buffer = self._buffers[key][: ends[-1]]
-            begins = [0, *ends[:-1]]
-            out[rank] = buffer, [(*part, buffer[begin:end]) for part, begin, end in zip(parts, begins, ends, strict=True) if begin < end]
-        return out
+            messages.setdefault(rank, []).append(buffer)
+            for (number, where), begin, end in zip(each, [0, *ends[:-1]], ends, strict=True):
+                parts[number].append((where, buffer[begin:end]))
+        return messages, parts
 
     def _ways(self, far: tuple[int, ...] | None) -> Ways:
         """The ghost cells up to some distances that other ranks own, with their numbers; and the owned cells that are ghosts of others."""
@@ -519,33 +528,6 @@ class InBox:
     def require(self, what: str, fine: bool) -> None:
         if not fine:
             raise ParameterError(f"{what} for a grid in domains, expected none; leave it out, or run in one process")
-
-
-def step_cost(cuts: Cuts, steps: int, step: TracedStep, reach: Reach, margin: IntArray) -> float:
-    """Approximate time of a step of the slowest box, in cells, with its share of an exchange after `steps` steps.
-
-    An exchange costs as much as computing `CELLS_OF_EXCHANGE` cells, and each of its values as much as `CELLS_OF_VALUE`. The values of
-    absorbing layers are not counted.
-
-    Args:
-        cuts: the boxes.
-        steps: steps between exchanges.
-        step: the step.
-        reach: of the step.
-        margin: ghost cells in addition to those of the steps, along each axis.
-    """
-    widest = np.where(np.array(cuts.parts) > 1, np.array(cuts.ghosts) - margin, UNCUT)
-    right = Widths(reach.states, widest, widest - reach.most + reach.of_states)
-    for _ in range(steps):
-        right.advance(after(right.now, reach.forward))
-    values = sum(step.states[right.levels[number][0]].region is None for number in right.old())
-    costs = []
-    for box in map(cuts.box, range(cuts.count)):
-        far = (np.array(cuts.ghosts) - reach.most).tolist()
-        ends = [(max(b - w, first), min(e + w, last)) for (b, e), (first, last), w in zip(box.own, box.wide, far, strict=True)]
-        ghosts = math.prod(box.shape) - math.prod(end - begin for begin, end in box.own)
-        costs.append(math.prod(end - begin for begin, end in ends) + (CELLS_OF_EXCHANGE + CELLS_OF_VALUE * values * ghosts) / steps)
-    return max(costs)
 
 
 def domain_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
@@ -43,9 +43,9 @@ class MpiRanks:
         every: list[Value] = self._communicator.allgather(value)
         return every
 
-    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, Array]) -> None:
-        requests = [self._communicator.Irecv(buffer, sender) for sender, buffer in incoming.items()]
-        requests += [self._communicator.Isend(values, to) for to, values in outgoing.items()]
+    def exchanged(self, outgoing: Mapping[int, Sequence[Array]], incoming: Mapping[int, Sequence[Array]]) -> None:
+        requests = [self._communicator.Irecv(values, sender) for sender, each in incoming.items() for values in each]
+        requests += [self._communicator.Isend(values, to) for to, each in outgoing.items() for values in each]
         while not self._all_done(requests):  # a wait inside of MPI keeps the core, which another rank may need to go on
             leave_core()
 

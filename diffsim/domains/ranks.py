@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from diffsim.typing import Array
@@ -26,12 +26,12 @@ class Ranks(Protocol):
     def gathered(self, value: Value) -> list[Value]:
         """The values of all processes, in the order of their numbers."""
 
-    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, Array]) -> None:
-        """Send a flat array to each of some processes, and receive those of others.
+    def exchanged(self, outgoing: Mapping[int, Sequence[Array]], incoming: Mapping[int, Sequence[Array]]) -> None:
+        """Send flat arrays to some processes, and receive those of others.
 
         Args:
             outgoing: receiver -> values.
-            incoming: sender -> array that is filled.
+            incoming: sender -> arrays that are filled, as many and as long as it sends, in the same order.
         """
 
     def shared(self, values: Array, root: int) -> Array:
@@ -55,7 +55,7 @@ class Alone:
     def gathered(self, value: Value) -> list[Value]:
         return [value]
 
-    def exchanged(self, outgoing: Mapping[int, Array], incoming: Mapping[int, Array]) -> None:
+    def exchanged(self, outgoing: Mapping[int, Sequence[Array]], incoming: Mapping[int, Sequence[Array]]) -> None:
         pass
 
     def shared(self, values: Array, root: int) -> Array:

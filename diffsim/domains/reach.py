@@ -127,19 +127,36 @@ def in_windows(
     then as many steps follow as for a state that is read R away. If no step follows without an exchange, which replaces ghost cells, none
     of these are needed. Other values are needed as far as these read them.
 
-    Args:
-        programs: of a step in a box.
-        reach: of these.
-        inner: the owned cells of the box.
-        room: the most ghost cells that are right before a step, along each axis.
-        points: see `reach_of`.
-        lasting: whether a second step, and a second step of the adjoint, can follow an exchange.
+    With each step after an exchange, more rows at the ends of windows along the first axis are wrong, and as many of other arrays are of no
+    use. A launch leaves them out (`Widths.unused`). If all windows are narrower by the same number of rows, each state still has what it
+    reads, for a window reaches as far as others read it. The windows of the last step before an exchange are the narrowest
+    (`Nest.narrowest`).
 
     Returns:
         The programs, and the width to which a step computes the next value of each state, and of each cotangent.
     """
     walk, shape = _Walk(programs, points), programs.step.grid.shape
-    least = room - reach.most
+    widest, computed = _limits(walk, reach, room, points, lasting)
+    narrowest, _ = _limits(walk, reach, reach.most, points, (False, False))
+    out = {}
+    for program, _ in walk.of_all():
+        operations = list(program.operations)
+        for number, most in widest[program.name].items():
+            nest, ends = operations[number], _window(inner, most, shape)
+            assert isinstance(nest, Nest)
+            rows = _window(inner, narrowest[program.name][number], shape)[0]
+            whole = ends == tuple((0, n) for n in shape)
+            narrows = len(shape) > 1 and rows != ends[0]
+            operations[number] = replace(nest, window=ends if narrows or not whole else None, narrowest=rows if narrows else None)
+        out[program.name] = replace(program, operations=tuple(operations))
+    return out, computed
+
+
+def _limits(
+    walk: _Walk, reach: Reach, room: IntArray, points: IntArray, lasting: tuple[bool, bool]
+) -> tuple[dict[str, dict[int, IntArray]], dict[str, IntArray]]:
+    """How far beyond the owned cells the nests of each program compute, by their numbers; and the next values of states and cotangents."""
+    programs, least = walk.programs, room - reach.most
     of_states, of_bars = (
         least + of if again else np.zeros_like(of) for of, again in zip((reach.of_states, reach.of_bars), lasting, strict=True)
     )
@@ -154,11 +171,10 @@ def in_windows(
             return room + reach.given - far[GIVEN]
         return room - walk.farthest(far)
 
-    out = {}
+    out: dict[str, dict[int, IntArray]] = {}
     for program, before in walk.of_all():
-        follows = [*walk.operations(program, dict(before))]
-        wanted, operations = dict(needed), list[Operation]()
-        for operation, now in reversed(follows):
+        wanted, of_nests = dict(needed), out.setdefault(program.name, {})
+        for number, (operation, now) in reversed([*enumerate(walk.operations(program, dict(before)))]):
             if isinstance(operation, Nest):
                 limits = {place: np.minimum(wanted.get(place, least), right(far)) for place, far in now.items()}
                 for place, far in limits.items():
@@ -167,12 +183,9 @@ def in_windows(
                 for target, node in [*((a.target, a.node) for a in operation.assigns), *((s.target, s.factor) for s in operation.scatters)]:
                     walk.want(wanted, program, node, limits[target])
                 if operation.assigns:
-                    most = np.max([limits[assign.target] for assign in operation.assigns], axis=0)
-                    operation = replace(operation, window=_window(inner, most, shape))
+                    of_nests[number] = np.max([limits[assign.target] for assign in operation.assigns], axis=0)
             elif isinstance(operation, PointGather):
                 walk.want(wanted, program, operation.node, points)
-            operations.insert(0, operation)
-        out[program.name] = replace(program, operations=tuple(operations))
     return out, computed
 
 
@@ -180,22 +193,22 @@ def _levels(depths: Mapping[str, int]) -> tuple[Level, ...]:
     return tuple((array, age) for array, depth in depths.items() for age in range(depth))
 
 
-def _window(inner: Sequence[slice], far: IntArray, shape: Sequence[int]) -> Box | None:
-    """The owned cells and those up to some distances from them; None if these are all."""
-    ends = [(max(own.start - w, 0), min(own.stop + w, n)) for own, w, n in zip(inner, far.tolist(), shape, strict=True)]
-    return None if ends == [(0, n) for n in shape] else tuple(ends)
+def _window(inner: Sequence[slice], far: IntArray, shape: Sequence[int]) -> Box:
+    """The owned cells and those up to some distances from them."""
+    return tuple((max(own.start - w, 0), min(own.stop + w, n)) for own, w, n in zip(inner, far.tolist(), shape, strict=True))
 
 
 class _Walk:
     """Follows the operations of programs from what a step starts with to what it computes.
 
     Attributes:
+        programs: these.
         states, bars: the arrays of states, and of their cotangents, with the number of levels with which a step, or its adjoint, starts.
     """
 
     def __init__(self, programs: Programs, points: IntArray) -> None:
         step = programs.step
-        self._programs, self._points, self._none = programs, points, np.zeros(step.grid.ndim, int)
+        self.programs, self._points, self._none = programs, points, np.zeros(step.grid.ndim, int)
         self.states = ring_depths(step)
         self.bars = {} if programs.adjoint is None else programs.adjoint.depths
         fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
@@ -204,7 +217,7 @@ class _Walk:
 
     def of_all(self) -> Iterator[tuple[Program, Mapping[Place, Far]]]:
         """All programs, each with the values that it has from earlier ones, and how far these depend on what their step starts with."""
-        programs = self._programs
+        programs = self.programs
         yield programs.forward, {}
         if programs.adjoint is not None:
             yield programs.adjoint.program, {}

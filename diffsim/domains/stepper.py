@@ -24,11 +24,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
-from diffsim.boundary import Rules, zero_rules
+from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.checkpoint.growth import largest
 from diffsim.domains.boxes import Slices
 from diffsim.domains.points import BoxPoints
@@ -43,6 +44,7 @@ from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run.launcher import Launcher
 from diffsim.stepping.run.launches import Tables
 from diffsim.stepping.run.stepper import Before, Stepper
+from diffsim.stepping.source.kernel import NARROWING
 from diffsim.stepping.trace.trace import TracedStep
 from diffsim.typing import Array, IntArray
 
@@ -50,6 +52,12 @@ Levels = Mapping[str, Sequence[int]]
 """Array -> levels."""
 
 Result = TypeVar("Result")
+
+
+Copy = Callable[[], object]
+"""Copies values between fixed places, each time that it is called."""
+MOST_EXCHANGES = 256
+"""The most exchanges whose copies are kept."""
 
 
 class Field(Protocol):
@@ -65,11 +73,14 @@ class Field(Protocol):
     def size(self, where: Slices) -> int:
         """The number of values of a part."""
 
-    def pack(self, where: Slices, into: Array) -> None:
-        """Copy these to an array of one dimension."""
+    def run(self, where: Slices) -> Array | None:
+        """A view of these if they lie side by side in memory, so that no copy is needed; None if not."""
 
-    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
-        """Write some parts."""
+    def packing(self, where: Slices, into: Array) -> Copy:
+        """A call that copies these to an array of one dimension."""
+
+    def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
+        """Calls that write some parts from such arrays, and whatever depends on parts that were received in place."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +96,19 @@ class Stored:
     def size(self, where: Slices) -> int:
         return self.launcher.packed_size(self.name, where)
 
-    def pack(self, where: Slices, into: Array) -> None:
-        self.launcher.pack(self.name, where, into, self.level)
+    def run(self, where: Slices) -> Array | None:
+        return self.launcher.planes(self.name, where, self.level)
 
-    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
-        self.launcher.unpack(self.name, parts, self.rules, self.level)
+    def packing(self, where: Slices, into: Array) -> Copy:
+        part = self.launcher.part(self.name, where, self.level)
+        return partial(self.launcher.pack, self.name, where, into, self.level) if part is None else copy(part, into.reshape(part.shape))
+
+    def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
+        views = [(self.launcher.part(self.name, where, self.level), values) for where, values in parts]
+        out = [copy(values.reshape(part.shape), part) for part, values in views if part is not None]
+        if len(out) < len(parts) or (self.name not in self.launcher.sparse and any(map(fills, self.rules))):
+            return [partial(self.launcher.unpack, self.name, parts, self.rules, self.level)]
+        return out
 
 
 @dataclass(frozen=True)
@@ -102,13 +121,44 @@ class Plain:
     def size(self, where: Slices) -> int:
         return math.prod(along.stop - along.start for along in where)
 
-    def pack(self, where: Slices, into: Array) -> None:
-        part = self.cells[where]
-        into.reshape(part.shape)[...] = part
+    def run(self, where: Slices) -> None:
+        return None
 
-    def unpack(self, parts: Sequence[tuple[Slices, Array]]) -> None:
-        for where, values in parts:
-            self.cells[where] = values.reshape(self.cells[where].shape)
+    def packing(self, where: Slices, into: Array) -> Copy:
+        part = self.cells[where]
+        return copy(part, into.reshape(part.shape))
+
+    def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
+        return [copy(values.reshape(self.cells[where].shape), self.cells[where]) for where, values in parts]
+
+
+def copy(values: Array, into: Array) -> Copy:
+    """A call that copies values."""
+    return partial(np.copyto, into, values)
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """Rows by which the windows of nests are narrower in the steps between two exchanges.
+
+    Attributes:
+        first: in the first step.
+        more: in each step more than in the one before.
+    """
+
+    first: int
+    more: int
+
+    @classmethod
+    def of(cls, unused: Sequence[int]) -> Narrowing:
+        """As many as there are unused rows in each step at most."""
+        first = unused[0]
+        more = min(((rows - first) // number for number, rows in enumerate(unused) if number), default=0)
+        return cls(first, more) if more >= 0 else cls(min(unused), 0)
+
+    def after(self, steps: int) -> IntArray:
+        """The numbers for a launch after some steps."""
+        return np.array([self.first + steps * self.more, self.more], np.int32)
 
 
 class Neighbours(Protocol):
@@ -123,8 +173,8 @@ class Neighbours(Protocol):
     def widths(self, reach: Reach) -> IntArray:
         """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
 
-    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> None:
-        """Take the ghost cells of some fields from their owners."""
+    def exchange(self, fields: Sequence[Field], dtype: np.dtype) -> Copy:
+        """A call that takes the ghost cells of some fields from their owners, as long as their memory stays where it is."""
 
     def points(self, name: str, table: PointTable) -> BoxPoints:
         """The points of the box."""
@@ -206,6 +256,9 @@ class DomainStepper(Stepper):
             Widths(levels, widest, enough, np.array([self._computed[array] for array, age in levels if age == 0]).reshape(-1, widest.size))
             for levels, enough in ((room.reach.states, room.of_states), (room.reach.bars, room.of_bars))
         )
+        self._exchanges: dict[tuple[object, ...], Copy] = {}  # by the levels and their numbers, for the present arrays
+        self._bound = self.launcher.bindings
+        self._narrowing = 0, Narrowing(0, 0)  # of the adjoints of the steps before this one
         self._right_in_slot: dict[int, IntArray] = {}
         self._right_before: dict[int, IntArray] = {}  # step that is held -> width of the state before it
 
@@ -254,7 +307,7 @@ class DomainStepper(Stepper):
 
     def input_cotangents(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         states, coefficients, driven = super().input_cotangents()
-        self._neighbours.exchange([Plain(cells) for cells in (*states.values(), *coefficients.values())], self.dtype)
+        self._neighbours.exchange([Plain(cells) for cells in (*states.values(), *coefficients.values())], self.dtype)()
         columns = {name: self._neighbours.columns(self._points[source_points(name)], driven[name]) for name in self.step.forcings}
         return states, coefficients, {**driven, **columns}
 
@@ -306,15 +359,18 @@ class DomainStepper(Stepper):
         while done < steps:
             if not covers(right.now, reads):
                 self._take_states(before(done))
-            begin = done
+            begin, unused = done, list[int]()
             while done < steps and covers(right.now, reads):
                 if kept:
                     self._right_before[start + done] = right.now
-                right.advance(after(right.now, self._reach.forward))
+                width = after(right.now, self._reach.forward)
+                unused.append(0 if kept else right.unused(width))  # residuals are read as far as the states on which they depend are right
+                right.advance(width, unused[-1])
                 done += 1
+            narrowing = Narrowing.of(unused)
 
-            def tables_after(number: int, count: int, begin: int = begin) -> Mapping[str, IntArray]:
-                return tables(begin + number, count)
+            def tables_after(number: int, count: int, begin: int = begin, narrowing: Narrowing = narrowing) -> Mapping[str, IntArray]:
+                return {**tables(begin + number, count), NARROWING: narrowing.after(number)}
 
             super()._sweep(program, start + begin, done - begin, tables_after, before, kept)
 
@@ -332,16 +388,22 @@ class DomainStepper(Stepper):
                 self._take_states(self._working(0))
             if not covers(bars.now, reach.later.by_any):
                 self._take(bars, {name: ring.working for name, ring in self.storage.bars.items()}, self._no_rules)
-            done = 0
+            done, unused = 0, list[int]()
             while done < count and covers(bars.now, reach.later.by_any):
                 width = after(bars.now, reach.later)
                 if self.needs_primal:
                     states = self._right_before[stop - 1 - done] if held else right.now
                     width = np.minimum(width, after(states, reach.primal))
-                bars.advance(width)
+                unused.append(bars.unused(width))
+                bars.advance(width, unused[-1])
                 done += 1
+            self._narrowing = stop, Narrowing.of(unused)
             super()._reverse(program, stop, done, held)
             stop, count = stop - done, count - done
+
+    def _levels_back(self, stop: int, count: int, held: bool) -> dict[str, IntArray]:
+        first, narrowing = self._narrowing
+        return super()._levels_back(stop, count, held) | {NARROWING: narrowing.after(first - stop)}
 
     def _take_states(self, levels: Levels) -> None:
         """Exchange the ghost cells of the state in these levels, oldest first."""
@@ -353,11 +415,16 @@ class DomainStepper(Stepper):
 
     def _take(self, right: Widths, levels: Levels, rules: Mapping[str, Rules]) -> None:
         """Exchange the ghost cells of those levels, oldest first, that would allow fewer steps than new ones."""
-        numbers = right.old()
-        names = [right.levels[number] for number in numbers]
-        fields = [
-            Stored(self.launcher, name, levels[name][-1 - age], rules[name], tuple(far))
-            for (name, age), far in zip(names, right.enough[numbers].tolist(), strict=True)
-        ]
-        self._neighbours.exchange(fields, self.dtype)
+        numbers, stored = right.old(), self.launcher
+        places = [(name, levels[name][-1 - age]) for name, age in (right.levels[number] for number in numbers)]
+        bound = stored.bindings, len(self._exchanges) < MOST_EXCHANGES
+        if bound != (self._bound, True):  # arrays were replaced, or there are too many
+            self._exchanges.clear()
+        key = id(right), numbers.tobytes(), *places
+        if key not in self._exchanges:
+            far = right.enough[numbers].tolist()
+            fields = [Stored(stored, name, level, rules[name], tuple(each)) for (name, level), each in zip(places, far, strict=True)]
+            self._exchanges[key] = self._neighbours.exchange(fields, self.dtype)
+            self._bound = stored.bindings  # a field that was not there may have been allocated
+        self._exchanges[key]()
         right.exchanged(numbers)

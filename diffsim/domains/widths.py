@@ -35,7 +35,8 @@ class Widths:
         self._before = np.maximum(np.arange(len(levels)) - 1, 0)  # where the widths of a level a step later come from
         self._widest = np.broadcast_to(widest, enough.shape)
         self._uncut = self._widest == UNCUT
-        self._most = enough[self._newest] if computed is None else np.minimum(enough[self._newest], computed)
+        self._computed = enough[self._newest] if computed is None else computed
+        self._most = np.minimum(enough[self._newest], self._computed)
         self.now: IntArray = self._widest
 
     def start(self) -> None:
@@ -55,11 +56,28 @@ class Widths:
         """The numbers of the levels that would allow fewer steps than an exchange does."""
         return np.flatnonzero((~self._uncut & (self.now < self.enough)).any(axis=1))
 
-    def advance(self, width: IntArray) -> None:
-        """Note a step, after which new values have these widths, shape (arrays, axes)."""
-        after = self.now[self._before]
-        after[self._newest] = np.minimum(width, self._most)
+    def unused(self, width: IntArray) -> int:
+        """The rows at a cut along the first axis of which there is no use if new values have these widths.
+
+        The level that lost most says how many steps can follow. Others that lost less are not needed farther than for these.
+        """
+        if width.shape[-1] == 1:  # the cells of a grid of one axis lie in rows of tiles, and no window gets narrower
+            return 0
+        after = self._after(width, 0)
+        lost = (self.enough - after)[:, 0].max(initial=0)
+        used = np.minimum(after, self.enough - lost)[self._newest]
+        return max(0, int((self._computed - used)[:, 0].min(initial=UNCUT)))
+
+    def advance(self, width: IntArray, unused: int = 0) -> None:
+        """Note a step, after which new values have these widths, shape (arrays, axes), and which left out so many rows of windows."""
+        after = self._after(width, unused)
         self.now = np.where(self._uncut & (after >= 0), UNCUT, after)
+
+    def _after(self, width: IntArray, unused: int) -> IntArray:
+        after, computed = self.now[self._before], self._most.copy()
+        computed[:, 0] = np.minimum(computed[:, 0], np.maximum(self._computed[:, 0] - unused, 0))
+        after[self._newest] = np.minimum(width, computed)
+        return after
 
 
 def covers(right: IntArray, reads: IntArray) -> bool:

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -58,9 +58,10 @@ class Unheard(Alone):
     def gathered(self, value: Any) -> list[Any]:
         return [value] * self.size
 
-    def exchanged(self, outgoing: Mapping[int, np.ndarray], incoming: Mapping[int, np.ndarray]) -> None:
-        for values in incoming.values():
-            values[...] = 0
+    def exchanged(self, outgoing: Mapping[int, Sequence[np.ndarray]], incoming: Mapping[int, Sequence[np.ndarray]]) -> None:
+        for each in incoming.values():
+            for values in each:
+                values[...] = 0
 
 
 class Measured:

@@ -1,7 +1,7 @@
-"""`mpiexec -n N python -m tests.domains.compare FOLDER CLAIM LEFT_OUT NAME ...`: compare cases in domains with the results of one process.
+"""`mpiexec -n N python -m tests.domains.compare FOLDER CLAIM LEFT_OUT NARROWER NAME ...`: cases in domains against those of one process.
 
-CLAIM ghost cells more than there are count as right, and LEFT_OUT of those that are computed are not: with one or more of either, the
-results must differ.
+CLAIM ghost cells more than there are count as right, LEFT_OUT of those that are computed are not, and NARROWER more from each
+step after an exchange to the next are not: with one or more of any, the results must differ.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from diffsim.domains.domain import InBox
 from diffsim.domains.reach import Reach
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.program import Program
+from diffsim.stepping.ir.stored import StoredFields
+from diffsim.stepping.source.wavefront import Wavefront
 from diffsim.typing import IntArray
-from tests.domains.generator import NIGHTLY, QUICK
+from tests.domains.generator import DEEP, NIGHTLY, QUICK
 
 
 def differences(one: dict[str, np.ndarray], many: dict[str, np.ndarray]) -> list[str]:
@@ -30,9 +32,9 @@ def differences(one: dict[str, np.ndarray], many: dict[str, np.ndarray]) -> list
     return [name for name, values in many.items() if not np.array_equal(values, one[name])]
 
 
-def main(folder: str, claim: str, left_out: str, *names: str) -> None:
+def main(folder: str, claim: str, left_out: str, narrower: str, *names: str) -> None:
     ds.init(threads=1)
-    true_widths, true_windows = InBox.widths, stepper.in_windows
+    true_widths, true_windows, true_pays, true_narrowing = InBox.widths, stepper.in_windows, Wavefront.pays, stepper.Narrowing.of
 
     def widths(box: InBox, reach: Reach) -> IntArray:
         return true_widths(box, reach) + int(claim)
@@ -43,10 +45,20 @@ def main(folder: str, claim: str, left_out: str, *names: str) -> None:
         changed, computed = true_windows(programs, reach, inner, room - int(left_out), points, lasting)
         return changed, {name: far + int(left_out) for name, far in computed.items()}
 
+    def narrowing(unused: Sequence[int]) -> stepper.Narrowing:
+        right = true_narrowing(unused)
+        return replace(right, more=right.more + int(narrower))
+
+    def pays(wave: Wavefront, program: Program, fields: StoredFields, workers: int) -> bool:
+        return case.together or true_pays(wave, program, fields, workers)
+
     InBox.widths = widths  # type: ignore[method-assign]
+    stepper.Narrowing.of = narrowing  # type: ignore[method-assign, assignment]
+    Wavefront.pays = pays  # type: ignore[method-assign]
     stepper.in_windows = windows
-    for chosen in (case for case in [*QUICK, *NIGHTLY] if case.name in names):
-        case = replace(chosen, checkpoints=("auto",)) if int(claim) + int(left_out) else chosen  # a repeated wrong step would be noticed
+    for chosen in (case for case in [*QUICK, *NIGHTLY, *DEEP] if case.name in names):
+        wrong = int(claim) + int(left_out) + int(narrower)
+        case = replace(chosen, checkpoints=("auto",)) if wrong else chosen  # a repeated wrong step would be noticed
         one = pickle.loads((Path(folder) / f"{case.name}.pickle").read_bytes())
         for parts in case.cuts:
             every = MPI.COMM_WORLD.gather(differences(one, case.results(parts)))

@@ -40,6 +40,7 @@ class DomainCase:
         between: steps between exchanges.
         checkpoints: schedules of its gradients.
         derivatives: whether tangents and products with the Hessian are computed too.
+        together: whether ranks compute steps together (in wavefronts) wherever that can be, on the smallest grids too.
     """
 
     name: str
@@ -57,6 +58,7 @@ class DomainCase:
     between: int = 2
     checkpoints: tuple[Any, ...] = ("auto", 3)
     derivatives: bool = False
+    together: bool = False
 
     @property
     def ranks(self) -> int:
@@ -232,6 +234,7 @@ QUICK = [
         scale=SPEED,
         functions=(("c", lambda z, x: 2000.0 + 2.0 * z + 100.0 * np.sin(x)),),
         mapped=("p",),
+        together=True,
     ),
     DomainCase("sums of all cells", lambda: Summed(ds.Grid((13, 19), 0.5)), ((2, 1),), seen="q", steps=5, checkpoints=(2,)),
     DomainCase(
@@ -248,6 +251,91 @@ QUICK = [
     ),
 ]
 """Cases of the gate."""
+ELASTIC = (("vp", 3000.0, 300.0), ("vs", 1500.0, 200.0), ("rho", 2200.0, 200.0))
+DEEP = [
+    DomainCase(
+        "some steps of acoustic order 4",
+        acoustic((83, 21), 4, layer=((0, 5), (5, 5)), boundary=(TOP_FREE, "zero"), layer_speed=2500.0, layer_frequency=25.0),
+        ((2, 1),),
+        "f",
+        scale=SPEED,
+        between=4,
+        together=True,
+    ),
+    DomainCase(
+        "some steps of acoustic 3-D",
+        acoustic((41, 18, 21), 2, layer=3, layer_speed=2500.0, layer_frequency=25.0),
+        ((3, 1, 1),),
+        "f",
+        scale=SPEED,
+        between=5,
+        together=True,
+    ),
+    DomainCase(
+        "some steps of acoustic order 8 in 3-D",
+        acoustic((61, 18, 19), 8, layer=4, layer_speed=2500.0, layer_frequency=25.0),
+        ((2, 1, 1),),
+        "f",
+        scale=SPEED,
+        steps=7,
+        between=3,
+        together=True,
+    ),
+    DomainCase(
+        "some steps of elastic with a free surface",
+        lambda: ds.solvers.Elastic(
+            ds.Grid((67, 21), 10.0), 1e-3, 4, layer=((0, 5), (5, 5)), layer_speed=3000.0, layer_frequency=25.0, surface=True
+        ),
+        ((2, 1),),
+        seen="vx",
+        scale=ELASTIC,
+        between=4,
+        together=True,
+    ),
+    DomainCase(
+        "some steps of elastic 3-D",
+        lambda: ds.solvers.Elastic(ds.Grid((41, 22, 19), 10.0), 1e-3, 4, layer=4, layer_speed=3000.0, layer_frequency=25.0),
+        ((2, 1, 1),),
+        seen="vx",
+        scale=ELASTIC,
+        between=2,
+        together=True,
+    ),
+    DomainCase(
+        "some steps of Maxwell on 4 ranks",
+        lambda: ds.solvers.Maxwell(ds.Grid((62, 28), 0.1), 0.05, "TE", layer=5),
+        ((4, 1), (2, 2)),
+        "Jx",
+        "Hz",
+        scale=(("eps", 2.0, 0.5),),
+        between=5,
+        together=True,
+    ),
+    DomainCase(
+        "some steps of heat with all derivatives",
+        lambda: ds.solvers.Heat(ds.Grid((43, 17), 0.5), 0.1, boundary=((ds.Dirichlet(0.4), ds.Neumann(0.2)), "mirror")),
+        ((2, 1),),
+        "q",
+        "T",
+        scale=(("kappa", 0.3, 0.1),),
+        precision="f64",
+        steps=20,
+        between=8,
+        derivatives=True,
+        together=True,
+    ),
+    DomainCase(
+        "some steps of long waves on the sphere",
+        lambda: ds.solvers.LongWave(ds.Grid((49, 26), 0.01, (48.0, 234.0), ("lat", "lon")), 2.0, "sphere", sponge=4),
+        ((3, 1),),
+        seen="eta",
+        scale=(("H", 500.0, 400.0),),
+        between=4,
+        derivatives=True,
+        together=True,
+    ),
+]
+"""Cases of the night in which windows get narrower from step to step, also where steps are computed together."""
 NIGHTLY = [
     DomainCase(
         "numbers of all cells",

@@ -7,6 +7,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.domains.reach import Reach, in_windows, reach_of
+from diffsim.domains.stepper import Narrowing
 from diffsim.domains.widths import Widths, after, covers, lasts
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.program import Nest, Program
@@ -67,6 +68,26 @@ def test_a_wave_exchanges_its_newest_pressure_alone() -> None:
     assert exchanged(reach, 3) == [{("p", 0): 7, ("p", 1): 5}] * 3
     for room, rows in ((3, 1), (5, 3)):  # for one step, and for two
         assert computed(windows(programs, room)["forward"]) == {"p": rows}
+
+
+def test_windows_get_narrower_by_the_rows_that_have_gone_wrong() -> None:
+    """Order 4: with three steps between exchanges a step computes 5 rows of ghost cells, then 3, and then the one of a point."""
+    programs = programs_of(ds.solvers.Acoustic(ds.Grid(SHAPE, 10.0), 1e-3, order=4), "p")
+    reach, widest = reach_of(programs, POINTS), np.array([7, UNCUT])
+    nest = next(windows(programs, 7)["forward"].nests)
+    assert nest.window is not None and nest.window[0] == (0, 25) and nest.narrowest == (0, 21)
+    assert all(each.narrowest is None for each in windows(programs, 3)["forward"].nests)  # one step: nothing changes
+    right = Widths(reach.states, widest, widest - reach.most + reach.of_states, np.array([[5, UNCUT]]))
+    unused = []
+    for _ in range(3):
+        width = after(right.now, reach.forward)
+        unused.append(right.unused(width))
+        right.advance(width, unused[-1])
+    assert unused == [0, 2, 4]
+    assert Narrowing.of(unused) == Narrowing(0, 2) and Narrowing.of(unused).after(2).tolist() == [4, 2]
+    assert (
+        Narrowing.of([2, 3, 9]) == Narrowing(2, 1) and Narrowing.of([3, 1, 4]) == Narrowing(1, 0) and Narrowing.of([5]) == Narrowing(5, 0)
+    )
 
 
 def test_no_step_computes_what_the_next_exchange_replaces() -> None:

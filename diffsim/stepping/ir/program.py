@@ -243,6 +243,8 @@ class Nest:
         refills: fields whose halos are filled: those of assignments of earlier nests, because point sums change them, and those that host
             functions gave.
         window: the cells that must be computed; None: all. Those around it may keep their values (on a CPU alone).
+        narrowest: first row of the window, and the end, where it is narrowest. A launch says by how many rows it is narrower in each step.
+            None: it has the same rows in all steps.
     """
 
     assigns: tuple[Assign, ...]
@@ -253,6 +255,7 @@ class Nest:
     interior: Interior | None = None
     refills: tuple[Assign | Written, ...] = ()
     window: Box | None = None
+    narrowest: tuple[int, int] | None = None
 
     @property
     def variants(self) -> tuple[Nest, ...]:

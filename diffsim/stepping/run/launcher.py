@@ -36,6 +36,8 @@ from diffsim.stepping.source.kernel import (
     LEFT_BEGIN,
     LEFT_DONE,
     LOOKS,
+    NARROW,
+    NARROWING,
     STEPS,
     Argument,
     Kernel,
@@ -122,7 +124,7 @@ class Launcher(FieldArrays):
             known = self._known[program.name] = Launches(
                 control,
                 Pace(workers),
-                {array: table_offset(program, array) for array in program.entries},
+                {array: table_offset(program, array) for array in program.entries} | {NARROWING: NARROW},
                 CAPACITY - max(program.entries.values(), default=0),
                 any(program.calls),
                 unrolled(program),

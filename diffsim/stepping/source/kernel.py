@@ -35,10 +35,13 @@ from diffsim.stepping.ir.program import Laps, Nest, Place, PointGather, PointSca
 from diffsim.stepping.ir.sparse import Sparse
 from diffsim.stepping.ir.stored import StoredFields
 
-STEPS, FIRST, DONE, BEGIN, LOOKS, ZERO = 0, 1, 2, 3, 4, 5
+STEPS, FIRST, DONE, BEGIN, LOOKS, ZERO, NARROW, NARROWER = 0, 1, 2, 3, 4, 5, 6, 7
 """Entries of the control array: steps of this launch, and after them the index of its first step. If an earlier launch of these steps
 was abandoned, the place to continue from: steps that are done, and operations of the next step that are done. Then the polls of a gate
-before a worker abandons it, and a 0, of which LLVM does not know that it is one."""
+before a worker abandons it, and a 0, of which LLVM does not know that it is one. Then the rows by which windows are narrower in the first
+step of `FIRST` (`Nest.narrowest`), and how many more these are in each later step."""
+NARROWING = "rows of windows"
+"""The key of these two among the tables of a launch."""
 ARRIVALS, GATE, LEFT_DONE, LEFT_BEGIN = 64, 96, 112, 113
 """Entries of workers, in separate cache lines: arrivals at barriers, opened barriers, and the place at which this launch was abandoned
 (see `DONE`)."""

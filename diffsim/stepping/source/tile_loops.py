@@ -19,6 +19,7 @@ from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.streams import rows_together
 from diffsim.stepping.source.alike import LEAST
 from diffsim.stepping.source.functions import FunctionKernel
+from diffsim.stepping.source.kernel import FIRST, NARROW, NARROWER
 from diffsim.stepping.source.slabs import TALLEST_BLOCK, slab_bounds
 
 
@@ -35,13 +36,16 @@ class TileKernel(FunctionKernel):
         """All cells of the slab, in blocks of rows where that saves loads."""
         beyond = self.beyond(nest)
         everywhere = self.bounds(beyond)
+        if nest.narrowest is not None:
+            past = f"n - control[{FIRST}]" if self.program.direction > 0 else f"control[{FIRST}] - n"
+            self.text(f"narrow = control[{NARROW}] + ({past}) * control[{NARROWER}]")
         if nest.interior is None:
-            self._rows(nest, name, self._in_window(everywhere, nest.window))
+            self._rows(nest, name, self._in_window(everywhere, nest))
             return
         inside, around = self._split(everywhere, nest.interior.box, beyond, any(assign.outside[-1] for assign in nest.folded))
-        self._rows(nest.interior.nest, f"{name}_within", self._in_window(inside, nest.window))
+        self._rows(nest.interior.nest, f"{name}_within", self._in_window(inside, nest))
         for part in around:
-            self._rows(nest, name, self._in_window(part, nest.window))
+            self._rows(nest, name, self._in_window(part, nest))
 
     def beyond(self, nest: Nest) -> tuple[int, ...]:
         """How far beyond the grid the loops over its cells go, along each axis, to compute the cotangents there.
@@ -83,17 +87,26 @@ class TileKernel(FunctionKernel):
             bounds |= {"below": below, "above": above}
         return bounds
 
-    def _in_window(self, where: dict[str, str], window: Box | None) -> dict[str, str]:
-        """The rows and tiles of `where` that have a cell of a window, none beyond its sides that are no sides of the grid.
+    def _in_window(self, where: dict[str, str], nest: Nest) -> dict[str, str]:
+        """The rows and tiles of `where` that have a cell of the window of a nest, none beyond its sides that are no sides of the grid.
 
         It is made larger to whole blocks of rows and whole tiles, so that its bounds are those of blocks.
         """
+        window = nest.window
         if window is None:
             return where
         layout, out, last = self.layout, dict(where), len(self.layout.rows) - 1
         *rows, (left, right) = window
         for axis, ((low, high), (begin, end)) in enumerate(zip((("first", "last"), ("below", "above")), rows, strict=False)):
             whole = TALLEST_BLOCK if axis == last else 1
+            if axis == 0 and nest.narrowest is not None:
+                least, most = nest.narrowest
+                if begin < least:
+                    out[low] = f"ti.max({out[low]}, ti.min({begin} + narrow, {least}) // {whole} * {whole})"
+                if most < end:
+                    blocks = f"(ti.max({end} - narrow, {most}) + {whole - 1}) // {whole} * {whole}"
+                    out[high] = f"ti.min({out[high]}, ti.min({blocks}, {layout.rows[axis]}))"
+                continue
             if begin >= whole:
                 out[low] = _bound("max", out[low], begin // whole * whole)
             if end < layout.rows[axis]:

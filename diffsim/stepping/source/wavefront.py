@@ -1,9 +1,10 @@
 """Several steps in one sweep over the rows of a slab, so that the next step finds them in the cache (temporal blocking).
 
 The nests of these steps are *stages*. A sweep computes a few rows of each stage in turn. Each stage is `lag` rows behind the one before it,
-so it finds complete what it reads at neighbouring rows, and overwrites nothing that an earlier stage still reads. Rows near the ends of a
-slab depend on the neighbouring slab: there, stage s leaves out `margin` + s `lag` rows. After a barrier, the worker below an end computes
-the rows that were left out on both sides of it, stage by stage. So each cell is computed by the same operations in the same order as
+so it finds complete what it reads at neighbouring rows, and overwrites nothing that an earlier stage still reads. Rows near the end of a
+slab depend on the neighbouring slab: there, stage s leaves out `margin` + s `lag` rows. After a barrier, the worker below such an end
+computes the rows that were left out on both sides of it, stage by stage. At the sides of the grid nothing is left out, but a stage computes
+the `margin` rows together there, on which cells outside depend. So each cell is computed by the same operations in the same order as
 without a wavefront, and no bit changes.
 
 A receiver is read when the stage before it has computed the last row of its cells, before a later stage overwrites them. So it belongs to
@@ -134,8 +135,9 @@ class Wavefront:
         if not all(found._in_time(program, read) for read in found.reads):
             return None
         bounds = slab_bounds(layout, workers)
-        least = min(after - before for before, after in pairwise(bounds))
-        return found if least >= 2 * (found.margin + steps * len(nests) * lag + tallest) + unit else None
+        least, ends = min(after - before for before, after in pairwise(bounds)), min(workers - 1, 2)
+        left_out = ends * (found.margin + steps * len(nests) * lag + tallest)
+        return found if least >= left_out + 2 * found.margin + unit else None
 
     def pays(self, program: Program, fields: StoredFields, workers: int) -> bool:
         """True if a cache is too small for the fields of a step, and large enough for the rows between the first and the last stage.
@@ -313,16 +315,19 @@ class WavefrontKernel(WorkerKernel):
                 text("begin = 0")
 
     def _rows_in_turn(self, done: int) -> None:
-        """Two parts of a sweep, that `done` parts precede: the rows of the slab between those that depend on other slabs, a few of each
-        stage in turn; then those that were left out, at the first end of the grid and at the end of the slab.
+        """Two parts of a sweep, that `done` parts precede: the rows of the slab that depend on no other slab, a few of each stage in turn;
+        then those that were left out, at the end of the slab. One worker has all rows in the first part.
 
         One loop computes both, because LLVM makes code that is 10 - 15 % faster of a function that is called at one place.
         """
         text, wave, rows, bands = self.text, self.wavefront, rows_of_block(self.layout), self.wavefront.bands
         numbers = [number for number, operation in enumerate(self.program.operations) if isinstance(operation, Nest)]
+        behind_all = (wave.steps * len(numbers) - 1) * wave.lag
         text(f"height = (hi - lo + {rows - 1}) // {rows}")  # of the slab, in blocks
+        with text.block(f"if w == {self.workers - 1}"):
+            text(f"height = (hi - lo + {behind_all + rows - 1}) // {rows}")  # until the last stage is at the side of the grid
         text("blocks = height" if bands is None else f"blocks = height * {bands.count(self.layout)}")
-        with text.block("for b in range(blocks + 2)"):
+        with text.block("for b in range(blocks + 1)" if self.workers > 1 else "for b in range(blocks)"):
             if self.workers > 1:
                 with text.block(f"if b == blocks and begin <= {done}"):
                     write_barrier(text, self.workers, str(done + 1))
@@ -342,7 +347,8 @@ class WavefrontKernel(WorkerKernel):
                         self._rows_of(number)
                     reads = sorted((each for each in wave.reads if each.nest == number), key=lambda each: (each.later, each.number))
                     if reads:
-                        self._bounds(rows, f" + {wave.tallest}" if wave.tallest else "")
+                        if wave.tallest and self.workers > 1:
+                            self._bounds(rows, f" + {wave.tallest}")
                         for read in reads:
                             with text.block("if low < high" + f" and ahead < {wave.steps - 1}" * read.later):
                                 self._read(read)
@@ -362,16 +368,27 @@ class WavefrontKernel(WorkerKernel):
             text("front = 0")
 
     def _bounds(self, rows: int, receiver: str = "") -> None:
-        """The rows of a stage in the present block, `low` to `high`: between the ends of the slab, then at the first end of the grid, then
-        at the end of the slab. A receiver belongs to its last row; and one whose first row belongs to an end is read with that end."""
-        text, unit = self.text, grain(self.layout)
-        text(f"low, high = ti.max(begun, lo + margin{receiver}), ti.min(begun + {rows}, hi // {unit} * {unit} - margin)")
-        with text.block("if b == blocks"):
-            text(f"low, high = 0, margin{receiver}")
-            with text.block("if w > 0"):
+        """The rows of a stage in the present block, `low` to `high`: those that depend on no other slab, then those at the end of the slab.
+        A receiver belongs to its last row; and one whose first row belongs to an end is read with that end."""
+        text, unit, margin, last = self.text, grain(self.layout), self.wavefront.margin, self.workers - 1
+        text(f"low, high = begun, begun + {rows}")
+        with text.block("if w == 0"):
+            with text.block(f"if low < {margin}"):
+                text("low = 0")
+            with text.block(f"if high < {margin}"):
                 text("high = 0")
-        with text.block("if b > blocks"):
+        with text.block(f"if w == {last} and high > hi // {unit} * {unit} - {margin}"):
+            text(f"low, high = ti.select(low > hi // {unit} * {unit} - {margin}, hi, low), hi")  # the block before had the last rows
+        if not last:
+            return
+        with text.block("if w > 0"):
+            text(f"low = ti.max(low, lo + margin{receiver})")
+        with text.block(f"if w < {last}"):
+            text(f"high = ti.min(high, hi // {unit} * {unit} - margin)")
+        with text.block("if b >= blocks"):
             text(f"low, high = hi // {unit} * {unit} - margin, ti.min(hi + margin{receiver}, {self.layout.rows[0]})")
+            with text.block(f"if w == {last}"):
+                text("high = low")
 
     def _rows_of(self, number: int) -> None:
         """Compute some rows of a stage."""
