@@ -162,14 +162,14 @@ class FieldArrays:
 
     def part(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array | None:
         """A view of a part of the cells; None on a GPU and for a sparse field."""
-        return self.cells(name, level)[where] if self._has_views(name) else None
+        return self.cells(name, level)[where] if self.seen(name) else None
 
     def planes(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array | None:
         """A view of a part of the cells as it lies in memory with its halo, of one dimension, if it is whole rows (planes in three
         dimensions) of the first axis; None if it is not, or there is no view."""
         layout = self.layout
         whole = all((along.start, along.stop) == (0, n) for along, n in zip(where[1:], layout.shape[1:], strict=True))
-        if len(layout.shape) == 1 or not whole or not self._has_views(name):
+        if len(layout.shape) == 1 or not whole or not self.seen(name):
             return None
         halo = layout.row_halo[0]
         rows: Array = self.memory.read(self.field(name), level)[where[0].start + halo : where[0].stop + halo].reshape(-1)
