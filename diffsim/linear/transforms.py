@@ -71,7 +71,7 @@ class Diagonal:
         if np.iscomplexobj(inverse) and (np.abs(inverse.imag) <= ALIKE * np.abs(inverse)).all():  # of a symmetric matrix
             inverse = np.ascontiguousarray(inverse.real)
         self._inverse = inverse
-        self._factors: dict[tuple[np.dtype, bool], npt.NDArray] = {}  # by type of the coefficients, and for the transpose
+        self._factors: dict[tuple[np.dtype, bool], npt.NDArray] = {}  # by type of the coefficients, and conjugate or not
 
     @property
     def regular(self) -> bool:
@@ -97,13 +97,14 @@ class Diagonal:
 
     def _factors_for(self, dtype: np.dtype, transposed: bool) -> npt.NDArray:
         """The inverse, or that of the transpose, for coefficients of a type. Real factors of complex numbers occur twice, once a part."""
-        factors = self._factors.get((dtype, transposed))
+        conjugate = transposed and np.iscomplexobj(self._inverse)
+        factors = self._factors.get((dtype, conjugate))
         if factors is None:
-            inverse = np.conj(self._inverse) if transposed else self._inverse
+            inverse = np.conj(self._inverse) if conjugate else self._inverse
             pairs = np.issubdtype(dtype, np.complexfloating) and not np.iscomplexobj(inverse)
             real = np.empty(0, dtype).real.dtype
             factors = np.repeat(inverse, 2, axis=-1).astype(real) if pairs else inverse.astype(dtype)
-            self._factors[dtype, transposed] = factors
+            self._factors[dtype, conjugate] = factors
         return factors
 
 

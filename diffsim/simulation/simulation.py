@@ -20,7 +20,7 @@ from diffsim.checkpoint.schedule import require_schedule
 from diffsim.domains import Domains, domain_of
 from diffsim.engine import PRECISIONS, Rebuilt, settings
 from diffsim.simulation.export.dataset import dataset
-from diffsim.simulation.export.described import described
+from diffsim.simulation.export.described import Described, described
 from diffsim.simulation.gradients.gradient import run_reversibly
 from diffsim.simulation.gradients.loss import Loss, value_and_cotangents
 from diffsim.simulation.gradients.taped import run_taped, value_and_grad_taped
@@ -207,12 +207,20 @@ class Simulation(Rebuilt, Summary):
             ParameterError: there is no such input, or `steps` is no number of steps.
         """
         compiled = self._compiled
+        if isinstance(name, str) and (parts := self._groups.parts.get(name)):
+            return len(parts), *compiled.input_shape(parts[0], check_steps(steps))
         known = (*compiled.step.forcings, *compiled.step.series, *compiled.coefficients.traced.inputs, *compiled.initial.traced.inputs)
         return compiled.input_shape(one_of("name", name, known), check_steps(steps))
 
     def _apart(self, inputs: Any, what: str = "input") -> Any:
         """Inputs by the names of the fields: a vector's components in place of the vector."""
         return self._groups.apart(what, inputs) if isinstance(inputs, Mapping) else inputs
+
+    def _described(self, solution: Solution | None, inputs: Any, gradient: Any) -> list[Described]:
+        """Arrays for other programs, by the names of fields."""
+        if self._grouped and isinstance(solution, Solution):
+            solution = Solution(self._apart(solution.final, "final"), self._apart(solution.traces, "traces of"))
+        return described(self._compiled, solution, self._apart(inputs), self._apart(gradient, "gradient for"))
 
     def _meaning(self, name: str) -> Meaning:
         """The unit and dimensions of an input."""
@@ -409,7 +417,7 @@ class Simulation(Rebuilt, Summary):
         """
         return dataset(
             self._compiled,
-            described(self._compiled, solution, self._apart(inputs), self._apart(gradient)),
+            self._described(solution, inputs, gradient),
             self.grid.unit if unit is None else unit,
         )
 
@@ -440,7 +448,7 @@ class Simulation(Rebuilt, Summary):
         """
         from diffsim.simulation.export.vtk import write_vtk
 
-        arrays = described(self._compiled, solution, self._apart(inputs), self._apart(gradient))
+        arrays = self._described(solution, inputs, gradient)
         return write_vtk(path, self.grid, [array for array in arrays if not array.rows])
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
+import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -111,28 +114,40 @@ def test_derivatives_are_those_of_differences(kind: str) -> None:
     assert np.isclose(slope, forward, rtol=1e-6)
 
 
-@pytest.mark.parametrize("runs", [False, True])
+@pytest.mark.parametrize(("runs", "count"), [(False, 2), (True, 2), (True, 4)])
 @pytest.mark.parametrize("kind", ["vectors", "solid"])
-def test_batches_have_the_components_behind_the_runs(kind: str, runs: bool) -> None:
+def test_batches_have_the_components_behind_the_runs(kind: str, runs: bool, count: int) -> None:
+    """As many runs as components, and others."""
     simulation = SIMULATIONS[kind]()
     groups, inputs = simulation.equation.component_names, inputs_of(simulation)
     vectors = groups.keys() & inputs.keys()
-    several = {name: value if name not in vectors or not runs else np.stack([value, 2 * value]) for name, value in inputs.items()}
-    batch = ds.Batch(simulation, 2)
+    several = {
+        name: value if name not in vectors or not runs else np.stack([(k + 1) * value for k in range(count)])
+        for name, value in inputs.items()
+    }
+    batch = ds.Batch(simulation, count)
     both, pull = batch.vjp(several, STEPS)
-    alone = [simulation.run({n: k * v if n in vectors else v for n, v in inputs.items()}, STEPS) for k in ((1, 2) if runs else (1, 1))]
+    alone = [
+        simulation.run({n: k * v if n in vectors else v for n, v in inputs.items()}, STEPS)
+        for k in (range(1, count + 1) if runs else [1] * count)
+    ]
     for part in ("final", "traces"):
         values = getattr(both, part)
         for name in vectors:
             if values.keys() >= {*groups[name]}:
                 assert np.array_equal(values[name], np.stack([getattr(one, part)[name] for one in alone]))
     seeds = {name: RNG.normal(size=both.final[name].shape) for name in vectors & {"x", "y", "v", "s"}}
-    if not runs:
-        return
     pulled = pull(ds.Solution(final={part: seed[:, k] for name, seed in seeds.items() for k, part in enumerate(groups[name])}))
+    again = pull(ds.Solution(final=seeds))
     for name in vectors:
         assert pulled[name].shape == several[name].shape
-        assert np.array_equal(pulled[name][:, 0], pulled[groups[name][0]])
+        assert np.array_equal(pulled[name], again[name])
+        first = pulled[name][:, 0] if runs else pulled[name][0]
+        assert np.array_equal(first, pulled[groups[name][0]])
+    if runs:  # also as sequences of runs
+        for form in (list, tuple, lambda value: value.tolist()):
+            listed = {name: form(value) if name in vectors else value for name, value in several.items()}
+            assert all(np.array_equal(value, both.final[name]) for name, value in batch.run(listed, STEPS).final.items())
 
 
 def test_sequences_numbers_and_shapes_of_a_vector() -> None:
@@ -179,6 +194,29 @@ def test_wrong_vectors_are_refused(case: str) -> None:
     call, error, message = WRONG[case]
     with pytest.raises(error, match=message):
         call()
+
+
+def test_solutions_keep_their_vectors_and_exports_take_them() -> None:
+    one, inputs = system(), inputs_of(system())
+    solution = one.run(inputs, STEPS)
+    zero = dataclasses.replace(solution, final={name: 0 * value for name, value in solution.final.items()})
+    copies = [solution.final.copy(), copy.deepcopy(solution).final, pickle.loads(pickle.dumps(solution)).final]  # type: ignore[attr-defined]
+    assert zero.final["x"].shape == (4, 1) and all(np.array_equal(each["x"], solution.final["x"]) for each in copies)
+    assert one.input_shape("x", STEPS) == (4, 1) and solid().input_shape("f", STEPS) == (2, STEPS, 1)
+    pytest.importorskip("xarray")
+    alone = one.to_xarray(solution, split(one, inputs))
+    vectors = {"final": {"x": solution.final["x"], "y": solution.final["y"]}, "traces": {"x": solution.traces["x"]}}
+    assert alone.identical(one.to_xarray(ds.Solution(**vectors), inputs))
+
+
+def test_labelled_arrays_of_vectors_are_taken_by_runs_and_components() -> None:
+    xarray = pytest.importorskip("xarray")
+    batch, inputs = ds.Batch(system(), 2), inputs_of(system())
+    runs = np.stack([inputs["x"], 2 * inputs["x"]])
+    by_array, labelled = (
+        batch.run({**inputs, "x": x}, STEPS).final["x"] for x in (runs, xarray.DataArray(runs, dims=("run", "part", "x")))
+    )
+    assert np.array_equal(by_array, labelled)
 
 
 def test_components_of_different_shapes_are_read_one_by_one() -> None:

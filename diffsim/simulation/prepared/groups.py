@@ -14,7 +14,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.errors import ShapeError
-from diffsim.numpy import moveaxis, stack
+from diffsim.numpy import stack
 from diffsim.stepping.declare.equation import Equation
 from diffsim.typing import Array
 
@@ -61,7 +61,7 @@ class Groups:
         Args:
             what: values these are, for messages.
             values: arrays, or sequences with an entry for each component.
-            cells: axes that a component has without runs, by its name. An array with two more has runs along its first one.
+            cells: axes that a component has without runs, by its name. Values with two more have runs along their first one.
 
         Raises:
             ShapeError: a vector has another number of components, or a component stands beside its vector.
@@ -71,18 +71,20 @@ class Groups:
         split = {name: value for name, value in values.items() if name not in self.parts}
         for name in filter(self.parts.__contains__, values):
             parts, value = self.parts[name], values[name]
-            if cells is not None and len(getattr(value, "shape", ())) == cells[parts[0]] + 2:
-                value = moveaxis(value, 1, 0)
-            shape = getattr(value, "shape", None)
-            count = len(value) if isinstance(value, (list, tuple)) else shape[0] if shape else None
+            runs = self.axis == 1 if cells is None else _axes(value) == cells[parts[0]] + 2
+            if runs and not hasattr(value, "shape"):
+                value = stack(value)
+            count = _length(value, int(runs))
             if count != len(parts):
+                got = "a function" if callable(value) else "one value" if count is None else f"{count} rows"
+                where = "second axis, behind that of the runs" if runs else "first axis"
                 raise ShapeError(
-                    f"{what} {name} has {'one value' if count is None else f'{count} rows'}, expected {len(parts)}, for its components "
-                    f"{few(parts)}; give an array with these along its first axis"
+                    f"{what} {name} has {got}, expected {len(parts)}, for its components {few(parts)}; give an array with these along its "
+                    f"{where}"
                 )
             if both := [part for part in parts if part in split]:
                 raise ShapeError(f"{what} {name} stands beside its component {both[0]}, expected one of the two; leave the other out")
-            split |= {part: value[k] for k, part in enumerate(parts)}
+            split |= {part: value[:, k] if runs else value[k] for k, part in enumerate(parts)}
         return split
 
     def together(self, values: Mapping[str, Any], name: str) -> Any:
@@ -100,6 +102,21 @@ class Groups:
             raise ShapeError(f"{name} was read, expected components of one shape, got {shapes}; read each of these by its own name")
         differentiated = any(isinstance(array, DifferentiatedArray) for array in arrays)
         return stack(arrays, self.axis) if differentiated else np.stack(arrays, self.axis)
+
+
+def _axes(value: Any) -> int:
+    """The axes of an array, or of the arrays in a sequence and one more."""
+    if isinstance(value, (list, tuple)):
+        return 1 + max(map(_axes, value), default=0)
+    return len(getattr(value, "shape", ()))
+
+
+def _length(value: Any, axis: int) -> int | None:
+    """The entries of an array, or of a sequence, along an axis; None if it has none."""
+    if isinstance(value, (list, tuple)):
+        return len(value)
+    shape = getattr(value, "shape", ())
+    return int(shape[axis]) if len(shape) > axis else None
 
 
 NO_GROUPS = Groups()

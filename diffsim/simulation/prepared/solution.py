@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar
@@ -17,6 +18,10 @@ class Parts(dict[str, Any]):
     """Values by the names of states. That of a vector or tensor is an array of its components, along a first axis."""
 
     groups = NO_GROUPS
+
+    def copy(self) -> Any:
+        """A copy that knows the vectors, as `copy.copy` gives it."""
+        return copy.copy(self)
 
 
 class Final(Parts):
@@ -82,11 +87,12 @@ class Solution(Summary):
             object.__setattr__(self, "final", Final(self.final))
         if type(self.traces) is dict:
             object.__setattr__(self, "traces", Traces(self.traces))
-        if groups.parts:
-            object.__setattr__(self, "vectors", groups)
-            for part in (self.final, self.traces):
-                if isinstance(part, Parts):
-                    part.groups = groups
+        parts = [part for part in (self.final, self.traces) if isinstance(part, Parts)]
+        known = groups if groups.parts else next((part.groups for part in parts if part.groups.parts), groups)  # of one that is replaced
+        if known.parts:
+            object.__setattr__(self, "vectors", known)
+            for part in parts:
+                part.groups = known
 
     def _summary(self) -> tuple[str, Rows]:
         parts = (("final", self.final), ("traces", self.traces))
