@@ -85,14 +85,17 @@ class Solution(Summary):
     def __post_init__(self, groups: Groups) -> None:
         if type(self.final) is dict:
             object.__setattr__(self, "final", Final(self.final))
+        elif isinstance(self.final, Parts) and not groups.parts:
+            groups = self.final.groups
         if type(self.traces) is dict:
             object.__setattr__(self, "traces", Traces(self.traces))
-        parts = [part for part in (self.final, self.traces) if isinstance(part, Parts)]
-        known = groups if groups.parts else next((part.groups for part in parts if part.groups.parts), groups)  # of one that is replaced
-        if known.parts:
-            object.__setattr__(self, "vectors", known)
-            for part in parts:
-                part.groups = known
+        elif isinstance(self.traces, Parts) and not groups.parts:
+            groups = self.traces.groups  # those of a solution of which the rest is replaced
+        if groups.parts:
+            object.__setattr__(self, "vectors", groups)
+            for part in (self.final, self.traces):
+                if isinstance(part, Parts):
+                    part.groups = groups
 
     def _summary(self) -> tuple[str, Rows]:
         parts = (("final", self.final), ("traces", self.traces))
