@@ -2,7 +2,10 @@
 
 The adjoint of a step reads its stages, such as those of a Runge-Kutta method, and computes them again from the state. If every step is
 recorded, some are kept instead, beside the states that the adjoint still needs. A forward step writes such a stage to a level of its own
-for each step, in place of the one field that each step uses again, so nothing is copied. No bit changes.
+for each step, in place of the one field that each step uses again, so no stage is copied. No bit changes.
+
+All states are held with them, or none. Where functions on the host compute stages, as of a flow, none are: the few states that the adjoint
+reads are copied, for it does not read pressures, and cells alone are kept of copies where fields are much larger.
 
 Which ones is a minimum cut. A stage that the adjoint reads is kept, at the cost of the traffic of a field, or computed again. That
 costs its operations, each of which counts once for all stages that need it, and needs all stages that it reads. The results of host
@@ -69,7 +72,7 @@ def programs_with_kept_stages(step: TracedStep, forward: Program, adjoint: Adjoi
 def _copied(step: TracedStep, program: Program, needed: Collection[str]) -> dict[str, Placed]:
     """The states that are kept as copies: where the host computes stages, those that the adjoint reads, for it seldom needs all of them.
 
-    None are where one has no place of its own in each cell, or is that of an earlier step: then all of them are held.
+    None are where one of them has no value in each cell: then all are held.
     """
     rings = ring_depths(step).keys()
     states = {name: step.states.get(name) for name in sorted(needed) if program.places[name].array in rings}

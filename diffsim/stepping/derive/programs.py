@@ -128,7 +128,11 @@ class Programs:
         programs with residuals need not be compiled for one step.
         """
         residuals = self.with_residuals
-        return self.needs_primal and residuals is not None and (recorded > 1 or not residuals.states)
+        return self.needs_primal and residuals is not None and (recorded > 1 or (recorded == 1 and not residuals.states))
+
+    def holds_states(self, residuals: bool) -> bool:
+        """Whether recorded steps hold their states, with residuals or without."""
+        return self.needs_primal and (not residuals or self.with_residuals is None or self.with_residuals.states)
 
     def reach(self) -> dict[str, tuple[int, ...]]:
         """Array -> largest offset at which it is read, along each axis."""

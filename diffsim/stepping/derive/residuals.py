@@ -27,7 +27,7 @@ class ResidualPrograms:
     Attributes:
         forward: the forward program with the residuals among its assignments.
         adjoint: the adjoint program that reads them.
-        names: names of the residuals. Each has a ring with one level for each step.
+        names: names of the residuals. Each has a value for each step.
         rules: their boundary rules, in the same order.
         states: whether the adjoint reads the primal states too, which are then kept beside the residuals.
     """

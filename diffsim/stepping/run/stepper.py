@@ -281,7 +281,7 @@ class Stepper:
         if self.with_residuals is None or not self._records_residuals:
             return self._keeping(start, stop)
         names, levels = self.with_residuals.names, self._residual_levels.hold(stop - start)
-        _, of_states, before = self._keeping(start, stop) if self.with_residuals.states else advanced
+        _, of_states, before = self._keeping(start, stop) if self.programs.holds_states(True) else advanced
 
         def residual_levels(done: int, count: int) -> dict[str, IntArray]:
             return {**of_states(done, count), **dict.fromkeys(names, levels[done : done + count])}
@@ -383,7 +383,7 @@ class Stepper:
         _, residuals = self._held.pop()
         if residuals:
             self._residual_levels.drop_newest()
-        if self.needs_primal and not (residuals and self.with_residuals and not self.with_residuals.states):
+        if self.programs.holds_states(residuals):
             for ring in self.storage.rings.values():
                 ring.drop_newest()
 
@@ -397,8 +397,8 @@ class Stepper:
         levels: dict[str, IntArray] = {}
         if self.with_residuals and residuals:
             levels = dict.fromkeys(self.with_residuals.names, self._residual_levels.held_before(stop - steps.start, count))
-            if not self.with_residuals.states:
-                return levels
+        if not self.programs.holds_states(residuals):
+            return levels
         return levels | {name: ring.held_before(stop, count) for name, ring in self.storage.rings.items()}
 
     # steps run backwards

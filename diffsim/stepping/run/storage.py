@@ -10,7 +10,6 @@ from diffsim.engine import backend
 from diffsim.errors import PlanError, StaleValueError
 from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
-from diffsim.stepping.derive.residuals import ResidualPrograms
 from diffsim.stepping.ir.levels import Ring
 from diffsim.stepping.run.launcher import Launcher
 from diffsim.stepping.run.launches import Packed
@@ -65,14 +64,14 @@ class Storage:
                 f"{slots} slots and {recorded} recorded steps need {most} levels of {self._launcher.layout.tile_count} tiles, "
                 f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
             )
-        residuals = self._programs.with_residuals if self._programs.records_residuals(recorded) else None
-        kept = recorded if residuals is None or residuals.states else 0
+        with_residuals = self._programs.records_residuals(recorded)
+        kept = recorded if self._programs.holds_states(with_residuals) else 0
         try:
             for name, depth in self._depths.items():
                 levels = slots * depth + self._working[name] + kept
                 if self._grow(name, levels, exact):
                     self.rings[name] = Ring(depth, self._programs.in_place(name), levels)
-            self._plan_residuals(residuals, max(recorded, 1), exact)
+            self._plan_residuals(recorded if with_residuals else 0, exact)
             for name, depth in self._programs.adjoint.depths.items() if self._programs.adjoint else ():
                 levels = self._working[name] + second
                 if self._grow(name, levels, exact):
@@ -100,21 +99,31 @@ class Storage:
     def _cells_bytes(self) -> int:
         return math.prod(self._launcher.layout.shape) * self._launcher.layout.dtype.itemsize
 
-    def _plan_residuals(self, residuals: ResidualPrograms | None, recorded: int, exact: bool) -> None:
-        launcher = self._launcher
-        if residuals is None:
+    def _plan_residuals(self, recorded: int, exact: bool) -> None:
+        """Allocate memory for the residuals of `recorded` steps; with `exact` free that of others."""
+        launcher, residuals = self._launcher, self._programs.with_residuals
+        if residuals is None or not (recorded or exact):
+            return
+        if not recorded:
+            unused = launcher.arrays.keys() & {*residuals.names}
+            if unused:
+                for name in unused:
+                    del launcher.arrays[name]
+                launcher.packed.clear()
+                launcher.unbind()
+                self.capacity, self._unneeded = 0, True
             return
         for name, rules in zip(residuals.names, residuals.rules, strict=True):
             if not self._packs:
                 self._grow(name, recorded, exact)
                 continue
             self._grow(name, 1, False)
-            rows = launcher.packed[name].rows.shape[0] if name in launcher.packed else 0
-            if rows < recorded or (rows > recorded and exact):
+            present = launcher.packed[name].rows.shape[0] if name in launcher.packed else 0
+            if present < recorded or (present > recorded and exact):
                 launcher.packed.pop(name, None)
                 rows = launcher.memory.allocate((recorded, *launcher.layout.shape), launcher.layout.dtype)
                 launcher.packed[name] = Packed(rows, rules)
-                self._unneeded = self._unneeded or exact
+                self._unneeded = self._unneeded or exact or present > 0
         self.capacity = launcher.packed[residuals.names[0]].rows.shape[0] if self._packs else launcher.arrays[residuals.names[0]].shape[0]
 
     def _grow(self, name: str, levels: int, exact: bool) -> bool:
@@ -154,9 +163,9 @@ class Storage:
         """Bytes that each step keeps if `recorded` of them are recorded at a time: residuals, states, or none if the adjoint needs none."""
         if not self._programs.needs_primal:
             return 0
-        residuals = self._programs.with_residuals if self._programs.records_residuals(recorded) else None
-        states = self._depths if residuals is None or residuals.states else ()
-        of_states = sum(map(self._launcher.field_bytes, states))
+        with_residuals = self._programs.records_residuals(recorded)
+        residuals = self._programs.with_residuals if with_residuals else None
+        of_states = sum(map(self._launcher.field_bytes, self._depths)) if self._programs.holds_states(with_residuals) else 0
         if residuals and self._packs:
             return of_states + len(residuals.names) * self._cells_bytes()
         return of_states + sum(map(self._launcher.field_bytes, residuals.names if residuals else ()))
