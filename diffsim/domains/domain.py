@@ -60,7 +60,7 @@ class Domains:
         import diffsim as ds
 
         # mpiexec -n 2 python program.py divides the rod; without mpiexec the program runs in one process, with the same bits
-        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1), domains=ds.Domains((2,), steps=8), wrt=["kappa"])
+        rod = ds.Simulation(ds.solvers.Heat(ds.Grid((40,), spacing=0.05), dt=0.1), domains=ds.domains.Domains((2,), steps=8), wrt=["kappa"])
         inputs = {"kappa": np.full(40, 5e-3), "T": np.linspace(0.0, 1.0, 40)}
         value, gradient = rod.value_and_grad(lambda solution: (solution.final["T"] ** 2).sum(), inputs, steps=60)
         assert value > 0 and gradient["kappa"].shape == (40,)
@@ -339,7 +339,11 @@ class InBox:
     def stepper(
         self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
     ) -> Stepper:
-        return DomainStepper(self, step, points, receivers, dtype, differentiable)
+        stepper = self.agreed(lambda: DomainStepper(self, step, points, receivers, dtype, differentiable))
+        layout = stepper.layout  # a box inside of an absorbing layer may have other halos and spare tiles than its neighbour
+        layouts = self.every((layout.strides, layout.row_halo[1:], layout.stride))
+        stepper.in_place = all(each == layouts[0] for each in layouts)
+        return stepper
 
     @property
     def overhang(self) -> IntArray:

@@ -85,19 +85,24 @@ class Field(Protocol):
 
 @dataclass(frozen=True)
 class Stored:
-    """A level of a field that a launcher stores."""
+    """A level of a field that a launcher stores.
+
+    Attributes:
+        in_place: whether planes may be sent as they lie in memory.
+    """
 
     launcher: Launcher
     name: str
     level: int
     rules: Rules
     far: tuple[int, ...]
+    in_place: bool
 
     def size(self, where: Slices) -> int:
         return self.launcher.packed_size(self.name, where)
 
     def run(self, where: Slices) -> Array | None:
-        return self.launcher.planes(self.name, where, self.level)
+        return self.launcher.planes(self.name, where, self.level) if self.in_place else None
 
     def packing(self, where: Slices, into: Array) -> Copy:
         part = self.launcher.part(self.name, where, self.level)
@@ -234,9 +239,13 @@ class DomainStepper(Stepper):
         receivers: see `Stepper`.
         dtype: see `Stepper`.
         differentiable: see `Stepper`.
+
+    Attributes:
+        in_place: whether planes lie in memory alike on all ranks, so that they are sent without a copy.
     """
 
     _alone = False
+    in_place = False
 
     def __init__(
         self,
@@ -423,7 +432,10 @@ class DomainStepper(Stepper):
         key = id(right), numbers.tobytes(), *places
         if key not in self._exchanges:
             far = right.enough[numbers].tolist()
-            fields = [Stored(stored, name, level, rules[name], tuple(each)) for (name, level), each in zip(places, far, strict=True)]
+            fields = [
+                Stored(stored, name, level, rules[name], tuple(each), self.in_place)
+                for (name, level), each in zip(places, far, strict=True)
+            ]
             self._exchanges[key] = self._neighbours.exchange(fields, self.dtype)
             self._bound = stored.bindings  # a field that was not there may have been allocated
         self._exchanges[key]()

@@ -282,6 +282,15 @@ DEEP = [
         together=True,
     ),
     DomainCase(
+        "a box inside of its layer, whose arrays lie otherwise in memory",
+        acoustic((50, 50, 50), 8, layer=((20, 0), 8, 8), layer_speed=2500.0, layer_frequency=25.0),
+        ((2, 1, 1),),
+        "f",
+        scale=SPEED,
+        steps=5,
+        between=1,
+    ),
+    DomainCase(
         "some steps of elastic with a free surface",
         lambda: ds.solvers.Elastic(
             ds.Grid((67, 21), 10.0), 1e-3, 4, layer=((0, 5), (5, 5)), layer_speed=3000.0, layer_frequency=25.0, surface=True
