@@ -16,6 +16,7 @@ from diffsim.stepping.derive.residuals import ResidualPrograms
 from diffsim.stepping.run import storage
 from tests.curvature import require_second_derivatives
 from tests.sampled import sampled
+from tests.stepping.derive.transposes import require_one_product
 from tests.stepping.trace.test_sides import sides
 
 STEPS = 5
@@ -115,13 +116,7 @@ def test_tangents_and_cotangents_have_one_product(seed: int, monkeypatch: pytest
     simulation, rng = _simulation(seed), np.random.default_rng(seed)
     point, direction = _point(simulation, seed), _point(simulation, seed + 1)
     weights = {name: rng.standard_normal(simulation.grid.shape) for name in ("a", "b", "c")}
-    _, moved = simulation.jvp(point, direction, STEPS)
-    _, pullback = simulation.vjp(point, STEPS, StoreAll(STEPS))
-    cotangents = pullback(ds.Solution(weights))
-    forward = sum(float(np.sum(weights[name] * moved.final[name])) for name in weights)
-    back = sum(float(np.sum(direction[name] * cotangents[name])) for name in direction)
-    size = sum(float(np.sum(np.abs(direction[name] * cotangents[name]))) for name in direction)
-    assert abs(forward - back) <= 1e-12 * size
+    require_one_product(simulation, point, direction, weights, STEPS)
 
 
 def _sea(method: Any = "rk2") -> ds.Simulation:

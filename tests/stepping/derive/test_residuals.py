@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.checkpoint import StoreAll
 from tests.sampled import sampled
+from tests.stepping.derive.transposes import require_one_product
 from tests.stepping.trace.test_sides import sides
 
 STEPS = 4
@@ -52,13 +52,7 @@ def test_tangents_and_cotangents_of_stored_runs_have_one_product(seed: int) -> N
     shape = simulation.grid.shape
     point, direction = ({name: rng.standard_normal(shape) for name in ("a", "b", "k")} for _ in range(2))
     weights = {name: rng.standard_normal(shape) for name in ("a", "b")}
-    _, moved = simulation.jvp(point, direction, STEPS)
-    _, pullback = simulation.vjp(point, STEPS, StoreAll(STEPS))
-    cotangents = pullback(ds.Solution(weights))
-    forward = sum(float(np.sum(weights[name] * moved.final[name])) for name in weights)
-    back = sum(float(np.sum(direction[name] * cotangents[name])) for name in direction)
-    size = sum(float(np.sum(np.abs(direction[name] * cotangents[name]))) for name in direction)
-    assert abs(forward - back) <= 1e-12 * size
+    require_one_product(simulation, point, direction, weights, STEPS)
 
 
 def test_a_good_part_of_them_keep_residuals() -> None:
