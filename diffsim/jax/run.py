@@ -57,15 +57,15 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
         assert gradient.shape == (40,) and jnp.abs(gradient).max() > 0
     """
     mapping("inputs", inputs, "{'c': c}")
-    model = export(simulation, inputs, steps, checkpoint)
+    model, fields = export(simulation, inputs, steps, checkpoint)
     if jax.dtypes.canonicalize_dtype(simulation.dtype) != simulation.dtype:
         raise ParameterError(
             "simulation computes in f64, expected f32, since JAX has only that now; call jax.config.update('jax_enable_x64', True) first, "
             "or build the simulation with precision='f32'"
         )
-    values = [_value(model, name, value) for name, value in inputs.items()]
+    values = [_value(model, name, value) for name, value in fields.items()]
     results = [jax.ShapeDtypeStruct(shape, model.compiled.dtype) for shape in model.result_shapes()]
-    return model.solution(Operation(model, results, model)(*values))
+    return model.result(Operation(model, results, model)(*values), jax.numpy.stack)
 
 
 def _value(model: ExportedRun, name: str, value: Any) -> Any:

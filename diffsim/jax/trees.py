@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from diffsim.base.packages import needed_by
+from diffsim.simulation.prepared.groups import Groups
 from diffsim.simulation.prepared.solution import Final, Traces
 
 with needed_by("diffsim.jax"):
     import jax
+
+
+Form: TypeAlias = tuple[tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]
+"""The names of the arrays in their order, and the components of each vector."""
 
 
 def register() -> None:
@@ -21,15 +26,18 @@ def register() -> None:
 def _register(kind: type[Final] | type[Traces]) -> None:
     key = jax.tree_util.DictKey
 
-    def parts(tree: dict[str, Any]) -> tuple[list[Any], tuple[str, ...]]:
+    def parts(tree: Any) -> tuple[list[Any], Form]:
         names = tuple(sorted(tree))
-        return [tree[name] for name in names], names
+        return [tree[name] for name in names], (names, tuple(tree.groups.parts.items()))
 
-    def named(tree: dict[str, Any]) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
-        values, names = parts(tree)
-        return [(key(name), value) for name, value in zip(names, values, strict=True)], names
+    def named(tree: Any) -> tuple[list[tuple[Any, Any]], Form]:
+        values, form = parts(tree)
+        return [(key(name), value) for name, value in zip(form[0], values, strict=True)], form
 
-    def joined(names: tuple[str, ...], values: Iterable[Any]) -> Any:
-        return kind(zip(names, values, strict=True))
+    def joined(form: Form, values: Iterable[Any]) -> Any:
+        names, vectors = form
+        tree = kind(zip(names, values, strict=True))
+        tree.groups = Groups(dict(vectors), stack=jax.numpy.stack)
+        return tree
 
     jax.tree_util.register_pytree_with_keys(kind, named, joined, parts)

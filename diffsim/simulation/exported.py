@@ -7,8 +7,8 @@ function of the same kind, `pushforward` the tangent, and `batched` the runs of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from diffsim.simulation.batch import Batch
 from diffsim.simulation.gradients.taped import TapedRun
 from diffsim.simulation.prepared.checks import check_steps
 from diffsim.simulation.prepared.options import RunOptions
+from diffsim.simulation.prepared.solution import Solution
 from diffsim.simulation.simulation import Simulation
 from diffsim.stepping.derive.forward import receiver_points
 from diffsim.typing import Array
@@ -77,6 +78,11 @@ class ExportedRun(TapedRun):
     def batched(self, runs: int) -> Derived | None:
         together = Together.of(self, runs)
         return None if together is None else Derived(together, (), len(self.names), len(self.outputs))
+
+    def result(self, values: Sequence[Any], stack: Callable[[Sequence[Any], int], Any]) -> Solution:
+        """Values by name, as arrays of another package. Its function `stack` puts the components of a vector together along an axis."""
+        solution = self.solution(values)
+        return Solution(solution.final, solution.traces, groups=replace(self.compiled.groups, stack=stack))
 
     def check_type(self, name: str, dtype: str, convert: str) -> None:
         """Raise unless an input has the type in which the simulation computes: a conversion would be a copy, and hide a loss of digits."""
@@ -259,11 +265,12 @@ class Pulled:
         return self._adjoint.evaluate(*both) if pull is None else tuple(pull(both[self._arguments :]))
 
 
-def export(simulation: Simulation, names: Iterable[str], steps: int, checkpoint: Checkpoint) -> ExportedRun:
-    """A run of a simulation as a function of the inputs that are named, with sources and receivers where they are now.
+def export(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint) -> tuple[ExportedRun, Mapping[str, Any]]:
+    """A run of a simulation as a function of its inputs, with sources and receivers where they are now; and the inputs by names of fields.
 
     Raises:
         ParameterError: it is no simulation, or an input has another name.
+        ShapeError: a vector has another number of components.
     """
     if isinstance(simulation, Batch):
         raise ParameterError(
@@ -272,4 +279,5 @@ def export(simulation: Simulation, names: Iterable[str], steps: int, checkpoint:
         )
     instance("simulation", simulation, Simulation, "a diffsim.Simulation", "give one")
     simulation._compiled.domain.require("a run in other packages", False)
-    return ExportedRun.of(simulation._compiled, tuple(names), check_steps(steps), RunOptions.of(Policy.of(checkpoint)))
+    fields = simulation._apart(inputs)
+    return ExportedRun.of(simulation._compiled, tuple(fields), check_steps(steps), RunOptions.of(Policy.of(checkpoint))), fields

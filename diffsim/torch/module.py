@@ -56,9 +56,9 @@ def run(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoin
         assert kappa.grad.shape == (40,) and kappa.grad.abs().max() > 0
     """
     mapping("inputs", inputs, "{'c': c}")
-    model = export(simulation, inputs, steps, checkpoint)
-    tensors = [_tensor(model, name, value) for name, value in inputs.items()]
-    return model.solution(applied(model, tensors))
+    model, fields = export(simulation, inputs, steps, checkpoint)
+    tensors = [_tensor(model, name, value) for name, value in fields.items()]
+    return model.result(applied(model, tensors), torch.stack)
 
 
 class Module(torch.nn.Module):
@@ -104,11 +104,14 @@ class Module(torch.nn.Module):
     ) -> None:
         super().__init__()
         parts = {} if inputs is None else mapping("inputs", inputs, "{'f': wavelet}")
-        model = export(simulation, parts, steps, checkpoint)
+        model, fields = export(simulation, parts, steps, checkpoint)
         self.simulation, self.steps, self.checkpoint, self._given = simulation, steps, checkpoint, tuple(parts)
         for name, value in parts.items():
-            tensor = _tensor(model, name, value)
-            tensor = tensor if tensor is value else tensor.clone()  # a user may edit the array
+            components = [_tensor(model, part, fields[part]) for part in model.compiled.groups.names([name])]
+            if name in fields:
+                tensor = components[0] if components[0] is value else components[0].clone()  # a user may edit the array
+            else:
+                tensor = value if isinstance(value, torch.Tensor) else torch.stack(components)
             if isinstance(tensor, torch.nn.Parameter):
                 self.register_parameter(f"input_{name}", tensor)
             else:

@@ -6,7 +6,7 @@ along its first axis, and is taken apart when a run begins. A result that has th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,10 +29,12 @@ class Groups:
     Attributes:
         parts: the names of the components of each, by its own name.
         axis: that of the components, in arrays of a whole vector: 0, or 1 behind an axis of runs.
+        stack: the function of another package that puts its arrays together along an axis; None: they are NumPy's or diffsim's.
     """
 
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     axis: int = 0
+    stack: Callable[[Sequence[Any], int], Any] | None = None
 
     @classmethod
     def of(cls, equation: Equation, fields: Collection[str]) -> Groups:
@@ -100,6 +102,8 @@ class Groups:
         if len({tuple(array.shape) for array in arrays}) > 1:
             shapes = ", ".join(f"{part} {tuple(array.shape)}" for part, array in zip(parts, arrays, strict=True))
             raise ShapeError(f"{name} was read, expected components of one shape, got {shapes}; read each of these by its own name")
+        if self.stack is not None:
+            return self.stack(arrays, self.axis)
         differentiated = any(isinstance(array, DifferentiatedArray) for array in arrays)
         return stack(arrays, self.axis) if differentiated else np.stack(arrays, self.axis)
 
