@@ -7,7 +7,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.domains.reach import Reach, in_windows, reach_of
-from diffsim.domains.stepper import Narrowing
+from diffsim.domains.pieces import Narrowing
 from diffsim.domains.widths import Widths, after, covers, lasts
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.program import Nest, Program
