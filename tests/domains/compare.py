@@ -24,6 +24,7 @@ from diffsim.stepping.ir.program import Program
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.source.wavefront import Wavefront
 from diffsim.typing import IntArray
+from tests.domains.drawn import named
 from tests.domains.generator import DEEP, NIGHTLY, QUICK
 
 
@@ -56,7 +57,8 @@ def main(folder: str, claim: str, left_out: str, narrower: str, *names: str) -> 
     stepper.Narrowing.of = narrowing  # type: ignore[method-assign, assignment]
     Wavefront.pays = pays  # type: ignore[method-assign]
     stepper.in_windows = windows
-    for chosen in (case for case in [*QUICK, *NIGHTLY, *DEEP] if case.name in names):
+    known = {case.name: case for case in [*QUICK, *NIGHTLY, *DEEP]}
+    for chosen in (named(name) or known[name] for name in names):
         wrong = int(claim) + int(left_out) + int(narrower)
         case = replace(chosen, checkpoints=("auto",)) if wrong else chosen  # a repeated wrong step would be noticed
         one = pickle.loads((Path(folder) / f"{case.name}.pickle").read_bytes())

@@ -18,6 +18,7 @@ import diffsim as ds
 from diffsim.domains import Domains, mpi
 from diffsim.domains.ranks import Alone
 from diffsim.errors import MissingPackageError, ParameterError, ShapeError
+from tests.domains.drawn import KINDS, drawn
 from tests.domains.generator import DEEP, NIGHTLY, QUICK, DomainCase, Summed, mapped
 from tests.domains.refused import ALIKE, Pointwise
 from tests.sampled import sampled
@@ -66,6 +67,15 @@ def test_domains_have_the_bits_of_one_process(cases: list[DomainCase], tmp_path:
 def test_all_equations_have_the_bits_of_one_process(case: DomainCase, tmp_path: Path) -> None:
     differing = compared([case], tmp_path)
     assert len(differing) == len(case.cuts) and set(differing.values()) == {"same bits"}, differing
+
+
+@WITH_MPI
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8])
+def test_drawn_cases_have_the_bits_of_one_process(ranks: int, tmp_path: Path) -> None:
+    """A case of each kind; `python -m tests.domains.drawn RANKS FIRST END` compares others."""
+    differing = compared([drawn(number, ranks) for number in range(len(KINDS))], tmp_path)
+    assert len(differing) == len(KINDS) and set(differing.values()) == {"same bits"}, differing
 
 
 @WITH_MPI
