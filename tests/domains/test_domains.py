@@ -269,3 +269,19 @@ def test_a_launcher_without_mpi4py_is_an_error(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(MissingPackageError, match="a simulation over many processes expected the package mpi4py"):
         ds.Simulation(ds.solvers.Heat(ds.Grid((24,), 0.5), 0.1), domains=(2,))
+
+
+def test_mpi4py_without_an_mpi_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").touch()
+    (tmp_path / "mpi4py" / "MPI.py").write_text("raise RuntimeError('cannot load MPI library')")
+    monkeypatch.setattr(mpi, "_known", [])
+    monkeypatch.setenv("PMI_SIZE", "2")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mpi4py"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(MissingPackageError, match=r"an MPI that mpi4py can load, found none \(cannot load MPI library\); install one"):
+        mpi.ranks()
+    monkeypatch.setenv("MPI_LOCALRANKID", "1")  # the first process of a machine speaks for the others
+    with pytest.raises(SystemExit, match="2"):
+        mpi.ranks()
