@@ -122,8 +122,8 @@ def _found() -> Ranks:
             raise
         except (ImportError, RuntimeError) as error:  # the package is there, and the library of MPI is not
             raise MissingPackageError(
-                f"a simulation over many processes expected an MPI that mpi4py can load, found none ({str(error).splitlines()[0]}); install "
-                "one beside it: python -m pip install mpich",
+                f"a simulation over many processes expected an MPI that mpi4py can load, found none ({str(error).splitlines()[0]}); "
+                "install one beside it: python -m pip install mpich",
                 name="mpich",
             ) from None
     world = MPI.COMM_WORLD

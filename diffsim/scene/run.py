@@ -135,8 +135,8 @@ def _require_same(ranks: Ranks, here: object) -> None:
     for rank, there in enumerate(every):
         if there != every[0]:
             raise SceneError(
-                f"rank {rank} of {ranks.size} differs from rank 0, expected the same on all, got another scene, data file, option or version; "
-                "start all with one command"
+                f"rank {rank} of {ranks.size} differs from rank 0, expected the same on all, got another scene, data file, option or "
+                "version; start all with one command"
             )
 
 
