@@ -42,6 +42,8 @@ LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_S
 """Environment variables in which launchers of MPI state the number of processes: of MPICH and Intel MPI, Open MPI, MVAPICH, Slurm, Flux."""
 LOCAL_LAUNCHERS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 """Those in which they state the number of processes on this machine."""
+LOCAL_RANKS = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "FLUX_TASK_LOCAL_ID")
+"""Those in which they state the number of a process among those on its machine."""
 USUAL_CACHE, USUAL_CORE_CACHE = 16 << 20, 1 << 20
 """Bytes of the last cache of a usual CPU, and of the largest that a core has to itself."""
 CACHED = 0
@@ -450,6 +452,12 @@ def launched_ranks() -> int | None:
 def local_ranks() -> int:
     """The number of processes on this machine that a launcher of MPI started; 1 if there was no launcher, or if it does not say."""
     return _stated(LOCAL_LAUNCHERS) or 1
+
+
+def local_rank() -> int:
+    """The number of this process among those on this machine that a launcher of MPI started; 0 if there was no launcher, or if it does not
+    say."""
+    return _stated(LOCAL_RANKS) or 0
 
 
 def _stated(names: Sequence[str]) -> int | None:

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from diffsim.base.packages import needed_by
-from diffsim.base.system import launched_ranks, leave_core
+from diffsim.base.system import launched_ranks, leave_core, local_rank
 from diffsim.domains.ranks import Alone, Ranks
-from diffsim.errors import DiffsimError, ParameterError
+from diffsim.errors import DiffsimError, MissingPackageError, ParameterError
 from diffsim.typing import Array
 
 Value = TypeVar("Value")
@@ -67,11 +67,17 @@ def ranks() -> Ranks:
     """The processes of this program: one, unless a launcher of MPI started it.
 
     Raises:
-        MissingPackageError: a launcher started it, and mpi4py is not installed.
+        MissingPackageError: a launcher started it, and mpi4py is not installed, or finds no MPI.
         ParameterError: mpi4py is built for another MPI than the launcher's.
+        SystemExit: an error of these in another process than the first one of this machine, which reports it for all of them.
     """
     if not _known:
-        _known.append(_found())
+        try:
+            _known.append(_found())
+        except DiffsimError:
+            if local_rank():
+                raise SystemExit(WRONG_USE) from None
+            raise
     return _known[0]
 
 
@@ -110,7 +116,16 @@ def _found() -> Ranks:
     if launched is None and "mpi4py.MPI" not in sys.modules:
         return Alone()
     with needed_by("a simulation over many processes"):
-        from mpi4py import MPI
+        try:
+            from mpi4py import MPI
+        except ModuleNotFoundError:
+            raise
+        except (ImportError, RuntimeError) as error:  # the package is there, and the library of MPI is not
+            raise MissingPackageError(
+                f"a simulation over many processes expected an MPI that mpi4py can load, found none ({str(error).splitlines()[0]}); "
+                "install one beside it: python -m pip install mpich",
+                name="mpich",
+            ) from None
     world = MPI.COMM_WORLD
     if launched is not None and launched > 1 and world.size == 1:
         raise ParameterError(

@@ -147,6 +147,8 @@ def in_windows(
             rows = _window(inner, narrowest[program.name][number], shape)[0]
             whole = ends == tuple((0, n) for n in shape)
             narrows = len(shape) > 1 and rows != ends[0]
+            if narrows:  # where a box reaches to the other end of a neighbour at a side of the grid, rows go wrong beyond that side first
+                ends = (_beyond(inner[0], int(most[0]), shape[0]), *ends[1:])
             operations[number] = replace(nest, window=ends if narrows or not whole else None, narrowest=rows if narrows else None)
         out[program.name] = replace(program, operations=tuple(operations))
     return out, computed
@@ -196,6 +198,11 @@ def _levels(depths: Mapping[str, int]) -> tuple[Level, ...]:
 def _window(inner: Sequence[slice], far: IntArray, shape: Sequence[int]) -> Box:
     """The owned cells and those up to some distances from them."""
     return tuple((max(own.start - w, 0), min(own.stop + w, n)) for own, w, n in zip(inner, far.tolist(), shape, strict=True))
+
+
+def _beyond(own: slice, far: int, n: int) -> tuple[int, int]:
+    """The owned rows and those up to a distance from them towards neighbours, of which the outermost may lie outside of the box."""
+    return own.start - far if own.start else 0, own.stop + far if own.stop < n else n
 
 
 class _Walk:

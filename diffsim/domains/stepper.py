@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
@@ -32,6 +32,7 @@ import numpy as np
 from diffsim.boundary import Rules, fills, zero_rules
 from diffsim.checkpoint.growth import largest
 from diffsim.domains.boxes import Slices
+from diffsim.domains.pieces import Narrowing, Pieces
 from diffsim.domains.points import BoxPoints
 from diffsim.domains.reach import Reach, in_windows, reach_of
 from diffsim.domains.totals import with_totals_of_ranks
@@ -105,15 +106,26 @@ class Stored:
         return self.launcher.planes(self.name, where, self.level) if self.in_place else None
 
     def packing(self, where: Slices, into: Array) -> Copy:
+        if (stored := self.launcher.places(self.name, where, self.level)) is not None:
+            values, places = stored
+            return partial(values.take, places, out=into, mode="clip")  # other modes buffer the result
         part = self.launcher.part(self.name, where, self.level)
         return partial(self.launcher.pack, self.name, where, into, self.level) if part is None else copy(part, into.reshape(part.shape))
 
     def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
+        filled = any(map(fills, self.rules))
+        if parts and not filled and self.launcher.places(self.name, parts[0][0], self.level) is not None:
+            return [self._put(where, values) for where, values in parts]
         views = [(self.launcher.part(self.name, where, self.level), values) for where, values in parts]
         out = [copy(values.reshape(part.shape), part) for part, values in views if part is not None]
-        if len(out) < len(parts) or (self.name not in self.launcher.sparse and any(map(fills, self.rules))):
+        if len(out) < len(parts) or (self.name not in self.launcher.sparse and filled):
             return [partial(self.launcher.unpack, self.name, parts, self.rules, self.level)]
         return out
+
+    def _put(self, where: Slices, values: Array) -> Copy:
+        stored = self.launcher.places(self.name, where, self.level)
+        assert stored is not None
+        return partial(stored[0].__setitem__, stored[1], values)
 
 
 @dataclass(frozen=True)
@@ -140,30 +152,6 @@ class Plain:
 def copy(values: Array, into: Array) -> Copy:
     """A call that copies values."""
     return partial(np.copyto, into, values)
-
-
-@dataclass(frozen=True)
-class Narrowing:
-    """Rows by which the windows of nests are narrower in the steps between two exchanges.
-
-    Attributes:
-        first: in the first step.
-        more: in each step more than in the one before.
-    """
-
-    first: int
-    more: int
-
-    @classmethod
-    def of(cls, unused: Sequence[int]) -> Narrowing:
-        """As many as there are unused rows in each step at most."""
-        first = unused[0]
-        more = min(((rows - first) // number for number, rows in enumerate(unused) if number), default=0)
-        return cls(first, more) if more >= 0 else cls(min(unused), 0)
-
-    def after(self, steps: int) -> IntArray:
-        """The numbers for a launch after some steps."""
-        return np.array([self.first + steps * self.more, self.more], np.int32)
 
 
 class Neighbours(Protocol):
@@ -265,6 +253,7 @@ class DomainStepper(Stepper):
             Widths(levels, widest, enough, np.array([self._computed[array] for array, age in levels if age == 0]).reshape(-1, widest.size))
             for levels, enough in ((room.reach.states, room.of_states), (room.reach.bars, room.of_bars))
         )
+        self._pieces = Pieces(self._right, room.reach)
         self._exchanges: dict[tuple[object, ...], Copy] = {}  # by the levels and their numbers, for the present arrays
         self._bound = self.launcher.bindings
         self._narrowing = 0, Narrowing(0, 0)  # of the adjoints of the steps before this one
@@ -364,24 +353,19 @@ class DomainStepper(Stepper):
     # steps between exchanges
 
     def _sweep(self, program: Program, start: int, steps: int, tables: Tables, before: Before, kept: bool = False) -> None:
-        reads, right, done = self._reach.of_states if kept else self._reach.forward.by_any, self._right, 0
+        done = 0
         while done < steps:
-            if not covers(right.now, reads):
-                self._take_states(before(done))
-            begin, unused = done, list[int]()
-            while done < steps and covers(right.now, reads):
-                if kept:
-                    self._right_before[start + done] = right.now
-                width = after(right.now, self._reach.forward)
-                unused.append(0 if kept else right.unused(width))  # residuals are read as far as the states on which they depend are right
-                right.advance(width, unused[-1])
-                done += 1
-            narrowing = Narrowing.of(unused)
+            piece = self._pieces.coming(steps - done, kept)
+            if piece.taken is not None:
+                self._take(self._right, piece.taken, before(done), self._rules)
+            if kept:
+                self._right_before.update(enumerate(piece.widths, start + done))
 
-            def tables_after(number: int, count: int, begin: int = begin, narrowing: Narrowing = narrowing) -> Mapping[str, IntArray]:
+            def tables_after(number: int, count: int, begin: int = done, narrowing: Narrowing = piece.narrowing) -> Mapping[str, IntArray]:
                 return {**tables(begin + number, count), NARROWING: narrowing.after(number)}
 
-            super()._sweep(program, start + begin, done - begin, tables_after, before, kept)
+            super()._sweep(program, start + done, len(piece.widths), tables_after, before, kept)
+            done += len(piece.widths)
 
     def reverse(self, start: int, stop: int) -> None:
         if self.needs_primal and self._held and self._held[-1] == (range(start, stop - 1), False):
@@ -396,7 +380,7 @@ class DomainStepper(Stepper):
             if not held and self.needs_primal and not covers(right.now, reach.primal.by_any):
                 self._take_states(self._working(0))
             if not covers(bars.now, reach.later.by_any):
-                self._take(bars, {name: ring.working for name, ring in self.storage.bars.items()}, self._no_rules)
+                self._take_old(bars, {name: ring.working for name, ring in self.storage.bars.items()}, self._no_rules)
             done, unused = 0, list[int]()
             while done < count and covers(bars.now, reach.later.by_any):
                 width = after(bars.now, reach.later)
@@ -415,16 +399,26 @@ class DomainStepper(Stepper):
         return super()._levels_back(stop, count, held) | {NARROWING: narrowing.after(first - stop)}
 
     def _take_states(self, levels: Levels) -> None:
-        """Exchange the ghost cells of the state in these levels, oldest first."""
-        self._take(self._right, levels, {name: placed.rules for name, placed in self.step.states.items()})
+        """Exchange the ghost cells of the state in these levels, oldest first, so that the adjoint can read them."""
+        self._take_old(self._right, levels, self._rules)
+
+    @cached_property
+    def _rules(self) -> Mapping[str, Rules]:
+        return {name: placed.rules for name, placed in self.step.states.items()}
 
     @property
     def _no_rules(self) -> Mapping[str, Rules]:
         return dict.fromkeys(self.storage.bars, zero_rules(self.step.grid.ndim))
 
-    def _take(self, right: Widths, levels: Levels, rules: Mapping[str, Rules]) -> None:
+    def _take_old(self, right: Widths, levels: Levels, rules: Mapping[str, Rules]) -> None:
         """Exchange the ghost cells of those levels, oldest first, that would allow fewer steps than new ones."""
-        numbers, stored = right.old(), self.launcher
+        numbers = right.old()
+        self._take(right, numbers, levels, rules)
+        right.exchanged(numbers)
+
+    def _take(self, right: Widths, numbers: IntArray, levels: Levels, rules: Mapping[str, Rules]) -> None:
+        """Exchange the ghost cells of the levels of these numbers, oldest first."""
+        stored = self.launcher
         places = [(name, levels[name][-1 - age]) for name, age in (right.levels[number] for number in numbers)]
         bound = stored.bindings, len(self._exchanges) < MOST_EXCHANGES
         if bound != (self._bound, True):  # arrays were replaced, or there are too many
@@ -439,4 +433,3 @@ class DomainStepper(Stepper):
             self._exchanges[key] = self._neighbours.exchange(fields, self.dtype)
             self._bound = stored.bindings  # a field that was not there may have been allocated
         self._exchanges[key]()
-        right.exchanged(numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -60,6 +61,7 @@ from diffsim.scene.snapshots import snapshots_of
 from diffsim.scene.words.domains import NUMBER, everywhere
 from diffsim.scene.words.rules import TIME
 from diffsim.typing import Array
+from diffsim.version import __version__
 
 PLAN_SECONDS = 0.2
 """Approximate time to measure the parts of a gradient, without compiling."""
@@ -107,12 +109,15 @@ def run_scene(
     watcher.phase(f"{scene.name}: assembling")
     with ExitStack() as stack:
         ranks: Ranks = Alone() if domains is None else stack.enter_context(in_groups(prod(domains)))
+        options = [scene.model_dump(mode="json"), precision, str(out), resume, certificate, domains, __version__]
+        _require_same(ranks, json.dumps(options, sort_keys=True))
         grouped = domains is not None and ranks.size > prod(domains)
         crew: Workers = Groups(ranks, prod(domains or ())) if grouped else stack.enter_context(opened(workers, shots_of(scene)))
         problem = assemble(scene, precision, out, workers=crew, domains=domains, ranks=ranks)
         for line in notes_of(problem):
             watcher.note(f"note: {line}")
         identity = identify(problem.scene, precision)
+        _require_same(ranks, identity)
         if out is not None and ranks.rank == 0:
             check_folder(out, identity, resume)
             stack.enter_context(held(out))
@@ -122,6 +127,17 @@ def run_scene(
             require_room(problem, out)
         ranks.gathered(None)  # nobody writes before rank 0 has checked the folder
         return _run(problem, identity, began, out, resume, certificate, watcher)
+
+
+def _require_same(ranks: Ranks, here: object) -> None:
+    """Raise SceneError on all ranks if what one has differs from that of rank 0."""
+    every = ranks.gathered(here)
+    for rank, there in enumerate(every):
+        if there != every[0]:
+            raise SceneError(
+                f"rank {rank} of {ranks.size} differs from rank 0, expected the same on all, got another scene, data file, option or "
+                "version; start all with one command"
+            )
 
 
 def _run(

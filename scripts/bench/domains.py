@@ -30,6 +30,7 @@ import numpy as np
 import diffsim as ds
 from diffsim.domains import Domains, mpi
 from diffsim.domains.ranks import Alone
+from diffsim.engine import BoundKernel
 
 PATIENCE = 300.0
 """Most seconds until a process has compiled its simulation."""
@@ -45,6 +46,18 @@ def equation(name: str, shape: tuple[int, ...]) -> tuple[ds.Equation, dict[str, 
         layer = {"layer": half, "layer_speed": 2500.0, "layer_frequency": 15.0}
         return ds.solvers.Elastic(grid, 1e-3, 4, **layer), {"vp": 2500.0, "vs": 1400.0, "rho": 2200.0}, "vx"
     return ds.solvers.Heat(grid, 1.0), {"kappa": 1.0}, "T"
+
+
+launches: list[float] = []
+"""Seconds of each launch of a kernel."""
+launch = BoundKernel.__call__
+
+
+def timed(kernel: BoundKernel, *numbers: int) -> None:
+    """Launch a kernel, and note how long it takes."""
+    began = time.perf_counter()
+    launch(kernel, *numbers)
+    launches.append(time.perf_counter() - began)
 
 
 class Unheard(Alone):
@@ -90,19 +103,23 @@ class Measured:
         self()
 
     def __call__(self) -> dict[str, float]:
-        """Milliseconds of a step, by the clock and of the processor, and of these those of exchanges."""
+        """Milliseconds of a step, by the clock and of the processor, and of these those of exchanges and of launches."""
         self._start()
+        self.compiled.domain.every(None)  # a rank that started first would wait for the other one in its first exchange
+        launches.clear()
         spent, began, used = self.compiled.domain.spent, time.perf_counter(), time.process_time()
         self._run()
         now = self.compiled.domain.spent
         seconds = time.perf_counter() - began, time.process_time() - used, now[1] - spent[1]
         scale = 1e3 / self.steps
         names = ("clock", "processor", "exchange")
-        return {name: scale * each for name, each in zip(names, seconds, strict=True)} | {"exchanges": now[0] - spent[0]}
+        out = {name: scale * each for name, each in zip(names, seconds, strict=True)}
+        return out | {"exchanges": now[0] - spent[0], "launches": scale * sum(launches)}
 
 
 def obey(options: argparse.Namespace) -> None:
     """Measure when the other end of a socket says so, as one process or as a rank."""
+    BoundKernel.__call__ = timed  # type: ignore[method-assign]
     shape, cuts = sizes(options.shape), sizes(options.cuts)
     if options.role == "one":
         shape = tuple(n // part for n, part in zip(shape, cuts, strict=True)) if options.weak else shape
@@ -157,6 +174,7 @@ def report(options: argparse.Namespace, results: dict[str, list[list[dict[str, f
     exchange, exchanges = (
         statistics.median(min(each[key] for each in turn) for turn in results["ranks"]) for key in ("exchange", "exchanges")
     )
+    faster, slower = (statistics.median(of(each["launches"] for each in turn) for turn in results["ranks"]) for of in (min, max))
     used = statistics.median(turn[0]["processor"] / turn[0]["clock"] for turn in results["one"])
     what = "a step of a gradient by 4 slots" if options.gradient else "a step forward"
     other = "in one process with the grid of one box" if options.weak else "in one process"
@@ -165,6 +183,7 @@ def report(options: argparse.Namespace, results: dict[str, list[list[dict[str, f
             f"{options.equation} {options.shape} in {options.cuts}, {what}: {one:.1f} ms {other}, {many:.1f} ms in ranks",
             f"ratio of medians {many / one:.2f}, of the fastest {min(clocks['ranks']) / min(clocks['one']):.2f}",
             f"{exchanges:.0f} exchanges, {exchange:.2f} ms a step on the rank that waits least",
+            f"launches {faster:.2f} ms on the rank that computes faster, {slower:.2f} ms on the slower one",
             f"{used:.2f} cores used by one process",
         ]
     )

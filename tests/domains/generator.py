@@ -41,6 +41,7 @@ class DomainCase:
         checkpoints: schedules of its gradients.
         derivatives: whether tangents and products with the Hessian are computed too.
         together: whether ranks compute steps together (in wavefronts) wherever that can be, on the smallest grids too.
+        points: places of sources and receivers; none: those of `around_cuts`.
     """
 
     name: str
@@ -59,6 +60,7 @@ class DomainCase:
     checkpoints: tuple[Any, ...] = ("auto", 3)
     derivatives: bool = False
     together: bool = False
+    points: tuple[tuple[float, ...], ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -67,10 +69,11 @@ class DomainCase:
     def results(self, parts: tuple[int, ...] | None) -> dict[str, np.ndarray]:
         """All results, of one process or of domains."""
         equation = self.equation()
+        sources, receivers = ([*self.points] or around_cuts(equation.grid, self.cuts, share) for share in (0.3, 0.6))
         simulation = ds.Simulation(
             equation,
-            sources={self.forced: around_cuts(equation.grid, self.cuts, 0.3)} if self.forced else {},
-            receivers={self.seen: around_cuts(equation.grid, self.cuts, 0.6)},
+            sources={self.forced: sources} if self.forced else {},
+            receivers={self.seen: receivers},
             wrt=self.wrt,
             precision=self.precision,
             domains=None if parts is None else Domains(parts, self.between),

@@ -18,6 +18,7 @@ import diffsim as ds
 from diffsim.domains import Domains, mpi
 from diffsim.domains.ranks import Alone
 from diffsim.errors import MissingPackageError, ParameterError, ShapeError
+from tests.domains.drawn import KINDS, drawn
 from tests.domains.generator import DEEP, NIGHTLY, QUICK, DomainCase, Summed, mapped
 from tests.domains.refused import ALIKE, Pointwise
 from tests.sampled import sampled
@@ -66,6 +67,15 @@ def test_domains_have_the_bits_of_one_process(cases: list[DomainCase], tmp_path:
 def test_all_equations_have_the_bits_of_one_process(case: DomainCase, tmp_path: Path) -> None:
     differing = compared([case], tmp_path)
     assert len(differing) == len(case.cuts) and set(differing.values()) == {"same bits"}, differing
+
+
+@WITH_MPI
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8])
+def test_drawn_cases_have_the_bits_of_one_process(ranks: int, tmp_path: Path) -> None:
+    """A case of each kind; `python -m tests.domains.drawn RANKS FIRST END` compares others."""
+    differing = compared([drawn(number, ranks) for number in range(len(KINDS))], tmp_path)
+    assert len(differing) == len(KINDS) and set(differing.values()) == {"same bits"}, differing
 
 
 @WITH_MPI
@@ -259,3 +269,19 @@ def test_a_launcher_without_mpi4py_is_an_error(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(MissingPackageError, match="a simulation over many processes expected the package mpi4py"):
         ds.Simulation(ds.solvers.Heat(ds.Grid((24,), 0.5), 0.1), domains=(2,))
+
+
+def test_mpi4py_without_an_mpi_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").touch()
+    (tmp_path / "mpi4py" / "MPI.py").write_text("raise RuntimeError('cannot load MPI library')")
+    monkeypatch.setattr(mpi, "_known", [])
+    monkeypatch.setenv("PMI_SIZE", "2")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mpi4py"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(MissingPackageError, match=r"an MPI that mpi4py can load, found none \(cannot load MPI library\); install one"):
+        mpi.ranks()
+    monkeypatch.setenv("MPI_LOCALRANKID", "1")  # the first process of a machine speaks for the others
+    with pytest.raises(SystemExit, match="2"):
+        mpi.ranks()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.domains.pieces import Narrowing
 from diffsim.domains.reach import Reach, in_windows, reach_of
-from diffsim.domains.stepper import Narrowing
 from diffsim.domains.widths import Widths, after, covers, lasts
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.program import Nest, Program
@@ -31,7 +31,7 @@ def computed(program: Program) -> dict[str, int]:
     return {name: last - OWN[0].stop for name, last in rows.items()}
 
 
-def windows(programs: Programs, room: int) -> dict[str, Program]:
+def windows(programs: Programs, room: int, own: tuple[slice, slice] = OWN) -> dict[str, Program]:
     """The programs with windows for a box with so many rows of ghost cells."""
     reach, widest = reach_of(programs, POINTS), np.array([room, UNCUT])
     more = widest - reach.most
@@ -39,7 +39,7 @@ def windows(programs: Programs, room: int) -> dict[str, Program]:
         lasts(reach.states, widest, more + reach.of_states, reach.forward),
         lasts(reach.bars, widest, more + reach.of_bars, reach.later),
     )
-    return in_windows(programs, reach, OWN, widest, POINTS, lasting)[0]
+    return in_windows(programs, reach, own, widest, POINTS, lasting)[0]
 
 
 def exchanged(reach: Reach, steps: int, turns: int = 3) -> list[dict[tuple[str, int], int]]:
@@ -88,6 +88,15 @@ def test_windows_get_narrower_by_the_rows_that_have_gone_wrong() -> None:
     assert (
         Narrowing.of([2, 3, 9]) == Narrowing(2, 1) and Narrowing.of([3, 1, 4]) == Narrowing(1, 0) and Narrowing.of([5]) == Narrowing(5, 0)
     )
+
+
+def test_rows_go_wrong_beyond_the_side_of_the_grid_first() -> None:
+    """Three steps of order 4 between exchanges, in a box of rows 3 to 36 of 40: 3 rows below and 4 above are ghost cells up to the sides.
+    The windows of 5, 3 and 1 rows of ghost cells get narrower from 2 rows below the grid and from row 41.
+    """
+    programs = programs_of(ds.solvers.Acoustic(ds.Grid(SHAPE, 10.0), 1e-3, order=4), "p")
+    nest = next(windows(programs, 7, (slice(3, 36), slice(0, 48)))["forward"].nests)
+    assert nest.window == ((-2, 41), (0, 48)) and nest.narrowest == (2, 37)
 
 
 def test_no_step_computes_what_the_next_exchange_replaces() -> None:

@@ -101,3 +101,15 @@ def test_wrong_domains_are_one_line_and_nothing_is_written(domains: str, line: s
     lines = [each for each in done.stderr.splitlines() if each.startswith("diffsim:")]
     assert done.returncode == 2 and len(lines) == 1 and line in lines[0], done.stderr
     assert not (tmp_path / "run").exists()
+
+
+@WITH_MPI
+@pytest.mark.slow
+def test_ranks_with_other_scenes_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    command = [sys.executable, *SCENE, "--out", str(tmp_path / "run"), "--domains", "2x1"]
+    launcher = [str(LAUNCHER), "-n", "1", *command, ":", "-n", "1", *command, "--set", "optimise.iterations=2"]
+    done = subprocess.run(launcher, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    lines = [each for each in done.stderr.splitlines() if each.startswith("diffsim:")]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert "rank 1 of 2 differs from rank 0, expected the same on all, got another scene" in lines[0]
+    assert not (tmp_path / "run").exists()

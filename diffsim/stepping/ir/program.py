@@ -242,7 +242,8 @@ class Nest:
         interior: shorter expressions for most cells, or None.
         refills: fields whose halos are filled: those of assignments of earlier nests, because point sums change them, and those that host
             functions gave.
-        window: the cells that must be computed; None: all. Those around it may keep their values (on a CPU alone).
+        window: the cells that must be computed; None: all. Those around it may keep their values (on a CPU alone). If it gets narrower,
+            its ends along the first axis may lie outside of the grid.
         narrowest: first row of the window, and the end, where it is narrowest. A launch says by how many rows it is narrower in each step.
             None: it has the same rows in all steps.
     """

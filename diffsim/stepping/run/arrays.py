@@ -160,6 +160,13 @@ class FieldArrays:
             part = self.cells(name, level)[where]
             into.reshape(part.shape)[...] = part
 
+    def places(self, name: str, where: tuple[slice, ...], level: int | None = None) -> tuple[Array, IntArray] | None:
+        """The values of a sparse field, a view of one dimension, and the places of a part of the cells in it; None on a GPU and for other
+        fields."""
+        if name not in self.sparse or self._threads is None:
+            return None
+        return self.memory.read(self.field(name), level).reshape(-1), self.sparse[name].places(where)[1]
+
     def part(self, name: str, where: tuple[slice, ...], level: int | None = None) -> Array | None:
         """A view of a part of the cells; None on a GPU and for a sparse field."""
         return self.cells(name, level)[where] if self.seen(name) else None
