@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from diffsim.base.arguments import shown
-from diffsim.boundary.rules import KINDS, Place, Rule, Zero
+from diffsim.boundary.rules import KINDS, Periodic, Place, Rule, Zero
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array, IntArray
 
@@ -183,9 +183,10 @@ def _side(rule: Rule, place: Place) -> Side:
 
 
 @functools.cache
-def zero_rules(ndim: int) -> Rules:
-    """Zero outside the grid along every axis."""
-    return tuple((Side(Zero(), Place(axis, False)), Side(Zero(), Place(axis, True))) for axis in range(ndim))
+def zero_rules(ndim: int, joined: tuple[int, ...] = ()) -> Rules:
+    """Zero outside the grid along every axis, but for those whose ends are joined: there the other end of the grid."""
+    kinds = [Periodic() if axis in joined else Zero() for axis in range(ndim)]
+    return tuple((Side(rule, Place(axis, False)), Side(rule, Place(axis, True))) for axis, rule in enumerate(kinds))
 
 
 def after_one_more(rules: Rules) -> Rules:

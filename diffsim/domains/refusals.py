@@ -45,8 +45,8 @@ def require_local(step: TracedStep, programs: Programs, parts: Sequence[int]) ->
 def require_open(step: TracedStep, parts: Sequence[int]) -> None:
     """Raise ParameterError if an axis is cut whose ends a boundary rule joins.
 
-    One process adds the cotangents from beyond such ends to those of the cells inside, after all others. A box that went round would add
-    them in the order of its other cells, so some of its bits would differ.
+    Where not all fields are periodic there, one process adds the cotangents from beyond such ends to those of the cells inside, after all
+    others. A box that went round would add them in the order of its other cells, so some of its bits would differ.
     """
     fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
     for axis, count in enumerate(parts):

@@ -29,7 +29,7 @@ from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
-from diffsim.boundary import Rules, fills, zero_rules
+from diffsim.boundary import Rules, fills
 from diffsim.checkpoint.growth import largest
 from diffsim.domains.boxes import Slices
 from diffsim.domains.pieces import Narrowing, Pieces
@@ -380,7 +380,7 @@ class DomainStepper(Stepper):
             if not held and self.needs_primal and not covers(right.now, reach.primal.by_any):
                 self._take_states(self._working(0))
             if not covers(bars.now, reach.later.by_any):
-                self._take_old(bars, {name: ring.working for name, ring in self.storage.bars.items()}, self._no_rules)
+                self._take_old(bars, {name: ring.working for name, ring in self.storage.bars.items()}, self._bar_rules)
             done, unused = 0, list[int]()
             while done < count and covers(bars.now, reach.later.by_any):
                 width = after(bars.now, reach.later)
@@ -407,8 +407,8 @@ class DomainStepper(Stepper):
         return {name: placed.rules for name, placed in self.step.states.items()}
 
     @property
-    def _no_rules(self) -> Mapping[str, Rules]:
-        return dict.fromkeys(self.storage.bars, zero_rules(self.step.grid.ndim))
+    def _bar_rules(self) -> Mapping[str, Rules]:
+        return dict.fromkeys(self.storage.bars, self.step.cotangent_rules)
 
     def _take_old(self, right: Widths, levels: Levels, rules: Mapping[str, Rules]) -> None:
         """Exchange the ghost cells of those levels, oldest first, that would allow fewer steps than new ones."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from diffsim.base import buffers
-from diffsim.boundary import Rules, fills_of, zero_rules
+from diffsim.boundary import Rules, fills_of
 from diffsim.checkpoint.growth import ALARM, FEW_STEPS, largest
 from diffsim.engine import clock
 from diffsim.simulation.gradients.gradient import kept_schedule
@@ -222,7 +222,7 @@ class Direct:
 
     def _prepare_back(self, place: Mapping[str, int]) -> None:
         run, compiled, stepper = self._run, self._compiled, self._compiled.stepper
-        launcher, step, rules = stepper.launcher, compiled.step, zero_rules(compiled.grid.ndim)
+        launcher, step, rules = stepper.launcher, compiled.step, compiled.step.cotangent_rules
         bars, read = stepper.storage.bars, launcher.memory.read
         self._cleared = [read(launcher.field(name)) for name in stepper.cotangents._of_coefficients.values()]
         self._cleared += [read(launcher.arrays[name], level) for name, ring in bars.items() for level in range(ring.depth - 1)]

@@ -7,7 +7,8 @@ first, at every cell where the step uses them. A few of these cells lie outside 
 
 Cotangents of the results of a step are zero outside the grid, because nothing is computed there. Cotangents of the fields that it reads
 are not zero there: a boundary rule filled the halo from cells, so these cotangents are folded back onto the cells (`Assign.fold`). So the
-transposes are exact at the boundary as well.
+transposes are exact at the boundary as well. Along axes whose ends are joined (`TracedStep.joined`) nothing is folded: beyond an end,
+cotangents have the values of the other end, and each cell gathers from there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from diffsim.boundary import Rules
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.mesh.field import Slim
@@ -32,6 +34,7 @@ from diffsim.stepping.derive.reverse import Reverse
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.ir.program import (
     Assign,
+    HostCall,
     Loop,
     Nest,
     Operation,
@@ -99,7 +102,7 @@ def adjoint_program(
 
     def add(new: Mapping[str, Part]) -> None:
         for name, part in new.items():
-            parts[name] = part
+            parts[name] = _joined(part, step.cotangent_rules)
             places.update(written(name, part))
 
     for stage in reverse.stages():
@@ -150,7 +153,8 @@ def adjoint_program(
     own = _own_stages(step, parts, places) if points_last else {}
     for cotangent, (state, assign) in own.items():
         places[cotangent] = Place(bar(state), depths[bar(state)])
-        parts[cotangent] = dataclasses.replace(assign, target=places[cotangent])
+        own[cotangent] = state, dataclasses.replace(assign, target=places[cotangent])
+        parts[cotangent] = own[cotangent][1]
         del parts[f"next {bar(state)}"]
     once = {state for state, _ in own.values()}
     one = graph.const(1)
@@ -170,10 +174,19 @@ def adjoint_program(
             places |= part.places
             inline |= part.inline
     body = [*gathers, *([Nest((), tuple(first))] if first else []), *arranged(stored | parts, scatters, inline)]
-    body += [Nest((), tuple(last))] if last else []
+    if last:
+        changed = {scatter.target for scatter in last}
+        body.append(Nest((), tuple(last), refills=tuple(assign for _, assign in own.values() if step.joined and assign.target in changed)))
     body = with_reciprocals(body, graph, [*step.expressions().values(), *reverse.bodies.values()])
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
+
+
+def _joined(part: Part, rules: Rules) -> Part:
+    """A part of the transpose of a stage, with the rules of cotangents."""
+    if isinstance(part, HostCall):
+        return dataclasses.replace(part, outputs=tuple(dataclasses.replace(each, rules=rules) for each in part.outputs))
+    return dataclasses.replace(part, rules=rules) if isinstance(part, Assign) else part
 
 
 def _own_stages(step: TracedStep, parts: Mapping[str, Part], places: Mapping[str, Place]) -> dict[str, tuple[str, Assign]]:

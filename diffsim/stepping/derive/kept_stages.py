@@ -29,8 +29,9 @@ from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.stages import HostStage, StoredExpression, written_by
 from diffsim.stepping.trace.trace import TracedStep
 
-KEEPING = 80
-"""Cost of a field that is kept for each step, in the units of `operation_cost`: a tile is written to memory and read from there."""
+KEEPING = 120
+"""Cost of a field that is kept for each step, in the units of `operation_cost`: 80 for a tile that is written to memory and read from
+there, and half as much again for the memory that it takes."""
 HOST = 1 << 20
 """Cost of a function on the host: more than any stage, and than any number of fields."""
 SOURCE, STATES, SINK = "adjoint", "states", "cost"

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from diffsim.boundary import Rules, zero_rules
+from diffsim.boundary import Rules
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.stepping.derive.adjoint import Adjoint
 from diffsim.stepping.ir.program import Assign, HostCall, Nest, Operation, Place, Program, Total, rows_of
@@ -69,7 +69,7 @@ def residual_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     )
     if any(place.array in rings for name, place in reverse.places.items() if name in reverse.reads()):
         return None
-    rules = zero_rules(step.grid.ndim)
+    rules = step.cotangent_rules
     assigns = {name: Assign(places[name], node, rules) for name, node in zip(names, residuals, strict=True)}
     keeping = dataclasses.replace(
         forward,

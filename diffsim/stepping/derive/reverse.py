@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from diffsim.boundary import Rules, fills, zero_rules
+from diffsim.boundary import Rules, fills
 from diffsim.expr.derive import OUTSIDE, divides, singular, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
@@ -75,7 +75,7 @@ class Reverse:
 
     def __init__(self, step: TracedStep, outputs: Mapping[str, Node], within: str = "") -> None:
         self.step, self.graph, self.outputs, self.within = step, step.graph, outputs, within
-        self.zero = (0,) * step.grid.ndim
+        self.zero, self._rules = (0,) * step.grid.ndim, step.cotangent_rules
         self.terms: dict[str, dict[Offset, Node]] = {}
         self._stages = {s.name: s for s in _moving(step)}
         delayed = {state for state, (_, steps) in step.delays().items() if steps}
@@ -157,7 +157,11 @@ class Reverse:
                 for axis, (low, high) in enumerate(boxes[user]):
                     along = [o[axis] for o in offsets]
                     out[axis] = (max(out[axis][0], low - min(along)), max(out[axis][1], high + max(along)))
-        return tuple(out)
+        return self._apart(out)
+
+    def _apart(self, box: Iterable[tuple[int, int]]) -> Box:
+        """The box without the cells beyond joined ends: these are the cells of the other end."""
+        return tuple((0, 0) if axis in self.step.joined else ends for axis, ends in enumerate(box))
 
     def outside(self, name: str, rules: Rules) -> tuple[int, ...]:
         """How far beyond the grid a field is read, along the axes on which a rule fills its halo."""
@@ -291,7 +295,7 @@ class Reverse:
                     for axis, (low, high) in enumerate(box):
                         along = [o[axis] for o in offsets]
                         out[axis] = (max(out[axis][0], low + max(along)), max(out[axis][1], high - min(along)))
-                boxes[name] = tuple(out)
+                boxes[name] = self._apart(out)
         return boxes
 
     def _where_gathered(self, field: str) -> Box:
@@ -306,7 +310,7 @@ class Reverse:
         if name not in self._subtotals:
             self._nests.setdefault(level, []).append(self._total(self.terms.get(name, {}), None))
         outside = self.outside(name, rules) if name in self.terms else ()
-        return Assign(target, total, zero_rules(len(rules)), fold=rules if any(outside) else (), outside=outside if any(outside) else ())
+        return Assign(target, total, self._rules, fold=rules if any(outside) else (), outside=outside if any(outside) else ())
 
     def _total(self, contributions: Mapping[Offset, Node], inline: dict[str, Node] | None) -> Node:
         """The sum of the neighbours' contributions. Products at one cell that several offsets read go to `inline`, if it is given."""

@@ -30,7 +30,7 @@ class Cotangents:
     ) -> None:
         self.programs, self.launcher, self.storage, self.receivers, self._profiles = programs, launcher, storage, receivers, profiles
         self.step, self.delays = programs.step, programs.step.delays()
-        self._rules = zero_rules(self.step.grid.ndim)
+        self._rules = self.step.cotangent_rules
         active = sorted(self.step.active)
         self._of_coefficients = {name: bar(name) for name in active if name in self.step.coefficients}
         self._of_series = {name: bar(name) for name in active if name in self.step.series}

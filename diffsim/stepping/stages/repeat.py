@@ -6,6 +6,7 @@ again and keeps the fields at the start of each lap.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -42,6 +43,11 @@ class Body(TracedStep):
 
     def delays(self) -> dict[str, tuple[str, int]]:
         return {name: (name, 0) for name in self.states}
+
+    @functools.cached_property
+    def joined(self) -> tuple[int, ...]:
+        """None: cotangents of its laps are folded."""
+        return ()
 
 
 @dataclass(frozen=True)

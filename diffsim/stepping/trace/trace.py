@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.base.arguments import real_array, shown
-from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Sides, Zero, bound, depth, unplaced
+from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Sides, Zero, bound, depth, unplaced, zero_rules
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.components import Layout
 from diffsim.expr.graph import Graph, Node, reads
@@ -252,6 +253,32 @@ class TracedStep:
         """The expressions of its stages and of the next state, by their names; further ones of a stage have numbers."""
         stages = {f"{stage.name}, part {k}" if k else stage.name: root for stage in self.stages for k, root in enumerate(stage.roots())}
         return stages | self.outputs
+
+    @functools.cached_property
+    def joined(self) -> tuple[int, ...]:
+        """Axes along which all fields that its expressions read are periodic, and the grid is twice as wide as the expressions reach.
+
+        Each of these expressions is then periodic too, and so is its derivative: beyond an end, it has the values of the other end.
+        """
+        fields = {**self.coefficients, **self.series, **self.states}
+        fields |= {field.name: field for stage in self.stages for field in stage.outputs}
+        read = reads(self.expressions().values())
+        placed = [fields[name] for name in read if name in fields]
+        along = {profile.axis for name, profile in self.profiles.items() if name in read}
+        reach = [max((abs(offset[axis]) for offsets in read.values() for offset in offsets), default=0) for axis in range(self.grid.ndim)]
+
+        def periodic(axis: int) -> bool:
+            sides = [field.rules[axis][0].rule for field in placed if axis not in field.constant]
+            return bool(sides) and all(isinstance(rule, Periodic) for rule in sides) and axis not in along
+
+        if any(field.region is not None for field in self.states.values()):
+            return ()
+        return tuple(axis for axis, n in enumerate(self.grid.shape) if periodic(axis) and n >= 2 * reach[axis])
+
+    @property
+    def cotangent_rules(self) -> Rules:
+        """Values of cotangents outside the grid."""
+        return zero_rules(self.grid.ndim, self.joined)
 
     def joined_rows(self, reach: int) -> int:
         """The most rows next to a side of the first axis on which a cell beyond it, up to `reach`, depends."""

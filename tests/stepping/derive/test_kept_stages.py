@@ -136,11 +136,12 @@ def test_of_a_runge_kutta_method_the_states_of_its_stages_are_kept(method: Any, 
         assert residuals.states and len(stages & computed) == len(stages) - kept
 
 
-def test_solutions_of_a_flow_are_not_computed_again() -> None:
-    """Velocities that were projected are kept, so the pressures of the stages are not; of the states, those that the adjoint reads."""
-    flow = ds.solvers.NavierStokes(ds.Grid((16, 16), spacing=0.1), dt=0.01, order=4, method="rk3")
+@pytest.mark.parametrize(("order", "kept"), [(2, 2 + 2), (4, 4 + 2)])
+def test_solutions_of_a_flow_are_not_computed_again(order: Any, kept: int) -> None:
+    """They are kept, or velocities that were computed from them; of the states, those that the adjoint reads."""
+    flow = ds.solvers.NavierStokes(ds.Grid((16, 16), spacing=0.1), dt=0.01, order=order, method="rk3")
     residuals = _residuals(ds.Simulation(flow, wrt=["nu", "u"]))
-    assert residuals is not None and len(residuals.names) == 4 + 2 and not residuals.states
+    assert residuals is not None and len(residuals.names) == kept and not residuals.states
     assert len(list(residuals.adjoint.calls)) == len(list(residuals.forward.calls))  # those of the transposes
 
 
