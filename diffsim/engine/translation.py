@@ -6,7 +6,7 @@ run is compiled and executed by Python: names stand for the engine's expressions
 which its visitor would. Loops, conditions and assignments to several names are left to it.
 
 The engine is given the same program with fewer variables: each is memory that LLVM has to make a register of. Its visitor makes two of each
-assigned name. Here a name has one, and a name that is assigned once and read once has none: its value is put in the place of the read.
+assigned name, and one more of each value that is stored.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import inspect
 import itertools
 import os
 import sys
-from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -30,10 +29,6 @@ UNREAD = (GENERATED, str(Path(__file__).parents[1]) + os.sep)
 
 STRAIGHT = (ast.BinOp, ast.Call, ast.Constant, ast.Name, ast.Subscript, ast.UnaryOp)
 """Nodes in the value of an assignment that needs no visitor."""
-STEADY = {"abs", "cast", "floor", "max", "min", "select", "sqrt", "F"}
-"""Functions of the engine, and a type of sources, whose value is the same wherever it is computed, if its arguments do not change."""
-DEEPEST = 12
-"""Operations inside one another in the value of one statement."""
 OWN = SUBSCRIPT, ASSIGN, CONDITION, CONVERT = tuple(
     f"{what} in a kernel" for what in ("subscript", "assignment", "condition", "conversion")
 )
@@ -48,96 +43,11 @@ def load(source: str, filename: str, namespace: dict[str, Any], real_function: C
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     _trees[filename] = {node.name: ast.FunctionDef(**vars(node)) for node in functions}
     for node in functions:
-        _without_names_read_once(node)
         node.body = [ast.copy_location(ast.Pass(), node)]
         if node.decorator_list[0].attr == "real_func":  # type: ignore[attr-defined]
             node.decorator_list = [ast.copy_location(ast.Name("real function", ast.Load()), node)]
     namespace["real function"] = real_function
     exec(compile(tree, filename, "exec", dont_inherit=True), namespace)
-
-
-def _without_names_read_once(function: ast.FunctionDef) -> None:
-    """Put the values of names that are assigned once and read once in the place of the reads, where that changes no value: they are
-    computed from names that are assigned once, and both are in one block."""
-    stored, read = Counter(argument.arg for argument in function.args.args), Counter[str]()
-    waiting: list[ast.AST] = [*function.body]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Name):
-            (read if isinstance(node.ctx, ast.Load) else stored)[node.id] += 1
-        elif isinstance(node, ast.BinOp):  # most nodes are of these kinds
-            waiting += node.left, node.right
-        elif not isinstance(node, ast.Constant):
-            waiting += ast.iter_child_nodes(node)
-    once = {name for name, count in stored.items() if count == 1 and read[name] == 1}
-    changing = {name for name, count in stored.items() if count > 1}
-    blocks: list[list[ast.stmt]] = [function.body]
-    for block in blocks:
-        for statement in block:
-            blocks += (getattr(statement, part) for part in ("body", "orelse") if getattr(statement, part, None))
-        block[:] = _joined(block, once, changing)
-
-
-def _joined(block: Sequence[ast.stmt], once: Container[str], changing: Container[str]) -> Iterator[ast.stmt]:
-    """The statements of a block without assignments to names of `once`, whose values are where they are read."""
-    waiting: dict[str, tuple[ast.Assign, int]] = {}  # name -> its assignment, and how deep its value is
-
-    def put_in(node: ast.AST) -> int:
-        """Put values in place of names in a node, and return how deep it is then."""
-        deepest = 0
-        for part in node._fields:
-            value = getattr(node, part)
-            if isinstance(value, ast.Name):
-                if value.id in waiting:
-                    assignment, depth = waiting.pop(value.id)
-                    setattr(node, part, assignment.value)
-                    deepest = max(deepest, depth)
-            elif isinstance(value, ast.expr):
-                deepest = max(deepest, put_in(value)) if not isinstance(value, ast.Constant) else deepest
-            elif isinstance(value, list):
-                for place, each in enumerate(value):
-                    if isinstance(each, ast.Name) and each.id in waiting:
-                        assignment, depth = waiting.pop(each.id)
-                        value[place] = assignment.value
-                    else:
-                        depth = put_in(each) if isinstance(each, ast.expr) else 0
-                    deepest = max(deepest, depth)
-        return deepest + 1
-
-    for statement in block:
-        if not _is_straight(statement):
-            yield from (assignment for assignment, _ in waiting.values())
-            waiting.clear()
-            yield statement
-            continue
-        assert isinstance(statement, ast.Assign)
-        depth = put_in(statement) - 1
-        (target,) = statement.targets
-        if isinstance(target, ast.Name) and target.id in once and depth < DEEPEST and _is_steady(statement.value, changing):
-            waiting[target.id] = statement, depth
-        else:
-            yield statement
-    yield from (assignment for assignment, _ in waiting.values())
-
-
-def _is_steady(value: ast.expr, changing: Container[str]) -> bool:
-    """True if a value is computed from names that do not change, and nothing that is stored."""
-    match value:
-        case ast.Constant():
-            return True
-        case ast.Name(name):
-            return name not in changing
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(name)):
-            parts, known = value.args, name in STEADY
-        case ast.BinOp():
-            parts, known = [value.left, value.right], True
-        case ast.Compare():
-            parts, known = [value.left, *value.comparators], True
-        case ast.UnaryOp():
-            parts, known = [value.operand], True
-        case _:
-            return False
-    return known and all(_is_steady(part, changing) for part in parts)
 
 
 def forget(filename: str) -> None:
