@@ -45,7 +45,7 @@ class QuadrantsEngine(Engine):
         functions, transformer = self.part("lang._func_base"), self.part("lang.ast.ast_transformer")
         decorators, kernels, fields = self.part("lang.kernel_impl"), self.part("lang.kernel"), self.part("lang._kernel_impl_dataclass")
         context, describe = functions.ASTTransformerFuncContext, self.part("lang._wrap_inspect").FunctionSourceInfo
-        decorators._inside_class = translation.outside_classes(decorators._inside_class)
+        decorators._inside_class = translation.is_in_class
         context.memoized_get_pos_info = _without_places(context.memoized_get_pos_info)
         functions.get_source_info_and_src = _without_source(functions.get_source_info_and_src, describe)
         functions.FuncBase.get_tree_and_ctx = _reading_trees(functions.FuncBase.get_tree_and_ctx)

@@ -33,7 +33,7 @@ class TaichiEngine(Engine):
         kernel_impl, transformer = self.part("lang.kernel_impl"), self.part("lang.ast.ast_transformer")
         context = self.part("lang.ast").ASTTransformerContext
         context.get_pos_info = _without_places(context.get_pos_info)
-        kernel_impl._inside_class = translation.outside_classes(kernel_impl._inside_class)
+        kernel_impl._inside_class = translation.is_in_class
         kernel_impl._get_tree_and_ctx = _reading_trees(kernel_impl._get_tree_and_ctx, context, kernel_impl._get_global_vars)
         translator = self.translator(self.language._lib.core.DataType, transformer.build_stmt)
         transformer.build_stmts = translator.executing_runs(transformer.build_stmts)

@@ -3,12 +3,16 @@
 An engine finds the text of a function by the tokens of its file, parses it, and visits each node of the syntax tree in Python: 20 us a
 node, whether or not the compiled kernel is known already. Generated sources are mostly assignments, one after the other. Here such a
 run is compiled and executed by Python: names stand for the engine's expressions, whose operators make further expressions in the order in
-which its visitor would. So the engine is given the same program. Loops, conditions and assignments to several names are left to it.
+which its visitor would. Loops, conditions and assignments to several names are left to it.
+
+The engine is given the same program with fewer variables: each is memory that LLVM has to make a register of. Its visitor makes two of each
+assigned name, and one more of each value that is stored.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import os
 import sys
@@ -68,18 +72,17 @@ def tree_of(code: CodeType) -> ast.FunctionDef:
     return tree
 
 
-def outside_classes(otherwise: Callable[[int], bool]) -> Callable[[int], bool]:
-    """The function that says if a function is decorated within a class. For that an engine reads the source of the caller, and `inspect`
-    goes through all modules of the process: 5 to 10 ms for each function. Kernels of this package and generated ones are in no class."""
+def is_in_class(level_of_class_stackframe: int) -> bool:
+    """True if a function is decorated within a class, for the decorators of an engine.
 
-    def inside(level_of_class_stackframe: int) -> bool:
-        try:
-            caller = sys._getframe(level_of_class_stackframe)  # who would have begun the class
-        except ValueError:
-            return False
-        return not is_unread(caller.f_code.co_filename) and otherwise(level_of_class_stackframe + 1)
+    An engine reads the source of the statement that began the class, and `inspect` goes through all modules of the process for it: 5 to
+    10 ms for each function, also for the 28 of its own that it first imports for a kernel. Here the body of a class is known by its frame.
 
-    return inside
+    Args:
+        level_of_class_stackframe: frames from this function to the one that would have begun the class.
+    """
+    body = sys._getframe(level_of_class_stackframe - 1)
+    return not body.f_code.co_flags & inspect.CO_OPTIMIZED and "__qualname__" in body.f_locals
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ class Translator:
             return self.subscript(context.ast_builder, value, *(index if isinstance(index, tuple) else (index,)))
 
         def assign(target: Any, value: Any) -> None:
-            target._assign(self.variable(value))
+            target._assign(value)
 
         names = context.global_vars
         in_python = _InPython({name for name, kind in names.items() if isinstance(kind, self.types)})
@@ -199,6 +202,6 @@ class _Variables(dict[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if self._context.is_var_declared(name):
-            self[name]._assign(self._variable(value))
+            self[name]._assign(value)
         else:
-            self._context.create_variable(name, self._variable(self._variable(value)))  # twice, as the engines do
+            self._context.create_variable(name, self._variable(value))

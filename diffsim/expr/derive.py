@@ -27,8 +27,8 @@ CHOSEN, OUTSIDE = 1e13, 1e30
 condition, and in cells outside of the grid."""
 
 
-class _Singular:
-    """Tests whether expressions may be infinite or NaN although the fields that they read are finite."""
+class Singular:
+    """Tests whether expressions of a graph may be infinite or NaN, or larger than `most`, although the fields that they read are finite."""
 
     def __init__(self, most: float = CHOSEN) -> None:
         self._finite = Finite(SINGULAR, most)
@@ -51,9 +51,9 @@ def varies(root: Node) -> bool:
     return varying[root.id]
 
 
-def singular(node: Node, most: float = CHOSEN) -> bool:
-    """True if an expression may be infinite or NaN, or larger than `most`, although the fields that it reads are finite."""
-    return _Singular(most)(node)
+def singular(node: Node) -> bool:
+    """True if an expression may be infinite or NaN although the fields that it reads are finite."""
+    return Singular()(node)
 
 
 def _condition(graph: Graph, node: Node) -> Node:
@@ -86,7 +86,7 @@ Masked = tuple[Node, Node | None]
 """A derivative, and a condition without which it is 0 (None: there is no such condition)."""
 
 
-def _product(graph: Graph, masked: Masked, partial: Node, singular: _Singular) -> Node:
+def _product(graph: Graph, masked: Masked, partial: Node, singular: Singular) -> Node:
     value, where = masked
     product = graph.mul(value, partial)
     return _selected(graph, where, product) if where is not None and singular(partial) else product
@@ -106,7 +106,7 @@ def jvp(graph: Graph, roots: list[Node], tangent_of: Callable[[Node], Node | Non
     """Tangents of the roots, given the tangent of each read (None: it has none)."""
     zero = graph.const(0)
     tangents: dict[int, Masked] = {}
-    singular = _Singular()
+    singular = Singular()
     for node in ordered(roots):
         total, where = zero, None
         arguments, partials = _rule(graph, node)
@@ -126,7 +126,7 @@ def jvp(graph: Graph, roots: list[Node], tangent_of: Callable[[Node], Node | Non
     return [tangents[root.id][0] for root in roots]
 
 
-def _chosen(graph: Graph, node: Node, tangents: list[Masked], singular: _Singular) -> Masked:
+def _chosen(graph: Graph, node: Node, tangents: list[Masked], singular: Singular) -> Masked:
     """The tangent of a choice."""
     (first, of_first), (second, of_second) = tangents
     taken = _condition(graph, node)
@@ -155,7 +155,7 @@ def vjp(graph: Graph, cotangents: Mapping[Node, Node], wanted: Callable[[str], b
     for node in needed:
         if (node.op == "read" and wanted(node.data[0])) or any(a.id in active for a in node.args):
             active.add(node.id)
-    singular = _Singular()
+    singular = Singular()
     bars: dict[int, Masked] = {}
 
     def add(node: Node, bar: Node, where: Node | None) -> None:

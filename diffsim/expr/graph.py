@@ -88,7 +88,7 @@ class Graph:
         self._shifted: dict[Offset, dict[int, Node]] = {}
 
     def _intern(self, op: str, args: tuple[Node, ...], data: Data = None) -> Node:
-        key = (op, data, *(a.id for a in args))
+        key = (op, data, args)
         node = self._interned.get(key)
         if node is None:
             node = self._interned[key] = Node(len(self._interned), op, args, data)
@@ -106,7 +106,10 @@ class Graph:
 
     def apply(self, op: str, *args: Node, data: Data = None) -> Node:
         """The node of an operation, simplified where that changes values only by rounding."""
-        if all(a.op == "const" for a in args):
+        for each in args:
+            if each.op != "const":
+                break
+        else:
             with np.errstate(all="ignore"):
                 values = [a.data for a in args] + ([data] if data is not None else [])
                 return self.const(float(OPERATIONS[op].evaluate(*values)))
@@ -126,25 +129,26 @@ class Graph:
             return self.apply(op, *(self.const(float(np.dtype(dtype).type(a.data))) for a in args), data=data)
         if op in LOGIC:
             return self.apply(op, *args, data=data)
-        first, second = args[0], args[1] if len(args) > 1 else None
-        zero, one = [is_const(node, 0) for node in args], [is_const(node, 1) for node in args]
-        match op:
-            case "add" if any(zero):
-                return args[1] if zero[0] else first
-            case "sub" if zero[1]:
-                return first
-            case "mul" if any(zero):
-                return self.const(0)
-            case "mul" if any(one):
-                return args[1] if one[0] else first
-            case "div" if zero[0] or one[1]:
-                return first
-            case "select" if first.op == "const":
-                return args[1] if first.data else args[2]
-        if op in ("add", "mul") and second is not None:  # in the order of `apply`
-            ahead = op == "mul" and second.op == "const" and first.op != "const"
-            if ahead or (first.id > second.id and not (op == "mul" and first.op == "const")):
-                args = (second, first)
+        if op in ("add", "sub", "mul", "div"):
+            first, second = args
+            if first.op == "const" or second.op == "const":
+                match op:
+                    case "add" if is_const(first, 0) or is_const(second, 0):
+                        return second if is_const(first, 0) else first
+                    case "sub" if is_const(second, 0):
+                        return first
+                    case "mul" if is_const(first, 0) or is_const(second, 0):
+                        return self.const(0)
+                    case "mul" if is_const(first, 1) or is_const(second, 1):
+                        return second if is_const(first, 1) else first
+                    case "div" if is_const(first, 0) or is_const(second, 1):
+                        return first
+            if op in ("add", "mul"):  # in the order of `apply`
+                ahead = op == "mul" and second.op == "const" and first.op != "const"
+                if ahead or (first.id > second.id and not (op == "mul" and first.op == "const")):
+                    args = (second, first)
+        elif op == "select" and args[0].op == "const":
+            return args[1] if args[0].data else args[2]
         return self._intern(op, args, data)
 
     def _simplify(self, op: str, args: tuple[Node, ...], data: Data) -> Node | None:
@@ -314,15 +318,16 @@ def is_const(node: Node | None, value: float) -> bool:
 
 def ordered(roots: Iterable[Node], known: Container[int] = ()) -> list[Node]:
     """All nodes that the roots need, arguments before users. Nodes whose id is in `known` are left out."""
-    nodes: dict[int, Node] = {}
-    stack = list(roots)
-    pop, extend = stack.pop, stack.extend
-    while stack:
-        node = pop()
-        number = node.id
-        if number not in nodes and number not in known:
-            nodes[number] = node
-            extend(node.args)
+    nodes = {root.id: root for root in roots if root.id not in known}
+    waiting = list(nodes.values())
+    pop, push = waiting.pop, waiting.append
+    while waiting:
+        for node in pop().args:
+            number = node.id
+            if number not in nodes and number not in known:
+                nodes[number] = node
+                if node.args:
+                    push(node)
     return [nodes[number] for number in sorted(nodes)]
 
 

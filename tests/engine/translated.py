@@ -1,4 +1,5 @@
-"""Prints a digest of all that an engine makes of a step's kernels: `python translated.py ENGINE STEP [by_itself]`."""
+"""Prints what an engine makes of a step's kernels: `python translated.py ENGINE STEP [by_itself]`: lines of its programs, and a digest of
+the final states and the gradient."""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ class Nothing(dict[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         pass
 
+    def values(self) -> Any:
+        return ()
+
 
 def main() -> None:
     engine, name, *by_itself = sys.argv[1:]
@@ -31,11 +35,15 @@ def main() -> None:
         stdout = os.dup(1)
         os.dup2(out.fileno(), 1)  # engines print past Python
         solution, pullback = step.simulation("f32").vjp(step.all_inputs(), step.steps)
-        pullback(solution)
+        gradient = pullback(solution)
         os.dup2(stdout, 1)
         out.seek(0)
         lines = [line for line in out if line.startswith((b" ", b"$", b"<", b"kernel"))]
-    print(len(lines), hashlib.sha256(b"".join(lines)).hexdigest())
+    digest = hashlib.sha256()
+    for values in (solution.final, gradient):
+        for key in sorted(values):
+            digest.update(values[key].tobytes())
+    print(len(lines), digest.hexdigest())
 
 
 if __name__ == "__main__":

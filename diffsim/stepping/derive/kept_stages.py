@@ -136,7 +136,7 @@ def _chosen(step: TracedStep, program: Program) -> set[str]:
                 weights[("again", name), ("operation", number)] = FOREVER
                 weights[("operation", number), SINK] = operation_cost(node)
     if sum(weight for (user, end), weight in weights.items() if end == SINK and user != STATES) < KEEPING:
-        return set()  # all stages together cost less than to keep one, and SciPy need not be imported
+        return set()  # all stages together cost less than to keep one
     numbers = {each: number for number, each in enumerate(dict.fromkeys(end for edge in weights for end in edge if end != SINK))}
     numbers[SINK] = len(numbers)
     reached = minimum_cut({(numbers[a], numbers[b]): weight for (a, b), weight in weights.items()}, numbers[SOURCE], numbers[SINK])

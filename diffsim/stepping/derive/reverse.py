@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from diffsim.boundary import Rules, fills
-from diffsim.expr.derive import OUTSIDE, divides, singular, vjp
+from diffsim.expr.derive import OUTSIDE, Singular, divides, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
@@ -98,6 +98,8 @@ class Reverse:
         self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
         self._subtotals: dict[str, tuple[str, set[tuple[str, Offset]]]] = {}  # name -> the field, and the readers
+        self._put_back: dict[int, Node] = {}  # node -> the same with shared values in place of their names
+        self._singular = Singular(OUTSIDE)
         self._whole: set[int] = set()  # contributions that are not split into their terms: a neighbour reads one value in place of some
         self._ranks = self._ranked()
         self._computed = self._where_computed()
@@ -205,10 +207,10 @@ class Reverse:
         for name, contributions in vjp(graph, seeds, self._wanted.__contains__).items():
             mine = self.terms.setdefault(name, {})
             for offset, node in contributions.items():
-                (whole,) = inlined(graph, [node], self._values)
+                (whole,) = inlined(graph, [node], self._values, memo=self._put_back)
                 users = [user for user in parts if offset in self._reads[user].get(name, ())]
                 if divides(whole) and not beyond.isdisjoint(users):
-                    if singular(whole, OUTSIDE):
+                    if self._singular(whole):
                         # the seeds of other parts do not count: they would have to be computed wherever this contribution is
                         whole = graph.apply("select", graph.all_zero([parts[user] for user in users]), graph.const(0), whole)
                     else:

@@ -162,8 +162,15 @@ def _several(classes: Classes, body: Node, active: Callable[[str], bool]) -> dic
     return {key: where for key, where in uses.items() if len(where) > 1}
 
 
-def inlined(graph: Graph, roots: Iterable[Node], values: Mapping[str, Node], apply: Callable[..., Node] | None = None) -> list[Node]:
-    """The roots with reads of named values replaced by the values. Operations are built by `apply` or that of the graph."""
+def inlined(
+    graph: Graph,
+    roots: Iterable[Node],
+    values: Mapping[str, Node],
+    apply: Callable[..., Node] | None = None,
+    memo: dict[int, Node] | None = None,
+) -> list[Node]:
+    """The roots with reads of named values replaced by the values. Operations are built by `apply` or that of the graph. `memo` has the
+    results of earlier calls with the same values."""
     whole: dict[str, Node] = {}
 
     def put_back(read: Node) -> Node:
@@ -174,7 +181,7 @@ def inlined(graph: Graph, roots: Iterable[Node], values: Mapping[str, Node], app
             (whole[name],) = graph.replace([values[name]], put_back, apply=apply)
         return graph.shift(whole[name], offset)
 
-    return graph.replace(roots, put_back, apply=apply)
+    return graph.replace(roots, put_back, memo, apply)
 
 
 def _curved(nodes: Iterable[Node], active: Callable[[str], bool]) -> set[int]:
