@@ -83,7 +83,7 @@ class Cpu(Backend):
 
     @property
     def reads_unaligned(self) -> bool:
-        return self.settings.register_bytes < 64  # wider loads always cross a line of the cache, and a splice is one instruction
+        return self.settings.register_bytes < 64  # wider loads cross a line of the cache; a step with few of them reads so all the same
 
     def wait(self) -> None:
         pass

@@ -60,6 +60,7 @@ def programs_with_kept_stages(step: TracedStep, forward: Program, adjoint: Adjoi
     reverse = dataclasses.replace(reverse, entries={array: count for array, count in program.entries.items() if array in used} | entries)
     keeping = dataclasses.replace(
         forward,
+        keeps_residuals=True,
         name=f"{forward.name}_with_residuals",
         operations=(*_copies(step, fields, places), *_keeping(forward, {name: places[name] for name in kept}, step)),
         places=forward.places | {name: places[name] for name in kept if forward.places[name] == Place(name)},

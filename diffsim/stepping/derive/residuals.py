@@ -73,6 +73,7 @@ def residual_programs(step: TracedStep, forward: Program, adjoint: Adjoint) -> R
     assigns = {name: Assign(places[name], node, rules) for name, node in zip(names, residuals, strict=True)}
     keeping = dataclasses.replace(
         forward,
+        keeps_residuals=True,
         name=f"{forward.name}_with_residuals",
         operations=_with(forward, assigns.values(), fields.keys()),
         entries=forward.entries | entries,

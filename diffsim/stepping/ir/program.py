@@ -324,6 +324,7 @@ class Program:
             is read at many offsets costs one multiplication a tile and no memory.
         alone: whether a launch does one step, because host functions are called between steps.
         overwrites: whether a step may overwrite also a state of which it reads no earlier value.
+        keeps_residuals: whether a step keeps values for its adjoint.
     """
 
     name: str
@@ -334,6 +335,7 @@ class Program:
     inline: dict[str, Node] = field(default_factory=dict)
     alone: bool = False
     overwrites: bool = False
+    keeps_residuals: bool = False
 
     @property
     def each(self) -> Iterator[Operation]:

@@ -22,6 +22,10 @@ from diffsim.stepping.source.functions import FunctionKernel
 from diffsim.stepping.source.kernel import FIRST, NARROW, NARROWER
 from diffsim.stepping.source.slabs import TALLEST_BLOCK, slab_bounds
 
+FEW_DISPLACED = 8
+"""Arrays, each for one distance along the lanes, that a run's step reads unaligned with registers of 64 bytes too: a processor has ports for
+loads that stand idle while splices wait for the one that shuffles. With more, stages of a method are no longer one function."""
+
 
 class TileKernel(FunctionKernel):
     """Source of a program whose nests are loops over the tiles of each worker's slab, for `workers` CPU threads."""
@@ -297,7 +301,7 @@ class TileKernel(FunctionKernel):
     def _displaced(self) -> dict[tuple[str, int], str]:
         """Arrays that nests read at other lanes, displaced: (array, cells) -> identifier. Of sparse fields, tiles are not neighbours."""
         found: dict[tuple[str, int], str] = {}
-        if not reads_unaligned() or self.lanes == 1:
+        if self.lanes == 1:
             return found
         for nest in self._variants:
             roots = [*(nest.roots or [a.node for a in nest.assigns]), *(node for group in nest.groups for node in group.values.values())]
@@ -307,7 +311,8 @@ class TileKernel(FunctionKernel):
                     continue
                 for cells in sorted({offset[-1] for offset in offsets if offset[-1] % self.lanes}):
                     found[place.array, cells] = f"{identifier(place.array)}__by_{cells}".replace("-", "m")
-        return found
+        plain = self.program.direction > 0 and not self.program.keeps_residuals
+        return found if reads_unaligned() or (plain and len(found) <= FEW_DISPLACED) else {}
 
 
 def _bound(which: Literal["min", "max"], bound: str, other: int) -> str:
