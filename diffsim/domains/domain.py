@@ -280,10 +280,7 @@ class InBox:
         reach = reach_of(programs, self._points)
         stretched = np.array([h is None for h in grid.uniform_spacing], int)
         self._margin = 2 * of_maps + stretched + reach.given
-        choices = [*range(1, MOST_STEPS + 1)] if domains.steps is None else [domains.steps]
-        thinnest = np.where(is_cut, np.array(grid.shape) // np.array(domains.parts), UNCUT)
-        if domains.steps is None:  # ghost cells of the next box alone, but for one step
-            choices = [k for k in choices if k == 1 or ((k - 1) * reach.by_next + reach.most + self._margin <= thinnest).all()]
+        choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
         ghosts = [(k - 1) * reach.by_next + reach.most + self._margin for k in choices]
         divisions = [Cuts(grid.shape, domains.parts, tuple(each.tolist()), least) for each in ghosts]
         together = steps_together(programs, domains.count) if domains.steps is None else frozenset[int]()

@@ -121,8 +121,9 @@ def _found() -> Ranks:
         except ModuleNotFoundError:
             raise
         except (ImportError, RuntimeError) as error:  # the package is there, and the library of MPI is not
+            first_line = str(error).partition("\n")[0]
             raise MissingPackageError(
-                f"a simulation over many processes expected an MPI that mpi4py can load, found none ({str(error).splitlines()[0]}); "
+                f"a simulation over many processes expected an MPI that mpi4py can load, found none ({first_line}); "
                 "install one beside it: python -m pip install mpich",
                 name="mpich",
             ) from None

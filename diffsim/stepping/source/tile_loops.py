@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import Literal
 
+from diffsim.boundary import ghosts
 from diffsim.engine import reads_unaligned
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.shapes import Shape, repeated, shapes
@@ -92,33 +93,64 @@ class TileKernel(FunctionKernel):
         return bounds
 
     def _in_window(self, where: dict[str, str], nest: Nest) -> dict[str, str]:
-        """The rows and tiles of `where` that have a cell of the window of a nest, none beyond its sides that are no sides of the grid.
+        """The rows and tiles of `where` that have a cell of the window of a nest, in whole blocks of rows and whole tiles.
 
-        It is made larger to whole blocks of rows and whole tiles, so that its bounds are those of blocks.
+        Where a cell of these gets something from beyond a side of the grid, which the loops compute, they go beyond this side.
         """
-        window = nest.window
-        if window is None:
+        if nest.window is None:
             return where
-        layout, out, last = self.layout, dict(where), len(self.layout.rows) - 1
-        *rows, (left, right) = window
+        layout, out = self.layout, dict(where)
+        *rows, (left, right) = self._window(nest)
         for axis, ((low, high), (begin, end)) in enumerate(zip((("first", "last"), ("below", "above")), rows, strict=False)):
-            whole = TALLEST_BLOCK if axis == last else 1
             if axis == 0 and nest.narrowest is not None:
-                least, most = nest.narrowest
-                if begin < least:
-                    out[low] = f"ti.max({out[low]}, ti.min({begin} + narrow, {least}) // {whole} * {whole})"
-                if most < end:
-                    blocks = f"(ti.max({end} - narrow, {most}) + {whole - 1}) // {whole} * {whole}"
-                    out[high] = f"ti.min({out[high]}, ti.min({blocks}, {layout.rows[axis]}))"
+                self._narrow(out, nest)
                 continue
-            if begin >= whole:
-                out[low] = _bound("max", out[low], begin // whole * whole)
+            if begin > 0:
+                out[low] = _bound("max", out[low], begin)
             if end < layout.rows[axis]:
-                out[high] = _bound("min", out[high], min(math.ceil(end / whole) * whole, layout.rows[axis]))
-        if left >= layout.lanes:
+                out[high] = _bound("min", out[high], end)
+        if left > 0:
             out["left"] = _bound("max", out["left"], layout.halo_tiles + left // layout.lanes)
         if right < layout.shape[-1]:
-            out["right"] = _bound("min", out["right"], layout.halo_tiles + math.ceil(right / layout.lanes))
+            out["right"] = _bound("min", out["right"], layout.halo_tiles + right // layout.lanes)
+        return out
+
+    def _narrow(self, out: dict[str, str], nest: Nest) -> None:
+        """Bound the rows by a window that gets narrower.
+
+        It begins so far beyond a side that it has all cells there as long as it has a row that gets something from them.
+        """
+        assert nest.window is not None and nest.narrowest is not None
+        (begin, end), (least, most), (near_low, near_high) = nest.window[0], nest.narrowest, self._near_sides(nest)[0]
+        whole, beyond = self._whole(0), self.beyond(nest)[0]
+        if begin < least and least >= near_low:
+            begin -= near_low + beyond if near_low else 0
+            out["first"] = f"ti.max({out['first']}, ti.min({begin} + narrow, {least}) // {whole} * {whole})"
+        if most < end and most <= self.layout.rows[0] - near_high:
+            end += near_high + beyond if near_high else 0
+            out["last"] = f"ti.min({out['last']}, (ti.max({end} - narrow, {most}) + {whole - 1}) // {whole} * {whole})"
+
+    def _window(self, nest: Nest) -> Box:
+        """The window of a nest in whole blocks of rows and whole tiles, to the end of the grid where it has a cell near a side."""
+        window, out = nest.window or tuple((0, n) for n in self.layout.shape), []
+        for axis, ((begin, end), n, (low, high)) in enumerate(zip(window, self.layout.shape, self._near_sides(nest), strict=True)):
+            whole = self._whole(axis)
+            first, last = begin // whole * whole, -(-end // whole) * whole
+            out.append((first if first >= low else 0, last if last <= n - high else n))
+        return tuple(out)
+
+    def _whole(self, axis: int) -> int:
+        """The cells along an axis that a window has together."""
+        return {self.ndim - 1: self.lanes, self.ndim - 2: TALLEST_BLOCK}.get(axis, 1)
+
+    def _near_sides(self, nest: Nest) -> list[tuple[int, int]]:
+        """How many cells at the low and at the high side, along each axis, get something from cells beyond it that the loops compute."""
+        out = []
+        for axis, (n, far) in enumerate(zip(self.layout.shape, self.beyond(nest), strict=True)):
+            added = [ghost for rules, outside, _ in self.folds(nest) if far for ghost in ghosts(rules[axis], n, outside[axis])]
+            low = max((1 + cell for ghost in added if ghost.position < 0 for cell, _ in ghost.cells), default=0)
+            high = max((n - cell for ghost in added if ghost.position >= n for cell, _ in ghost.cells), default=0)
+            out.append((low, high))
         return out
 
     def _split(
@@ -199,8 +231,8 @@ class TileKernel(FunctionKernel):
         left, right = (math.ceil(max(0, far) / self.lanes) for far in (group.low[-1], group.high[-1]))
         beyond = self.beyond(nest)[-1]
         if beyond and nest.interior is None:  # whole rows, with cells outside that may share a tile with those of the group
-            computed, (begin, end) = self.tiles_beyond(beyond), (0, self.layout.shape[-1]) if nest.window is None else nest.window[-1]
-            if begin < self.lanes:  # else the loop begins inside of the grid
+            computed, (begin, end) = self.tiles_beyond(beyond), self._window(nest)[-1]
+            if begin == 0:  # else the loop begins inside of the grid
                 left = max(0, self.tiles_beyond(beyond + group.low[-1])[0] - computed[0])
             if end == self.layout.shape[-1]:
                 right = max(0, self.tiles_beyond(beyond + group.high[-1])[1] - computed[1])
