@@ -13,6 +13,7 @@ References: Sweby (1984), High resolution schemes using flux limiters for hyperb
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal, TypeAlias
@@ -100,7 +101,17 @@ def van_albada(eps: float = 1e-3) -> Limiter:
 
 
 def _van_albada(eps: float, a: Symbol, b: Symbol) -> Symbol:
-    return 0.5 * (a + b) * maximum((2 * a * b + eps**2) / (a * a + b * b + eps**2), 0.0)
+    unit = _unit(eps)
+    x, y, least = (a, b, eps**2) if unit == 1 else (unit * a, unit * b, (unit * eps) ** 2)
+    return 0.5 * (a + b) * maximum((2 * x * y + least) / (x * x + y * y + least), 0.0)
+
+
+def _unit(eps: float) -> float:
+    """1, or where products of numbers like `eps` and their reciprocals may leave the range of f32 the power of two next to 1 / eps.
+
+    What is computed from differences times that has the same bits, and derivatives that are finite.
+    """
+    return 1.0 if 1e-5 <= eps <= 1e5 else 2.0 ** -round(math.log2(eps))
 
 
 def muscl(f: Symbol, axis: int, limiter: Limiter | None = None) -> tuple[Symbol, Symbol]:
@@ -234,15 +245,21 @@ IDEAL = (0.1, 0.6, 0.3)
 
 def _parabolas(cells: list[Symbol], eps: float, weigh: Weigh) -> Symbol:
     """The value at the face between the third and the fourth of five cells in a row."""
-    a, b, c, d, e = cells
+    parabolas = _three(*cells)
+    unit = _unit(math.sqrt(eps))
+    a, b, c, d, e = cells if unit == 1 else [unit * cell for cell in cells]
     roughness = (
         13 / 12 * (a - 2 * b + c) ** 2 + 0.25 * (a - 4 * b + 3 * c) ** 2,
         13 / 12 * (b - 2 * c + d) ** 2 + 0.25 * (b - d) ** 2,
         13 / 12 * (c - 2 * d + e) ** 2 + 0.25 * (3 * c - 4 * d + e) ** 2,
     )
-    parabolas = ((2 * a - 7 * b + 11 * c) / 6, (5 * c - b + 2 * d) / 6, (2 * c + 5 * d - e) / 6)
-    w0, w1, w2 = weigh(roughness, eps)
+    w0, w1, w2 = weigh(roughness, eps * unit**2)
     return (w0 * parabolas[0] + w1 * parabolas[1] + w2 * parabolas[2]) / (w0 + w1 + w2)
+
+
+def _three(a: Symbol, b: Symbol, c: Symbol, d: Symbol, e: Symbol) -> tuple[Symbol, Symbol, Symbol]:
+    """The values of the three parabolas."""
+    return (2 * a - 7 * b + 11 * c) / 6, (5 * c - b + 2 * d) / 6, (2 * c + 5 * d - e) / 6
 
 
 def _jiang_shu(roughness: tuple[Symbol, ...], eps: float) -> Iterator[Symbol]:

@@ -179,6 +179,11 @@ class Setup:
         """Inputs in the shapes of the simulation, where a number has no axes."""
         return {name: np.reshape(values, self.simulation.input_shape(name, self.steps)) for name, values in inputs.items()}
 
+    def over_cells(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Parameters and initial fields at each cell, for the checks of an equation."""
+        traced = self.simulation._compiled.traced
+        return {name: traced.over_cells(name, values) for name, values in self.shaped(inputs).items()}
+
     def of_shot(self, values: Mapping[str, Array], number: int) -> dict[str, Array]:
         """Inputs of the simulation for a shot: fields in their shapes, and amplitudes of its sources. It is linear in the values."""
         shot, forcings = self.shots[number], self.equation.forcings
@@ -408,11 +413,11 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
         largest = float(np.max(np.abs(values)))
         if largest > float(np.finfo(dtype).max):  # as f64: NumPy would make the other one an f32, and warn
             raise SceneError(f"{keys[name]}: expected numbers up to {np.finfo(dtype).max:.2g}, as {dtype} has, found {largest:g}; lower it")
-    shaped = setup.shaped({name: np.asarray(inputs[name], dtype) for name in parameters})
+    over_cells = setup.over_cells({name: np.asarray(inputs[name], dtype) for name in parameters})
     key = " and ".join(keys[name] for name in parameters if everywhere(setup.equation, name))
     with prefix_error(step, StabilityError):
         try:
-            setup.equation.check(shaped)
+            setup.equation.check(over_cells)
         except ParameterError as error:  # of the parameter that it names first
             named = next((name for name in re.findall(r"\w+", str(error)) if name in keys), None)
             with prefix_error(key if named is None else keys[named]):
@@ -422,7 +427,7 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
             name: np.asarray(inputs[name], dtype) if name in inputs else np.zeros(setup.grid.shape, dtype) for name in setup.equation.states
         }
         with prefix_error(step, StabilityError), prefix_error("fields", ParameterError):
-            setup.equation.check_start(shaped, setup.shaped(states))
+            setup.equation.check_start(over_cells, setup.over_cells(states))
 
 
 def _shots(

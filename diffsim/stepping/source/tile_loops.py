@@ -24,8 +24,8 @@ from diffsim.stepping.source.kernel import FIRST, NARROW, NARROWER
 from diffsim.stepping.source.slabs import TALLEST_BLOCK, slab_bounds
 
 FEW_DISPLACED = 8
-"""Arrays, each for one distance along the lanes, that a run's step reads unaligned with registers of 64 bytes too: a processor has ports for
-loads that stand idle while splices wait for the one that shuffles. With more, stages of a method are no longer one function."""
+"""Arrays, each for one distance along the lanes, that a run's step reads unaligned with registers of 64 bytes too: a processor has ports
+for loads that stand idle while splices wait for the one that shuffles. With more, stages of a method are no longer one function."""
 
 
 class TileKernel(FunctionKernel):

@@ -216,3 +216,25 @@ def test_a_wrong_parameter_among_several_is_named_by_its_key(name):
     wrong = gyre | {"fields": fields | {name: {"constant": -1.0 if name in ("nu", "drag") else 1e39}}}
     with pytest.raises(SceneError, match=rf"^fields\.{name}: ({name} has|expected)"):
         scene(wrong).problem("f32")
+
+
+@pytest.mark.parametrize("fast", [0.0, 1.0])
+def test_checks_see_values_of_sides_at_each_cell(fast):
+    """The velocity on a side, a value for each cell along it, is compared with the time step on a grid that is not square too."""
+    bump = {"constant": 0.05, "gaussians": [{"centre": [250.0], "width": 60.0, "amplitude": fast}]}
+    dye = scene(
+        HEAT,
+        grid={"shape": [6, 9], "spacing": 100.0},
+        equation={"type": "advection", "sides": "outflow"},
+        time={"dt": 450.0, "steps": 3},
+        fields={"u": {"constant": 0.05}, "v": {"constant": 0.02}, "u_low": bump, "v_low": {"constant": 0.02}},
+        unknowns={"c": {"start": {"constant": 0.0}}},
+        truth={"fields": {"c": {"constant": 1.0}}},
+        misfit=[{"of": "final", "state": "c"}],
+        penalty=[],
+    )
+    if fast:
+        with pytest.raises(SceneError, match=r"time.dt: dt = 450 s exceeds the stable"):
+            dye.objective("f64")
+    else:
+        assert np.isfinite(dye.objective("f64")(np.zeros(54))[0])

@@ -73,7 +73,7 @@ def test_stages_share_functions_and_no_bit_changes(
 ) -> None:
     monkeypatch.setattr(
         "diffsim.stepping.source.tile_loops.reads_unaligned", lambda: False
-    )  # these sources are longer, so sharing is worth it
+    )
     monkeypatch.setattr("diffsim.stepping.source.tile_loops.FEW_DISPLACED", 0)
     few, results = lines_and_results(shape, weights, precision)
     monkeypatch.setattr(functions, "merged", lambda each, kernel: (each, kernel))
