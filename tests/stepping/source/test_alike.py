@@ -71,9 +71,7 @@ def lines_and_results(shape: tuple[int, ...], weights: tuple[float, ...], precis
 def test_stages_share_functions_and_no_bit_changes(
     shape: tuple[int, ...], weights: tuple[float, ...], precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "diffsim.stepping.source.tile_loops.reads_unaligned", lambda: False
-    )
+    monkeypatch.setattr("diffsim.stepping.source.tile_loops.reads_unaligned", lambda: False)
     monkeypatch.setattr("diffsim.stepping.source.tile_loops.FEW_DISPLACED", 0)
     few, results = lines_and_results(shape, weights, precision)
     monkeypatch.setattr(functions, "merged", lambda each, kernel: (each, kernel))
