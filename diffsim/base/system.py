@@ -16,7 +16,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -296,6 +296,18 @@ def peak_memory() -> int:
         info = psutil.Process().memory_info()
         return int(getattr(info, "peak_wset", info.rss))  # the former on Windows
     return 0
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Look for no unreachable objects meanwhile: tracing and compiling make many objects that stay, and each look goes through all."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 def give_back_memory() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -19,6 +20,27 @@ from diffsim.engine import compiled_register_bytes
 from diffsim.errors import BackendError, PlanError
 
 KIB = 1024
+
+
+def test_no_object_is_looked_for_while_collection_waits() -> None:
+    seen: list[bool] = []
+
+    def fail() -> None:
+        with system.without_collection():
+            seen.append(gc.isenabled())
+            raise ValueError("within")
+
+    for before in (True, False):
+        (gc.enable if before else gc.disable)()
+        try:
+            with pytest.raises(ValueError, match="within"):
+                fail()
+            seen.append(gc.isenabled())
+        finally:
+            gc.enable()
+    assert seen == [False, True, False, False]
+
+
 MISSING = {
     "modules": ["fcntl", "resource"],
     "/proc": ["/proc"],

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.base.system import without_collection
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock, settings
 from diffsim.errors import BackendError
 from diffsim.expr.graph import Graph
@@ -352,7 +353,9 @@ class Launcher(FieldArrays):
         if key not in self._bound:
             with lock:
                 check_generation(self.generation)
-                self._bound[key] = self._bind(key, self.source_of(program, workers, wavefront), self._launches(program).control, workers)
+                with without_collection():
+                    source = self.source_of(program, workers, wavefront)
+                    self._bound[key] = self._bind(key, source, self._launches(program).control, workers)
         return self._bound[key]
 
     def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel, control: Allocated, workers: int) -> BoundKernel:

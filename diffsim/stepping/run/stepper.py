@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from diffsim.base import buffers
+from diffsim.base.system import without_collection
 from diffsim.boundary import extend, zero_rules
 from diffsim.engine import check_generation, settings
 from diffsim.errors import ScheduleError, ShapeError
@@ -65,7 +66,8 @@ class Stepper:
         for state in receivers:
             if state not in self.depths:
                 raise ShapeError(f"receivers record {state}, which is an earlier value of {self.delays[state][0]}; record that one")
-        self.programs = self._programs(differentiable)
+        with without_collection():
+            self.programs = self._programs(differentiable)
         self.forward, self.adjoint, self.with_residuals = self.programs.forward, self.programs.adjoint, self.programs.with_residuals
         self.needs_primal, self.layout = self.programs.needs_primal, self.programs.layout
         self.launcher = Launcher(step.graph, self.programs.stored_fields(), points, generation)
