@@ -3,10 +3,7 @@
 An engine finds the text of a function by the tokens of its file, parses it, and visits each node of the syntax tree in Python: 20 us a
 node, whether or not the compiled kernel is known already. Generated sources are mostly assignments, one after the other. Here such a
 run is compiled and executed by Python: names stand for the engine's expressions, whose operators make further expressions in the order in
-which its visitor would. Loops, conditions and assignments to several names are left to it.
-
-The engine is given the same program with fewer variables: each is memory that LLVM has to make a register of. Its visitor makes two of each
-assigned name, and one more of each value that is stored.
+which its visitor would. So the engine is given the same program. Loops, conditions and assignments to several names are left to it.
 """
 
 from __future__ import annotations
@@ -127,7 +124,7 @@ class Translator:
             return self.subscript(context.ast_builder, value, *(index if isinstance(index, tuple) else (index,)))
 
         def assign(target: Any, value: Any) -> None:
-            target._assign(value)
+            target._assign(self.variable(value))
 
         names = context.global_vars
         in_python = _InPython({name for name, kind in names.items() if isinstance(kind, self.types)})
@@ -202,6 +199,6 @@ class _Variables(dict[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if self._context.is_var_declared(name):
-            self[name]._assign(value)
+            self[name]._assign(self._variable(value))
         else:
-            self._context.create_variable(name, self._variable(value))
+            self._context.create_variable(name, self._variable(self._variable(value)))  # twice, as the engines do

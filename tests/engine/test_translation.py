@@ -1,4 +1,4 @@
-"""Generated sources translated by Python's help: an engine is given the same program, with fewer variables."""
+"""Generated sources translated by Python's help: an engine is given the same program, to the letter."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ PAIRS = [("taichi", SHORT), ("quadrants", SHORT), *(("taichi", name) for name in
 
 
 @pytest.mark.parametrize(("engine", "name"), sampled(PAIRS))
-def test_a_program_is_shorter_than_that_of_the_engines_own_visitor_and_has_the_same_results(engine: str, name: str) -> None:
+def test_an_engine_gets_the_same_tree_as_from_its_own_visitor(engine: str, name: str) -> None:
     require(engine)
     lines, digest = _translated(engine, name)
-    by_itself, same = _translated(engine, name, "by_itself")
-    assert 1000 < lines < 0.9 * by_itself  # it did print its programs
-    assert digest == same
+    assert lines > 1000  # it did print its programs
+    assert (lines, digest) == _translated(engine, name, "by_itself")
 
 
 def test_functions_are_in_a_class_where_its_body_decorates_them() -> None:
