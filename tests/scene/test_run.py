@@ -1,6 +1,7 @@
 """Runs: outcome and acceptance, the folder, and that an interrupted run ends with the bits of an uninterrupted one."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -373,6 +374,41 @@ def test_a_run_that_was_interrupted_is_not_begun_anew_without_a_word(tmp_path, m
     ((line, held),) = stop_in(Objective, "__call__", 0)
     assert held == 3 and "interrupted after 3 evaluations" in line  # its results are there still, and older
     assert (out / "result.npz").is_file()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"seed": 2}, "seed is 3 there and 2 here"),
+        ({"equation__order": 2}, "equation.order is 4 there and 2 here"),
+        ({"misfit__0__weight": 2.5}, "misfit[0].weight is 1.0 there and 2.5 here"),
+        (
+            {"truth__noise": 0.0, "unknowns__c__lower": 1400.0},
+            "truth.noise is 0.02 there and 0.0 here, unknowns.c.lower is 1500.0 there and",
+        ),
+        ({"accept": [], "optimise__iterations": 7, "penalty": []}, "more differ"),
+        ({}, 'precision is "f64" there and "f32" here'),
+    ],
+)
+def test_settings_that_differ_are_named(tmp_path: Path, changes: dict[str, object], named: str) -> None:
+    held, now = scene(ACOUSTIC), scene(ACOUSTIC, **changes)
+    claim_folder(tmp_path, held, identify(held, "f64"))
+    (tmp_path / "last.npz").write_bytes(b"")
+    for resume in (False, True):
+        with pytest.raises(SceneError, match=rf"found another.*{re.escape(named)}"):
+            check_folder(tmp_path, identify(now, "f64" if changes else "f32"), resume)
+    check_folder(tmp_path, identify(held, "f64"), resume=True)
+
+
+def test_a_file_that_differs_is_named(tmp_path: Path) -> None:
+    path, out = tmp_path / "c.npy", tmp_path / "out"
+    described = scene(ACOUSTIC, unknowns__c__start={"file": {"path": str(path)}})
+    np.save(path, np.full((16, 15), 2000.0))
+    out.mkdir()
+    claim_folder(out, described, identify(described, "f64"))
+    np.save(path, np.full((16, 15), 2001.0))
+    with pytest.raises(SceneError, match=rf"found another; the file {path} differs; restore"):
+        check_folder(out, identify(described, "f64"), resume=True)
 
 
 def test_a_run_without_an_evaluation_leaves_its_folder_free(tmp_path: Path) -> None:

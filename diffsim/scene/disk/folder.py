@@ -5,9 +5,9 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,13 @@ UNCERTAINTY = "uncertainty-*.bin"
 FREE = ("title", "summary", "accept", "certificate", "checkpoint", "uncertainty")
 """Keys that may change when a run is resumed. They do not change a bit of the search (but see `_rounding`)."""
 
+SHORT = 60
+"""Most letters of a value that the record of a run has; of a longer one it has a digest."""
+DIGEST = "sha256 "
+"""The beginning of a digest in place of a value."""
+SHOWN = 3
+"""Most settings that a message names."""
+
 DECISIVE = ("diffsim", "numpy", "scipy", "matplotlib")
 """Packages that can change bits of the search. Matplotlib has data sets."""
 NAMING = ("path", "stations")
@@ -52,10 +59,25 @@ class Identity:
     Attributes:
         search: digest of all settings that can change bits of the search. A run can be resumed while it is the same.
         whole: digest of these settings and the whole scene.
+        settings: these settings by name, as JSON, or a digest where that is long.
     """
 
     search: str
     whole: str
+    settings: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def differences(self, other: Identity) -> str:
+        """The settings that differ from those of another run, in words."""
+        names = sorted({*self.settings, *other.settings})
+        differing = [name for name in names if self.settings.get(name) != other.settings.get(name)]
+        if not self.settings or not other.settings or not differing:
+            return "its settings differ"
+        shown = [self._difference(name, other) for name in differing[:SHOWN]]
+        return ", ".join([*shown, f"and {len(differing) - SHOWN} more differ"] if len(differing) > SHOWN else shown)
+
+    def _difference(self, name: str, other: Identity) -> str:
+        there, here = (settings.get(name, "not set") for settings in (self.settings, other.settings))
+        return f"{name} differs" if DIGEST in (there[: len(DIGEST)], here[: len(DIGEST)]) else f"{name} is {there} there and {here} here"
 
 
 def identify(scene: Description, precision: str) -> Identity:
@@ -67,16 +89,30 @@ def identify(scene: Description, precision: str) -> Identity:
     decisive["optimise"] = {key: value for key, value in tables["optimise"].items() if key != "iterations"}
     decisive["stage"] = _stages(scene)
     now = settings()
-    packages = [versions(now.engine)[name] for name in (now.engine, *DECISIVE)]
-    machine = [now.arch, now.engine, precision, lanes(precision_dtype(precision)), packages]
-    text = json.dumps([decisive, machine, _files(tables), _code(scene)], sort_keys=True)
-    return Identity(_digest(text.encode()), _digest((whole + text).encode()))
+    machine = {"arch": now.arch, "engine": now.engine, "precision": precision, "lanes": lanes(precision_dtype(precision))}
+    packages = {f"version of {name}": versions(now.engine)[name] for name in (now.engine, *DECISIVE)}
+    settled = _flat({**decisive, **machine, **packages, **_files(tables), **_code(scene)})
+    text = json.dumps(settled, sort_keys=True)
+    return Identity(_digest(text.encode()), _digest((whole + text).encode()), settled)
 
 
-def _code(scene: Description) -> list[str | None]:
+def _flat(value: Any, name: str = "") -> dict[str, str]:
+    """Name -> JSON of each value inside of tables and lists of tables, or its digest where that is long."""
+    if isinstance(value, dict):
+        inner = [(f"{name}.{key}" if name else key, each) for key, each in value.items()]
+    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        inner = [(f"{name}[{number}]", each) for number, each in enumerate(value)]
+    else:
+        text = json.dumps(value, sort_keys=True)
+        return {name: text if len(text) <= SHORT else DIGEST + _digest(text.encode())}
+    return {key: text for path, each in inner for key, text in _flat(each, path).items()}
+
+
+def _code(scene: Description) -> dict[str, str]:
     """Digests of the code of all classes that the scene names."""
     parts = (*scene.misfit, *scene.penalty, *scene.unknowns.values())
-    return [code_digest(kind) for kind in (scene.equation.of, *(part.of_class for part in parts))]
+    kinds = (scene.equation.of, *(part.of_class for part in parts))
+    return {f"the code of {kind.__module__}:{kind.__qualname__}": DIGEST + digest for kind in kinds if (digest := code_digest(kind))}
 
 
 def _stages(scene: Description) -> list[dict[str, Any]]:
@@ -123,7 +159,8 @@ def _require_same(folder: Path, held: Identity, identity: Identity, resume: bool
     """Refuse a folder that holds another run."""
     if resume and held.search != identity.search:
         raise SceneError(
-            f"--resume: expected in {folder} a run of this scene, precision and arch, found another; restore its settings "
+            f"--resume: expected in {folder} a run of this scene, precision and arch, found another; "
+            f"{held.differences(identity)}; restore its settings "
             f"({folder / SCENE} has them), its data files and the code of its classes, or start anew in another folder by --out"
         )
     if not resume and held.search == identity.search and held != identity:
@@ -133,7 +170,8 @@ def _require_same(folder: Path, held: Identity, identity: Identity, resume: bool
         )
     if not resume and held != identity:
         raise SceneError(
-            f"--out: expected an empty folder or this same run, found another run in {folder}; name another folder, or remove it"
+            f"--out: expected an empty folder or this same run, found another run in {folder}; {held.differences(identity)}; "
+            "name another folder, or remove it"
         )
 
 
@@ -205,7 +243,7 @@ def journal_of(folder: Path, stage: int) -> Path:
 def claim_folder(folder: Path, scene: Description, identity: Identity) -> None:
     """Claim the folder for this run. Files of the same run stay until they are replaced."""
     # the record first: it marks the folder as this run's before other files are written
-    write_aside(folder / RUN, json.dumps({"search": identity.search, "whole": identity.whole}, indent=1).encode())
+    write_aside(folder / RUN, json.dumps(asdict(identity), indent=1).encode())
     write_aside(folder / SCENE, to_toml(scene).encode())
 
 
@@ -213,21 +251,26 @@ def _read(record: Path) -> Identity:
     try:
         entry = json.loads(record.read_text(encoding="utf-8"))
         if isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in ("search", "whole")):
-            return Identity(entry["search"], entry["whole"])
+            settled = entry.get("settings")
+            return Identity(entry["search"], entry["whole"], settled if isinstance(settled, dict) else {})
         what = "something else"
     except (OSError, ValueError, RecursionError) as error:
         what = f"none that can be read ({reason_shown(error)})"
     raise SceneError(f"--out: expected the record of a run in {record}, found {what}; name another folder")
 
 
-def _files(value: Any) -> list[str]:
+def _files(value: Any) -> dict[str, str]:
     """Digests of all data files that a scene names."""
+    if not isinstance(value, dict | list):
+        return {}
+    files: dict[str, str] = {}
     if isinstance(value, dict):
         named = [name for key in NAMING for name in (value[key] if isinstance(value.get(key), list) else [value.get(key)])]
         texts = [text for name in named if isinstance(name, str) for text in _each_receiver(name)]
-        own = [_file_digest(path) for path in map(Path, texts) if path.is_file()]
-        return own + [digest for part in value.values() for digest in _files(part)]
-    return [digest for part in value for digest in _files(part)] if isinstance(value, list) else []
+        files = {f"the file {path}": DIGEST + _file_digest(path) for path in map(Path, texts) if path.is_file()}
+    for part in value.values() if isinstance(value, dict) else value:
+        files |= _files(part)
+    return files
 
 
 def _each_receiver(path: str) -> list[str]:
