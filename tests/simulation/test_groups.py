@@ -180,6 +180,16 @@ WRONG: dict[str, tuple[Callable[[], Any], type[DiffsimError], str]] = {
         r"cotangent of final x_0 has shape \(2,\), expected \(1,\)",
     ),
     "unknown": (lambda: system().run({"z": 1.0}, 2), ParameterError, "names z, but the inputs are .*; correct the name"),
+    "no forcing": (
+        lambda: ds.Simulation(system().equation, sources={"x_0": [[0.5]]}),
+        ParameterError,
+        "sources names x_0, but there are no forcings, expected no name; add them to the equation .* or leave sources out",
+    ),
+    "no receiver": (
+        lambda: ds.Batch(ds.Simulation(solid().equation), 2, receivers={"v": [[[1.0, 1.0]]] * 2}),
+        ParameterError,
+        "receivers names v., v., but there are no states with receivers, expected no name; leave receivers out",
+    ),
     "forcing": (lambda: ds.Simulation(solid().equation, sources={"g": [[1.0, 1.0]]}), ParameterError, "but the forcings are"),
     "chaos": (
         lambda: ds.chaos.shadowing(system(), inputs_of(system()), lambda s: s.traces["x"].mean(), "x", 4, 4, 1, 0),

@@ -25,8 +25,11 @@ def check_names(what: str, names: Iterable[str], known: Iterable[str], kind: str
     """Raise ParameterError if a name is not known; of a vector or tensor of `equation` it says the names of the components."""
     if unknown := sorted({*names}.difference(known := [*known])):
         groups = equation.component_names if equation else {}
+        if not known:
+            remedy = "add them to the equation (its attribute `forcings`, and its step), or leave" if kind == "forcings" else "leave"
+            raise ParameterError(f"{what} names {', '.join(unknown)}, but there are no {kind}, expected no name; {remedy} {what} out")
         raise ParameterError(
-            f"{what} names {', '.join(unknown)}, but the {kind} are {listed(known, groups) or 'none'}; expected some of these; "
+            f"{what} names {', '.join(unknown)}, but the {kind} are {listed(known, groups)}; expected some of these; "
             + (by_component(unknown, equation) or "correct the name")
         )
 
