@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diffsim.base.arguments import function, shown
+from diffsim.base.arguments import function
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad import vjp
-from diffsim.base.arguments import mapping, shown
+from diffsim.base.arguments import mapping
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import Prior, StackedPriors
 from diffsim.simulation.prepared.blown_up import counted

@@ -13,8 +13,8 @@ from diffsim.assimilate.control import Balance, Balanced, Control
 from diffsim.assimilate.linearised import Linearised
 from diffsim.assimilate.observations import Observations
 from diffsim.assimilate.windows import Windows
-from diffsim.base.arguments import function, instance, mapping, one_of, shown, whole
-from diffsim.base.messages import warn_user
+from diffsim.base.arguments import function, instance, mapping, one_of, whole
+from diffsim.base.messages import shown, warn_user
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import GaussNewton, Iteration, Journal, Prior, minimise
@@ -174,7 +174,7 @@ class FourDVar:
         for name in mapping("start", start or {}, "{'x': states}"):
             if name not in names:
                 known = ", ".join(names) if names else "no state, since one window begins at the background"
-                raise ParameterError(f"start names {name!r}, expected states with a model error: {known}; leave it out")
+                raise ParameterError(f"start names {shown(name)}, expected states with a model error: {known}; leave it out")
         control = self.control(start)
         cost = Cost(self, control)
         chosen: Any = GaussNewton(cost.hessian, products, residual) if one_of("method", method, METHODS) == "gauss-newton" else method

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim import numpy as dnp
-from diffsim.base.arguments import one_of, real_array, shown
+from diffsim.base.arguments import one_of, real_array
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.simulation import Simulation, Solution
 
@@ -73,7 +74,7 @@ class Observations:
         if isinstance(self.of, str) and (self.of not in simulation.receivers or self.when == "ends"):
             known = ", ".join(simulation.receivers) or "none"
             raise ParameterError(
-                f"observations of {self.of!r}, at {self.when}, expected a state with receivers ({known}), at steps; give it "
+                f"observations of {shown(self.of)}, at {self.when}, expected a state with receivers ({known}), at steps; give it "
                 "some, or a function"
             )
         rows, each = (

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import shown
 from diffsim.base.quantities import ANYTHING, Meaning, plain
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 
@@ -24,13 +25,6 @@ HOST_DEVICES = (1, 3, 11)
 """Numbers of DLPack for memory of the host: of its own, and pinned for CUDA or ROCm."""
 ANY_AXES = 64
 """As many axes as an array of NumPy has."""
-_SHOWN = 60
-
-
-def shown(value: object) -> str:
-    """A value in a message: short, and on one line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def plural(count: int, noun: str) -> str:
@@ -142,7 +136,7 @@ def path_of(name: str, value: str | os.PathLike[str]) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
-        raise ParameterError(f"{name} = {str(value)!r}, expected a path below a home that is known; write the whole path") from None
+        raise ParameterError(f"{name} = {shown(str(value))}, expected a path below a home that is known; write the whole path") from None
 
 
 def host_array(name: str, value: object, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:
@@ -199,7 +193,8 @@ def real_array(name: str, value: object, dtype: npt.DTypeLike | None = None, mea
     if array.dtype.itemsize == 2 and _is_bfloat16(array):  # of the package ml_dtypes, which JAX uses
         raise ParameterError(f"{name}: expected numbers of a type that NumPy has, got bfloat16; convert it by .astype('float32'), say")
     if array.dtype.kind not in "fiu":
-        raise ParameterError(f"{name}: expected an array of real numbers, got {shown(value)} of type {array.dtype}; convert it")
+        kind = {"O": "", "U": ", text", "S": ", text"}.get(array.dtype.kind, f" of type {array.dtype}")
+        raise ParameterError(f"{name}: expected an array of real numbers, got {shown(value)}{kind}; convert it")
     if dtype is None or array.dtype == dtype:
         return array
     with np.errstate(over="ignore"):  # overflow gives infinity, which is refused where finite numbers are needed

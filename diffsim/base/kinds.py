@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 
 Base = TypeVar("Base")
@@ -54,14 +55,14 @@ class Kinds(Mapping[str, type[Base]], Generic[Base]):
         if kind is not None and (not isinstance(kind, str) or not kind.isidentifier() or kind in self._taken):
             taken = "".join(f", other than {name!r}" for name in self._taken)
             raise ParameterError(
-                f"kind = {kind!r} of {cls.__name__}, expected a name of letters, digits and underscores{taken}; choose another"
+                f"kind = {shown(kind)} of {cls.__name__}, expected a name of letters, digits and underscores{taken}; choose another"
             )
         if kind is not None and kind in self and kind != before:
             # a class of diffsim keeps its name, though its module may be imported last
             cls, other = sorted((cls, self[kind]), key=is_packaged)
             module, name = _definition(other)
             raise ParameterError(
-                f"kind = {kind!r} of {cls.__name__}, expected a name that no other {self._what} has, got that of {name} in {module}; "
+                f"kind = {shown(kind)} of {cls.__name__}, expected a name that no other {self._what} has, got that of {name} in {module}; "
                 "choose another"
             )
         if before is not None:

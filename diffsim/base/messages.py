@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import reprlib
 import sys
 import threading
@@ -31,12 +32,17 @@ _DIGITS = 40
 class _Short(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()
-        self.maxlevel, self.maxdict, self.maxlist, self.maxtuple = 2, 3, 4, 4
+        self.maxlevel = 2
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = LONGEST // 3
         self.maxstring = self.maxother = LONGEST
 
     def repr_int(self, x: int, level: int) -> str:
         """Abbreviate long integers, because Python refuses to print integers of thousands of digits."""
         return repr(x) if abs(x) < 10**_DIGITS else f"an integer of about {int(x.bit_length() * 0.30103) + 1} digits"
+
+    def repr_instance(self, x: object, level: int) -> str:
+        """On one line, without an address in memory."""
+        return re.sub(r"\s+", " ", re.sub(r" at 0x[0-9a-fA-F]+", "", super().repr_instance(x, level)))
 
 
 _short = _Short()

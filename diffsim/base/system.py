@@ -23,6 +23,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import shown
 from diffsim.errors import BackendError, PlanError
 
 try:
@@ -147,7 +148,7 @@ def register_bytes() -> int:
     forced = os.environ.get(REGISTER_VARIABLE)
     if forced:
         if forced not in map(str, REGISTERS):
-            raise BackendError(f"{REGISTER_VARIABLE} = {forced!r}, expected one of 16, 32 and 64; correct or unset it")
+            raise BackendError(f"{REGISTER_VARIABLE} = {shown(forced)}, expected one of 16, 32 and 64; correct or unset it")
         return int(forced)
     config = np.show_config(mode="dicts")
     extensions = config.get("SIMD Extensions", {}) if isinstance(config, dict) else {}
@@ -398,7 +399,7 @@ def lock_file(descriptor: int) -> bool:
         OSError: from the system.
     """
     if fcntl is None:
-        raise BackendError(f"expected a POSIX system to lock a file, got {os.name!r}; keep its contents in memory")
+        raise BackendError(f"expected a POSIX system to lock a file, got {shown(os.name)}; keep its contents in memory")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -12,8 +12,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from diffsim.base.arguments import number, shown, whole
+from diffsim.base.arguments import number, whole
 from diffsim.base.kinds import Kinds
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 
 Value: TypeAlias = float | str

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import shown
+from diffsim.base.messages import shown
 from diffsim.boundary.rules import KINDS, Periodic, Place, Rule, Zero
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.typing import Array, IntArray

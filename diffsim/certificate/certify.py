@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.arguments import instance, mapping, real_array, shown, whole
+from diffsim.base.arguments import instance, mapping, real_array, whole
+from diffsim.base.messages import shown
 from diffsim.base.quantities import ANYTHING
 from diffsim.certificate.directions import Bounds, Chooser, Directions, Moves, Scale, of_components
 from diffsim.certificate.engine import Direction, Sums, measure, repeatable
@@ -124,7 +125,7 @@ class _Checked:
         else:
             raise ParameterError(
                 f"directions = {shown(directions)}, expected how many, or a mapping from inputs to changes, or a list of these; "
-                f"write it like {{{next(iter(simulation.wrt))!r}: change}}"
+                f"write it like {{{shown(next(iter(simulation.wrt)))}: change}}"
             )
         if not self.own and self.count < 1:
             raise ParameterError(f"directions = {shown(directions)}, expected at least 1; without one, nothing is tested")

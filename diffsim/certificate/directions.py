@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.arguments import mapping, real_array, shown
+from diffsim.base.arguments import mapping, real_array
+from diffsim.base.messages import shown
 from diffsim.base.quantities import ANYTHING, Meaning
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.simulation.prepared.groups import Groups

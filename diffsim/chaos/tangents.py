@@ -10,6 +10,7 @@ import numpy as np
 
 from diffsim.ad import jit
 from diffsim.base.arguments import instance, mapping, real_array
+from diffsim.base.messages import shown
 from diffsim.errors import DivergenceError, ParameterError
 from diffsim.simulation import Batch, Simulation, Solution
 from diffsim.simulation.prepared.checks import by_component, check_input, check_names
@@ -66,7 +67,7 @@ class Vectors:
         """
         if not isinstance(wrt, str) or wrt not in self.values:
             remedy = by_component([wrt] if isinstance(wrt, str) else [], self.equation) or "take one"
-            raise ParameterError(f"wrt = {wrt!r}, expected one of the parameters among inputs, {', '.join(self.values)}; {remedy}")
+            raise ParameterError(f"wrt = {shown(wrt)}, expected one of the parameters among inputs, {', '.join(self.values)}; {remedy}")
         shape = self.values[wrt].shape
         if along is None:
             return np.ones(shape, self.dtype)
@@ -81,7 +82,7 @@ class Vectors:
         for name in wrt:
             if name not in self.fixed:
                 remedy = by_component([name], self.equation) or "take some of these"
-                raise ParameterError(f"wrt names {name!r}, expected parameters among inputs, {', '.join(self.fixed)}; {remedy}")
+                raise ParameterError(f"wrt names {shown(name)}, expected parameters among inputs, {', '.join(self.fixed)}; {remedy}")
 
     @cached_property
     def size(self) -> int:

@@ -9,6 +9,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, TypeVar
 
 from diffsim.base.arguments import whole
+from diffsim.base.messages import shown
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Keep, Load, Record, Reverse, Save, Undo
 from diffsim.checkpoint.clock import REVERSE_WEIGHT, Clock
 from diffsim.checkpoint.growth import FEW_STEPS
@@ -132,7 +133,7 @@ class Sweep:
         every: int = 0,
     ) -> None:
         if not 0.0 < reverse_weight < float("inf"):
-            raise ParameterError(f"expected a finite reverse_weight above 0, got {reverse_weight!r}; give a cost in primal steps")
+            raise ParameterError(f"expected a finite reverse_weight above 0, got {shown(reverse_weight)}; give a cost in primal steps")
         slow = require_schedule(schedule).slow_tiers
         if len(stores) != len(slow):
             names = ", ".join(tier.name for tier in slow) or "none"
@@ -297,7 +298,9 @@ class Sweep:
                 if self._guard is not None:
                     self._guard.ended()
             case _:
-                raise ScheduleError(f"expected an action of diffsim.checkpoint.actions, got {action!r}; check the schedule with simulate()")
+                raise ScheduleError(
+                    f"expected an action of diffsim.checkpoint.actions, got {shown(action)}; check the schedule with simulate()"
+                )
         if self._on_piece is not None and not isinstance(action, (Advance, Record, Keep, Reverse)):
             self._on_piece(action)
         if self._on_action is not None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from diffsim.base.arguments import function, path_of
+from diffsim.base.messages import shown
 from diffsim.checkpoint.planning.memory import parse_memory
 from diffsim.checkpoint.progress import OnProgress
 from diffsim.checkpoint.schedule import AUTO, KINDS, AnySchedule, Schedule, require_count, require_schedule
@@ -87,10 +88,12 @@ class Policy:
                 parse_memory(size)
         self._check_kinds()
         if self.memory is not None and self.slots is not None:
-            raise ParameterError(f"expected memory or slots, got memory = {self.memory!r} and slots = {self.slots!r}; give one of them")
+            raise ParameterError(
+                f"expected memory or slots, got memory = {shown(self.memory)} and slots = {shown(self.slots)}; give one of them"
+            )
         if self.slots is not None and isinstance(self.schedule, str) and self.schedule != AUTO and not KINDS[self.schedule].takes_slots:
             raise ParameterError(
-                f'expected no slots with schedule = "{self.schedule}", which keeps every step, got {self.slots!r}; leave slots out'
+                f'expected no slots with schedule = "{self.schedule}", which keeps every step, got {shown(self.slots)}; leave slots out'
             )
         if self.disk is not None and self.folder is None:
             raise ParameterError("expected a folder for the states on disk, got none; give folder=")
@@ -102,20 +105,22 @@ class Policy:
         if not isinstance(self.schedule, str):
             require_schedule(self.schedule, f"a kind of schedule ({_names()}) or a schedule")
         elif self.schedule != AUTO and self.schedule not in KINDS:
-            raise ParameterError(f"schedule = {self.schedule!r} is unknown; choose one of {_names()}, or give a Schedule")
+            raise ParameterError(f"schedule = {shown(self.schedule)} is unknown; choose one of {_names()}, or give a Schedule")
         if self.slots is not None:
             require_count("slots", self.slots)
         if self.compression is not None and (isinstance(self.compression, str) or not hasattr(self.compression, "encode")):
-            raise ParameterError(f"expected Lossless(), Lossy(relative_error) or None as compression, got {self.compression!r}; give one")
+            raise ParameterError(
+                f"expected Lossless(), Lossy(relative_error) or None as compression, got {shown(self.compression)}; give one"
+            )
         if not isinstance(self.verify, bool):
-            raise ParameterError(f"expected verify to be True or False, got {self.verify!r}; give one of them")
+            raise ParameterError(f"expected verify to be True or False, got {shown(self.verify)}; give one of them")
         number = isinstance(self.resume, (int, float, np.integer, np.floating)) and not isinstance(self.resume, bool)
         if not number or not 0.0 <= self.resume < float("inf"):
-            raise ParameterError(f"expected resume to be seconds between copies, 0 for none, got {self.resume!r}; give a number")
+            raise ParameterError(f"expected resume to be seconds between copies, 0 for none, got {shown(self.resume)}; give a number")
         function("progress", self.progress, "ProgressBar()")
         if self.folder is not None:
             if not isinstance(self.folder, (str, PathLike)):
-                raise ParameterError(f"expected the path of a folder, got {self.folder!r}; give folder= a path")
+                raise ParameterError(f"expected the path of a folder, got {shown(self.folder)}; give folder= a path")
             object.__setattr__(self, "folder", path_of("folder", self.folder))
 
     @classmethod
@@ -132,9 +137,9 @@ class Policy:
             if checkpoint.strip().lower() == AUTO:
                 return _default()
             if checkpoint.strip().isidentifier():
-                kinds = f"={checkpoint!r})" if checkpoint in KINDS else f"=...) with one of {_names()}"
+                kinds = f"={shown(checkpoint)})" if checkpoint in KINDS else f"=...) with one of {_names()}"
                 raise ParameterError(
-                    f"expected {wanted} as checkpoint, got {checkpoint!r}; for a kind of schedule write Policy(schedule{kinds}"
+                    f"expected {wanted} as checkpoint, got {shown(checkpoint)}; for a kind of schedule write Policy(schedule{kinds}"
                 )
             return cls(memory=checkpoint)
         if isinstance(checkpoint, Planned) and not isinstance(checkpoint, type):

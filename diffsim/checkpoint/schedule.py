@@ -11,8 +11,8 @@ from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from diffsim.base.arguments import shown
 from diffsim.base.kinds import Kinds
+from diffsim.base.messages import shown
 from diffsim.checkpoint.actions import Action, Advance, Keep, Record, Reverse, Undo
 from diffsim.errors import ParameterError, ScheduleError, ShapeError
 
@@ -91,7 +91,7 @@ class AnySchedule(ABC):
         super().__init_subclass__(**others)
         if kind is not None and next(base for base in cls.__mro__ if "fitted" in vars(base)) is AnySchedule:
             raise ParameterError(
-                f"kind = {kind!r} of {cls.__name__}, expected a class method fitted(request), which makes the schedule that a planner "
+                f"kind = {shown(kind)} of {cls.__name__}, expected a class method fitted(request), which makes the schedule that a planner "
                 "asks for, found none; add one, or leave the kind out"
             )
         KINDS.enter(cls, kind)
@@ -393,7 +393,7 @@ def _unfit(value: object) -> str:
     for method, base in (("actions", Schedule), ("online_actions", OnlineSchedule)):
         if hasattr(value, method):
             return f"an object of {name}, which is no {base.__name__}; let the class inherit from diffsim.checkpoint.{base.__name__}"
-    return f"{value!r}; give one of these, such as Online(20) for 20 states"
+    return f"{shown(value)}; give one of these, such as Online(20) for 20 states"
 
 
 def _lacking(schedule: AnySchedule) -> list[str]:
@@ -412,7 +412,7 @@ def require_count(name: str, value: int | None) -> int:
     except TypeError:
         count = 0
     if isinstance(value, bool) or count < 1:
-        raise ScheduleError(f"expected {name} to be an integer of at least 1, got {value!r}; give a whole number of {name}")
+        raise ScheduleError(f"expected {name} to be an integer of at least 1, got {shown(value)}; give a whole number of {name}")
     return count
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from diffsim.base.arguments import path_of, plural, shown
-from diffsim.base.messages import cut, message_shown, path_shown
+from diffsim.base.arguments import path_of, plural
+from diffsim.base.messages import cut, message_shown, path_shown, shown
 from diffsim.base.start import ENDINGS, exit_code, how
 from diffsim.base.system import REGISTER_VARIABLE, register_forced
 from diffsim.certificate import Line
@@ -265,7 +265,7 @@ def tune(options: argparse.Namespace) -> int:
 def _loaded(options: argparse.Namespace) -> Scene:
     below = None if options.read_below is None else path_of("--read-below", options.read_below)
     if below is not None and not below.is_dir():
-        raise SceneError(f"--read-below: expected a folder, found {path_shown(below)!r}, which is none; name one that is there")
+        raise SceneError(f"--read-below: expected a folder, found {shown(path_shown(below))}, which is none; name one that is there")
     return Scene.load(options.scene, options.set, below, options.allow_code)
 
 

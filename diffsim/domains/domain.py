@@ -9,7 +9,8 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from diffsim.base.arguments import flag, plural, shown, whole
+from diffsim.base.arguments import flag, plural, whole
+from diffsim.base.messages import shown
 from diffsim.base.system import local_ranks
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains.boxes import Cuts, Slices

@@ -6,6 +6,7 @@ import functools
 import os
 from typing import Any
 
+from diffsim.base.messages import shown
 from diffsim.engine.interface import Engine
 from diffsim.engine.quadrants_engine import QuadrantsEngine
 from diffsim.engine.taichi_engine import TaichiEngine
@@ -27,7 +28,7 @@ def name_of(engine: str) -> str:
     if isinstance(engine, str) and engine == "auto":
         engine = os.environ.get("DIFFSIM_ENGINE", TaichiEngine.name)
     if not isinstance(engine, str) or engine not in ENGINES:
-        raise BackendError(f"engine = {engine!r} is unknown; choose one of {', '.join(ENGINES)} or auto")
+        raise BackendError(f"engine = {shown(engine)} is unknown; choose one of {', '.join(ENGINES)} or auto")
     return engine
 
 

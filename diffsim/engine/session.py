@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.base.arguments import whole
+from diffsim.base.messages import shown
 from diffsim.base.system import (
     core_numbers,
     cores_of_rank,
@@ -162,9 +163,9 @@ def init(
     if precision is None:
         precision = os.environ.get("DIFFSIM_PRECISION", "f32")
     if not isinstance(arch, str) or arch not in ARCHES:
-        raise BackendError(f"arch = {arch!r} is unknown; choose one of {', '.join(ARCHES)} or auto")
+        raise BackendError(f"arch = {shown(arch)} is unknown; choose one of {', '.join(ARCHES)} or auto")
     if not isinstance(precision, str) or precision not in PRECISIONS:
-        raise BackendError(f"precision = {precision!r} is unknown; choose f32 or f64")
+        raise BackendError(f"precision = {shown(precision)} is unknown; choose f32 or f64")
     if arch == "vulkan" and precision == "f64":
         raise BackendError("precision = 'f64' is not available on arch 'vulkan' (Vulkan shaders have no f64 here); use f32 or the cpu")
     cores = usable_cores()
@@ -172,7 +173,7 @@ def init(
         threads = cores_of_rank()
     threads = whole("threads", threads, 1, cores, "choose as many as the cores that this process may use, or fewer", BackendError)
     if not isinstance(anew, bool):
-        raise BackendError(f"anew = {anew!r}, expected True or False")
+        raise BackendError(f"anew = {shown(anew)}, expected True or False")
     width = compiled_register_bytes(engine)
     with lock:
         if not anew and _current is not None and (arch, precision, threads, width, engine) == astuple(_current)[:-1]:
@@ -254,7 +255,7 @@ atexit.register(_end)  # at import, so that functions which use diffsim at the e
 
 
 def _missing(arch: str, why: str) -> BackendError:
-    return BackendError(f"arch = {arch!r} is not available on this machine ({why}); give arch='cpu' (--arch cpu to the command)")
+    return BackendError(f"arch = {shown(arch)} is not available on this machine ({why}); give arch='cpu' (--arch cpu to the command)")
 
 
 def _require_device(engine: Engine, arch: str, running: bool) -> None:

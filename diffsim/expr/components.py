@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any, NoReturn, TypeAlias, Union, overload
 
-from diffsim.base.arguments import shown
+from diffsim.base.messages import shown
 from diffsim.errors import ShapeError
 from diffsim.expr.symbol import Operand, Several, Symbol
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias, Union
 
 import numpy as np
 
-from diffsim.base.arguments import shown
+from diffsim.base.messages import shown
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr import refusals
 from diffsim.expr.graph import CONDITIONS, LOGIC, Graph, Node

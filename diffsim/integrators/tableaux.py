@@ -20,7 +20,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import instance, shown
+from diffsim.base.arguments import instance
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 
 Row: TypeAlias = Sequence["Fraction | float"]

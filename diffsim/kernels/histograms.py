@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.kernels import large_bins, plain_bins
 from diffsim.kernels.launch import worthwhile
@@ -38,7 +39,7 @@ def histogram(kind: str, dst: npt.NDArray, index: IntArray, values: npt.NDArray)
     """
     if kind not in KINDS:
         raise ParameterError(
-            f"kind = {kind!r} of a histogram, expected one of {', '.join(KINDS)}; use histogram_generic for another operator"
+            f"kind = {shown(kind)} of a histogram, expected one of {', '.join(KINDS)}; use histogram_generic for another operator"
         )
     (dst,), index, (values,) = _checked((dst,), index, (values,))
     if _large(index, (values,), len(dst)):
@@ -53,7 +54,7 @@ def histogram_winners(kind: str, dst: npt.NDArray, index: IntArray, values: npt.
         The histogram, and winners (bins, cols) i64: the lowest row on a tie, -1 where dst won, which it does on a tie.
     """
     if kind not in ("min", "max"):
-        raise ParameterError(f"kind = {kind!r} has no winners, expected min or max")
+        raise ParameterError(f"kind = {shown(kind)} has no winners, expected min or max")
     (dst,), index, (values,) = _checked((dst,), index, (values,))
     if _large(index, (values,), len(dst)):
         places = np.full(dst.shape, -1, np.int32)

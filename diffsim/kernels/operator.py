@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import OPERATIONS, Graph, Node, ordered
@@ -189,7 +190,9 @@ class _Typist:
         if node.op == "read":
             name = node.data[0]
             if name not in self.reads:
-                raise ParameterError(f"an operator reads {name!r}, expected one of {', '.join(self.reads)}; k outputs mean a0 to b(k-1)")
+                raise ParameterError(
+                    f"an operator reads {shown(name)}, expected one of {', '.join(self.reads)}; k outputs mean a0 to b(k-1)"
+                )
             kind = _kind(self.reads[name])
             self.of_node[node.id] = self.add("read", (), name, kind)
             return

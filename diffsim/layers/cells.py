@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from diffsim.base.arguments import shown, whole
+from diffsim.base.arguments import whole
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.mesh.grid import Grid
 

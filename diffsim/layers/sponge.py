@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from diffsim.base.arguments import instance, number, plural, positive, shown
+from diffsim.base.arguments import instance, number, plural, positive
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add
 from diffsim.expr.symbol import Symbol

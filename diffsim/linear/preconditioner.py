@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.linear.iterations import Product
 
@@ -77,7 +78,7 @@ def require_preconditioner(given: Given | None, method: str) -> None:
         raise ParameterError(f"preconditioner = the class {given.__name__}, expected an object of it; call it, {given.__name__}(...)")
     if given is not None and method not in ITERATIVE:
         raise ParameterError(
-            f"method = {method!r} takes no preconditioner, expected {', '.join(map(repr, ITERATIVE))}; choose one of these"
+            f"method = {shown(method)} takes no preconditioner, expected {', '.join(map(repr, ITERATIVE))}; choose one of these"
         )
 
 

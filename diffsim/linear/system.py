@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import shown
 from diffsim.boundary import Rules
 from diffsim.errors import ParameterError
 from diffsim.linear.dominant import DominantFactors, dominates
@@ -126,7 +127,7 @@ class System:
         if self.method != "auto":
             prepared = ways[self.method]()
             if prepared is None:
-                raise ParameterError(f"method = {self.method!r} {WANTS[self.method]}; choose 'auto'")
+                raise ParameterError(f"method = {shown(self.method)} {WANTS[self.method]}; choose 'auto'")
             return prepared
         numbers = ways["direct"]()
         if isinstance(numbers, Diagonal | HeldLayer) and (axis_of(stencil) is None or not numbers.regular):

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from diffsim.ad.arrays.arguments import real_values
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.ops import squares
-from diffsim.base.arguments import real_array, shown
+from diffsim.base.arguments import real_array
+from diffsim.base.messages import shown
 from diffsim.base.quantities import ANYTHING, POINTS, Meaning, counted, plain, times
 from diffsim.base.quantities.units import plain as plain_unit
 from diffsim.errors import ParameterError, ShapeError

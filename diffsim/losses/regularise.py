@@ -24,8 +24,9 @@ import numpy.typing as npt
 
 import diffsim.numpy as np
 from diffsim.ad.arrays.guard import constant
-from diffsim.base.arguments import number, positive, real_array, shown, whole
+from diffsim.base.arguments import number, positive, real_array, whole
 from diffsim.base.kinds import Kinds
+from diffsim.base.messages import shown
 from diffsim.base.quantities import Meaning
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.losses._checks import check_finite, check_fits, check_mask, in_f64, sum_of_squares

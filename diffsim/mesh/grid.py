@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.arguments import instance, names, plural, real_array, shape_of, shown, whole
+from diffsim.base.arguments import instance, names, plural, real_array, shape_of, whole
+from diffsim.base.messages import shown
 from diffsim.base.quantities import Meaning, along_axis
 from diffsim.base.summary import Rows, Summary
 from diffsim.errors import ShapeError

@@ -10,6 +10,7 @@ import numpy as np
 from diffsim.ad.arrays.array import wrap
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.matrix import fft as transform
+from diffsim.base.messages import shown
 from diffsim.errors import DerivativeError
 from diffsim.numpy.calling.dispatch import as_array, as_copied, axes_of, of_values, one_axis, outside, value_of
 from diffsim.numpy.elementwise import conj, real
@@ -48,7 +49,7 @@ def _scale(count: int, inverse: bool, norm: str | None) -> float:
             return math.sqrt(count) if inverse else 1.0 / math.sqrt(count)
         case "forward":
             return float(count) if inverse else 1.0 / count
-    raise ValueError(f"norm = {norm!r}, expected 'backward', 'ortho' or 'forward'")
+    raise ValueError(f"norm = {shown(norm)}, expected 'backward', 'ortho' or 'forward'")
 
 
 def _places(x: Any, s: Any, axes: Any) -> list[int]:

@@ -12,6 +12,7 @@ from diffsim.ad.core import is_known
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.places import within
 from diffsim.ad.ops.reduction import pick
+from diffsim.base.messages import shown
 from diffsim.numpy.calling.dispatch import as_array, as_copied, in_rows, one_axis, outside, places_of, plain, value_of
 from diffsim.numpy.decisions import result_type
 from diffsim.numpy.elementwise import where
@@ -31,7 +32,7 @@ def _placed(indices: Any, length: int, mode: str) -> Any:
             return np.clip(places, 0, length - 1)
         case "wrap":
             return places % length
-    raise ValueError(f"mode = {mode!r}, expected 'raise', 'clip' or 'wrap'")
+    raise ValueError(f"mode = {shown(mode)}, expected 'raise', 'clip' or 'wrap'")
 
 
 @outside(np)

@@ -12,6 +12,7 @@ from diffsim.ad.core import is_plain, laid_out
 from diffsim.ad.ops import determinant, singular, spectral
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
+from diffsim.base.messages import shown
 from diffsim.errors import DerivativeError, SingularError
 from diffsim.numpy import diagonals, products
 from diffsim.numpy.calling.dispatch import as_computed, axes_of, in_rows, is_complex, outside, plain, value_of, without_rules
@@ -247,7 +248,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     rows, columns = value.shape[-2:]
     if mode == "raw" or (mode == "complete" and rows > columns):
         raise DerivativeError(
-            f"qr with mode={mode!r} of matrices of shape {value.shape[-2:]} has no derivative, expected mode='reduced' or 'r'"
+            f"qr with mode={shown(mode)} of matrices of shape {value.shape[-2:]} has no derivative, expected mode='reduced' or 'r'"
         )
     if rows >= columns:
         q, r = map(wrap, singular.qr(value))
@@ -349,7 +350,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         case _ if ord in (np.inf, -np.inf):
             sums = total(absolute(x), columns, keepdims=True)
         case _:
-            raise DerivativeError(f"ord = {ord!r} of a matrix norm has no derivative here, expected 'fro', 'nuc', ±1, ±2 or ±inf")
+            raise DerivativeError(f"ord = {shown(ord)} of a matrix norm has no derivative here, expected 'fro', 'nuc', ±1, ±2 or ±inf")
     return (largest if ord > 0 else smallest)(sums, axes, keepdims=keepdims)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Tracer
+from diffsim.base.messages import shown
 from diffsim.errors import DerivativeError
 from diffsim.numpy.calling.dispatch import as_array, in_order, one_axis, outside, plain
 from diffsim.numpy.elementwise import where
@@ -66,7 +67,9 @@ def pad(
     options = {name: value for name, value in options.items() if value is not _GIVEN}
     wrong = [name for name in options if mode not in TAKES[name]]
     if wrong:
-        raise ValueError(f"pad takes {wrong[0]} for the mode {' or '.join(map(repr, TAKES[wrong[0]]))} only, got {mode!r}; leave it out")
+        raise ValueError(
+            f"pad takes {wrong[0]} for the mode {' or '.join(map(repr, TAKES[wrong[0]]))} only, got {shown(mode)}; leave it out"
+        )
     widths = _widths(x.ndim, pad_width)
     if not x.ndim:
         return asarray(x, copy=True)
@@ -80,7 +83,7 @@ def pad(
         padded[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True))] = x
         return padded
     if mode not in ("constant", "linear_ramp", *STATISTICS, *BY_INDEX):
-        raise ValueError(f"mode = {mode!r} of pad, expected 'constant', 'empty', 'linear_ramp', {', '.join([*STATISTICS, *BY_INDEX])}")
+        raise ValueError(f"mode = {shown(mode)} of pad, expected 'constant', 'empty', 'linear_ramp', {', '.join([*STATISTICS, *BY_INDEX])}")
     for axis, pair in enumerate(widths):
         if mode in BY_INDEX:
             x = _indexed(x, axis, pair, mode, options.get("reflect_type", "even"))

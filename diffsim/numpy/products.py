@@ -15,6 +15,7 @@ from diffsim.ad.core import Tracer, is_plain, laid_out, require_derivative
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, snapshot
+from diffsim.base.messages import shown
 from diffsim.numpy.calling.dispatch import as_array, as_number, axes_of, in_order, in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, multiply
 from diffsim.numpy.reductions import sum
@@ -154,7 +155,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
         for letter, n in zip(letters, value.shape, strict=True):
             length = lengths.setdefault(letter, n)
             if n != length and 1 not in (n, length):
-                raise ValueError(f"the letter {letter} of einsum {subscripts!r} stands for axes of {length} and of {n} entries")
+                raise ValueError(f"the letter {letter} of einsum {shown(subscripts)} stands for axes of {length} and of {n} entries")
             lengths[letter] = max(length, n)
     if len(operands) == 1 and isinstance(operands[0], Array) and set(inputs[0]) == set(output):
         return _moved(operands[0], inputs[0], output)
@@ -172,7 +173,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
     letters, value = _summed(*terms[0], set(output))
     missing = [x for x in output if x not in letters]
     if missing:
-        raise ValueError(f"the result of einsum {subscripts!r} names {''.join(missing)}, which no operand has")
+        raise ValueError(f"the result of einsum {shown(subscripts)} names {''.join(missing)}, which no operand has")
     value = st.transpose(value, axes=tuple(letters.index(x) for x in output))
     return in_order(value, _order_of(",".join(inputs) + "->" + output, values, optimize)) if value.ndim else wrap(as_number(value))
 
@@ -220,14 +221,14 @@ def _letters(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
     left, arrow, right = subscripts.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(ranks):
-        raise ValueError(f"einsum {subscripts!r} names {len(inputs)} operands, got {len(ranks)}")
+        raise ValueError(f"einsum {shown(subscripts)} names {len(inputs)} operands, got {len(ranks)}")
     spare = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in subscripts]
     widest = max((rank - len(s.replace("...", "")) for s, rank in zip(inputs, ranks, strict=True) if "..." in s), default=0)
     extra = "".join(spare[:widest])
     for k, (s, rank) in enumerate(zip(inputs, ranks, strict=True)):
         count = rank - len(s.replace("...", ""))
         if count < 0 or (count and "..." not in s):
-            raise ValueError(f"operand {k} of einsum {subscripts!r} has {rank} axes, but the letters {s!r}")
+            raise ValueError(f"operand {k} of einsum {shown(subscripts)} has {rank} axes, but the letters {shown(s)}")
         inputs[k] = s.replace("...", extra[widest - count :])
     if arrow:
         return inputs, right.replace("...", extra)

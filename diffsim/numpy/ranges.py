@@ -11,6 +11,7 @@ import numpy as np
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import is_plain
 from diffsim.ad.ops import structure as st
+from diffsim.base.messages import shown
 from diffsim.numpy.calling.dispatch import outside, plain, value_of
 from diffsim.numpy.elementwise import floor, log10, power, where
 from diffsim.numpy.shapes.creation import array, asarray
@@ -66,7 +67,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     """Coordinate matrices of coordinate vectors."""
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"indexing = {indexing!r}, expected 'xy' or 'ij'")
+        raise ValueError(f"indexing = {shown(indexing)}, expected 'xy' or 'ij'")
     rank = len(xi)
     out = tuple(asarray(x).reshape(tuple(-1 if i == k else 1 for i in range(rank))) for k, x in enumerate(xi))
     if indexing == "xy" and rank > 1:

@@ -11,6 +11,7 @@ from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.matrix import sliding
+from diffsim.base.messages import shown
 from diffsim.numpy.calling.dispatch import in_rows, is_complex, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, where
 from diffsim.numpy.padding import pad
@@ -86,7 +87,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     if not n or not m:
         raise ValueError(f"vectors of lengths {n} and {m} have no correlation, expected one entry at least")
     if mode not in ("full", "same", "valid"):
-        raise ValueError(f"mode = {mode!r}, expected 'full', 'same' or 'valid'")
+        raise ValueError(f"mode = {shown(mode)}, expected 'full', 'same' or 'valid'")
     if n < m:
         return in_rows(flip(conj(correlate(v, a, mode))))
     if not (isinstance(core(a), Tracer) or isinstance(core(v), Tracer)):

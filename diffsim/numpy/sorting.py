@@ -9,6 +9,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.ops import structure as st
+from diffsim.base.messages import shown
 from diffsim.errors import DerivativeError
 from diffsim.numpy.calling.dispatch import as_copied, as_number, axes_of, in_rows, outside, plain, value_of
 from diffsim.numpy.calling.rehearsal import rehearsed
@@ -55,7 +56,7 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
 def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, laid: Callable[[Any], Any]) -> Any:
     """Quantiles; `laid` puts them in order in memory."""
     if method != "linear":
-        raise DerivativeError(f"method = {method!r} of quantile is not differentiable here, expected 'linear'")
+        raise DerivativeError(f"method = {shown(method)} of quantile is not differentiable here, expected 'linear'")
     rows, full = merged(value_of(a), axis)
     ordered = sort(wrap(rows if rows.dtype.kind in "fc" else st.astype(rows, dtype=np.dtype(float))))
     n = ordered.shape[-1]

@@ -12,7 +12,8 @@ from scipy.optimize import Bounds
 
 import diffsim.numpy as dnp
 from diffsim.ad import stop_gradient
-from diffsim.base.arguments import instance, real_array, shown
+from diffsim.base.arguments import instance, real_array
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.mesh.grid import Grid
 from diffsim.ocean.fault import Fault, tangent_plane

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.arguments import number, one_of, shape_of, shown
+from diffsim.base.arguments import number, one_of, shape_of
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.linear.transforms import Transform
 from diffsim.optimize.parametrise import spread

@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.arguments import real_array, shown
+from diffsim.base.arguments import real_array
+from diffsim.base.messages import shown
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
 from diffsim.optimize.journal import Evaluation, Journal
 from diffsim.typing import Array, IntArray

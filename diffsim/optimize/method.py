@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
-from diffsim.base.arguments import plural, real_array, shown
+from diffsim.base.arguments import plural, real_array
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.evaluation import Evaluator, Point
 from diffsim.typing import Array

@@ -15,8 +15,9 @@ from scipy.optimize import Bounds
 import diffsim.numpy as np
 from diffsim.ad.arrays.arguments import real_values
 from diffsim.ad.arrays.guard import constant
-from diffsim.base.arguments import real_array, shape_of, shown
+from diffsim.base.arguments import real_array, shape_of
 from diffsim.base.kinds import Kinds
+from diffsim.base.messages import shown
 from diffsim.errors import DivergenceError, ParameterError, ShapeError
 from diffsim.numpy.calling.dispatch import plain
 from diffsim.optimize.smoothing import smooth

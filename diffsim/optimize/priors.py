@@ -12,7 +12,8 @@ from scipy import sparse
 from scipy.ndimage import gaussian_filter1d
 from scipy.sparse.linalg import splu, spsolve_triangular
 
-from diffsim.base.arguments import real_array, shape_of, shown
+from diffsim.base.arguments import real_array, shape_of
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.parametrise import check_mask_shape, spread
 from diffsim.typing import Array

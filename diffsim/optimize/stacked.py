@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
-from diffsim.base.arguments import mapping, shown
+from diffsim.base.arguments import mapping
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.optimize.parametrise import Unknown, check_theta
 from diffsim.typing import Array

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffsim.base.arguments import instance, positive, whole
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.solvers import Maxwell
 from diffsim.typing import Array
@@ -89,7 +90,7 @@ def uniform(equation: Maxwell) -> Maxwell:
 def axis_of(equation: Maxwell, axis: str) -> int:
     """The number of an axis by its letter."""
     if not isinstance(axis, str) or len(axis) != 1 or axis not in equation.axes:
-        raise ParameterError(f"axis = {axis!r}, expected one of {', '.join(equation.axes)}; give one of the grid")
+        raise ParameterError(f"axis = {shown(axis)}, expected one of {', '.join(equation.axes)}; give one of the grid")
     return equation.axes.index(axis)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.arguments import instance, real_array, shown
+from diffsim.base.arguments import instance, real_array
+from diffsim.base.messages import shown
 from diffsim.base.quantities import ANYTHING, Meaning, places_on
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.mesh.grid import Axis, Grid

@@ -56,7 +56,7 @@ class Projection:
             DataError: pyproj is missing or does not know a projection, or axes are not two across the map.
         """
         if grid is None:
-            raise DataError(f"crs: expected that of the grid too, found only {own!r} of a file; add grid.crs")
+            raise DataError(f"crs: expected that of the grid too, found only {shown(own)} of a file; add grid.crs")
         if len(names) != len(axes):
             raise DataError(f"coordinates: expected {len(axes)} names, one for each axis of the grid, found {len(names)}; correct them")
         pyproj = package("pyproj", "map projections")

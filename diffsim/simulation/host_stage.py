@@ -15,7 +15,7 @@ from diffsim.ad.surroundings.reading import look, readers_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.base import arguments
-from diffsim.base.arguments import shown
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol

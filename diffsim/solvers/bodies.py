@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 import diffsim.numpy as dnp
-from diffsim.base.arguments import shown, whole
+from diffsim.base.arguments import whole
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.mesh.grid import Grid
 

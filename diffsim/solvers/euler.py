@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import number, one_of, positive, shown
+from diffsim.base.arguments import number, one_of, positive
+from diffsim.base.messages import shown
 from diffsim.errors import DivergenceError, ParameterError, StabilityError
 from diffsim.expr.functions import maximum, minimum, sqrt, where
 from diffsim.expr.limiters import Limiter, van_albada, weno5
@@ -174,7 +175,7 @@ class Euler(Equation, kind="euler"):
         cells = [h for h, pair in zip(self.grid.spacing, self.sides, strict=True) if "outflow" in pair]  # across an outflow
         if not cells:
             raise ParameterError(
-                f"relaxation = {length:.4g} m with sides = {self.sides!r}, expected a side that is an 'outflow', whose pressure it "
+                f"relaxation = {length:.4g} m with sides = {shown(self.sides)}, expected a side that is an 'outflow', whose pressure it "
                 "relaxes; leave it out, or take such a side"
             )
         if length < max(cells):

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import flag, names, number, one_of, shown
+from diffsim.base.arguments import flag, names, number, one_of
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, Extrapolate
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import add, interpolate, laplacian
@@ -210,7 +211,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.sides, self.velocities, self.inflows = self._around.words, self._around.velocities, self._around.inlets()
         self.order = int(one_of("order", order, (2, 4, 6)))
         if self.order > 2 and any(pair != ("periodic", "periodic") for pair in self.sides):
-            raise ParameterError(f"order = {order} with sides = {sides!r}, expected order 2 next to walls, inlets and outlets; take 2")
+            raise ParameterError(f"order = {order} with sides = {shown(sides)}, expected order 2 next to walls, inlets and outlets; take 2")
         if None in grid.uniform_spacing and not self._around.of(*FREE):
             raise ParameterError(
                 "grid of cells of several sizes with no open side, expected uniform cells there; take some, or open a side"
@@ -245,8 +246,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.fluxes = names("fluxes", fluxes, '("T",)')
         if set(self.fluxes) - {*self.scalars} or (self.fluxes and (self.bodies == "none" or not self.sharp)):
             raise ParameterError(
-                f"fluxes = {shown(fluxes)} with scalars = {shown(self.scalars)}, bodies = {self.bodies!r} and bodies_method = "
-                f"{bodies_method!r}, expected names of scalars, and bodies that are sharp; correct one"
+                f"fluxes = {shown(fluxes)} with scalars = {shown(self.scalars)}, bodies = {shown(self.bodies)} and bodies_method = "
+                f"{shown(bodies_method)}, expected names of scalars, and bodies that are sharp; correct one"
             )
         for name in self.scalars:
             on_sides += self._add_scalar(name, scalars[name] if isinstance(scalars, Mapping) else self._around.scalar(name))
@@ -286,7 +287,7 @@ class NavierStokes(Equation, kind="navier_stokes"):
         """Declare the inputs of a viscosity that varies."""
         if self.order > 2 or None in self.grid.uniform_spacing:
             raise ParameterError(
-                f"viscosity = {self.viscosity!r} with order = {self.order}, expected order 2 and uniform cells; take those"
+                f"viscosity = {shown(self.viscosity)} with order = {self.order}, expected order 2 and uniform cells; take those"
             )
         if self.viscosity == "field":
             self.parameters = {**self.parameters, "nu": Variable(self._around.with_rule("mirror"), unit="m²/s")}
@@ -339,12 +340,14 @@ class NavierStokes(Equation, kind="navier_stokes"):
         """Declare the distance to bodies, what follows from it, and the forces on them."""
         if None in self.grid.uniform_spacing or (self.sharp and (self.grid.ndim != 2 or self.order > 2)):
             raise ParameterError(
-                f"bodies = {self.bodies!r} with {self.grid.ndim} axes and order = {self.order}, expected two axes of uniform cells and "
+                f"bodies = {shown(self.bodies)} with {self.grid.ndim} axes and order = {self.order}, expected two axes of "
+                f"uniform cells and "
                 "order 2; take such a grid, or bodies_method = 'penalised', which needs uniform cells alone"
             )
         if self.viscosity != "constant":
             raise ParameterError(
-                f"bodies = {self.bodies!r} with viscosity = {self.viscosity!r}, expected a constant viscosity; leave out one of them"
+                f"bodies = {shown(self.bodies)} with viscosity = {shown(self.viscosity)}, expected a constant viscosity; leave "
+                f"out one of them"
             )
         around, beyond, closed = (self._around.with_rule(rule) for rule in (Extrapolate(1), Extrapolate(0), "zero"))
         moving = self.velocities if self.bodies == "moving" else ()

@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import flag, one_of, shown
+from diffsim.base.arguments import flag, one_of
+from diffsim.base.messages import shown
 from diffsim.boundary import Rule
 from diffsim.boundary.rules import Combination, Place
 from diffsim.errors import ParameterError, SingularError

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any, Literal, TypeAlias
 
-from diffsim.base.arguments import names, one_of, shown
+from diffsim.base.arguments import names, one_of
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, per_axis
 from diffsim.errors import ParameterError
 from diffsim.expr.operators import diff, interpolate, laplacian

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import flag, number, one_of, positive, shown, whole
+from diffsim.base.arguments import flag, number, one_of, positive, whole
+from diffsim.base.messages import shown
 from diffsim.boundary import Dirichlet, Extrapolate, OddImage
 from diffsim.errors import ParameterError, StabilityError
 from diffsim.expr.functions import floor, maximum, minimum, sqrt, where

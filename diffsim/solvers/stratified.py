@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.arguments import number, positive, shown
+from diffsim.base.arguments import number, positive
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 
 F64 = npt.NDArray[np.float64]

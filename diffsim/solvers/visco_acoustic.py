@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from diffsim.base.arguments import one_of, positive
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, EvenImage, Periodic, per_axis
 from diffsim.errors import ParameterError
 from diffsim.expr.functions import sqrt
@@ -105,7 +106,7 @@ class ViscoAcoustic(Equation, kind="visco_acoustic"):
         self.grid, self.dt, self.order = grid, dt, check_order(order)
         self.Q = one_of("Q", Q, ("none", "given")) if isinstance(Q, str) else positive("Q", Q, 'give a number, "given" or "none"')
         if Q != "none" and frequency is None:
-            raise ParameterError(f"Q = {Q!r} without a frequency, expected the one at which waves have it; give it in Hz")
+            raise ParameterError(f"Q = {shown(Q)} without a frequency, expected the one at which waves have it; give it in Hz")
         self.frequency = 1.0 if frequency is None else positive("frequency", frequency, "give the one at which waves have Q, in Hz", "Hz")
         self.layer = layer_of(grid, dt, layer, layer_speed, layer_frequency, taken_by(boundary, grid.ndim))
         medium = tuple(Periodic() if ends else EvenImage() for ends in self._joined)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diffsim.base.arguments import mapping, shown
+from diffsim.base.arguments import mapping
+from diffsim.base.messages import shown
 from diffsim.base.packages import needed_by
 from diffsim.errors import ParameterError
 from diffsim.tesseract.function import Function, Values

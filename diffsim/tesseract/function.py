@@ -9,6 +9,7 @@ import numpy as np
 
 from diffsim.ad import jvp, vjp
 from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 
 Values = Mapping[str, Any]
@@ -88,7 +89,7 @@ class Function:
     def _outputs(self, values: dict[str, Any]) -> Values:
         outputs = self.function(values)
         if not isinstance(outputs, Mapping):
-            raise ParameterError(f"function returned {arguments.shown(outputs)}, expected outputs by name, {{'misfit': ...}}; return that")
+            raise ParameterError(f"function returned {shown(outputs)}, expected outputs by name, {{'misfit': ...}}; return that")
         return outputs
 
     def _part(self, inputs: Any, moving: Collection[str], wanted: Collection[str]) -> tuple[Callable[[Values], Values], dict[str, Any]]:
@@ -110,5 +111,5 @@ def values_of(inputs: Any) -> dict[str, Any]:
 
 def _named(values: Values, name: str, what: str) -> Any:
     if name not in values:
-        raise ParameterError(f"no {what} {name!r}, expected one of {', '.join(sorted(values))}; take one of these")
+        raise ParameterError(f"no {what} {shown(name)}, expected one of {', '.join(sorted(values))}; take one of these")
     return values[name]

@@ -14,6 +14,7 @@ from diffsim.ad.core import Primitive, Tracer, aval, bottom, is_inexact, is_know
 from diffsim.ad.ops import structure as st
 from diffsim.ad.tree import flatten, unflatten
 from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError, TileError
 from diffsim.tile.source.blocks import add_blocks, load_blocks
 from diffsim.tile.source.kernel import Form, compiled
@@ -196,9 +197,7 @@ def map_fixed(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., A
 def _axis_of(axes: Any, count: int) -> list[Any]:
     listed = list(axes) if isinstance(axes, (tuple, list)) else [axes] * count
     if len(listed) != count or not all(a is None or (isinstance(a, (int, np.integer)) and not isinstance(a, bool)) for a in listed):
-        raise ParameterError(
-            f"axes = {arguments.shown(axes)} for {count} arguments, expected an axis, or a tuple of one (or None) an argument"
-        )
+        raise ParameterError(f"axes = {shown(axes)} for {count} arguments, expected an axis, or a tuple of one (or None) an argument")
     if all(a is None for a in listed):
         raise ParameterError("axes has no axis, expected one at least along which tiles lie; call the function itself")
     return listed

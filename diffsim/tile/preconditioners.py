@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 
 import diffsim.numpy as dnp
 from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, SingularError
 from diffsim.linear import Preconditioner
 from diffsim.tile.maps import map_fixed
@@ -78,9 +79,7 @@ class BlockJacobi(Preconditioner):
         cells = self.block if isinstance(self.block, (tuple, list)) else (self.block,)
         block = tuple(arguments.whole("block", n, 1, remedy="give the cells of a block along each axis, such as (4, 4)") for n in cells)
         if not block or math.prod(block) > LARGEST:
-            raise ParameterError(
-                f"block = {arguments.shown(self.block)} has {math.prod(block)} cells, expected 1 to {LARGEST}; give smaller blocks"
-            )
+            raise ParameterError(f"block = {shown(self.block)} has {math.prod(block)} cells, expected 1 to {LARGEST}; give smaller blocks")
         object.__setattr__(self, "block", block)
 
     def room(self, cells: int) -> int:

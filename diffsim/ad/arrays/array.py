@@ -26,6 +26,7 @@ from diffsim.ad.core import Tracer, bottom, laid_out, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result, blank, is_compact, reshaped
+from diffsim.base.messages import shown
 from diffsim.base.quantities import plain
 from diffsim.errors import ArrayTypeError, ArrayValueError, DerivativeError, ShapeError, StaleValueError
 
@@ -246,7 +247,7 @@ class Array(Convertible):
         """True if an order, one of the known ones, goes along the first axis first."""
         letter = "C" if order is None else order.upper() if isinstance(order, str) else order
         if letter not in tuple(known):
-            raise ValueError(f"order = {order!r}, expected {', '.join(map(repr, known))}")
+            raise ValueError(f"order = {shown(order)}, expected {', '.join(map(repr, known))}")
         return letter == "F" or (letter == "A" and self._layout().flags.fnc)
 
     def view(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
-from diffsim.base.arguments import shown
+from diffsim.base.messages import shown
 from diffsim.errors import (
     ArrayAxisError,
     ArrayCallError,

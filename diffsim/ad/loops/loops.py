@@ -18,6 +18,7 @@ from diffsim.ad.ops.structure import compact, reshape, zeros_like
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.tree import Tree, in_order, unflatten
 from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.checkpoint import Action, Checkpoint, GrowthMonitor, Policy, ReplayGuard, Sizes, Sweep, resolve
 from diffsim.checkpoint.growth import largest
 from diffsim.checkpoint.progress import Reporter
@@ -244,7 +245,7 @@ def _whole(name: str, value: Any) -> int:
             return operator.index(value)
     except TypeError:
         pass
-    raise ParameterError(f"{name} = {arguments.shown(value)} of a loop, expected a whole number; round it with int()")
+    raise ParameterError(f"{name} = {shown(value)} of a loop, expected a whole number; round it with int()")
 
 
 def while_loop(

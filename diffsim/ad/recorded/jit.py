@@ -22,7 +22,7 @@ from diffsim.ad.recorded.recording import RecordedTracer, Recording, Register
 from diffsim.ad.tree import Tree, flatten
 from diffsim.base import arguments
 from diffsim.base.copies import Remade, remade
-from diffsim.base.messages import silenced, warn_user
+from diffsim.base.messages import shown, silenced, warn_user
 from diffsim.errors import DiffsimError, JitError, JitWarning
 
 MOST_FORMS = 16
@@ -296,7 +296,7 @@ def _result(leaf: Any) -> Any:
     if isinstance(value, RecordedTracer):
         return value.register
     if isinstance(value, Tracer) or (value is None and not isinstance(leaf, CONSTANTS)):
-        raise UnrecordableError(f"it returns {arguments.shown(leaf)}, expected arrays, numbers, texts and pytrees of them")
+        raise UnrecordableError(f"it returns {shown(leaf)}, expected arrays, numbers, texts and pytrees of them")
     return leaf if value is None or type(leaf) is float else value
 
 

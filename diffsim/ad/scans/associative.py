@@ -14,7 +14,7 @@ from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.scans import scalar
 from diffsim.ad.tree import LEAF, Tree, flatten
-from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.graph import Graph
 
@@ -30,10 +30,10 @@ _MEANING = {"+": ew.add, "*": ew.multiply, "min": ew.minimum, "max": ew.maximum}
 
 def _kind(op: Op) -> str | None:
     if not isinstance(op, str) and not callable(op):
-        raise ParameterError(f"operator {arguments.shown(op)} is unknown; write one of {', '.join(KINDS)}, or a function of two values")
+        raise ParameterError(f"operator {shown(op)} is unknown; write one of {', '.join(KINDS)}, or a function of two values")
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     if isinstance(op, str) and name not in KINDS:
-        raise ParameterError(f"operator {op!r} is unknown; write one of {', '.join(KINDS)}, or a function of two values")
+        raise ParameterError(f"operator {shown(op)} is unknown; write one of {', '.join(KINDS)}, or a function of two values")
     known = (
         isinstance(op, str)
         or op is min
@@ -95,7 +95,7 @@ def traced(op: Op, tree: Tree, xs: Sequence[Any]) -> tuple[str | None, kernels.O
     if kind is None and any(x.dtype.kind == "c" for x in xs):
         return None, None
     if kind is not None and tree != LEAF:
-        raise ParameterError(f"operator {op!r} works on one array, got a pytree {tree}; give a function of two pytrees")
+        raise ParameterError(f"operator {shown(op)} works on one array, got a pytree {tree}; give a function of two pytrees")
     function = op if kind is None else {"+": _plus, "*": _times, "min": _minimum, "max": _maximum}[kind]
     assert callable(function)
     try:

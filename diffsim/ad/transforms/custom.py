@@ -18,6 +18,7 @@ from diffsim.ad.surroundings import watch as surroundings
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import Tree, flatten, leaves_like, tree_map, unflatten
 from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.errors import DerivativeError, ParameterError, ShapeError
 
 
@@ -27,7 +28,7 @@ class _Custom:
     def __init__(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
         arguments.function("f", f, "@ds.custom_vjp above a function", optional=False)
         if not isinstance(nondiff_argnums, (tuple, list)) or not all(type(n) is int for n in nondiff_argnums):
-            raise ParameterError(f"nondiff_argnums = {arguments.shown(nondiff_argnums)}, expected numbers of arguments; write it like (1,)")
+            raise ParameterError(f"nondiff_argnums = {shown(nondiff_argnums)}, expected numbers of arguments; write it like (1,)")
         functools.update_wrapper(self, f)
         self.f = f
         self.nondiff = tuple(nondiff_argnums)

@@ -14,6 +14,7 @@ from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import flatten, tree_map, unflatten
 from diffsim.base import arguments
 from diffsim.base.copies import remade
+from diffsim.base.messages import shown
 from diffsim.errors import DerivativeError, ParameterError, ShapeError
 
 Function = Callable[..., Any]
@@ -80,7 +81,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool 
 def number_of(argnum: Any) -> int:
     """The number of an argument, as it was given."""
     if isinstance(argnum, (bool, np.bool_)) or not isinstance(argnum, (int, np.integer)):
-        raise ParameterError(f"argnums = {arguments.shown(argnum)}, expected the number of an argument; write 0 for the first")
+        raise ParameterError(f"argnums = {shown(argnum)}, expected the number of an argument; write 0 for the first")
     return int(argnum)
 
 

@@ -17,6 +17,7 @@ from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import Tree, flatten, unflatten
 from diffsim.base import arguments
 from diffsim.base.copies import remade
+from diffsim.base.messages import shown
 from diffsim.errors import DerivativeError
 
 Function = Callable[..., Any]
@@ -182,7 +183,7 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
     arguments.function("f", f, "ds.jacobian(lambda x: x**2)", optional=False)
     number = number_of(argnums)
     if not isinstance(mode, str) or mode not in ("auto", "rows", "columns"):
-        raise DerivativeError(f"mode = {mode!r}, expected 'rows', 'columns' or 'auto'; choose one of them")
+        raise DerivativeError(f"mode = {shown(mode)}, expected 'rows', 'columns' or 'auto'; choose one of them")
     if mode != "auto":
         return (jacrev if mode == "rows" else jacfwd)(f, argnums)
 

@@ -19,7 +19,8 @@ from diffsim import engine
 from diffsim.ad.userkernel import transport
 from diffsim.ad.userkernel.kernel import UserKernel
 from diffsim.ad.userkernel.signature import is_real
-from diffsim.base.arguments import shown, whole
+from diffsim.base.arguments import whole
+from diffsim.base.messages import shown
 from diffsim.errors import DiffsimError, KernelError
 
 TOLERANCES = {"float64": 1e-6, "float32": 2e-2}

@@ -13,6 +13,7 @@ from diffsim import engine
 from diffsim.ad.userkernel.around import Around, Captures
 from diffsim.ad.userkernel.signature import Signature, is_real, type_name
 from diffsim.ad.userkernel.source import Source
+from diffsim.base.messages import shown
 from diffsim.errors import DiffsimError, KernelError
 
 ONE_VALUE = "diffsim_one_value"
@@ -114,8 +115,9 @@ class Compiled:
         now = engine.settings()
         if now.engine != self.signature.engine:
             raise KernelError(
-                f"kernel {self.signature.name} is written for engine {self.signature.engine!r}, expected {now.engine!r}, which runs; "
-                f"call diffsim.init(engine={self.signature.engine!r}), or write it with `import {now.engine} as ti`"
+                f"kernel {self.signature.name} is written for engine {shown(self.signature.engine)}, expected "
+                f"{shown(now.engine)}, which runs; "
+                f"call diffsim.init(engine={shown(self.signature.engine)}), or write it with `import {now.engine} as ti`"
             )
         generation = now.generation
         if generation != self._generation:

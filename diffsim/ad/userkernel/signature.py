@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from diffsim import engine
+from diffsim.base.messages import shown
 from diffsim.errors import KernelError, ShapeError
 
 Like = str | tuple[int, ...] | Callable[..., Any] | None
@@ -114,7 +115,7 @@ class Signature:
         try:
             array = np.zeros(shape, dtype)
         except (TypeError, ValueError) as error:
-            raise ShapeError(f"output {name} of kernel {self.name} would have shape {shape!r}, expected a tuple of sizes") from error
+            raise ShapeError(f"output {name} of kernel {self.name} would have shape {shown(shape)}, expected a tuple of sizes") from error
         return parameter.convert(array, array.dtype)
 
     def default_float(self, arrays: Mapping[str, np.ndarray]) -> np.dtype:
@@ -143,7 +144,7 @@ def read_signature(function: types.FunctionType, reads: Sequence[str], writes: A
     """
     name = function.__name__
     if isinstance(reads, str) or isinstance(writes, str):
-        raise KernelError(f"kernel {name}: reads and writes are tuples of names, got a bare string; write ({(reads, writes)!r},)")
+        raise KernelError(f"kernel {name}: reads and writes are tuples of names, got a bare string; write ({shown((reads, writes))},)")
     declared: dict[str, Like] = dict(writes) if isinstance(writes, Mapping) else dict.fromkeys(writes)
     outputs: dict[str, Like] = {out: None if like == out else like for out, like in declared.items()}
     parameters = {key: _parameter(name, key, note.annotation) for key, note in inspect.signature(function).parameters.items()}
@@ -173,8 +174,9 @@ def _parameter(kernel: str, name: str, annotation: Any) -> Parameter:
     other = engine.other_engine(type(annotation).__module__)
     if other:
         raise KernelError(
-            f"parameter {name} of kernel {kernel} has a type of {other!r}, expected one of {engine.chosen()!r}, the engine that is chosen; "
-            f"choose the other one before the kernel is defined: diffsim.init(engine={other!r}), or DIFFSIM_ENGINE={other}"
+            f"parameter {name} of kernel {kernel} has a type of {shown(other)}, expected one of {shown(engine.chosen())}, the "
+            f"engine that is chosen; "
+            f"choose the other one before the kernel is defined: diffsim.init(engine={shown(other)}), or DIFFSIM_ENGINE={other}"
         )
     if isinstance(annotation, ti.types.ndarray):
         if getattr(annotation.dtype, "n", None) is not None or hasattr(annotation.dtype, "ndim"):
@@ -196,6 +198,6 @@ def _dtype(kernel: str, name: str, annotation: Any) -> np.dtype:
         if annotation is getattr(ti, known):
             return np.dtype(known.replace("f", "float").replace("u", "U").replace("i", "int").replace("U", "uint"))
     raise KernelError(
-        f"parameter {name} of kernel {kernel} is annotated {annotation!r}; expected ti.types.ndarray(...), float, int or one of "
+        f"parameter {name} of kernel {kernel} is annotated {shown(annotation)}; expected ti.types.ndarray(...), float, int or one of "
         + ", ".join(f"ti.{known}" for known in TYPES)
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffsim import engine
+from diffsim.base.messages import shown
 from diffsim.errors import KernelError
 
 MISSING = object()
@@ -32,7 +33,7 @@ def raw_function(thing: Any) -> types.FunctionType:
     elif engine.present().is_function(thing):
         thing = engine.present().function_within(thing)
     if not isinstance(thing, types.FunctionType):
-        raise KernelError(f"expected a function written with def, got {thing!r}; decorate the def itself")
+        raise KernelError(f"expected a function written with def, got {shown(thing)}; decorate the def itself")
     return thing
 
 

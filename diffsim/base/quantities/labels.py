@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import shown
 from diffsim.base.quantities.given import Given
 from diffsim.base.quantities.meaning import KINDS, STEPS, Dimension, Dimensions, Meaning
 from diffsim.base.quantities.units import conversion
@@ -109,7 +110,7 @@ def _step(name: str, given: Given, dim: str, each: Dimension) -> int:
     except DataError as error:
         raise ParameterError(
             f"{name} has coordinates along {dim}, expected some that compare with those of the input, but {error}; convert them, or "
-            f"leave them out by .drop_vars({dim!r})"
+            f"leave them out by .drop_vars({shown(dim)})"
         ) from error
     if len(own) != len(wanted):
         return 1  # its shape is refused
@@ -118,7 +119,7 @@ def _step(name: str, given: Given, dim: str, each: Dimension) -> int:
         raise ShapeError(
             f"{name} has coordinates along {dim} from {own[0]:g} to {own[-1]:g}, expected {wanted[0]:g} to {wanted[-1]:g}"
             f"{_in(each, dim)}, at which the values of the input lie; interpolate to them by .interp, or leave the coordinates out by "
-            f".drop_vars({dim!r}) if the values belong there"
+            f".drop_vars({shown(dim)}) if the values belong there"
         )
     return step
 

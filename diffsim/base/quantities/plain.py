@@ -13,6 +13,9 @@ from diffsim.base.quantities.meaning import ANYTHING, Meaning
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError, ParameterError
 
+DEEPEST = 64
+"""As many lists inside of each other as an array of NumPy has axes."""
+
 
 def plain(name: str, value: Any, meaning: Meaning = ANYTHING) -> Any:
     """An input without unit and labels: an array of NumPy's in the unit and order that its meaning says.
@@ -45,10 +48,10 @@ def is_bare(value: object) -> bool:
     return type(value) in (float, int) or (type(value) is np.ndarray and value.dtype.kind != "O")
 
 
-def stated(value: object) -> bool:
-    """True if an object, or an entry of a list, states a unit or dimensions."""
+def stated(value: object, levels: int = DEEPEST) -> bool:
+    """True if an object, or an entry of a list, states a unit or dimensions. Lists inside of more `levels` of lists are no arrays."""
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim):
-        return any(type(each) not in (float, int) and stated(each) for each in value)
+        return levels > 0 and any(type(each) not in (float, int) and stated(each, levels - 1) for each in value)
     return read("a value", value) is not None
 
 

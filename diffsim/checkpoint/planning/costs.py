@@ -8,6 +8,7 @@ from math import isfinite
 
 import numpy as np
 
+from diffsim.base.messages import shown
 from diffsim.checkpoint.schedule import AnySchedule, Tier
 from diffsim.checkpoint.storage.compression import SCRATCH
 from diffsim.checkpoint.storage.disk_format import planned_file_bytes
@@ -145,9 +146,9 @@ class Costs:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and not (isfinite(value) and value >= 0):
-                raise ParameterError(f"expected {field.name} to be seconds from 0 up, got {value!r}; measure it again")
+                raise ParameterError(f"expected {field.name} to be seconds from 0 up, got {shown(value)}; measure it again")
         if not self.advance > 0:
-            raise ParameterError(f"expected a step to take more than 0 seconds, got advance = {self.advance!r}; measure it again")
+            raise ParameterError(f"expected a step to take more than 0 seconds, got advance = {shown(self.advance)}; measure it again")
 
     def seconds(self, schedule: AnySchedule, steps: int) -> float:
         """Seconds of a gradient by a schedule, with compiled kernels and allocated memory.
@@ -186,5 +187,5 @@ def require_bytes(name: str, value: int, least: int) -> int:
     except TypeError:
         size = -1
     if size < least:
-        raise ParameterError(f"expected {name} to be an integer of at least {least}, got {value!r}; give whole bytes")
+        raise ParameterError(f"expected {name} to be an integer of at least {least}, got {shown(value)}; give whole bytes")
     return size

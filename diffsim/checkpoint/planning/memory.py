@@ -6,6 +6,7 @@ import operator
 import re
 from decimal import Decimal
 
+from diffsim.base.messages import shown
 from diffsim.base.system import available_memory
 from diffsim.errors import ParameterError
 
@@ -49,7 +50,8 @@ def parse_memory(amount: str | int) -> int:
             size = 0
     if size < 1:
         raise ParameterError(
-            f"expected an amount of memory of at least 1 byte, got {amount!r}; write for example '4 GB' or '512 MiB', or an int of bytes"
+            f"expected an amount of memory of at least 1 byte, got {shown(amount)}; write for example '4 GB' or '512 MiB', or "
+            f"an int of bytes"
         )
     return size
 

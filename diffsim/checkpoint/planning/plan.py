@@ -8,6 +8,7 @@ from html import escape
 from os import PathLike
 
 from diffsim.base.arguments import plural
+from diffsim.base.messages import shown
 from diffsim.checkpoint.planning.costs import Costs, Sizes, slow_tiers
 from diffsim.checkpoint.planning.everything import keeps_all, simplified
 from diffsim.checkpoint.planning.memory import AUTO_FRACTION as AUTO_FRACTION
@@ -156,7 +157,7 @@ def choose(policy: Policy, steps: int, sizes: Sizes, costs: Costs | None = None,
     kinds = _considered(request) if policy.schedule == AUTO else (KINDS[policy.schedule],)
     if online and not all(kind.online for kind in kinds):
         raise ScheduleError(
-            f"expected an online schedule for a run that may end early, got schedule = {policy.schedule!r}; use 'auto' or 'online'"
+            f"expected an online schedule for a run that may end early, got schedule = {shown(policy.schedule)}; use 'auto' or 'online'"
         )
     fitted = [_simplified(kind.fitted(request), request) for kind in kinds]
     schedules = [schedule for schedule in fitted if not isinstance(schedule, int)]
@@ -261,13 +262,14 @@ def _requested(policy: Policy, request: Request) -> AnySchedule:
     assert not isinstance(schedule, str)
     if request.online and not schedule.online:
         raise ScheduleError(
-            f"expected an online schedule for a run that may end early, got {schedule!r}; use Online({max(schedule.slots, 1)})"
+            f"expected an online schedule for a run that may end early, got {shown(schedule)}; use Online({max(schedule.slots, 1)})"
         )
     if isinstance(schedule, Schedule) and schedule.steps != steps:
-        raise ScheduleError(f"expected a schedule of {steps} steps, got {schedule!r} of {schedule.steps}; make one of {steps} steps")
+        raise ScheduleError(f"expected a schedule of {steps} steps, got {shown(schedule)} of {schedule.steps}; make one of {steps} steps")
     if schedule.runs_backwards and policy.memory is not None and request.sizes.peak(schedule) > parse_memory(policy.memory):
         raise PlanError(
-            f"expected a memory of at least {least_text(request.sizes.peak(schedule))} for {schedule!r} with the cells that these inputs "
+            f"expected a memory of at least {least_text(request.sizes.peak(schedule))} for {shown(schedule)} with the cells "
+            f"that these inputs "
             f"damp, got {policy.memory}; plan with these inputs, or raise the memory"
         )
     stored = schedule if request.online else simplified(schedule, steps, request.sizes)

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 
+from diffsim.base.messages import shown
 from diffsim.checkpoint.actions import Action, Advance, Fetch, Load
 from diffsim.checkpoint.planning.request import Request
 from diffsim.checkpoint.schedule import Tier, Tiered, require_count
@@ -127,7 +128,7 @@ def require_tiers(tiers: Sequence[Tier | tuple[str, int, float, float]]) -> tupl
         write, read = float(tier.write_cost), float(tier.read_cost)
         if not (0 <= write < math.inf and 0 <= read < math.inf):
             raise PlanError(
-                f"expected costs of tier {tier.name!r} from 0 steps up, got write_cost = {tier.write_cost}, "
+                f"expected costs of tier {shown(tier.name)} from 0 steps up, got write_cost = {tier.write_cost}, "
                 f"read_cost = {tier.read_cost}; give the cost of a transfer in steps of the primal"
             )
         checked.append(Tier(tier.name, require_count(f"slots of tier {tier.name!r}", tier.slots), write, read))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from diffsim.base.messages import shown
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Free, Load, Reverse, Save, Undo
 from diffsim.checkpoint.planning.request import Request
 from diffsim.checkpoint.schedule import Schedule, require_count
@@ -50,7 +51,7 @@ class Reversible(Schedule, kind="reversible"):
         period = -(-self.steps // DEFAULT_SLOTS) if self.period is None else require_count("period", self.period)
         object.__setattr__(self, "period", period)
         if self.tolerance is not None and not self.tolerance > 0:
-            raise ParameterError(f"expected a tolerance above 0, got {self.tolerance!r}; give the largest allowed relative drift")
+            raise ParameterError(f"expected a tolerance above 0, got {shown(self.tolerance)}; give the largest allowed relative drift")
 
     @property
     def slots(self) -> int:

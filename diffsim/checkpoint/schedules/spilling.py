@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, isfinite
 
+from diffsim.base.messages import shown
 from diffsim.checkpoint.actions import Action, Advance, EndForward, Fetch, Free, Load, Save
 from diffsim.checkpoint.planning.request import Request
 from diffsim.checkpoint.schedule import RecordsLast, Tier, require_count
@@ -63,7 +64,7 @@ class Spilling(RecordsLast, kind="spilling"):
         every = max(ceil(slowest), least, 1) if self.every is None else require_count("every", self.every)
         if every < least:
             raise PlanError(
-                f"expected every = {least} or more for {self.steps} steps with {tier.slots} slots of tier {tier.name!r}, got {every}; "
+                f"expected every = {least} or more for {self.steps} steps with {tier.slots} slots of tier {shown(tier.name)}, got {every}; "
                 "keep states less often, or give the tier more slots"
             )
         object.__setattr__(self, "every", every)

@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from diffsim.base.arguments import whole
+from diffsim.base.messages import shown
 from diffsim.checkpoint.storage.store import State, pieces
 from diffsim.errors import ParameterError
 
@@ -111,7 +112,7 @@ class Lossy(Lossless):
         super().__init__(level)
         if not 0.0 < relative_error <= 0.5:
             raise ParameterError(
-                f"expected a relative_error above 0 and at most 0.5, got {relative_error!r}; use Lossless() to keep all bits"
+                f"expected a relative_error above 0 and at most 0.5, got {shown(relative_error)}; use Lossless() to keep all bits"
             )
         self.relative_error = float(relative_error)
         self.error = 0.0

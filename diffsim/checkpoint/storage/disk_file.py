@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from diffsim.base.messages import shown
 from diffsim.base.system import LOCKS, allocate_file, lock_file
 from diffsim.checkpoint.storage.aside import ENDING, aside_name
 from diffsim.checkpoint.storage.channel import Channel
@@ -264,7 +265,8 @@ def _open_locked(path: Path, flags: int) -> int:
     """
     if not LOCKS:
         raise StorageError(
-            f"{path}: expected a POSIX system for states on disk with resume, got {os.name!r}; set resume = 0, or keep states in memory"
+            f"{path}: expected a POSIX system for states on disk with resume, got {shown(os.name)}; set resume = 0, or keep "
+            f"states in memory"
         )
     while True:
         try:

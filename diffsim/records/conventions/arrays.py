@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from diffsim.base.messages import name_shown
+from diffsim.base.messages import name_shown, shown
 from diffsim.base.quantities.meaning import POINTS, RUNS
 from diffsim.base.quantities.units import differences_in
 from diffsim.errors import DataError
@@ -143,7 +143,7 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
             )
         if layout.time_unit is not None:
             raise DataError(
-                f"{variables.where}: expected no time_unit without times, found {layout.time_unit!r} beside dt, which is in s; drop it"
+                f"{variables.where}: expected no time_unit without times, found {shown(layout.time_unit)} beside dt, which is in s; drop it"
             )
         return None, ""
     times, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"

@@ -134,12 +134,12 @@ class Checkpoint(Model):
     @model_validator(mode="after")
     def _together(self) -> Checkpoint:
         if self.slots is not None and self.memory.strip().lower() != "auto":
-            raise ValueError(f"expected memory or slots, found memory = {self.memory!r} and slots = {self.slots}; give one of them")
+            raise ValueError(f"expected memory or slots, found memory = {shown(self.memory)} and slots = {self.slots}; give one of them")
         kind = KINDS.get(self.schedule)
         if self.slots is not None and kind is not None and not kind.takes_slots:
             raise ValueError(f'expected no slots with schedule = "{self.schedule}", found slots = {self.slots}; leave slots out')
         if kind is not None and kind.needs_slow_tiers and self.disk is None:
-            raise ValueError(f'expected disk with schedule = {self.schedule!r}, found none; add disk, such as disk = "20 GB"')
+            raise ValueError(f'expected disk with schedule = {shown(self.schedule)}, found none; add disk, such as disk = "20 GB"')
         if self.compression is not None and self.disk is None:
             raise ValueError("expected compression together with disk, found it alone; add disk, or drop compression")
         return self

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.messages import name_shown
+from diffsim.base.messages import name_shown, shown
 from diffsim.checkpoint import AnySchedule, Checkpoint, Policy
 from diffsim.domains import Alone, Ranks
 from diffsim.errors import ParameterError, SceneError
@@ -150,7 +150,7 @@ def assemble(
     for number, misfit in enumerate(scene.misfit):
         if misfit.state not in setup.equation.states:
             states = ", ".join(setup.equation.states)
-            raise SceneError(f"misfit[{number}].state: expected one of {states}, found {misfit.state!r}; choose one of these")
+            raise SceneError(f"misfit[{number}].state: expected one of {states}, found {shown(misfit.state)}; choose one of these")
     _check_noise(scene, setup)
     known = build_inputs({name: (f"fields.{name}", m) for name, m in scene.fields.items() if name not in scene.unknowns}, setup)
     starts = {name: _start_of(scene, name) for name in scene.unknowns}
@@ -263,12 +263,15 @@ def _check_names(scene: Description) -> None:
         if misfit.of == "traces" and misfit.state not in {*scene.receivers, *scene.data}:
             known = ", ".join(dict.fromkeys((*scene.receivers, *scene.data))) or "none"
             raise SceneError(
-                f"misfit[{number}].state: expected a state with receivers ({known}), found {misfit.state!r}; add [receivers.{misfit.state}]"
+                f"misfit[{number}].state: expected a state with receivers ({known}), found {shown(misfit.state)}; add "
+                f"[receivers.{misfit.state}]"
             )
     for number, penalty in enumerate(scene.penalty):
         if penalty.unknown not in scene.unknowns:
             remedy = nearest(penalty.unknown, scene.unknowns)
-            raise SceneError(f"penalty[{number}].unknown: expected one of {', '.join(scene.unknowns)}, found {penalty.unknown!r}; {remedy}")
+            raise SceneError(
+                f"penalty[{number}].unknown: expected one of {', '.join(scene.unknowns)}, found {shown(penalty.unknown)}; {remedy}"
+            )
     for number, accept in enumerate(scene.accept):
         known_names = _judged(scene, accept.quantity)
         if not known_names and accept.quantity in NEEDS:
@@ -298,7 +301,7 @@ def _check_data(scene: Description) -> None:
         if name not in compared:
             known = ", ".join(compared) or "none"
             raise SceneError(
-                f"data.{name}: expected a state with a misfit of its traces ({known}), found {name!r}; add that misfit, or drop this"
+                f"data.{name}: expected a state with a misfit of its traces ({known}), found {shown(name)}; add that misfit, or drop this"
             )
     if scene.truth is not None:
         return

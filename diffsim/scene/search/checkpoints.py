@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from diffsim.base.messages import shown
 from diffsim.base.system import available_memory
 from diffsim.checkpoint import AUTO_FRACTION, Lossless, Lossy, Policy, parse_memory
 from diffsim.checkpoint.planning.memory import memory_text
@@ -71,7 +72,7 @@ def decided(policy: Policy, setup: Setup, workers: Workers) -> Policy:
         free = available_memory() if available is None else available
         if needed > free and backend().on_host:
             raise PlanError(
-                f"expected a gradient that fits into the {memory_text(free)} of memory there is, found that {schedule!r} takes "
+                f"expected a gradient that fits into the {memory_text(free)} of memory there is, found that {shown(schedule)} takes "
                 f"{memory_text(needed)}; ask for less memory or fewer slots"
             )
         return replace(policy, schedule=schedule, memory=None, slots=None)

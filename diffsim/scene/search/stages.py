@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, SceneError
 from diffsim.optimize import Parametrisation, Regions, Stacked, Unknown
 from diffsim.photonics import Density
@@ -48,7 +49,7 @@ def check_stages(scene: Description, setup: Setup, unknowns: Stacked, start: Map
             if name not in scene.unknowns or scene.unknowns[name].jumps is None:
                 known = ", ".join(name for name, model in scene.unknowns.items() if model.jumps is not None) or "none"
                 raise SceneError(
-                    f"{key}.jumps.{name}: expected an unknown with jumps ({known}), found {name!r}; give unknowns.{name}.jumps"
+                    f"{key}.jumps.{name}: expected an unknown with jumps ({known}), found {shown(name)}; give unknowns.{name}.jumps"
                 )
         for name in stage.steepness:
             require_known(f"{key}.steepness.{name}", name, scene.unknowns)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import diffsim.numpy as dnp
+from diffsim.base.messages import shown
 from diffsim.errors import SceneError
 from diffsim.photonics import Mode, Monitors, Plane, Source, mode_source, slab_mode
 from diffsim.scene.schema.parts import FieldModel
@@ -175,13 +176,13 @@ def check_design(scene: Description) -> None:
         if scene.monitors[model.over].measure != "mode":
             raise SceneError(
                 f'maximise[{number}].over: expected a monitor with measure = "mode", which tells sent from returning waves, found '
-                f"{model.over!r}, which measures all power; change its measure"
+                f"{shown(model.over)}, which measures all power; change its measure"
             )
     for number, objective in enumerate(scene.minimise):
         if objective.state not in scene.receivers:
             known = ", ".join(scene.receivers) or "none"
             raise SceneError(
-                f"minimise[{number}].state: expected a state with receivers ({known}), found {objective.state!r}; add "
+                f"minimise[{number}].state: expected a state with receivers ({known}), found {shown(objective.state)}; add "
                 f"[receivers.{objective.state}]"
             )
     if not scene.design:
@@ -195,7 +196,7 @@ def check_design(scene: Description) -> None:
             raise SceneError(f'{key}: expected "L-BFGS-B" or "adam" with {kind}, for it is no sum of squares, found "gauss-newton"')
     for name, unknown in scene.unknowns.items():
         if unknown.precondition is not None:
-            raise SceneError(f"unknowns.{name}.precondition: expected none with {kind}, found {unknown.precondition!r}; drop it")
+            raise SceneError(f"unknowns.{name}.precondition: expected none with {kind}, found {shown(unknown.precondition)}; drop it")
 
 
 def medium_of(scene: Description) -> tuple[str, FieldModel]:

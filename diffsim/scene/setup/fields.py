@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.base.messages import shown
 from diffsim.errors import SceneError
 from diffsim.scene.schema.data import load_dataset
 from diffsim.scene.schema.parts import (
@@ -131,7 +132,7 @@ def build_mask(where: Where, known: Mapping[str, Array], place: Place) -> Mask:
     out = np.ones(grid.shape, bool)
     if where.field is not None and where.field not in known:
         fields = ", ".join(known) or "none"
-        raise SceneError(f"{place.key}.field: expected a known field ({fields}), found {where.field!r}; {nearest(where.field, known)}")
+        raise SceneError(f"{place.key}.field: expected a known field ({fields}), found {shown(where.field)}; {nearest(where.field, known)}")
     values = known[where.field] if where.field is not None else None if where.of is None else build_field(where.of, place.at("of").plain())
     if values is not None:
         out &= values >= (-np.inf if where.above is None else where.above)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from diffsim.base.messages import shown
 from diffsim.base.quantities.units import plain
 from diffsim.errors import SceneError
 from diffsim.layers import CPML, Sponge
@@ -47,7 +48,7 @@ def _unit(model: GridModel) -> str:
     units = model.units or ("m",)
     other = next((unit for unit in units if plain(unit) != plain(units[0])), None)
     if other is not None:
-        raise SceneError(f"grid.units: expected one unit for all axes, found {units[0]!r} and {other!r}; give coordinates in one")
+        raise SceneError(f"grid.units: expected one unit for all axes, found {shown(units[0])} and {shown(other)}; give coordinates in one")
     return units[0]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from diffsim.base.arguments import plural
+from diffsim.base.messages import shown
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
 from diffsim.mesh.grid import Grid
@@ -136,7 +137,9 @@ def _one_shot(every: Sequence[Records]) -> Records:
         names += [stem] if numbered and len(records.names) == 1 else [f"{stem}:{n}" for n in records.names] if numbered else records.names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"{every[-1].where}: expected a name of its own for each receiver of a shot, found {twice!r} twice; rename one")
+        raise DataError(
+            f"{every[-1].where}: expected a name of its own for each receiver of a shot, found {shown(twice)} twice; rename one"
+        )
     units = {records.unit for records in every}
     if len(units) > 1:
         every = [records.in_unit(every[0].unit) for records in every]

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, SceneError, ShapeError, StabilityError
 from diffsim.mesh.grid import Grid
 from diffsim.photonics import Source
@@ -314,7 +315,7 @@ def _ways(scene: Description) -> dict[str, Way]:
             ways[name] = Way(model.interpolation)
         elif model.interpolation != "linear":
             raise SceneError(
-                f"data.{name}.interpolation: expected none beside receivers.{name}, which places them, found {model.interpolation!r}; "
+                f"data.{name}.interpolation: expected none beside receivers.{name}, which places them, found {shown(model.interpolation)}; "
                 f"give it in [receivers.{name}]"
             )
     for name, way in ways.items():
@@ -334,7 +335,7 @@ def _strengths(scene: Description, positions: Mapping[str, Array]) -> dict[str, 
         if name in scene.sources and scene.sources[name].mode is not None:
             raise SceneError(f"unknowns.{name}: expected a source with points, found a mode, whose currents are known; leave it out")
         if model.of is not None and name not in positions:
-            raise SceneError(f"unknowns.{name}.of: expected no such key for a field, found {model.of!r}; drop it")
+            raise SceneError(f"unknowns.{name}.of: expected no such key for a field, found {shown(model.of)}; drop it")
         if model.of == "amplitudes":
             counts[name] = len(positions[name])
     return counts
@@ -379,7 +380,7 @@ def require_input(key: str, name: str, scene: Description, equation: Equation) -
                 expected = f"expected one of {', '.join(known)}, found the forcing {name}; give its wavelet in [sources.{name}]"
             raise SceneError(f"{key}: {expected}")
         further = ", or name it in a rule of equation.boundary" if rules and "?" not in remedy else ""
-        raise SceneError(f"{key}: expected one of {', '.join(known)}, found {name!r}; {remedy}{further}")
+        raise SceneError(f"{key}: expected one of {', '.join(known)}, found {shown(name)}; {remedy}{further}")
 
 
 def build_inputs(models: Mapping[str, tuple[str, FieldModel]], setup: Setup) -> dict[str, Array]:

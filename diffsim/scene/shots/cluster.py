@@ -21,7 +21,8 @@ from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union
 from weakref import WeakKeyDictionary
 
-from diffsim.base.arguments import shown, whole
+from diffsim.base.arguments import whole
+from diffsim.base.messages import shown
 from diffsim.base.packages import needed_by
 from diffsim.base.start import ENDINGS
 from diffsim.base.system import available_memory
@@ -85,7 +86,8 @@ def _local(workers: int, shots: int, stack: ExitStack) -> Cluster:
     count = min(whole("workers", workers, 1, remedy=f"give {WANTED}"), shots)
     if settings().arch != "cpu":
         raise WorkerError(
-            f"expected arch = 'cpu' for workers = {workers}, since processes cannot share a GPU, got {settings().arch!r}; give the address "
+            f"expected arch = 'cpu' for workers = {workers}, since processes cannot share a GPU, got {shown(settings().arch)}; "
+            f"give the address "
             "of a scheduler whose workers have a GPU each"
         )
     conditions = Conditions.of_head(max(1, settings().threads // count))

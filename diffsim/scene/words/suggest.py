@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
+from diffsim.base.messages import shown
 from diffsim.errors import SceneError
 
 LONGEST = 100
@@ -39,4 +40,4 @@ def require_known(key: str, name: str, known: Collection[str]) -> None:
         SceneError: it is unknown.
     """
     if name not in known:
-        raise SceneError(f"{key}: expected one of {', '.join(known) or 'none'}, found {name!r}; {nearest(name, known)}")
+        raise SceneError(f"{key}: expected one of {', '.join(known) or 'none'}, found {shown(name)}; {nearest(name, known)}")

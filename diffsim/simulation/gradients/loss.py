@@ -10,7 +10,8 @@ import numpy as np
 from diffsim.ad.arrays.array import Array, wrap
 from diffsim.ad.transforms.results import result_of
 from diffsim.ad.transforms.vjp import Recording
-from diffsim.base.arguments import number, shown
+from diffsim.base.arguments import number
+from diffsim.base.messages import shown
 from diffsim.errors import DerivativeError, ParameterError
 from diffsim.simulation.prepared.checks import LEAST_F32
 from diffsim.simulation.prepared.solution import Solution

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.base.arguments import MOST_STEPS, mapping, real_array, shown, whole
+from diffsim.base.arguments import MOST_STEPS, mapping, real_array, whole
+from diffsim.base.messages import shown
 from diffsim.base.quantities import ANYTHING, Meaning, is_bare
 from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import grouped

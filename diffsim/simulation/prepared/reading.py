@@ -16,8 +16,8 @@ import numpy.typing as npt
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.ad.arrays.array import core
 from diffsim.ad.core import is_plain
-from diffsim.base.arguments import real_array, shown
-from diffsim.base.messages import reason_shown
+from diffsim.base.arguments import real_array
+from diffsim.base.messages import reason_shown, shown
 from diffsim.base.quantities import ANYTHING, Meaning, is_bare
 from diffsim.errors import DerivativeError, DiffsimError, ParameterError, ShapeError
 from diffsim.simulation.prepared.checks import all_finite, check_input

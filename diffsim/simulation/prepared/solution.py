@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar
 
-from diffsim.base.arguments import shown
+from diffsim.base.messages import shown
 from diffsim.base.summary import Rows, Summary, array_shown
 from diffsim.errors import MissingError
 from diffsim.simulation.prepared.groups import NO_GROUPS, Groups, listed

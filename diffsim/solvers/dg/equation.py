@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import diffsim.numpy as dnp
-from diffsim.base.arguments import one_of, shown, whole
+from diffsim.base.arguments import one_of, whole
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.grid import Grid

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from diffsim import integrators
-from diffsim.base.arguments import function, number, one_of, shown, whole
+from diffsim.base.arguments import function, number, one_of, whole
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators import TABLEAUX, Tableau
@@ -154,7 +155,7 @@ class ODE(Equation):
             each = [given_parts] * len(components) if one else [*given_parts]
             if len(each) != len(components):
                 raise ParameterError(
-                    f"linear[{name!r}] has {len(each)} parts, expected one, or {len(components)}, one a component; give those"
+                    f"linear[{shown(name)}] has {len(each)} parts, expected one, or {len(components)}, one a component; give those"
                 )
             for component, part in zip(components, each, strict=True):
                 parts[component] = part if isinstance(part, str) else number(f"linear[{name!r}]", part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from diffsim.base.messages import shown
 from diffsim.boundary import Dirichlet, Neumann, Open, per_axis
 from diffsim.errors import ParameterError
 from diffsim.stepping.declare.equation import Variable
@@ -94,7 +95,7 @@ class FlowSides:
         for axis, (pair, words) in enumerate(zip(per_axis(rules, len(self.axes)), self.words, strict=True)):
             if pair[0].joins != (words[0] == "periodic"):
                 raise ParameterError(
-                    f"scalar {name} and sides along {self.axes[axis]} = {words!r}, expected both periodic there, or none; correct one"
+                    f"scalar {name} and sides along {self.axes[axis]} = {shown(words)}, expected both periodic there, or none; correct one"
                 )
             for rule in pair:
                 if rule.named and inputs.setdefault(str(rule.given), self.on_side(axis, unit)) != self.on_side(axis, unit):

@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.base.arguments import one_of, plural, shown
+from diffsim.base.arguments import one_of, plural
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.components import Components
 from diffsim.expr.symbol import Symbol

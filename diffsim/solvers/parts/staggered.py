@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from diffsim.base.arguments import one_of, shown
+from diffsim.base.arguments import one_of
+from diffsim.base.messages import shown
 from diffsim.boundary import per_axis
 from diffsim.errors import ParameterError
 from diffsim.stepping.declare.equation import Profile
@@ -68,7 +69,7 @@ def words_of(sides: Any, axes: str, known: Collection[str]) -> tuple[tuple[str, 
             raise ParameterError(f"sides along {axis} = {shown(entry)}, expected one word, or two: (low side, high side); give those")
         low, high = (str(one_of(f"sides along {axis}", word, known)) for word in pair)
         if (low == "periodic") != (high == "periodic"):
-            raise ParameterError(f"sides along {axis} = {entry!r}, expected periodic for both sides or none; correct one of them")
+            raise ParameterError(f"sides along {axis} = {shown(entry)}, expected periodic for both sides or none; correct one of them")
         pairs.append((low, high))
     return tuple(pairs)
 

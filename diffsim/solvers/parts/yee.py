@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from diffsim.base.arguments import one_of, shown
+from diffsim.base.arguments import one_of
+from diffsim.base.messages import shown
 from diffsim.boundary import OddImage, Periodic, Rule, Zero
 from diffsim.errors import ParameterError
 from diffsim.expr.components import Components, vector_layout

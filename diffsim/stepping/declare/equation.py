@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.base.arguments import instance, real_array, shown, whole
+from diffsim.base.arguments import instance, real_array, whole
 from diffsim.base.kinds import Kinds
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, rules_of
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.components import Index, Layout

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from diffsim.base.arguments import one_of, shown
+from diffsim.base.arguments import one_of
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary
 from diffsim.errors import ShapeError
 from diffsim.expr.components import tensor_layout, vector_layout

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from diffsim.base.messages import shown
 from diffsim.base.system import without_collection
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock, settings
 from diffsim.errors import BackendError
@@ -368,7 +369,8 @@ class Launcher(FieldArrays):
             most = backend().most_arrays
             if most is not None and kernel.most_arrays > most:
                 raise BackendError(
-                    f"a loop over the cells uses {kernel.most_arrays} arrays, expected at most {most} on arch {settings().arch!r}, where "
+                    f"a loop over the cells uses {kernel.most_arrays} arrays, expected at most {most} on arch "
+                    f"{shown(settings().arch)}, where "
                     "drivers take wrong ones beyond; give arch='cpu' or arch='cuda' to diffsim.init"
                 )
             plain.append(0)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.graph import Graph, Node, Offset, reads
@@ -231,7 +232,7 @@ def repeat(
     arguments.whole("count of repeat()", count, 1, MOST_LAPS)
     arguments.function("body", body, "ds.repeat(20, lambda p: p + laplacian(p), p)", optional=False)
     if laps is not None and not isinstance(laps, Symbol):
-        raise TraceError(f"laps of repeat() = {arguments.shown(laps)}, expected an expression of the step; give that, or a number as count")
+        raise TraceError(f"laps of repeat() = {shown(laps)}, expected an expression of the step; give that, or a number as count")
     if not start or not all(isinstance(field, Symbol) for field in start):
         raise TraceError("repeat() of no field, or of something else, expected fields of the step after the body; give those")
     graph = trace_of(start[0], "repeat()")
@@ -258,7 +259,7 @@ def repeat(
     values = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     if len(values) != len(start) or not all(isinstance(value, Symbol) and value.graph is graph for value in values):
         raise TraceError(
-            f"the body of repeat() gave {arguments.shown(result)}, expected an expression for each of its {len(start)} fields; return those"
+            f"the body of repeat() gave {shown(result)}, expected an expression for each of its {len(start)} fields; return those"
         )
     outputs = {}
     for (state, placed), value, now in zip(states.items(), values, symbols, strict=True):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.derive import vjp
@@ -381,7 +382,7 @@ def applied(function: Callable[[Symbol], Symbol], x: Symbol, unknown: str, what:
     before = len(graph.stages)
     result = function(x)
     if not isinstance(result, Symbol) or result.graph is not graph:
-        raise TraceError(f"{what} gave {arguments.shown(result)}, expected an expression of its argument; return that")
+        raise TraceError(f"{what} gave {shown(result)}, expected an expression of its argument; return that")
     result.expect(False, what)
     merge_locations(result.location, x.location)
     if any(unknown in stage.reads() for stage in graph.stages[before:]):

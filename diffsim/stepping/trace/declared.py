@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from diffsim.base import arguments
-from diffsim.base.arguments import instance, mapping, positive, shown
+from diffsim.base.arguments import instance, mapping, positive
+from diffsim.base.messages import shown
 from diffsim.base.quantities import stated
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.mesh.grid import Grid
@@ -33,7 +34,7 @@ def check_declared(equation: Equation) -> None:
             if isinstance(variable, Group):
                 raise ParameterError(
                     f"{each} of {kind} is a {type(variable).__name__} that was put into {name} later, expected it where {name} is set; "
-                    f"write self.{name} = {{..., {each!r}: ...}}"
+                    f"write self.{name} = {{..., {shown(each)}: ...}}"
                 )
             _check_axes(f"{each} of {kind}", variable, equation.grid.ndim)
             _check_region(f"{each} of {kind}", variable, name, equation.grid)
@@ -95,5 +96,7 @@ def check_names(equation: Equation, coefficients: Mapping[str, Placed]) -> None:
             if name in owner:
                 raise TraceError(f"{type(equation).__name__} has {name} among its {owner[name]} and its {group}; rename one")
             if not name.isidentifier() or "__" in name:
-                raise TraceError(f"{type(equation).__name__} has a field named {name!r}, expected a Python name without '__'; rename it")
+                raise TraceError(
+                    f"{type(equation).__name__} has a field named {shown(name)}, expected a Python name without '__'; rename it"
+                )
             owner[name] = group

@@ -11,7 +11,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.arguments import real_array, shown
+from diffsim.base.arguments import real_array
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, EvenImage, Periodic, Place, Rules, Side, Sides, Zero, bound, depth, unplaced, zero_rules
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.components import Layout
@@ -121,7 +122,8 @@ class Trace(Graph):
             if sides[0].low_faces and not sides[0].homogeneous:
                 if low is None or sides[0].low_faces not in low:
                     raise TraceError(
-                        f"a field that is neither a state nor a stage has {sides[0].rule!r} on the low side of axis {axis}, where it has "
+                        f"a field that is neither a state nor a stage has {shown(sides[0].rule)} on the low side of axis "
+                        f"{axis}, where it has "
                         "no values on the faces; give it another boundary, or store it by ds.stage; an unknown of ds.solve, as in an "
                         "implicit step, cannot have it"
                     )
@@ -149,12 +151,13 @@ class Trace(Graph):
             return name
         if name not in self.values:
             raise TraceError(
-                f"{side.rule!r} along axis {axis} names {name}, expected one of {', '.join(self.values) or 'no input'}; declare it among "
+                f"{shown(side.rule)} along axis {axis} names {name}, expected one of {', '.join(self.values) or 'no input'}; "
+                f"declare it among "
                 "parameters, profiles or series, and return it from coefficients() if there is one"
             )
         if self.values[name].location[axis] is not None:
             raise TraceError(
-                f"{side.rule!r} along axis {axis} names {name}, which varies along that axis, expected a value on the side; "
+                f"{shown(side.rule)} along axis {axis} names {name}, which varies along that axis, expected a value on the side; "
                 "declare it with axes= that leave this one out"
             )
         return self.values[name]

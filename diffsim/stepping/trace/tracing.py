@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
+from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, EvenImage, Rules, bound, on_low_side, rules_of
 from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.components import Layout
@@ -93,7 +94,8 @@ def _check_not_named(fields: Mapping[str, Placed], roots: Iterable[Node], where:
         for side in (side for pair in sides for side in pair):
             if side.named and any(offset[side.place.axis] for offset in offsets):
                 raise TraceError(
-                    f"{where} reads {name} beyond a side with {side.rule!r}, whose value is an input, expected a number there; the values "
+                    f"{where} reads {name} beyond a side with {shown(side.rule)}, whose value is an input, expected a number "
+                    f"there; the values "
                     "of inputs hold where a step reads a state, a coefficient or a stage"
                 )
 
