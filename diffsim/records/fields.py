@@ -15,7 +15,7 @@ from diffsim.errors import DataError
 from diffsim.records.conventions.curvilinear import over_several, straightened
 from diffsim.records.conventions.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
 from diffsim.records.conventions.places import units_of, usual_unit
-from diffsim.records.conventions.records import require_rising
+from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import Variable, Variables, listed, pick
 from diffsim.records.formats.raw import RawFile
 from diffsim.records.formats.segy import read_section
@@ -275,9 +275,9 @@ def _upright(field: Gridded) -> Gridded:
         return field
     values, places = field.values, []
     for axis, place in enumerate(field.coordinates):
-        falls = len(place) > 1 and place[-1] < place[0]
+        falls = 2 * np.count_nonzero(np.diff(place) < 0) > len(place) - 1  # by most of them: one may be wrong
         values = np.flip(values, axis) if falls else values
         place = place[::-1] if falls else place
-        require_rising(place, f"{field.where}, axis {axis}", "coordinates", "entry")
+        require_rising(place, f"{field.where}, axis {axis}", "coordinates", "place", bool(falls))
         places.append(place)
     return replace(field, values=values, coordinates=tuple(places))

@@ -11,7 +11,7 @@ import diffsim.numpy as dnp
 from diffsim.base.arguments import positive, real_array, whole
 from diffsim.base.quantities import Meaning
 from diffsim.errors import ParameterError, ShapeError
-from diffsim.records.conventions.records import require_rising
+from diffsim.records.conventions.rising import require_rising
 
 SNAP = 1e-9
 """A time closer than this to a sample, in time steps, takes only that sample. Later than the end by less is at the end."""

@@ -73,7 +73,14 @@ def fitted(outcome: Outcome) -> list[tuple[str, Rows]]:
         (
             state,
             [
-                (f"{number + 1}", fit.name, f"{fit.variance_reduction:.3f}", f"{fit.lag:.4g} {lag_unit}".rstrip(), f"{fit.peak:.3f}")
+                (
+                    f"{number + 1}",
+                    fit.name,
+                    f"{fit.variance_reduction:.3f}",
+                    f"{fit.lag:.4g} {lag_unit}".rstrip(),
+                    f"{fit.peak:.3f}",
+                    "" if fit.noise is None else f"{fit.noise:.0%}" + " (noise alone)" * fit.is_noise,
+                )
                 for number, fit in enumerate(each)
             ],
         )

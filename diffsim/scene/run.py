@@ -224,7 +224,14 @@ def _outcome(
     names = {name: recorded.names for name, recorded in setup.data.items() if recorded.names}
     times = setup.equation.dt * np.arange(setup.steps * setup.windows + 1)
     fit = {
-        state: fits(pair.data, pair.end, times if pair.times is None else pair.times, pair.share, names.get(state, ()))
+        state: fits(
+            pair.data,
+            pair.end,
+            times if pair.times is None else pair.times,
+            pair.share,
+            names.get(state, ()),
+            pair.noise if pair.deviation is None else pair.deviation,
+        )
         for (kind, state), pair in compared.items()
         if kind == "traces"
     }

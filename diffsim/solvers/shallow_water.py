@@ -359,7 +359,7 @@ class ShallowWater(Equation, kind="shallow_water"):
             momenta = {name: stage(q, boundary=others[name]) for name, q in momenta.items()}
         soon = level if self.supply == "none" else stage(self._supplied(level, {}, z, others, self.dt)[0], boundary=eta)
         laps = max_of(1 + floor(self.dt / AIM * self._speed(maximum(level, soon), momenta, z, others, ahead=True)))
-        part, names = self.dt / laps, tuple(self.states)
+        part, names = self.dt / maximum(laps, 1.0), tuple(self.states)  # a divisor that is never 0: cotangents need no guards
 
         def lap(*fields: Symbol) -> tuple[Symbol, ...]:
             state = dict(zip(names, fields, strict=True))

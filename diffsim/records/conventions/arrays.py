@@ -164,7 +164,15 @@ def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, st
     """
     axes, units = layout.axes, units_of(layout.axes, layout.coordinate_units)
     group = (layout.values or "").rpartition("/")[0]
-    names = [f"{group}/{axis}" if f"{group}/{axis}" in variables.names else axis for axis in axes]
+    names = [f"{group}/{name}" if f"{group}/{name}" in variables.names else name for name in layout.places]
+    if layout.coordinates and layout.stations is None:
+        columns = [pick(variables, name) for name in names]
+        shapes = [column.values.shape for column in columns]
+        if any(len(shape) != 1 for shape in shapes) or len(set(shapes)) > 1:
+            raise DataError(
+                f"{variables.where}: expected a list of one number for each receiver under the names {', '.join(names)}, found the shapes "
+                f"{', '.join(map(str, shapes))}; name others as coordinates"
+            )
     if axes and all(name in variables.names for name in names):
         columns = [variables.read(name) for name in names]
         if any(column.values.ndim != 1 for column in columns) or len({len(column.values) for column in columns}) > 1:

@@ -11,6 +11,7 @@ import numpy as np
 from diffsim.base.messages import name_shown
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
+from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import listed
 from diffsim.typing import Array
 
@@ -153,7 +154,7 @@ class Layout:
             name of that of the receivers' names; None: one that belongs to the values, or has a name such as "station".
         deviations: name of the standard deviations; None: there are none.
         weights: name of the weights; None: there are none.
-        axes: names of the coordinates of receivers, in the order of the axes of the grid.
+        axes: names of the axes of the grid, in their order; those of the coordinates of receivers too, unless `coordinates` has others.
         stations: a CSV file with the coordinates of the receivers; None: they are in the file of records.
         unit: of the values; None: as the file says. Without one the values are in the unit that the caller takes them for.
         time_unit: of the times; None: as the file says, else s.
@@ -161,6 +162,7 @@ class Layout:
         order: of the axes "shot", "time" and "receiver" of the values, and of arrays along them; None: as the file says, else as these,
             and without shots where there is one.
         shape: of the values of a `.bin` file, in their order.
+        coordinates: names of the coordinates of receivers in the file, or in `stations`, one for each of `axes`; none: `axes`.
         coordinate_units: the units in which coordinates are asked for, one for each axis; none: degrees along axes such as "lon" and
             "latitude", and m along others. Coordinates of which the file states no unit are in them.
 
@@ -186,7 +188,23 @@ class Layout:
     dt: float | None = None
     order: tuple[str, ...] | None = None
     shape: tuple[int, ...] | None = None
+    coordinates: tuple[str, ...] = ()
     coordinate_units: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Names of the coordinates of receivers in files, one for each axis.
+
+        Raises:
+            DataError: there are not as many as axes.
+        """
+        if self.coordinates and len(self.coordinates) != len(self.axes):
+            axes = ", ".join(self.axes) or "none"
+            raise DataError(
+                f"coordinates: expected {len(self.axes)} names, one for each axis of the grid ({axes}), found {len(self.coordinates)}; "
+                "correct them"
+            )
+        return self.coordinates or self.axes
 
 
 def refuse(layout: Layout, where: str, what: str, keys: Sequence[str]) -> None:
@@ -225,26 +243,6 @@ def require_step(times: Array, dt: float | None, where: str) -> None:
     if step is None or abs(step - dt) > EVEN * dt:
         steps = "others" if step is None else f"{step:g} s"
         raise DataError(f"{where}: expected no dt beside the times of the file, found {dt:g} s where they have {steps}; drop dt")
-
-
-def require_rising(values: Array, where: str, what: str = "times", entry: str = "sample") -> None:
-    """Refuse times, or other numbers along an axis, that are not finite or do not rise.
-
-    Args:
-        values: the numbers.
-        where: the file, for the message.
-        what: the numbers, for the message.
-        entry: one of them.
-    """
-    if values.ndim != 1 or not len(values):
-        raise DataError(f"{where}: expected a list of {what}, found the shape {values.shape}; give one for each {entry}")
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise DataError(f"{where}: expected finite {what}, found {values[bad[0]]} at {entry} {bad[0]}; correct it")
-    falls = np.flatnonzero(np.diff(values) <= 0)
-    if len(falls):
-        k = falls[0]
-        raise DataError(f"{where}: expected {what} that rise, found {values[k]:g} and then {values[k + 1]:g} at {entry} {k + 1}; sort them")
 
 
 def on_one_clock(traces: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:

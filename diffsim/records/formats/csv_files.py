@@ -20,7 +20,8 @@ from diffsim.base.quantities.units import conversion, differences_in, is_unit
 from diffsim.errors import DataError
 from diffsim.records.conventions.clock import WORDS, Clock, date_remedy, is_date, of_dates, of_numbers
 from diffsim.records.conventions.places import units_of
-from diffsim.records.conventions.records import Layout, Records, on_one_clock, refuse, require_rising, require_step
+from diffsim.records.conventions.records import Layout, Records, on_one_clock, refuse, require_step
+from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import listed
 from diffsim.typing import Array, IntArray
 
@@ -248,7 +249,8 @@ def _long(table: Table, clock: Clock, receiver: str, layout: Layout) -> tuple[Re
         "weight": None if layout.weights is None else table.numbers(layout.weights),
     }
     owners, shots = table.text(receiver), table.columns.get(SHOT, [""] * len(times))
-    places = _places(table, layout) if _has(table, layout.axes) else None
+    own = layout.stations is None and bool(layout.coordinates)  # then each of their columns has to be there
+    places = _places(table, layout) if own or _has(table, layout.places) else None
     every = list(dict.fromkeys(owners))
     columns = {name: number for number, name in enumerate(every)}
     owner = np.array([columns[name] for name in owners])
@@ -299,7 +301,7 @@ def with_stations(records: Records, layout: Layout) -> Records:
 def _places(table: Table, layout: Layout) -> Array:
     """The coordinates of each row in the units of the layout."""
     units = units_of(layout.axes, layout.coordinate_units)
-    return np.stack([table.numbers_in(axis, unit) for axis, unit in zip(layout.axes, units, strict=True)], axis=1)
+    return np.stack([table.numbers_in(name, unit) for name, unit in zip(layout.places, units, strict=True)], axis=1)
 
 
 def _deviations(table: Table, name: str, unit: str) -> Array:

@@ -70,8 +70,8 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
         delays = _header(headers, fields.DelayRecordingTime) * 1e-3 * _scales(headers, fields, "ScalarTraceHeader")
         units = _place_units(file, live, fields, where)
         wanted = units_of(layout.axes, layout.coordinate_units)
-        coordinates = _coordinates(headers, dead, fields, layout.axes, units, wanted, where)
-        sources = _sources(headers, dead, fields, layout.axes, units, wanted, where)
+        coordinates = _coordinates(headers, dead, fields, layout.places, units, wanted, where)
+        sources = _sources(headers, dead, fields, layout.places, units, wanted, where)
         unit = layout.unit or _value_unit(live, fields, where)
     if step <= 0:
         raise DataError(f"{where}: expected the time between samples in its header, found {step:g} s; give dt")

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from diffsim.records.conventions.records import even_spacing
 from diffsim.typing import Array
 
+NOISE_ALONE = 0.5
+"""Share of a record that is noise from which on it tells nothing of a prediction: its noise is as strong as its signal."""
 ROUNDING = 1e-12
 """Error of a correlation by a Fourier transform, relative to its largest possible value."""
 
@@ -26,15 +28,30 @@ class Fit:
         lag: time by which the prediction comes late, s: the shift with the largest cross-correlation. NaN: that is positive at no shift, as
             where data or prediction are zero.
         peak: largest size of the prediction over that of the data.
+        noise: Σ w σ² / Σ w data², the share of the record that noise of its deviation σ is. Of the best prediction the variance reduction
+            is 1 less this. None: the deviation is not known.
     """
 
     name: str
     variance_reduction: float
     lag: float
     peak: float
+    noise: float | None = None
+
+    @property
+    def is_noise(self) -> bool:
+        """True if the record is noise alone, as that of a gauge that no wave reached: `NOISE_ALONE` of it or more, or no sample counts."""
+        return self.noise is not None and not self.noise < NOISE_ALONE
 
 
-def fits(data: Array, predicted: Array, times: Array, share: Array | None = None, names: Sequence[str] = ()) -> tuple[Fit, ...]:
+def fits(
+    data: Array,
+    predicted: Array,
+    times: Array,
+    share: Array | None = None,
+    names: Sequence[str] = (),
+    deviation: Array | float = 0.0,
+) -> tuple[Fit, ...]:
     """The fit at each receiver, over all shots.
 
     Args:
@@ -43,18 +60,21 @@ def fits(data: Array, predicted: Array, times: Array, share: Array | None = None
         times: of the samples, s, rising. Where their distances differ, lags are measured on an even clock.
         share: how much each sample counts, in the shape of the data; None: all alike.
         names: of the receivers; none: they have none.
+        deviation: standard deviation of the noise of each sample, in the shape of the data, or one number; 0: not known.
     """
     samples, receivers = data.shape[1:]
     weight = np.isfinite(data) * (1.0 if share is None else share)
     there = weight > 0
     record, answer = (np.where(there, values, 0.0) for values in (data, predicted))
-    energy, left = ((weight * values**2).sum(axis=(0, 1)) for values in (record, record - answer))
+    noise = np.where(there, deviation, 0.0)
+    energy, left, random = ((weight * values**2).sum(axis=(0, 1)) for values in (record, record - answer, noise))
     highest, reached = (np.abs(values).max(axis=(0, 1), initial=0.0) for values in (record, answer))
     with np.errstate(divide="ignore", invalid="ignore"):
-        reductions, peaks = 1 - left / energy, reached / highest
+        reductions, peaks, noises = 1 - left / energy, reached / highest, random / energy
     lags = _lags(record, answer, times) if samples > 1 else np.full(receivers, np.nan)
     labels = tuple(names) or ("",) * receivers
-    return tuple(Fit(*each) for each in zip(labels, reductions.tolist(), lags.tolist(), peaks.tolist(), strict=True))
+    known = noises.tolist() if np.any(deviation) else [None] * receivers
+    return tuple(Fit(*each) for each in zip(labels, reductions.tolist(), lags.tolist(), peaks.tolist(), known, strict=True))
 
 
 def _lags(record: Array, answer: Array, times: Array) -> Array:

@@ -177,7 +177,7 @@ class Data(Model):
         stations: a CSV file with a row for each receiver: its name, and its coordinates in columns named like the axes of the grid. It may
             have the columns of `window`, `weights` and `deviations` too.
         coordinates: names of the coordinates of receivers in the files or `stations`, one an axis, in the order of the grid's; none: those
-            of its axes. They go with `crs`.
+            of its axes.
         crs: map projection of these coordinates, as pyproj takes it, such as "EPSG:4326"; they are brought to `grid.crs`. None: they are
             those of the grid.
         window: columns of `stations` with the first and the last time of each receiver that counts, s or dates of the clock of the files.
@@ -234,8 +234,6 @@ class Data(Model):
     def _one_deviation(self) -> Data:
         if self.deviation is not None and self.deviations is not None:
             raise ValueError("expected either deviation or deviations, found both; drop one")
-        if self.coordinates and self.crs is None:
-            raise ValueError("expected coordinates together with crs, found them alone; add crs, or name them like the axes of the grid")
         for key, asks in ((f"path with {RECEIVER}", any(RECEIVER in path for path in self.path)), ("window", self.window is not None)):
             if asks and self.stations is None:
                 raise ValueError(f"expected stations together with {key}, whose rows it needs, found none; add stations")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from diffsim.certificate import Line
+from diffsim.certificate.line import cannot_judge
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
 from diffsim.photonics import Density, feature_size
@@ -40,42 +42,72 @@ def judge(
     """
     lines = []
     for number, accept in enumerate(problem.scene.accept):
-        if accept.quantity in OF_RECORDS:
-            figures = _of_records(accept, problem, compared, fits)
+        if accept.quantity == "misfit_over_noise":
+            lines += [_line(accept, name, value) for name, value in _over_noise(accept, problem, compared)]
+        elif accept.quantity in OF_RECORDS:
+            state = accept.of or next(misfit.state for misfit in problem.scene.misfit if misfit.of == "traces")
+            lines += _of_records(accept, state, fits[state])
         else:
-            figures = [_figure(number, accept, problem, losses, unknowns, measured)]
-        lines += [_line(accept, name, value) for name, value in figures]
+            lines.append(_line(accept, *_figure(number, accept, problem, losses, unknowns, measured)))
     return lines
 
 
-def _line(accept: Accept, name: str, value: float) -> Line:
+def _line(accept: Accept, name: str, value: float, note: str = "") -> Line:
     low = -np.inf if accept.at_least is None else accept.at_least
     high = np.inf if accept.at_most is None else accept.at_most
     limits = [f"at least {low:g}"] * (low > -np.inf) + [f"at most {high:g}"] * (high < np.inf)
-    return Line(name, float(value), " and ".join(limits), bool(low <= value <= high))
+    return Line(name, float(value), " and ".join(limits), bool(low <= value <= high), note)
 
 
-def _of_records(
-    accept: Accept, problem: Problem, compared: Mapping[tuple[str, str], Compared], fits: Mapping[str, tuple[Fit, ...]]
-) -> list[tuple[str, float]]:
-    """Name and value of a figure of records: one, or one for each receiver."""
-    noise = accept.quantity == "misfit_over_noise"
-    state = accept.of or next(misfit.state for misfit in problem.scene.misfit if noise or misfit.of == "traces")
-    if noise:
-        kind, pair = next((kind, pair) for (kind, s), pair in compared.items() if s == state)
-        if accept.each is None:
-            return [(f"residual over noise, {kind} of {state}", pair.over_noise)]
-        if kind != "traces":
-            raise SceneError(f'accept: expected each = "receiver" of traces, found the final {state}; drop each')
-        name, values = "residual over noise", [pair.at(number).over_noise for number in range(pair.data.shape[-1])]
-    else:
-        name, values = accept.quantity.replace("_", " "), [getattr(fit, accept.quantity) for fit in fits[state]]
-        if accept.each is None and accept.quantity == "lag":  # whose mean would hide one that is early beside one that is late
-            return [(f"largest size of the lag of {state} over its receivers", float(np.max(np.abs(values))))]
-        if accept.each is None:
-            return [(f"{name} of {state}, mean over its receivers", float(np.mean(values)))]
-    called = [f"{number + 1}, {fit.name}" if fit.name else f"{number + 1}" for number, fit in enumerate(fits[state])]
-    return [(f"{name} of {state}, receiver {who}", value) for who, value in zip(called, values, strict=True)]
+def _over_noise(accept: Accept, problem: Problem, compared: Mapping[tuple[str, str], Compared]) -> list[tuple[str, float]]:
+    """Name and value of the residual over the noise: one, or one for each receiver."""
+    state = accept.of or problem.scene.misfit[0].state
+    kind, pair = next((kind, pair) for (kind, s), pair in compared.items() if s == state)
+    if accept.each is None:
+        return [(f"residual over noise, {kind} of {state}", pair.over_noise)]
+    if kind != "traces":
+        raise SceneError(f'accept: expected each = "receiver" of traces, found the final {state}; drop each')
+    names = problem.setup.data[state].names if state in problem.setup.data else ()
+    values = [pair.at(number).over_noise for number in range(pair.data.shape[-1])]
+    return [(f"residual over noise of {state}, receiver {_who(number, names)}", value) for number, value in enumerate(values)]
+
+
+def _of_records(accept: Accept, state: str, every: Sequence[Fit]) -> list[Line]:
+    """Lines of a figure of fit: one, or one for each receiver. Records that are noise alone do not judge, since no prediction fits them."""
+    name, names = accept.quantity.replace("_", " "), [fit.name for fit in every]
+    if accept.each is not None:
+        lines = []
+        for number, fit in enumerate(every):
+            called, value = f"{name} of {state}, receiver {_who(number, names)}", float(getattr(fit, accept.quantity))
+            line = _line(accept, called, value, _ceiling(accept, fit))
+            lines.append(replace(line, passed=None, needed=False, note=_noise(fit)) if fit.is_noise else line)
+        return lines
+    heard = [float(getattr(fit, accept.quantity)) for fit in every if not fit.is_noise]
+    which = "its receivers" if len(heard) == len(every) else f"{len(heard)} of its {len(every)} receivers"
+    note = "" if len(heard) == len(every) else "records of the others are noise alone"
+    called = f"{name} of {state}, mean over {which}"
+    if accept.quantity == "lag":  # whose mean would hide one that is early beside one that is late
+        called = f"largest size of the lag of {state} over {which}"
+    if not heard:
+        return [cannot_judge(called, "every record is noise alone; lower the deviation if that is not so, or add receivers")]
+    return [_line(accept, called, float(np.max(np.abs(heard)) if accept.quantity == "lag" else np.mean(heard)), note)]
+
+
+def _who(number: int, names: Sequence[str]) -> str:
+    """A receiver in the name of a line."""
+    return f"{number + 1}, {names[number]}" if number < len(names) and names[number] else f"{number + 1}"
+
+
+def _noise(fit: Fit) -> str:
+    """Why a record does not judge."""
+    return f"noise of its deviation is {fit.noise:.0%} of the record; lower the deviation if that is not so"
+
+
+def _ceiling(accept: Accept, fit: Fit) -> str:
+    """A note where noise keeps every prediction below the limit."""
+    if accept.quantity != "variance_reduction" or accept.at_least is None or fit.noise is None or 1 - fit.noise >= accept.at_least:
+        return ""
+    return f"with the noise of its record the best prediction has {1 - fit.noise:.2g}"
 
 
 def _figure(

@@ -106,7 +106,7 @@ def read_data(
         require_sources(every, shots.sources, grid, model.allow)
     for records in every:
         require_sound(records, end, model.allow, dt)
-    return _together(every if points is not None else [records.alive() for records in every], grid, points)
+    return _together(every if points is not None else [records.alive() for records in every], grid, points, model.coordinates or grid.axes)
 
 
 def _layout(model: Data, grid: Grid) -> Layout:
@@ -123,6 +123,7 @@ def _layout(model: Data, grid: Grid) -> Layout:
         dt=model.dt,
         order=model.axes,
         shape=model.shape,
+        coordinates=model.coordinates,
         coordinate_units=coordinate_units(grid),
     )
 
@@ -212,9 +213,9 @@ def _with_gaps(records: Records, missing: Sequence[float]) -> Records:
     return replace(records, values=np.where(gaps, np.nan, values))
 
 
-def _together(every: Sequence[Records], grid: Grid, points: Array | None) -> Recorded:
+def _together(every: Sequence[Records], grid: Grid, points: Array | None, names_of_axes: Sequence[str]) -> Recorded:
     """All shots on one clock, and at the receivers of any of them."""
-    columns, positions = _columns(every, grid, points)
+    columns, positions = _columns(every, grid, points, names_of_axes)
     times = np.unique(np.concatenate([records.times for records in every]))
     shape = (len(every), len(times), len(positions))
     out = {"values": np.full(shape, np.nan), "deviation": np.ones(shape), "weight": np.ones(shape)}
@@ -239,8 +240,10 @@ def _on_turn(places: Array, grid: Grid, lower: Array, upper: Array) -> Array:
     return np.stack([wrapped_places(place, axis, low, high) for place, axis, low, high in columns], axis=1)
 
 
-def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tuple[list[list[int]], Array]:
-    """For each shot the receivers of its traces, and the positions of all receivers."""
+def _columns(
+    every: Sequence[Records], grid: Grid, points: Array | None, names: Sequence[str]
+) -> tuple[list[list[int]], Array]:
+    """For each shot the receivers of its traces, and the positions of all receivers. `names` are those of coordinates in the files."""
     if points is not None:
         for records in every:
             if len(records.names) != len(points):
@@ -255,8 +258,8 @@ def _columns(every: Sequence[Records], grid: Grid, points: Array | None) -> tupl
     for records in every:
         if records.coordinates is None:
             raise DataError(
-                f"{records.where}: expected coordinates of its traces under the names {', '.join(grid.axes)}, found none; give the "
-                "points of receivers in the scene, or stations"
+                f"{records.where}: expected coordinates of its traces under the names {', '.join(names)}, found none; give the points "
+                "of receivers in the scene, stations, or their names by coordinates"
             )
         placed = replace(records, coordinates=_on_turn(records.coordinates, grid, lower, upper))
         require_inside(placed, lower, upper, grid.axes)

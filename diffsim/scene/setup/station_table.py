@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from diffsim.base.messages import name_shown
-from diffsim.base.quantities.units import differences_in
+from diffsim.base.quantities.units import conversion, differences_in
 from diffsim.errors import DataError
 from diffsim.mesh.grid import Grid
 from diffsim.records.conventions.clock import SECOND
+from diffsim.records.conventions.places import ANGLES
 from diffsim.records.conventions.records import Layout, Records
 from diffsim.records.formats.csv_files import Table, with_stations
 from diffsim.records.projection import Projection
@@ -48,11 +49,12 @@ class Stations:
                 f"{name_shown(twice)} twice; drop a row"
             )
         self._own = {name for name in (model.weights, model.deviations) if name is not None and name in columns}
-        self._projection = None
+        self._projection, names = None, self._layout.places
         if model.crs is not None:
-            names = model.coordinates or grid.axes
             self._projection = Projection.between(model.crs, crs, names, grid.axes, coordinate_units(grid))
             self._layout = replace(self._layout, axes=names, coordinate_units=self._projection.units)
+        else:
+            _require_angles(names, grid)
 
     def read(self) -> list[tuple[Records, ...]]:
         """The records of each file, with all that the table says of their receivers."""
@@ -84,7 +86,7 @@ class Stations:
             return [read_records(path, layout)]
         assert self._table is not None  # the schema asks for it
         names = [name for name in self._table.text(layout.receiver or "receiver") if name not in self._model.drop]
-        return [self._of_one(name, path.replace(RECEIVER, name), replace(layout, stations=None, receiver=None)) for name in names]
+        return [self._of_one(name, path.replace(RECEIVER, name), replace(layout, stations=None, receiver=None, coordinates=())) for name in names]
 
     def _of_one(self, name: str, path: str, layout: Layout) -> tuple[Records, ...]:
         """The record of one receiver, in a file of its own."""
@@ -145,3 +147,20 @@ class Stations:
             raise DataError(f"{table.where}: expected a window that rises for {name}, found its end before its start; exchange them")
         inside = (records.times[:, None] >= ends[0]) & (records.times[:, None] <= ends[1])
         return replace(records, values=np.where(inside, records.values, np.nan))
+
+
+def _require_angles(names: Sequence[str], grid: Grid) -> None:
+    """Refuse latitudes and longitudes along axes that are no angles, where no projection takes the one to the other."""
+    for name, axis, unit in zip(names, grid.axes, coordinate_units(grid), strict=True):
+        if name.lower() in ANGLES and _is_length(unit):
+            raise DataError(
+                f"coordinates: expected lengths in {unit} along {axis}, found {name_shown(name)}, which is an angle; add crs, and grid.crs"
+            )
+
+
+def _is_length(unit: str) -> bool:
+    try:
+        conversion(unit, "m")
+    except DataError:
+        return False
+    return True

@@ -126,13 +126,23 @@ def test_a_depth_in_degrees_lies_on_a_grid_in_metres(tmp_path: Path, method: str
         field_on_grid(tmp_path / "depth.npz", grid, **keys | {"grid_crs": None})
 
 
+def test_coordinates_of_the_table_may_have_names_of_their_own(tmp_path: Path) -> None:
+    """Without a map projection: those of the grid, here in km."""
+    rows = [f"{name},{x / 1000},{y / 1000}" for name, (y, x) in zip(NAMES, PLACES, strict=True)]
+    stations(tmp_path, rows, "name,to the east [km],to the north [km]")
+    named = scene(tmp_path, coordinates=["to the north", "to the east"])
+    np.testing.assert_allclose(named.objective("f64").problem.setup.data["eta"].positions, PLACES)
+
+
 @pytest.mark.parametrize(
     ("more", "head", "message"),
     [
         ({"stations": None}, "name,y,x", "expected stations together with path with {receiver}"),
         ({"window": ["from", "until"]}, "name,y,x", "found no from"),
         ({"crs": "EPSG:4326"}, "name,y,x", r"expected that of the grid too.*add grid\.crs"),
-        ({"coordinates": ["b", "a"]}, "name,y,x", "expected coordinates together with crs"),
+        ({"coordinates": ["b", "a"]}, "name,y,x", "expected one of the columns .*, found no b; name one"),
+        ({"coordinates": ["x"]}, "name,y,x", r"expected 2 names, one for each axis of the grid \(y, x\), found 1; correct"),
+        ({"coordinates": ["latitude", "lon"]}, "name,latitude,lon", "lengths in m along y, found latitude, which is an angle; add crs"),
         ({"values": "height"}, "name,y,x", "gauge_north.hdf5"),
         ({"weights": "w"}, "name,y,x,w", "column w: expected a weight of 0 or more, found -1"),
         ({"weights": "share"}, "name,y,x", r"stations.csv: expected columns for the weights .* found no share; add"),
