@@ -14,11 +14,16 @@ LEAST = 40
 
 WORTH = 0.3
 """Share of the lines of a source that has to be saved: a function that is called costs some per cent more than its lines in place."""
+REPEATED = 0.1
+"""That share in a kernel that goes back through the laps of a loop, for which it has each lap twice, forward and with its adjoint."""
 
 _TOKEN = re.compile(r"F\([^()]*\)|[A-Za-z_]\w*")
 _ACCESS = re.compile(r"\b([A-Za-z_]\w*)\[(?:(\w+_(?:at|lap|first|start)_\d+) \+ )?")
 _PASSED = re.compile(r"\b([A-Za-z_]\w*), (\w+_(?:at|lap|first|start)_\d+|0)(?=[,)])")
-_PLACE = re.compile(r"@\d+\[?|\$\d+:[\w.]+|#")
+_TILE = re.compile(r"\btile_from\((\w+), (?:(\w+_(?:at|lap|first|start)_\d+) \+ )?(?=at\b)")
+_POSITION = re.compile(r"^ *(a\d+) = ((?:\w+_(?:at|lap|first|start)_\d+ \+ )?at(?: [-+] \d+)?)$")
+_VALUE = re.compile(r"[av]\d+")
+_PLACE = re.compile(r"@\d+[\[~]?|\$\d+:[\w.]+|#")
 _CALL = re.compile(r"^( *called = )(\w+)\((.*)\)$")
 
 
@@ -65,6 +70,18 @@ class _Form:
     numbers: list[str] = field(default_factory=list)
 
 
+def _in_place(body: Sequence[str]) -> list[str]:
+    """The lines with each position of a tile where it is read: which reads share one depends on their levels."""
+    lines, positions = [], dict[str, str]()
+    for line in body:
+        match = _POSITION.match(line)
+        if match is not None:
+            positions[match[1]] = match[2]
+        else:
+            lines.append(_VALUE.sub(lambda name: positions.get(name[0], name[0]), line) if "tile_from(" in line else line)
+    return lines
+
+
 def _form(function: Function) -> _Form:
     form, kinds, lines = _Form(), function.kinds, list[str]()
     of_cells = {name for name, kind in kinds.items() if kind == "Array" or kind.startswith(("field_of_", "ring_of_"))}
@@ -75,6 +92,10 @@ def _form(function: Function) -> _Form:
     def access(match: re.Match[str]) -> str:
         array, start = match.groups()
         return f"{place(array, start or '0')}[" if array in of_cells else match[0]
+
+    def tile(match: re.Match[str]) -> str:
+        array, start = match.groups()
+        return f"tile_from({place(array, start or '0')}~" if array in of_cells else match[0]
 
     def passed(match: re.Match[str]) -> str:
         array, start = match.groups()
@@ -88,11 +109,11 @@ def _form(function: Function) -> _Form:
         if word in kinds:
             kind = "Array" if word in of_cells else kinds[word]
             return form.names.setdefault(word, f"${len(form.names)}:{kind}")
-        return values.setdefault(word, f"v{len(values)}") if re.fullmatch(r"v\d+", word) else word
+        return values.setdefault(word, f"v{len(values)}") if _VALUE.fullmatch(word) else word
 
     values: dict[str, str] = {}
-    for line in function.body:
-        line = _PASSED.sub(passed, line) if _CALL.match(line) else _ACCESS.sub(access, line)
+    for line in _in_place(function.body):
+        line = _PASSED.sub(passed, line) if _CALL.match(line) else _ACCESS.sub(access, _TILE.sub(tile, line))
         lines.append(_TOKEN.sub(token, line))
     form.text = "\n".join(lines)
     return form
@@ -124,14 +145,15 @@ class _Merged:
         numbers = iter([written.get(column, column[0]) for column in columns])
 
         def original(match: re.Match[str]) -> str:
-            place = match[0].removesuffix("[")
+            place = match[0].rstrip("[~")
             if place == "#":
                 return next(numbers)
             if place in names:
                 return names[place]
             if place == match[0]:
                 return f"{arrays[place]}, {starts.get(place, '0')}"
-            return f"{arrays[place]}[{starts[place]} + " if place in starts else f"{arrays[place]}["
+            array, start = arrays[place], f"{starts[place]} + " if place in starts else ""
+            return f"{array}, {start}" if match[0].endswith("~") else f"{array}[{start}"
 
         kinds = dict.fromkeys(arrays.values(), "Array") | dict.fromkeys(starts.values(), "ti.i32")
         kinds |= {name: place.partition(":")[2] for place, name in names.items()} | dict.fromkeys(written.values(), "F")
@@ -147,12 +169,13 @@ class _Merged:
         return f"{self.function.name}({', '.join([*passed, *(form.numbers[at] for at in self._numbers)])})"
 
 
-def merged(functions: Sequence[Function], kernel: Sequence[str]) -> tuple[list[Function], list[str]]:
+def merged(functions: Sequence[Function], kernel: Sequence[str], worth: float = WORTH) -> tuple[list[Function], list[str]]:
     """Functions that are alike as one, and the kernel with calls of these, if that is worth it.
 
     Args:
         functions: each after those that it calls.
         kernel: its lines.
+        worth: the share of all lines that has to be saved.
     """
     before, functions, kernel = (list(functions), list(kernel)), list(functions), list(kernel)
     for calling in (False, True):  # callers of functions that are alike may be alike
@@ -168,7 +191,7 @@ def merged(functions: Sequence[Function], kernel: Sequence[str]) -> tuple[list[F
             out.setdefault(one.name, Function(one.name, one.kinds, [_called(line, ones) for line in one.body]))
         functions, kernel = list(out.values()), [_called(line, ones) for line in kernel]
     least, lines = (sum(len(function.body) for function in each) for each in (functions, before[0]))
-    return (functions, kernel) if least <= (1 - WORTH) * lines else before
+    return (functions, kernel) if least <= (1 - worth) * lines else before
 
 
 def _called(line: str, ones: Mapping[str, _Merged]) -> str:

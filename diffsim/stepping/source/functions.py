@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 from diffsim.expr.graph import Graph
 from diffsim.expr.source import Text, identifier
-from diffsim.stepping.ir.program import Place, Program
+from diffsim.stepping.ir.program import Loop, Place, Program
 from diffsim.stepping.ir.stored import StoredFields
-from diffsim.stepping.source.alike import Function, merged
+from diffsim.stepping.source.alike import REPEATED, WORTH, Function, merged
 from diffsim.stepping.source.kernel import ZERO, Kernel, annotation
 
 INDICES = ("w", "lo", "hi", "front", "back", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
@@ -84,7 +84,9 @@ class FunctionKernel(Kernel):
 
     def finish(self) -> None:
         """Put the functions before the kernel, which calls them."""
-        self._merged, kernel = merged([each for each in self._functions.values() if each.body], self.text.lines)
+        back = any(isinstance(operation, Loop) and operation.down for operation in self.program.operations)
+        used = [each for each in self._functions.values() if each.body]
+        self._merged, kernel = merged(used, self.text.lines, REPEATED if back else WORTH)
         self.text.lines = [line for function in self._merged for line in function.lines] + kernel
 
     def functions(self) -> list[Function]:

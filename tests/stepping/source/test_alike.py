@@ -74,10 +74,51 @@ def test_stages_share_functions_and_no_bit_changes(
     monkeypatch.setattr("diffsim.stepping.source.tile_loops.reads_unaligned", lambda: False)
     monkeypatch.setattr("diffsim.stepping.source.tile_loops.FEW_DISPLACED", 0)
     few, results = lines_and_results(shape, weights, precision)
-    monkeypatch.setattr(functions, "merged", lambda each, kernel: (each, kernel))
+    monkeypatch.setattr(functions, "merged", lambda each, kernel, worth: (each, kernel))
     many, apart = lines_and_results(shape, weights, precision)
     assert few < (0.95 if len(weights) == 2 else 0.7) * many
     assert results == apart
+
+
+def flood(method: str, ways: int) -> tuple[dict[int, int], list[bytes]]:
+    """Lines of the forward step and of its adjoint, and the bits of states and gradients, of shallow water whose steps are cut."""
+    shape, rng = (9, 21)[-ways:], np.random.default_rng(3)
+    equation = ds.solvers.ShallowWater(ds.Grid(shape, 10.0), 1.0, method=method, drag="manning", substeps=4)  # type: ignore[arg-type]
+    simulation = ds.Simulation(equation, wrt=["z", "eta", "manning"], precision="f64")
+    inputs = {"z": rng.uniform(-2.0, 0.5, shape), "eta": rng.uniform(0.0, 0.8, shape), "manning": np.full(shape, 0.03)}
+    solution, pullback = simulation.vjp(inputs, 3)
+    gradient = pullback(ds.Solution({name: np.cos(7 * values) for name, values in solution.final.items()}))
+    stepper = simulation._compiled.stepper
+    assert stepper.adjoint is not None
+    programs = stepper.forward, stepper.adjoint.program
+    lines = {k: stepper.launcher.source_of(program).source.count("\n") for k, program in enumerate(programs)}
+    return lines, [np.ascontiguousarray(array).tobytes() for part in (solution.final, gradient) for _, array in sorted(part.items())]
+
+
+@pytest.mark.parametrize(("method", "ways"), [("rk2", 1), pytest.param("rk2", 2, marks=pytest.mark.slow)])
+def test_the_laps_of_an_adjoint_share_functions_and_no_bit_changes(method: str, ways: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lap that runs again and a lap whose adjoint follows have the same nests, but at other levels; runs are written as they were."""
+    few, results = flood(method, ways)
+    monkeypatch.setattr(functions, "merged", lambda each, kernel, worth: (each, kernel))
+    many, apart = flood(method, ways)
+    assert few[0] == many[0] and few[1] < 0.95 * many[1]
+    assert results == apart
+
+
+def test_tiles_at_other_levels_are_those_of_one_function() -> None:
+    """A position that two reads share where both fields have one level is one of its own where they have several."""
+
+    def text(array: str, start: str) -> list[str]:
+        positions = [f"    a0 = {start}at - 56", "    a1 = at - 56"] if start else ["    a0 = at - 56", "    a1 = a0"][:1]
+        own = "a1" if start else "a0"
+        reads = [f"    v0 = tile_from({array}, a0, 448)", f"    v1 = tile_from(b, {own}, 448)"]
+        return [*positions, *reads, *(f"    v{k} = F({k}) * v{k - 1}" for k in range(2, 45)), "    b[at] = v44"]
+
+    ring = Function("nest_0", {"u": "ring_of_u", "b": "field_of_b", "at": "ti.i32", "u_lap_1": "ti.i32"}, text("u", "u_lap_1 + "))
+    field = Function("nest_1", {"s": "field_of_s", "b": "field_of_b", "at": "ti.i32"}, text("s", ""))
+    ((one,), calls) = merged([ring, field], ["    called = nest_0(u, b, at, u_lap_1)", "    called = nest_1(s, b, at)"])
+    assert one.body[:2] == ["    v0 = tile_from(u__array_0, u__start_0 + at - 56, 448)", "    v1 = tile_from(b__array_1, at - 56, 448)"]
+    assert calls == ["    called = nest_0(u, b, u_lap_1, at)", "    called = nest_0(s, b, 0, at)"]
 
 
 def body(array: str, start: str, weight: float, lines: int = 45) -> list[str]:
