@@ -98,7 +98,9 @@ def test_a_wrong_stamp_of_a_file_is_named(tmp_path: Path) -> None:
     times = 0.5 * np.arange(1_000_000)
     times[700_000] += 86400.0
     np.savez(tmp_path / "a.npz", values=np.zeros((len(times), 1)), times=times)
-    with pytest.raises(DataError, match=r"a.npz.*: .* rise, found 436400 after 349999.5 and before 350000.5 at sample 700000; correct it, or"):
+    with pytest.raises(
+        DataError, match=r"a.npz.*: .* rise, found 436400 after 349999.5 and before 350000.5 at sample 700000; correct it, or"
+    ):
         read_records(tmp_path / "a.npz")
 
 

@@ -64,7 +64,9 @@ def _why(values: Array, falls: IntArray, entry: str, backwards: bool) -> str:
     if len(wrong) <= few:
         w = int(wrong[0])
         at = last - w if backwards else w
-        return f"found {_beside(values, wrong, w, backwards)} at {entry} {at}{_in_all(len(wrong), entry)}; correct it, or delete the {entry}"
+        return (
+            f"found {_beside(values, wrong, w, backwards)} at {entry} {at}{_in_all(len(wrong), entry)}; correct it, or delete the {entry}"
+        )
     parts = np.split(values, falls + 1)
     if len(parts) <= max(2, FEW * len(values)) and _overlap(parts):
         return (

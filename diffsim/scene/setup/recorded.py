@@ -240,9 +240,7 @@ def _on_turn(places: Array, grid: Grid, lower: Array, upper: Array) -> Array:
     return np.stack([wrapped_places(place, axis, low, high) for place, axis, low, high in columns], axis=1)
 
 
-def _columns(
-    every: Sequence[Records], grid: Grid, points: Array | None, names: Sequence[str]
-) -> tuple[list[list[int]], Array]:
+def _columns(every: Sequence[Records], grid: Grid, points: Array | None, names: Sequence[str]) -> tuple[list[list[int]], Array]:
     """For each shot the receivers of its traces, and the positions of all receivers. `names` are those of coordinates in the files."""
     if points is not None:
         for records in every:

@@ -86,7 +86,10 @@ class Stations:
             return [read_records(path, layout)]
         assert self._table is not None  # the schema asks for it
         names = [name for name in self._table.text(layout.receiver or "receiver") if name not in self._model.drop]
-        return [self._of_one(name, path.replace(RECEIVER, name), replace(layout, stations=None, receiver=None, coordinates=())) for name in names]
+        return [
+            self._of_one(name, path.replace(RECEIVER, name), replace(layout, stations=None, receiver=None, coordinates=()))
+            for name in names
+        ]
 
     def _of_one(self, name: str, path: str, layout: Layout) -> tuple[Records, ...]:
         """The record of one receiver, in a file of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from diffsim.errors import SceneError
 from diffsim.report.tables import fitted
 from diffsim.scene.disk.fit import fits
 from diffsim.scene.disk.outcome import Outcome
+from diffsim.scene.search.accept import judge
 from tests.scene.tiny import WAVE, scene
 
 TIMES = np.arange(0.0, 100.0, 0.5)
@@ -76,6 +78,43 @@ def test_a_run_has_the_fit_of_each_receiver(tmp_path: Path) -> None:
     assert Outcome.load(tmp_path).fits == outcome.fits
     ((state, rows),) = fitted(outcome)
     assert state == "eta" and rows[2][2] == f"{outcome.fits['eta'][2].variance_reduction:.3f}"
+
+
+def test_the_noise_of_a_record_is_the_part_that_no_prediction_explains() -> None:
+    """The truth itself as a prediction, of records with more and more noise: its variance reduction is 1 less their noise."""
+    rng = np.random.default_rng(2)
+    times = np.arange(0.0, 100.0, 0.05)
+    for size in (0.05, 0.2, 1.0, 5.0):
+        truth = wave(0.0, 1.0, times)[None, :, None]
+        deviation = size * rng.uniform(0.5, 1.5, truth.shape)
+        data = truth + deviation * rng.standard_normal(truth.shape)
+        (fit,) = fits(data, truth, times, deviation=deviation)
+        assert fit.noise is not None and fit.variance_reduction == pytest.approx(1 - fit.noise, abs=0.1)
+        assert fit.is_noise == (size >= 1.0)
+    assert fits(data, truth, times)[0].noise is None and not fits(data, truth, times)[0].is_noise
+    assert fits(np.full_like(data, np.nan), truth, times, deviation=0.1)[0].is_noise
+
+
+def test_records_of_noise_alone_do_not_judge() -> None:
+    """A deviation far above the wave at all gauges, then at the last one alone."""
+    table = [
+        {"quantity": "variance_reduction", "each": "receiver", "at_least": 0.5},
+        {"quantity": "variance_reduction", "at_least": 0.5},
+        {"quantity": "lag", "at_most": 5.0},
+    ]
+    case = scene(WAVE, accept=table, optimise__iterations=12)
+    loud = scene(WAVE, accept=table, optimise__iterations=1, truth__noise=30.0).run(precision="f64")
+    assert loud.judged is None and all(line.passed is None for line in loud.accepted) and len(loud.accepted) == 5
+    assert all("noise" in line.note for line in loud.accepted)
+    outcome = case.run(precision="f64")
+    one, two, three = outcome.fits["eta"]
+    fits_of = {"eta": (one, two, replace(three, noise=0.9, variance_reduction=-3.0, lag=50.0))}
+    lines = judge(case.problem("f64"), (1.0, 1.0), {}, {}, {}, fits_of)
+    assert [line.passed for line in lines] == [True, True, None, True, True] and not lines[2].needed
+    assert lines[2].note == "noise of its deviation is 90% of the record; lower the deviation if that is not so"
+    assert lines[3].name == "variance reduction of eta, mean over 2 of its 3 receivers" and "noise alone" in lines[3].note
+    assert lines[3].value == pytest.approx(0.5 * (one.variance_reduction + two.variance_reduction))
+    assert lines[4].value == max(abs(one.lag), abs(two.lag))
 
 
 def test_each_goes_with_figures_of_records() -> None:
