@@ -189,22 +189,26 @@ def test_a_rotated_grid_of_large_coordinates_is_not_taken_for_regular(degrees: f
         np.testing.assert_allclose(read, 1.0 + 0.01 * j[20:70, 20:70] + 0.02 * i[20:70, 20:70], rtol=1e-9)
 
 
+TWO = PLACES[:2]
+"""Places of two receivers, m."""
+
+
 def written(path: Path, names: tuple[str, str]) -> Path:
     """Two receivers whose coordinates, in feet where a format can say so, have these names."""
     first, second = names
     if path.suffix == ".csv":
-        rows = [f"{t},{name},{t},{y},{x}" for t in (0, 1) for name, (y, x) in zip("ab", PLACES / FT, strict=True)]
+        rows = [f"{t},{name},{t},{y},{x}" for t in (0, 1) for name, (y, x) in zip("ab", TWO / FT, strict=True)]
         path.write_text("\n".join([f"time,receiver,value,{first} [ft],{second} [ft]", *rows]))
     elif path.suffix == ".npz":
-        np.savez(path, values=np.zeros((2, 2)), times=[0.0, 1.0], **dict(zip(names, PLACES.T, strict=True)))
+        np.savez(path, values=np.zeros((2, 2)), times=[0.0, 1.0], **dict(zip(names, TWO.T, strict=True)))
     elif path.suffix == ".h5":
         with h5py.File(path, "w") as file:
             file["values"], file["times"] = np.zeros((2, 2)), [0.0, 1.0]
-            for name, places in zip(names, PLACES.T, strict=True):
+            for name, places in zip(names, TWO.T, strict=True):
                 file[name] = places / FT
                 file[name].attrs["units"] = "ft"
     else:
-        places = {name: ("gauge", column / FT, {"units": "ft"}) for name, column in zip(names, PLACES.T, strict=True)}
+        places = {name: ("gauge", column / FT, {"units": "ft"}) for name, column in zip(names, TWO.T, strict=True)}
         xarray.Dataset({"values": (("time", "gauge"), np.zeros((2, 2))), **places}, {"time": [0.0, 1.0]}).to_netcdf(path)
     return path
 
@@ -216,7 +220,7 @@ def test_coordinates_of_receivers_have_the_names_that_the_layout_gives(kind: str
     path = written(tmp_path / f"a.{kind}", names)
     (records,) = read_records(path, Layout(axes=("y", "x"), coordinates=names))
     assert records.coordinates is not None
-    np.testing.assert_allclose(records.coordinates, PLACES)
+    np.testing.assert_allclose(records.coordinates, TWO)
     with pytest.raises(DataError, match="found no nowhere; name one of"):
         read_records(path, Layout(axes=("y", "x"), coordinates=(names[0], "nowhere")))
     with pytest.raises(DataError, match=r"coordinates: expected 2 names, one for each axis of the grid \(y, x\), found 1; correct them"):

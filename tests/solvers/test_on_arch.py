@@ -73,7 +73,8 @@ DOUBLE = """
 import diffsim as ds
 ds.init(arch="vulkan")
 try:
-    ds.Simulation(ds.solvers.ShallowWater(ds.Grid((12,), 1.0), 0.1, fastest=5.0), precision="f64")
+    sea = ds.Simulation(ds.solvers.LongWave(ds.Grid((12,), 1.0), 0.1), precision="f64")
+    sea.run({"H": [1.0] * 12, "eta0": [0.0] * 12}, 1)
 except ds.errors.BackendError as error:
     print(error)
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import pairwise
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def _beside(values: Array, wrong: IntArray, w: int, backwards: bool) -> str:
 def _overlap(parts: list[Array]) -> bool:
     """True if two parts that rise share a range of numbers, so that they cannot follow one another in any order."""
     spans = sorted((float(part[0]), float(part[-1])) for part in parts)
-    return any(later[0] <= earlier[1] for earlier, later in zip(spans, spans[1:], strict=False))
+    return any(later[0] <= earlier[1] for earlier, later in pairwise(spans))
 
 
 def _apart(one: float, other: float) -> tuple[str, str]:
