@@ -126,6 +126,16 @@ def refuse_forked() -> None:
         )
 
 
+def require_precision(arch: str, precision: str) -> None:
+    """Refuse a precision that an arch has not.
+
+    Raises:
+        BackendError: f64 on Vulkan, whose drivers need not have it.
+    """
+    if arch == "vulkan" and precision == "f64":
+        raise BackendError("precision = 'f64' is not available on arch 'vulkan' (Vulkan shaders have no f64 here); use f32 or the cpu")
+
+
 def init(
     arch: str = "auto", precision: str | None = None, threads: int | None = None, anew: bool = False, engine: str = "auto"
 ) -> Settings:
@@ -166,8 +176,7 @@ def init(
         raise BackendError(f"arch = {shown(arch)} is unknown; choose one of {', '.join(ARCHES)} or auto")
     if not isinstance(precision, str) or precision not in PRECISIONS:
         raise BackendError(f"precision = {shown(precision)} is unknown; choose f32 or f64")
-    if arch == "vulkan" and precision == "f64":
-        raise BackendError("precision = 'f64' is not available on arch 'vulkan' (Vulkan shaders have no f64 here); use f32 or the cpu")
+    require_precision(arch, precision)
     cores = usable_cores()
     if threads is None:
         threads = cores_of_rank()

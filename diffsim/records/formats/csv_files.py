@@ -249,8 +249,8 @@ def _long(table: Table, clock: Clock, receiver: str, layout: Layout) -> tuple[Re
         "weight": None if layout.weights is None else table.numbers(layout.weights),
     }
     owners, shots = table.text(receiver), table.columns.get(SHOT, [""] * len(times))
-    own = layout.stations is None and bool(layout.coordinates)  # then each of their columns has to be there
-    places = _places(table, layout) if own or _has(table, layout.places) else None
+    named = layout.stations is None and bool(layout.coordinates)  # then each of their columns has to be there
+    places = _places(table, layout) if named or _has(table, layout.places) else None
     every = list(dict.fromkeys(owners))
     columns = {name: number for number, name in enumerate(every)}
     owner = np.array([columns[name] for name in owners])

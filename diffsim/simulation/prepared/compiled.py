@@ -14,7 +14,7 @@ from diffsim.base.arguments import mapping
 from diffsim.checkpoint import AnySchedule, Policy
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains import Domain, Whole
-from diffsim.engine import PRECISIONS
+from diffsim.engine import PRECISIONS, require_precision, settings
 from diffsim.errors import ParameterError
 from diffsim.simulation.prepared.blown_up import CAUSE_OF_GRADIENT, cause_of_run
 from diffsim.simulation.prepared.checks import check_names, finite_solution, require_finite
@@ -80,6 +80,7 @@ class Compiled:
         self.equation, self.traced, self.grid = equation, traced, equation.grid
         self.domain: Domain = Whole(equation.grid) if domain is None else domain
         self.points, self.receivers, self.wrt, self.turn = dict(points), receivers, wrt, turn
+        require_precision(settings().arch, precision)
         self.precision, self.dtype = precision, np.dtype(PRECISIONS[precision])
         self.step = traced.step
         self._driven = *self.step.forcings, *self.step.series
