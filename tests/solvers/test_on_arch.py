@@ -55,7 +55,7 @@ inputs = {name: np.full(sea.input_shape(name, 2), -1.0 if name == "z" else 0.1) 
 sea.vjp(inputs, 2)[1](ds.Solution({name: np.ones((12, 12)) for name in ("eta", "qx", "qy")}))
 """,
 }
-"""What drivers of Vulkan cannot run, each with a loop of too many arrays."""
+"""Steps that drivers of Vulkan cannot run, each with a loop of too many arrays."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if "storm" in name else name for name in REFUSED])

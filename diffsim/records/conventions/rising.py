@@ -44,7 +44,7 @@ def require_rising(values: Array, where: str, what: str = "times", entry: str = 
 
 
 def _why(values: Array, falls: IntArray, entry: str, backwards: bool) -> str:
-    """What is found, and the remedy.
+    """The finding, and its remedy.
 
     Args:
         values: finite numbers.
