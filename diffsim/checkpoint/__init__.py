@@ -47,6 +47,7 @@ from diffsim.checkpoint.schedules.binomial import Binomial as Binomial
 from diffsim.checkpoint.schedules.mixed import Mixed as Mixed
 from diffsim.checkpoint.schedules.multi_tier import MultiTier as MultiTier
 from diffsim.checkpoint.schedules.online import Online as Online
+from diffsim.checkpoint.schedules.partly_recorded import PartlyRecorded as PartlyRecorded
 from diffsim.checkpoint.schedules.reversible import Reversible as Reversible
 from diffsim.checkpoint.schedules.spilling import Spilling as Spilling
 from diffsim.checkpoint.schedules.store_all import StoreAll as StoreAll

@@ -21,6 +21,7 @@ from diffsim.checkpoint.schedules.binomial import Binomial
 from diffsim.checkpoint.schedules.mixed import Mixed
 from diffsim.checkpoint.schedules.multi_tier import MultiTier
 from diffsim.checkpoint.schedules.online import Online
+from diffsim.checkpoint.schedules.partly_recorded import PartlyRecorded
 from diffsim.checkpoint.schedules.spilling import Spilling
 from diffsim.checkpoint.schedules.store_all import StoreAll
 from diffsim.errors import PlanError, ScheduleError
@@ -187,7 +188,7 @@ def _considered(request: Request) -> tuple[type[AnySchedule], ...]:
     slower: tuple[type[AnySchedule], ...] = (MultiTier, Spilling) if request.tiers else ()
     if request.slots is not None:
         return (StoreAll,) if keeps_all(request.slots, request.steps, request.sizes) else (Binomial, *slower)
-    return (StoreAll, Binomial, *(() if request.costs is None else (Mixed,)), *slower)
+    return (StoreAll, Binomial, *(() if request.costs is None else (Mixed, PartlyRecorded)), *slower)
 
 
 def _simplified(fitted: AnySchedule | int, request: Request) -> AnySchedule | int:

@@ -14,6 +14,7 @@ from diffsim.checkpoint.planning.memory import grouped, memory_text
 from diffsim.checkpoint.planning.option import Measured, Option
 from diffsim.checkpoint.schedule import AnySchedule
 from diffsim.checkpoint.schedules.mixed import Mixed
+from diffsim.checkpoint.schedules.partly_recorded import PartlyRecorded
 from diffsim.checkpoint.schedules.store_all import StoreAll
 
 WIDTH = 80
@@ -63,8 +64,8 @@ def name_of(schedule: AnySchedule) -> str:
     where = ", ".join([f"{states} in memory", *slower]) if slower else states
     if isinstance(schedule, StoreAll):
         return "every step (store all)"
-    if isinstance(schedule, Mixed):
-        return f"{states} and {schedule.recorded} recorded steps (mixed)"
+    if isinstance(schedule, (Mixed, PartlyRecorded)):
+        return f"{states} and {plural(schedule.recorded, 'recorded step')} ({_spaced(type(schedule).__name__)})"
     return f"{where} ({_spaced(type(schedule).__name__)})"
 
 

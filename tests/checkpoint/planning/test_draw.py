@@ -16,6 +16,7 @@ from diffsim.checkpoint import (
     Mixed,
     MultiTier,
     Online,
+    PartlyRecorded,
     Policy,
     Reversible,
     Sizes,
@@ -38,6 +39,7 @@ SHOWN = [
     (Online(4), {FORWARD, REVERSED, KEPT["device"]}),
     (Reversible(40), {FORWARD, REVERSED, UNDONE, KEPT["device"]}),
     (Mixed(40, 12, 2, 1), {FORWARD, RECORDED, REVERSED, KEPT["device"]}),
+    (PartlyRecorded(40, 12), {FORWARD, RECORDED, REVERSED, KEPT["device"]}),
     (MultiTier(40, TIERS), {FORWARD, REVERSED, KEPT["device"], KEPT["disk"]}),
 ]
 

@@ -112,7 +112,7 @@ def test_each_kind_by_name_fits_and_its_smallest_budget_works(kind, costs, tmp_p
         if budget < least:
             continue
         plan = choose(replace(policy, memory=budget), steps, SIZES, costs)
-        assert isinstance(plan.schedule, KINDS[kind])
+        assert isinstance(plan.schedule, StoreAll if kind == "partly_recorded" else KINDS[kind])  # residuals take no more than states
         assert plan.chosen.peak <= budget
         assert plan.chosen.peak == SIZES.peak(plan.schedule)
     needs = f"at least {least_text(least)} for 50 steps, a state of 100 B and 550 B that every schedule needs"
@@ -196,12 +196,13 @@ def test_states_in_the_host_memory_have_a_limit_of_their_own():
     assert [(tier.name, tier.slots) for tier in schedule.tiers] == [("device", 3), ("host", 7)]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "store_all"])
-def test_slots_go_with_every_kind_but_one(kind, tmp_path):
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.takes_slots])
+def test_slots_go_with_kinds_that_keep_some_states(kind, tmp_path):
     schedule = choose(Policy(slots=4, schedule=kind, disk=4_000_000, folder=tmp_path), 50, SIZES).schedule
     assert isinstance(schedule, KINDS[kind]) and schedule.slots <= 4
     with pytest.raises(ParameterError, match="no slots with schedule"):
         Policy(slots=4, schedule="store_all")
+    assert {name for name, kind in KINDS.items() if not kind.takes_slots} == {"store_all", "partly_recorded"}
 
 
 def test_a_step_that_cannot_be_undone_is_refused_before_the_run():

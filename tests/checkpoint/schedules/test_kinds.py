@@ -27,6 +27,7 @@ from diffsim.checkpoint import (
     MultiTier,
     Online,
     OnlineSchedule,
+    PartlyRecorded,
     Policy,
     Record,
     Request,
@@ -58,6 +59,7 @@ CASES: dict[str, AnySchedule] = {
     "spilling": Spilling(STEPS, 3, DISK),
     "mixed": Mixed(STEPS, 40, 3, 2),
     "reversible": Reversible(STEPS, 7),
+    "partly_recorded": PartlyRecorded(STEPS, 9),
 }
 SIZES, COSTS = Sizes(100, 80, 500, 30, 20, second=10), Costs(1.0, 1.2, 3.0, 2.5, 1.1, 0.1, 4.0, 2.0)
 ENOUGH = 10**6

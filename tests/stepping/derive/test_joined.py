@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.expr import laplacian
+from diffsim.boundary import zero_rules
+from diffsim.expr import Symbol, laplacian
+from diffsim.expr.graph import Graph
 from diffsim.stepping.derive import programs
 from diffsim.stepping.derive.adjoint import adjoint_program
+from diffsim.stepping.ir.names import bar
+from diffsim.stepping.ir.program import HostCall, Place, Written
+from diffsim.stepping.stages.linear_stage import LinearFunction, LinearStage
+from diffsim.stepping.trace.fields import Stored
+from diffsim.stepping.trace.stages import Transposed, placed, read_of, stored_name, trace_of
 from tests.cases import Case
+from tests.stepping.derive.transposes import require_one_product
 from tests.stepping.passes.test_sharing import traced
 from tests.stepping.run_cases import outputs
 
@@ -78,3 +88,52 @@ def test_gradients_are_those_of_scattered_cotangents(shape: tuple[int, ...], rul
     found, wanted = outputs(Case("", lambda: Turning(shape, rule, k), 4, {}, {"u": ends, "v": ends}, {}), "f64")
     for name, values in wanted.items():
         np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-13 * np.abs(values).max(), err_msg=name)
+
+
+@dataclass(frozen=True)
+class Rolled(LinearFunction):
+    """Cells -> those some places further, along an axis whose ends are joined."""
+
+    axis: int
+    places: int
+
+    def of(self, cells: np.ndarray) -> np.ndarray:
+        return np.roll(cells, -self.places, self.axis).astype(np.float64)
+
+    @property
+    def transposed(self) -> Rolled:
+        return Rolled(self.axis, -self.places)
+
+
+class FromNeighbours(LinearStage):
+    """A rolled field whose transpose is a copy on the host, which the cells read that gave to their neighbours."""
+
+    def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
+        assert isinstance(self.function, Rolled)
+        here, name = (0,) * len(self.outputs[0].location), f"copy of {self.name}"
+        there = tuple(self.function.places if axis == self.function.axis else 0 for axis in range(len(here)))
+        call = HostCall(Rolled(0, 0), (bar(self.name),), (Written(name, Place(name), zero_rules(len(here))),))
+        return Transposed({f"transpose of {self.name}": call}, {self.source: {there: graph.read(name, here)}})
+
+
+def _rolled(value: Symbol, function: Rolled) -> Symbol:
+    graph = trace_of(value, "a test")
+    output = Stored(placed(value), graph.bound("periodic", placed(value)), f"rolled {next(graph.count)}")
+    graph.store(FromNeighbours(output.name, stored_name(value, graph), function, (output,)))
+    return read_of(value, output)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((9,), 0), ((6, 9), 0), ((6, 9), 1)])
+@pytest.mark.parametrize("places", [1, -2])
+def test_what_a_stage_on_the_host_gives_to_neighbours_goes_to_the_other_end(shape: tuple[int, ...], axis: int, places: int) -> None:
+    class Moving(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt, self.states = ds.Grid(shape, 1.0), 0.1, {"u": ds.Variable("periodic")}
+
+        def step(self, u: Any) -> dict[str, Any]:
+            return {"u": 0.5 * u + 0.1 * u.shifted(0, 1) * _rolled(u, Rolled(axis, places))}
+
+    simulation, rng = ds.Simulation(Moving(), precision="f64", wrt=("u",)), np.random.default_rng(0)
+    assert simulation._step.joined == tuple(range(len(shape)))
+    point, direction, weights = ({"u": rng.standard_normal(shape)} for _ in range(3))
+    require_one_product(simulation, point, direction, weights, 3)

@@ -9,7 +9,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dnp
-from diffsim.checkpoint import Binomial, Mixed, Policy, StoreAll, choose, resolve
+from diffsim.checkpoint import Binomial, Costs, Mixed, PartlyRecorded, Policy, StoreAll, choose, resolve
 from diffsim.expr import mean, sqrt
 from diffsim.stepping.derive import kept_stages
 from diffsim.stepping.derive.residuals import ResidualPrograms
@@ -90,14 +90,15 @@ def _require_equal(first: dict[str, Any], *others: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("seed", sampled(SEEDS, gate=IN_GATE))
 def test_no_bit_of_a_gradient_depends_on_what_is_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All stages are kept that may be. In slots the states alone are; with a mixed schedule some steps are recorded.
+    """All stages are kept that may be. In slots the states alone are; with other schedules some steps are recorded.
 
     Where the host computes stages, some keep cells alone, others whole fields.
     """
     monkeypatch.setattr(kept_stages, "KEEPING", 0)
     monkeypatch.setattr(storage, "PACKED", 0.0 if seed % 8 < 4 else np.inf)
     assert _residuals(_simulation(seed)) is not None
-    _require_equal(*_gradients(seed, StoreAll(STEPS), Binomial(STEPS, 2), Mixed(STEPS, 5, 1, 2)))
+    partly = [PartlyRecorded(STEPS, last) for last in (1, 3)]
+    _require_equal(*_gradients(seed, StoreAll(STEPS), Binomial(STEPS, 2), Mixed(STEPS, 5, 1, 2), *partly))
 
 
 @pytest.mark.slow
@@ -171,6 +172,25 @@ def test_a_plan_takes_the_states_alone_where_all_does_not_fit() -> None:
     for policy, plan in zip(policies, plans, strict=True):
         used.value_and_grad(lambda end: (end.final["u"] ** 2).sum(), inputs, steps, policy)
         assert used.allocated_bytes() <= used.predicted_bytes(plan.schedule)
+
+
+def test_a_measured_plan_keeps_stages_of_as_many_steps_as_fit() -> None:
+    """With memory between that of all states and that of all stages no step runs twice, and memory is what was predicted."""
+
+    def wave() -> ds.Simulation:
+        return ds.Simulation(ds.solvers.Burgers(ds.Grid((24,), 1 / 24), 0.003, scheme="muscl"), precision="f64")
+
+    steps, costs = 12, Costs(1.0, 1.2, 5.0, 4.5)
+    sizes, inputs = wave().sizes(steps), {"u": np.sin(np.arange(24) * np.pi / 12), "nu": 0.01}
+    gradients = []
+    for last in (5, 8, 0):
+        memory = sizes.fixed + (steps - last) * sizes.state + last * sizes.record
+        plan = choose(Policy(memory=memory if last else "1 GB"), steps, sizes, costs)
+        assert plan.schedule == (PartlyRecorded(steps, last) if last else StoreAll(steps))
+        run = wave()
+        gradients.append(run.value_and_grad(lambda end: (end.final["u"] ** 2).sum(), inputs, steps, plan)[1])
+        assert run.allocated_bytes() <= run.predicted_bytes(plan.schedule) <= 1.05 * run.allocated_bytes()
+    _require_equal(*gradients)
 
 
 @pytest.mark.slow
