@@ -32,7 +32,7 @@ _DIGITS = 40
 class _Short(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()
-        self.maxlevel = 2
+        self.maxlevel = 3
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = LONGEST // 3
         self.maxstring = self.maxother = LONGEST
 
