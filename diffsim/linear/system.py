@@ -118,7 +118,9 @@ class System:
         ways: dict[str, Callable[[], Prepared | None]] = {
             "tridiagonal": lambda: None if (axis := axis_of(stencil)) is None else Tridiagonal(stencil, axis, weights),
             "direct": lambda: (
-                diagonal(stencil, [w for w in weights if isinstance(w, float)]) if _constant(weights) else held_layer(stencil, weights)
+                diagonal(stencil, [w for w in weights if isinstance(w, float)], isinstance(weights, tuple))
+                if _constant(weights)
+                else held_layer(stencil, weights)
             ),
             "cg": lambda: ConjugateGradients(neighbours(stencil, weights) or stencil.matrix(weights), tolerance, stencil.shape),
             "bicgstab": lambda: BiConjugateGradients(stencil.matrix(weights), tolerance),
