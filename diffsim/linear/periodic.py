@@ -11,7 +11,7 @@ transform of S numbers that are turned by factors.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -193,6 +193,73 @@ def _indented(lines: Sequence[str]) -> list[str]:
     return [f"    {text}" for text in lines]
 
 
+ARGUMENTS = {"source": "Tiles", "target": "Tiles", "w": "Tiles", "numbers": "Tiles", "null": "Tiles"}
+ARGUMENTS |= {"twiddles": "Numbers", "table": "Table", "sums": "Numbers"}
+PLACE = 3
+"""Entries of the table for the place of an array: its first tile, and the tiles between planes and between rows."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where cells lie: an array of tiles, and in it the first one, and the tiles between planes and between rows."""
+
+    tiles: npt.NDArray
+    owner: int
+    entries: tuple[int, int, int]
+
+    @staticmethod
+    def of(cells: npt.NDArray, lanes: int) -> _Place | None:
+        """The place of a view of cells; None if rows do not begin with whole tiles."""
+        owner = cells if cells.base is None else cells.base
+        if not isinstance(owner, np.ndarray) or not owner.flags.c_contiguous or cells.ndim not in (2, 3):
+            return None
+        size, *strides = lanes * cells.itemsize, *cells.strides
+        spare = -owner.ctypes.data % engine.ALIGNMENT
+        first, left = divmod(cells.ctypes.data - owner.ctypes.data - spare, size)
+        if left or first < 0 or strides[-1] != cells.itemsize or any(stride % size for stride in strides[:-1]):
+            return None
+        count = (owner.nbytes - spare) // size
+        tiles = owner.reshape(-1).view(np.uint8)[spare : spare + count * size].view(cells.dtype)
+        between = [0] * (3 - cells.ndim) + [stride // size for stride in strides[:-1]]
+        return _Place(tiles.reshape(-1, lanes) if lanes > 1 else tiles, id(owner), (first, *between))  # type: ignore[arg-type]
+
+
+class _Ready:
+    """The kernel of a system with its memory, for one initialisation of the engine."""
+
+    def __init__(self, system: PeriodicKernel, generation: int) -> None:
+        self.generation, self._kernel, self._singular = generation, system.compiled(), system.singular
+        lanes, dtype = system.lanes, system.dtype
+        whole = engine.aligned((*system.shape[:-1], system.tiles * lanes), dtype)
+        self.cells = whole[..., : system.shape[-1]]
+        self.own = _Place.of(whole, lanes)
+        self._sums = engine.aligned((2,), dtype)
+        self._table = _copied([0] * 2 * PLACE + [v for _, some in system.passes() for v in (len(some), *(e for one in some for e in one))], np.int32)
+        memory = engine.aligned((system.second + system.groups * system.turned_row, lanes), dtype)
+        numbers, null, twiddles = (_copied(each, dtype) for each in system.tables())
+        tiles = [each.reshape(-1, lanes) if lanes > 1 else each.reshape(-1) for each in (memory, numbers, null)]
+        self._others = [*tiles, twiddles, self._table, self._sums]
+        self._bound: dict[tuple[int, int], engine.BoundKernel] = {}  # the kernels keep the arrays, so their ids, alive
+
+    def between(self, source: _Place, target: _Place) -> Callable[[], tuple[float, float]]:
+        key = source.owner, target.owner
+        if key not in self._bound:
+            self._bound[key] = engine.BoundKernel(self._kernel, [source.tiles, target.tiles, *self._others])
+        kernel, table, sums, singular = self._bound[key], self._table, self._sums, self._singular
+        places = np.array([*source.entries, *target.entries], np.int32)
+        count = len(places)
+
+        def solve() -> tuple[float, float]:
+            table[:count] = places
+            kernel()
+            if not singular:
+                return 0.0, 0.0
+            part, whole = sums.tolist()
+            return math.sqrt(part), math.sqrt(whole)
+
+        return solve
+
+
 class PeriodicKernel:
     """A system that real transforms along the axes of a periodic box diagonalise. Bits do not depend on threads.
 
@@ -220,7 +287,7 @@ class PeriodicKernel:
         picked = inverse[np.ix_(*frequencies)]
         self._numbers = self._by_groups(picked / norms)
         self._null = self._by_groups(np.where(picked == 0, 1 / np.sqrt(norms), 0.0))[:, :1]
-        self._bound: tuple[int, engine.BoundKernel] | None = None
+        self._ready: _Ready | None = None
 
     def _by_groups(self, values: npt.NDArray) -> npt.NDArray:
         """Numbers of the coefficients in the order in which the kernel reads them, shape (groups, cells along the last axis, lanes)."""
@@ -231,42 +298,53 @@ class PeriodicKernel:
     def solve(self, right_side: npt.NDArray) -> tuple[npt.NDArray, float, float]:
         """The solution, the norm of the part of the right side in the null space, and that of all of it (of a singular system alone)."""
         with engine.lock:
-            generation = engine.settings().generation
-            if self._bound is None or self._bound[0] != generation:
-                self._bound = generation, self._bind()
-            self._cells[...] = right_side
-            self._bound[1]()
-            part, whole = (math.sqrt(value) for value in self._sums.tolist()) if self.singular else (0.0, 0.0)
-            return self._cells.copy(), part, whole
+            ready = self._present()
+            ready.cells[...] = right_side
+            norms = ready.between(ready.own, ready.own)()
+            return ready.cells.copy(), *norms
 
-    def _bind(self) -> engine.BoundKernel:
-        lanes, ndim = self.lanes, len(self.shape)
-        memory = engine.aligned((self.second + self.groups * self.turned_row, lanes), self.dtype)
-        rows = memory[: self.rows * self.row].reshape(*self.shape[:-1], self.row * lanes)
-        self._cells = rows[..., : self.shape[-1]]
-        self._sums = engine.aligned((2,), self.dtype)
+    def between(self, right_side: npt.NDArray, solution: npt.NDArray) -> Callable[[], tuple[float, float]] | None:
+        """A function that solves for the right side in one array, writes the solution into the other, and returns the norms of `solve`.
+
+        None where rows of the arrays are no whole tiles. It is right for the present settings of the engine, while the arrays exist.
+        """
+        with engine.lock:
+            places = [_Place.of(cells, self.lanes) for cells in (right_side, solution)]
+            if self.shape[-1] % self.lanes or None in places:
+                return None
+            return self._present().between(*places)  # type: ignore[arg-type]
+
+    def _present(self) -> _Ready:
+        generation = engine.settings().generation
+        if self._ready is None or self._ready.generation != generation:
+            self._ready = _Ready(self, generation)
+        return self._ready
+
+    def passes(self) -> list[tuple[Line, list[list[int]]]]:
+        """The axes in order, those of equal length together: of each its line, and for each axis the loops over its lines."""
+        ndim = len(self.shape)
         strides = [math.prod(self.shape[a + 1 : -1]) * self.row for a in range(ndim - 1)]
-        passes: list[list[int]] = []
+        each: list[list[int]] = []
         for axis in self.axes[:-1]:
-            others = [a for a in range(ndim - 1) if a != axis]
-            counts = [(self.shape[a], strides[a]) for a in others]
-            pair = [*([(1, 0)] * (2 - len(counts))), *counts]
-            passes.append([0, *pair[0], *pair[1], self.tiles, 1, strides[axis], 0])
-        passes.append([self.second, 1, 0, 1, 0, self.groups, self.turned_row, 1, 1])
+            others = [(self.shape[a], strides[a]) for a in range(ndim - 1) if a != axis]
+            pair = [*[(1, 0)] * (2 - len(others)), *others]
+            each.append([0, *pair[0], *pair[1], self.tiles, 1, strides[axis], 0])
+        each.append([self.second, 1, 0, 1, 0, self.groups, self.turned_row, 1, 1])
         sizes = [self.shape[a] for a in self.axes]
-        ordered = sorted(range(len(passes)), key=lambda k: (sizes[k] == sizes[-1], k == len(passes) - 1, sizes[k]))
         groups: list[tuple[Line, list[list[int]]]] = []
-        for k in ordered:
+        for k in sorted(range(len(each)), key=lambda k: (sizes[k] == sizes[-1], k == len(each) - 1, sizes[k])):
             if not groups or groups[-1][0] is not self.lines[self.axes[k]]:
                 groups.append((self.lines[self.axes[k]], []))
-            groups[-1][1].append(passes[k])
-        table = _copied([entry for _, each in groups for entry in (len(each), *(v for one in each for v in one))], np.dtype(np.int32))
-        twiddles = _copied(np.concatenate([[0.0], *(each.twiddles for each, _ in groups)]), self.dtype)
-        source = self._source([(each, len(some)) for each, some in groups])
-        kernel = engine.shared_kernel(source, "solve_periodic", (self.dtype.name, lanes), self._names)
-        values = [_copied(each, self.dtype).reshape(-1, lanes) for each in (self._numbers, self._null)]
-        tiles = [each if lanes > 1 else each.reshape(-1) for each in (memory, *values)]
-        return engine.BoundKernel(kernel, [*tiles, twiddles, table, self._sums])
+            groups[-1][1].append(each[k])
+        return groups
+
+    def compiled(self) -> Any:
+        groups = [(each, len(some)) for each, some in self.passes()]
+        return engine.shared_kernel(self._source(groups), "solve_periodic", (self.dtype.name, self.lanes), self._names)
+
+    def tables(self) -> list[npt.NDArray]:
+        """Numbers of coefficients, those of the null space, and factors within lines."""
+        return [self._numbers, self._null, np.concatenate([[0.0], *(each.twiddles for each, _ in self.passes())])]
 
     def _names(self) -> dict[str, Any]:
         ti = engine.language()
@@ -285,12 +363,12 @@ class PeriodicKernel:
             for way, back in (("forward", False), ("back", True)):
                 out += each.source(f"{way}_{name[-1]}", back, first)
             first += len(each.twiddles)
-        out += ["@ti.kernel", "def solve_periodic(w: Tiles, numbers: Tiles, null: Tiles, twiddles: Numbers, table: Table, sums: Numbers):"]
+        out += ["@ti.kernel", f"def solve_periodic({', '.join(f'{name}: {kind}' for name, kind in ARGUMENTS.items())}):"]
         out += ["    ti.loop_config(serialize=True)", "    for worker in range(1):", "        source_digest()"]
-        body: list[str] = []
+        body = self._copy("w[{0}] = source[{1}]", 0)
         if self.singular:
             body += ["whole = Tile(0.0)", f"for i in range({self.second}):", "    whole = whole + w[i] * w[i]", "sums[1] = added(whole)"]
-        starts = [sum(1 + 9 * count for _, count in groups[:k]) for k in range(len(groups))]
+        starts = [2 * PLACE + sum(1 + 9 * count for _, count in groups[:k]) for k in range(len(groups))]
         for k in range(len(groups)):
             body += self._passes(f"forward_{name[k]}", starts[k], False)
         if self.singular:
@@ -301,7 +379,15 @@ class PeriodicKernel:
         body += [f"        w[{at}] = w[{at}] * numbers[g * {self.shape[-1]} + x]"]
         for k in reversed(range(len(groups))):
             body += self._passes(f"back_{name[k]}", starts[k], True)
+        body += self._copy("target[{1}] = w[{0}]", PLACE)
         return "\n".join(out + [f"        {text}" for text in body]) + "\n"
+
+    def _copy(self, text: str, entry: int) -> list[str]:
+        """A copy between `w` and an array outside, whose place is in `table`."""
+        planes, rows = (self.shape[0], self.shape[1]) if len(self.shape) == 3 else (1, self.shape[0])
+        outside = f"table[{entry}] + a * table[{entry + 1}] + b * table[{entry + 2}] + t"
+        copy = text.format(f"(a * {rows} + b) * {self.row} + t", outside)
+        return [f"for a in range({planes}):", f"    for b in range({rows}):", f"        for t in range({self.tiles}):", f"            {copy}"]
 
     def _passes(self, function: str, start: int, back: bool) -> list[str]:
         """Transforms along some axes of equal length. `table` has their number, and for each its lines and whether its cells are turned."""
@@ -330,7 +416,7 @@ class PeriodicKernel:
         return [f"for g in range({self.groups}):", f"    for t in range({self.tiles}):", *_indented(_indented(body))]
 
 
-def _copied(values: Any, dtype: np.dtype) -> npt.NDArray:
+def _copied(values: Any, dtype: npt.DTypeLike) -> npt.NDArray:
     values = np.asarray(values)
     out = engine.aligned(values.shape, dtype)
     out[...] = values

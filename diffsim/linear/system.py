@@ -84,6 +84,16 @@ class System:
             return prepared.solve(right_side, transposed, size)
         return prepared.solve(right_side, transposed)
 
+    def between(
+        self, weights: tuple[float, ...], right_side: npt.NDArray, solution: npt.NDArray, transposed: bool, given: bool, size: npt.NDArray | None
+    ) -> Callable[[], object] | None:
+        """`solve` with constant weights from one array into another, as often as it is called; None where that would be no faster."""
+        prepared = self._for(weights, right_side)
+        assert self._stencil is not None
+        if not isinstance(prepared, Diagonal) or (given and not transposed and self._stencil.has_given):
+            return None
+        return prepared.between(right_side, solution, transposed, size)
+
     def identity(self) -> str:
         """A text that identifies it, as far as possible."""
         return repr((self.offsets, self.rules, self.method, self.tolerance, described(self.preconditioner)))

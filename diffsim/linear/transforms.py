@@ -107,6 +107,20 @@ class Diagonal:
         scaled *= factors
         return self._transform.backward(hat)
 
+    def between(
+        self, right_side: npt.NDArray, solution: npt.NDArray, transposed: bool, size: npt.NDArray | None
+    ) -> Callable[[], object] | None:
+        """`solve` from one array into another as often as it is called; None where it would copy them."""
+        kernel = self._kernel_for(right_side)
+        solve = None if kernel is None else kernel.between(right_side, solution)
+        if solve is None or self.regular or transposed:
+            return solve
+
+        def checked() -> None:
+            self._check(*solve(), right_side, size)
+
+        return checked
+
     def _check(self, part: float, whole: float, right_side: npt.NDArray, size: npt.NDArray | None) -> None:
         """Raise if a right side has a part that the matrix cannot give, whose norm is compared with that of all of it."""
         if not self.regular and math.isfinite(whole):  # else the solution is not finite either, and the run says so
