@@ -1,13 +1,13 @@
-"""Fourier transforms of real numbers along a line, as straight-line programs of additions and multiplications, and their transposes.
+"""Fourier transforms of real numbers along a line, as straight-line programs of additions and multiplications.
 
-`Codelet` has one transform of a few numbers. An even number of them is halved: sums of opposite ones are transformed again, and
-differences, which change sign after half a turn, are complex numbers, half as many. Those have split radix. Odd lengths have their sums.
+An even number of them is halved: sums of opposite ones are transformed again, and differences, which change sign after half a turn, are
+complex numbers, half as many. Those have split radix. Odd lengths have their sums.
 
-A system with a symmetric stencil needs no order of the coefficients, and no signs: with the rows t of a transform and the numbers λ that it
-makes of the matrix, the solution is Σ t (t·b) / (λ |t|²). So `Codelet.transposed` takes the place of an inverse.
+`hartley` makes real numbers of the coefficients, H_k = Re X_k - Im X_k. This transform is its own inverse, but for the number of its values,
+so one program does both. It diagonalises each matrix that shifts in both directions alike.
 
 Reference: Duhamel and Vetterli, Fast Fourier transforms: a tutorial review and a state of the art, Signal Processing 19 (1990) 259 - 299,
-doi:10.1016/0165-1684(90)90158-U.
+doi:10.1016/0165-1684(90)90158-U. Bracewell, Discrete Hartley transform, J. Opt. Soc. Am. 73 (1983) 1832, doi:10.1364/JOSA.73.001832.
 """
 
 from __future__ import annotations
@@ -116,9 +116,8 @@ class Mode:
     re: Value
     im: Value | None = None
 
-    @property
-    def parts(self) -> tuple[Value, ...]:
-        return (self.re,) if self.im is None else (self.re, self.im)
+    def conjugate(self) -> Mode:
+        return self if self.im is None else Mode(-self.frequency, self.re, _negative(self.im))
 
 
 def real_modes(code: Code, x: Sequence[Value]) -> list[Mode]:
@@ -166,6 +165,18 @@ def complex_modes(code: Code, z: Sequence[Complex]) -> list[tuple[int, Complex]]
     return even
 
 
+def hartley(code: Code, modes: Sequence[Mode], n: int) -> dict[int, Value]:
+    """The values H_k of n numbers by k, from some of their coefficients."""
+    out: dict[int, Value] = {}
+    for mode in modes:
+        k = mode.frequency % n
+        if mode.im is None:
+            out[k] = mode.re
+        else:
+            out[k], out[-k % n] = code.subtract(mode.re, mode.im), code.add(mode.re, mode.im)
+    return out
+
+
 def _odd_modes(code: Code, x: Sequence[Value]) -> list[Mode]:
     n, half = len(x), len(x) // 2
     sums = [code.add(x[j], x[n - j]) for j in range(1, half + 1)]
@@ -210,27 +221,6 @@ class Codelet:
         code = Code()
         outputs = function(code, [code.input(place) for place in range(inputs)])
         numbers = tuple(map(code.positive, outputs))
-        return Codelet(tuple(code.operations), numbers)
-
-    @property
-    def transposed(self) -> Codelet:
-        """The function with the transposed matrix, by the reverse sweep of the program."""
-        code, terms = Code(), {number: list[Value]() for number in range(len(self.operations))}
-        for place, number in enumerate(self.outputs):
-            terms[number].append(code.input(place))
-        inputs: dict[int, Value] = {}
-        for number, operation in reversed(list(enumerate(self.operations))):
-            if not terms[number]:
-                continue
-            bar = code.total(terms[number])
-            if operation.kind == "input":
-                inputs[operation.arguments[0]] = bar
-                continue
-            if operation.kind == "multiply":
-                bar = code.multiply(operation.factor, bar)
-            for argument, sign in zip(operation.arguments, (1, -1 if operation.kind == "subtract" else 1), strict=False):
-                terms[argument].append((sign * bar[0], bar[1]))
-        numbers = tuple(code.positive(inputs[place]) for place in sorted(inputs))
         return Codelet(tuple(code.operations), numbers)
 
     @property

@@ -2,7 +2,7 @@
 
 SciPy's transforms of 64 x 64 numbers and the calls around them take some 60 us, as long as the kernels of a step of `NavierStokes` there.
 Here real transforms (`codelets.py`) go along each axis in place, many lines side by side in the lanes of registers. The last axis is turned
-into the place of the lanes first. Between the transforms and their transposes there is one product with a number a coefficient.
+into the place of the lanes first. Coefficients are multiplied by their numbers, and the same transforms go back.
 
 A line of more than `SINGLE` numbers, n = R S, takes two stages: S transforms of R numbers each, and for each of their coefficients a
 transform of S numbers that are turned by factors.
@@ -11,7 +11,7 @@ transform of S numbers that are turned by factors.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim import engine
-from diffsim.linear.codelets import LARGEST_ODD, Codelet, complex_modes, negacyclic_modes, real_modes
+from diffsim.linear.codelets import LARGEST_ODD, Code, Codelet, Value, complex_modes, hartley, negacyclic_modes, real_modes
 
 SINGLE = 20
 """Longest line that one codelet transforms."""
@@ -28,19 +28,6 @@ MOST = 1 << 16
 """Most cells: beyond, the arrays do not fit the cache."""
 EVEN = 1e-9
 """Largest relative difference between the numbers of two waves in opposite directions."""
-
-
-@dataclass(frozen=True)
-class Places:
-    """The order of the coefficients of a line.
-
-    Attributes:
-        frequencies: of each place.
-        norms: |t|² of the row t of the transform.
-    """
-
-    frequencies: npt.NDArray
-    norms: npt.NDArray
 
 
 def factors(n: int) -> tuple[int, int] | None:
@@ -58,126 +45,102 @@ def _odd_part(n: int) -> int:
 
 @dataclass(frozen=True)
 class Line:
-    """The transform of a line of `outer * inner` numbers, as source."""
+    """The Hartley transform of a line of `outer * inner` numbers, as source."""
 
     outer: int
     inner: int
 
-    @cached_property
-    def _modes(self) -> list[tuple[int, bool]]:
-        """Frequencies of the first stage, and whether they are complex: real ones first."""
-        modes: list[tuple[int, bool]] = []
-        Codelet.of(self.outer, lambda code, x: modes.extend((m.frequency, m.im is not None) for m in real_modes(code, x)) or [])
-        return sorted(modes, key=lambda mode: mode[1])
-
     @property
-    def _complex(self) -> list[int]:
-        return [frequency for frequency, is_complex in self._modes if is_complex]
+    def _complex(self) -> int:
+        """Complex coefficients of the first stage: its frequencies are 1, 2, ..."""
+        return (self.outer - 1) // 2
+
+    @cached_property
+    def whole(self) -> Codelet:
+        """The transform of as many numbers as the second stage has, and of all if there is one stage alone."""
+        n = self.outer if self.inner == 1 else self.inner
+        return Codelet.of(n, lambda code, x: _ordered(hartley(code, real_modes(code, x), n)))
 
     @cached_property
     def first(self) -> Codelet:
-        """The real transform of the first stage."""
-        return Codelet.of(self.outer, lambda code, x: [v for m in sorted(real_modes(code, x), key=lambda m: m.im is not None) for v in m.parts])
+        """The first stage: the sum, the coefficient of the shortest wave if there is one, and the parts of the others."""
+        n = self.outer
 
-    @cached_property
-    def constant(self) -> Codelet:
-        """The second stage of the first coefficient."""
-        return Codelet.of(self.inner, lambda code, x: [value for mode in real_modes(code, x) for value in mode.parts])
+        def of(code: Code, x: list[Value]) -> list[Value]:
+            modes = [mode if mode.frequency % n <= n // 2 else mode.conjugate() for mode in real_modes(code, x)]
+            real = [mode.re for mode in modes if mode.im is None]
+            others = sorted((mode for mode in modes if mode.im is not None), key=lambda mode: mode.frequency % n)
+            return [*real, *(part for mode in others for part in (mode.re, mode.im) if part is not None)]
+
+        return Codelet.of(n, of)
 
     @cached_property
     def shortest(self) -> Codelet | None:
         """The second stage of the coefficient of the shortest wave, if there is one."""
+        n = self.inner
         if self.outer % 2:
             return None
-        return Codelet.of(self.inner, lambda code, x: [value for mode in negacyclic_modes(code, x) for value in mode.parts])
+        return Codelet.of(n, lambda code, x: _ordered(hartley(code, negacyclic_modes(code, x), 2 * n)))
 
     @cached_property
     def turned(self) -> Codelet | None:
-        """The second stage of the complex coefficients, with factors `c1`, `s1`, ..."""
+        """The second stage of a complex coefficient, with factors `c1`, `s1`, ... Of each frequency, the value and that of its opposite."""
         if not self._complex:
             return None
-        n = self.inner
 
-        def of(code: Any, x: list[Any]) -> list[Any]:
-            pairs = [x[0:2], *(code.named_turn((x[2 * r], x[2 * r + 1]), f"c{r}", f"s{r}") for r in range(1, n))]
-            return [part for _, value in complex_modes(code, [(a, b) for a, b in pairs]) for part in value]
+        def of(code: Code, x: list[Value]) -> list[Value]:
+            pairs = [(x[2 * r], x[2 * r + 1]) for r in range(self.inner)]
+            values = dict(complex_modes(code, [pairs[0], *(code.named_turn(pair, f"c{r}", f"s{r}") for r, pair in enumerate(pairs) if r)]))
+            parts = [values[k] for k in range(self.inner)]
+            return [value for re, im in parts for value in (code.subtract(re, im), code.add(re, im))]
 
-        return Codelet.of(2 * n, of)
+        return Codelet.of(2 * self.inner, of)
 
     @property
     def length(self) -> int:
         """Lines of its source."""
-        return sum(each.length for each in (self.first, self.constant, self.shortest, self.turned) if each)
+        stages = (self.whole,) if self.inner == 1 else (self.first, self.whole, self.shortest, self.turned)
+        return sum(each.length for each in stages if each)
 
     @cached_property
     def twiddles(self) -> npt.NDArray:
         """The factors of the complex coefficients."""
-        turns = np.outer(self._complex, np.arange(self.inner)) / (self.outer * self.inner)
+        turns = np.outer(np.arange(1, self._complex + 1), np.arange(self.inner)) / (self.outer * self.inner)
         values = np.exp(-2j * np.pi * turns)
         return np.stack([values.real, values.imag], axis=-1).reshape(-1)
 
-    @cached_property
-    def places(self) -> Places:
-        n, outer, inner = self.outer * self.inner, self.outer, self.inner
-        frequencies, norms = np.zeros(n, int), np.full(n, n / 2)
-        if inner == 1:
-            at = 0
-            for frequency, is_complex in self._modes:
-                width = 2 if is_complex else 1
-                frequencies[at : at + width] = frequency
-                norms[at : at + width] = n / width
-                at += width
-            return Places(frequencies, norms)
-        found: list[tuple[int, float]] = []
-        Codelet.of(inner, lambda code, x: found.extend((outer * m.frequency, n / len(m.parts)) for m in real_modes(code, x) for _ in m.parts) or [])
-        if self.shortest:
-            half = outer // 2
-            Codelet.of(
-                inner,
-                lambda code, x: found.extend((half * m.frequency, n / len(m.parts)) for m in negacyclic_modes(code, x) for _ in m.parts) or [],
-            )
-        frequencies[: len(found)] = [frequency % n for frequency, _ in found]
-        norms[: len(found)] = [norm for _, norm in found]
-        order: list[int] = []
-        Codelet.of(2 * inner, lambda code, x: order.extend(k for k, _ in complex_modes(code, [(a, a) for a in x[:inner]])) or [])
-        for number, frequency in enumerate(self._complex):
-            start = len(found) + 2 * inner * number
-            frequencies[start : start + 2 * inner] = [(frequency + outer * k) % n for k in order for _ in range(2)]
-        return Places(frequencies, norms)
+    def source(self, name: str, first_twiddle: int) -> list[str]:
+        """A function that transforms the line from tile `start` of an array, in steps of `stride` tiles, in place. Tiles from `spare` on are
+        for what the first stage gives."""
+        head = f"def {name}(w: Tiles, twiddles: Numbers, start: ti.i32, stride: ti.i32, spare: ti.i32) -> ti.i32:"
+        return ["@ti.real_func", head, *_indented(self._stages(first_twiddle)), "    return 0"]
 
-    def source(self, name: str, back: bool, first_twiddle: int) -> list[str]:
-        """A function that transforms the line from tile `start` of an array, in steps of `stride` tiles, in place."""
-        head = f"def {name}(w: Tiles, twiddles: Numbers, start: ti.i32, stride: ti.i32) -> ti.i32:"
-        stages = self._stages(first_twiddle, back)
-        return ["@ti.real_func", head, *(f"    {text}" for stage in (reversed(stages) if back else stages) for text in stage), "    return 0"]
-
-    def _stages(self, first_twiddle: int, back: bool) -> list[list[str]]:
+    def _stages(self, first_twiddle: int) -> list[str]:
         outer, inner = self.outer, self.inner
-
-        def of(codelet: Codelet, prefix: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-            return codelet.transposed.lines(prefix, outputs, inputs) if back else codelet.lines(prefix, inputs, outputs)
-
+        n = outer * inner
         if inner == 1:
-            places = [_place("start", k) for k in range(outer)]
-            return [of(self.first, "a", places, places)]
-        places = [_place("start + r * stride", k * inner) for k in range(outer)]
-        stages = [[f"for r in range({inner}):", *_indented(of(self.first, "a", places, places))]]
-        places = [_place("start", k) for k in range(inner)]
-        second = of(self.constant, "b", places, places)
+            places = [_place("start", k) for k in range(n)]
+            return self.whole.lines("a", places, places)
+        kept = [[f"w[spare + {slot * inner + r}]" for r in range(inner)] for slot in range(outer)]
+        between = [f"w[spare + r + {slot * inner}]" for slot in range(outer)]
+        body = [f"for r in range({inner}):"]
+        body += _indented(self.first.lines("a", [_place("start + r * stride", k * inner) for k in range(outer)], between))
+        body += self.whole.lines("b", kept[0], [_place("start", outer * k) for k in range(inner)])
         if self.shortest:
-            places = [_place("start", inner + k) for k in range(inner)]
-            second += of(self.shortest, "d", places, places)
-        stages.append(second)
+            body += self.shortest.lines("d", kept[1], [_place("start", outer // 2 * f) for f in range(1, 2 * inner, 2)])
         if self.turned:
             begin = inner * (2 if self.shortest else 1)
             at = [f"m * {2 * inner} + {first_twiddle + 2 * r}" for r in range(inner)]
-            body = [f"first = start + (m * {2 * inner} + {begin}) * stride"]
-            body += [text for r in range(1, inner) for text in (f"c{r} = twiddles[{at[r]}]", f"s{r} = twiddles[{at[r]} + 1]")]
-            inputs = [_place("first", k) for r in range(inner) for k in (r, inner + r)]
-            outputs = [_place("first", k) for k in range(2 * inner)]
-            body += of(self.turned, "e", inputs, outputs)
-            stages.append([f"for m in range({len(self._complex)}):", *_indented(body)])
-        return stages
+            loop = [text for r in range(1, inner) for text in (f"c{r} = twiddles[{at[r]}]", f"s{r} = twiddles[{at[r]} + 1]")]
+            loop += [f"first = spare + m * {2 * inner}", "low = start + (m + 1) * stride", "high = start - (m + 1) * stride"]
+            inputs = [f"w[first + {begin + k}]" for r in range(inner) for k in (r, inner + r)]
+            outputs = [place for k in range(inner) for place in (_place("low", outer * k), _place("high", n - outer * k))]
+            body += [f"for m in range({self._complex}):", *_indented(loop + self.turned.lines("e", inputs, outputs))]
+        return body
+
+
+def _ordered(values: Mapping[int, Value]) -> list[Value]:
+    return [values[k] for k in sorted(values)]
 
 
 @lru_cache(maxsize=64)
@@ -195,6 +158,10 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 ARGUMENTS = {"source": "Tiles", "target": "Tiles", "w": "Tiles", "numbers": "Tiles", "null": "Tiles"}
 ARGUMENTS |= {"twiddles": "Numbers", "table": "Table", "sums": "Numbers"}
+PASS = 10
+"""Entries of the table for a transform along an axis."""
+PLAIN, FORWARD, BACK = range(3)
+"""Along the last axis, rows become lanes before the transform, and lanes rows after the one back."""
 PLACE = 3
 """Entries of the table for the place of an array: its first tile, and the tiles between planes and between rows."""
 
@@ -234,8 +201,8 @@ class _Ready:
         self.cells = whole[..., : system.shape[-1]]
         self.own = _Place.of(whole, lanes)
         self._sums = engine.aligned((2,), dtype)
-        self._table = _copied([0] * 2 * PLACE + [v for _, some in system.passes() for v in (len(some), *(e for one in some for e in one))], np.int32)
-        memory = engine.aligned((system.second + system.groups * system.turned_row, lanes), dtype)
+        self._table = _copied([0] * 2 * PLACE + system.passes(), np.int32)
+        memory = engine.aligned((system.spare + max(system.shape), lanes), dtype)
         numbers, null, twiddles = (_copied(each, dtype) for each in system.tables())
         tiles = [each.reshape(-1, lanes) if lanes > 1 else each.reshape(-1) for each in (memory, numbers, null)]
         self._others = [*tiles, twiddles, self._table, self._sums]
@@ -279,14 +246,10 @@ class PeriodicKernel:
         self.row, self.groups = self.tiles | 1, -(-self.rows // self.lanes)  # an odd stride, for the sake of the cache
         self.turned_row = self.tiles * self.lanes + 1
         self.second = self.groups * self.lanes * self.row  # first tile of the turned cells
-        places = [each.places for each in self.lines]
-        norms: npt.NDArray = np.ones(())
-        for axis, each in enumerate(places):
-            norms = np.multiply.outer(norms, each.norms if axis in self.axes else np.ones(shape[axis]))
-        frequencies = [p.frequencies if axis in self.axes else np.arange(shape[axis]) for axis, p in enumerate(places)]
-        picked = inverse[np.ix_(*frequencies)]
-        self._numbers = self._by_groups(picked / norms)
-        self._null = self._by_groups(np.where(picked == 0, 1 / np.sqrt(norms), 0.0))[:, :1]
+        self.spare = self.second + self.groups * self.turned_row  # first tile of those between the stages of a line
+        norm = math.prod(shape[axis] for axis in self.axes)
+        self._numbers = self._by_groups(inverse / norm)
+        self._null = self._by_groups(np.where(inverse == 0, 1 / math.sqrt(norm), 0.0))[:, :1]
         self._ready: _Ready | None = None
 
     def _by_groups(self, values: npt.NDArray) -> npt.NDArray:
@@ -320,31 +283,29 @@ class PeriodicKernel:
             self._ready = _Ready(self, generation)
         return self._ready
 
-    def passes(self) -> list[tuple[Line, list[list[int]]]]:
-        """The axes in order, those of equal length together: of each its line, and for each axis the loops over its lines."""
+    @cached_property
+    def kinds(self) -> list[Line]:
+        """The lines of different lengths."""
+        return list(dict.fromkeys(self.lines[axis] for axis in self.axes))
+
+    def passes(self) -> list[int]:
+        """For each transform along an axis: first tile, loops over lines, stride, number of its line, and what is done before or after."""
         ndim = len(self.shape)
         strides = [math.prod(self.shape[a + 1 : -1]) * self.row for a in range(ndim - 1)]
         each: list[list[int]] = []
         for axis in self.axes[:-1]:
             others = [(self.shape[a], strides[a]) for a in range(ndim - 1) if a != axis]
             pair = [*[(1, 0)] * (2 - len(others)), *others]
-            each.append([0, *pair[0], *pair[1], self.tiles, 1, strides[axis], 0])
-        each.append([self.second, 1, 0, 1, 0, self.groups, self.turned_row, 1, 1])
-        sizes = [self.shape[a] for a in self.axes]
-        groups: list[tuple[Line, list[list[int]]]] = []
-        for k in sorted(range(len(each)), key=lambda k: (sizes[k] == sizes[-1], k == len(each) - 1, sizes[k])):
-            if not groups or groups[-1][0] is not self.lines[self.axes[k]]:
-                groups.append((self.lines[self.axes[k]], []))
-            groups[-1][1].append(each[k])
-        return groups
+            each.append([0, *pair[0], *pair[1], self.tiles, 1, strides[axis], self.kinds.index(self.lines[axis]), PLAIN])
+        last = [self.second, 1, 0, 1, 0, self.groups, self.turned_row, 1, self.kinds.index(self.lines[-1])]
+        return [entry for one in (*each, [*last, FORWARD], [*last, BACK], *each) for entry in one]
 
     def compiled(self) -> Any:
-        groups = [(each, len(some)) for each, some in self.passes()]
-        return engine.shared_kernel(self._source(groups), "solve_periodic", (self.dtype.name, self.lanes), self._names)
+        return engine.shared_kernel(self._source(), "solve_periodic", (self.dtype.name, self.lanes), self._names)
 
     def tables(self) -> list[npt.NDArray]:
         """Numbers of coefficients, those of the null space, and factors within lines."""
-        return [self._numbers, self._null, np.concatenate([[0.0], *(each.twiddles for each, _ in self.passes())])]
+        return [self._numbers, self._null, np.concatenate([[0.0], *(each.twiddles for each in self.kinds)])]
 
     def _names(self) -> dict[str, Any]:
         ti = engine.language()
@@ -355,32 +316,37 @@ class PeriodicKernel:
         lane = {f"lane_{k}": _lane_of_all(tile, k) for k in range(self.lanes)}
         return {**names, **lane, "Table": array(dtype=ti.i32, ndim=1), "added": _added}
 
-    def _source(self, groups: Sequence[tuple[Line, int]]) -> str:
-        out = list[str]()
-        first, name = 1, list[str]()
-        for each, _ in groups:
-            name.append(f"{each.outer}_{each.inner}")
-            for way, back in (("forward", False), ("back", True)):
-                out += each.source(f"{way}_{name[-1]}", back, first)
+    def _source(self) -> str:
+        out, first = list[str](), 1
+        for number, each in enumerate(self.kinds):
+            out += each.source(f"transform_{number}", first)
             first += len(each.twiddles)
         out += ["@ti.kernel", f"def solve_periodic({', '.join(f'{name}: {kind}' for name, kind in ARGUMENTS.items())}):"]
         out += ["    ti.loop_config(serialize=True)", "    for worker in range(1):", "        source_digest()"]
         body = self._copy("w[{0}] = source[{1}]", 0)
         if self.singular:
             body += ["whole = Tile(0.0)", f"for i in range({self.second}):", "    whole = whole + w[i] * w[i]", "sums[1] = added(whole)"]
-        starts = [2 * PLACE + sum(1 + 9 * count for _, count in groups[:k]) for k in range(len(groups))]
-        for k in range(len(groups)):
-            body += self._passes(f"forward_{name[k]}", starts[k], False)
-        if self.singular:
-            body += ["part = Tile(0.0)", f"for g in range({self.groups}):"]
-            body += [f"    v = w[{self.second} + g * {self.turned_row}] * null[g]", "    part = part + v * v", "sums[0] = added(part)"]
-        body += [f"for g in range({self.groups}):", f"    for x in range({self.shape[-1]}):"]
-        at = f"{self.second} + g * {self.turned_row} + x"
-        body += [f"        w[{at}] = w[{at}] * numbers[g * {self.shape[-1]} + x]"]
-        for k in reversed(range(len(groups))):
-            body += self._passes(f"back_{name[k]}", starts[k], True)
+        at = [f"table[at + {k}]" for k in range(PASS)]
+        body += [f"for p in range({2 * len(self.axes)}):", f"    at = {2 * PLACE} + {PASS} * p"]
+        body += _indented([f"if {at[9]} == {FORWARD}:", *_indented(self._turning(back=False))])
+        body += _indented([f"for a in range({at[1]}):", f"    for b in range({at[3]}):", f"        for c in range({at[5]}):"])
+        body.append(f"                begin = {at[0]} + a * {at[2]} + b * {at[4]} + c * {at[6]}")
+        for number in range(len(self.kinds)):
+            body.append(f"                if {at[8]} == {number}:")
+            body.append(f"                    called = transform_{number}(w, twiddles, begin, {at[7]}, {self.spare})")
+        body += _indented([f"if {at[9]} == {FORWARD}:", *_indented(self._scaling())])
+        body += _indented([f"if {at[9]} == {BACK}:", *_indented(self._turning(back=True))])
         body += self._copy("target[{1}] = w[{0}]", PLACE)
         return "\n".join(out + [f"        {text}" for text in body]) + "\n"
+
+    def _scaling(self) -> list[str]:
+        """Coefficients times their numbers, and the norm of those of the null space."""
+        row, body = f"{self.second} + g * {self.turned_row}", list[str]()
+        if self.singular:
+            body += ["part = Tile(0.0)", f"for g in range({self.groups}):", f"    v = w[{row}] * null[g]", "    part = part + v * v"]
+            body += ["sums[0] = added(part)"]
+        body += [f"for g in range({self.groups}):", f"    for x in range({self.shape[-1]}):"]
+        return [*body, f"        w[{row} + x] = w[{row} + x] * numbers[g * {self.shape[-1]} + x]"]
 
     def _copy(self, text: str, entry: int) -> list[str]:
         """A copy between `w` and an array outside, whose place is in `table`."""
@@ -388,21 +354,6 @@ class PeriodicKernel:
         outside = f"table[{entry}] + a * table[{entry + 1}] + b * table[{entry + 2}] + t"
         copy = text.format(f"(a * {rows} + b) * {self.row} + t", outside)
         return [f"for a in range({planes}):", f"    for b in range({rows}):", f"        for t in range({self.tiles}):", f"            {copy}"]
-
-    def _passes(self, function: str, start: int, back: bool) -> list[str]:
-        """Transforms along some axes of equal length. `table` has their number, and for each its lines and whether its cells are turned."""
-        number = f"(table[{start}] - 1 - p)" if back else "p"
-        entry = [f"table[at + {k}]" for k in range(9)]
-        turning = ["if table[at + 8] == 1:", *_indented(self._turning(back))]
-        lines = [
-            f"for a in range({entry[1]}):",
-            f"    for b in range({entry[3]}):",
-            f"        for c in range({entry[5]}):",
-            f"            begin = {entry[0]} + a * {entry[2]} + b * {entry[4]} + c * {entry[6]}",
-            f"            called = {function}(w, twiddles, begin, {entry[7]})",
-        ]
-        body = [f"at = {start + 1} + 9 * {number}", *([*lines, *turning] if back else [*turning, *lines])]
-        return [f"for p in range(table[{start}]):", *_indented(body)]
 
     def _turning(self, back: bool) -> list[str]:
         """Rows become lanes, or lanes rows."""
