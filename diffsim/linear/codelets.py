@@ -3,8 +3,8 @@
 An even number of them is halved: sums of opposite ones are transformed again, and differences, which change sign after half a turn, are
 complex numbers, half as many. Those have split radix. Odd lengths have their sums.
 
-`hartley` makes real numbers of the coefficients, H_k = Re X_k - Im X_k. This transform is its own inverse, but for the number of its values,
-so one program does both. It diagonalises each matrix that shifts in both directions alike.
+`hartley` makes real numbers of the coefficients, H_k = Re X_k - Im X_k. This transform is its own inverse, but for the number of its
+values, so one program does both. It diagonalises each matrix that shifts in both directions alike.
 
 Reference: Duhamel and Vetterli, Fast Fourier transforms: a tutorial review and a state of the art, Signal Processing 19 (1990) 259 - 299,
 doi:10.1016/0165-1684(90)90158-U. Bracewell, Discrete Hartley transform, J. Opt. Soc. Am. 73 (1983) 1832, doi:10.1364/JOSA.73.001832.

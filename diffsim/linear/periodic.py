@@ -110,8 +110,10 @@ class Line:
         return np.stack([values.real, values.imag], axis=-1).reshape(-1)
 
     def source(self, name: str, first_twiddle: int) -> list[str]:
-        """A function that transforms the line from tile `start` of an array, in steps of `stride` tiles, in place. Tiles from `spare` on are
-        for what the first stage gives."""
+        """A function that transforms the line from tile `start` of an array, in steps of `stride` tiles, in place.
+
+        Tiles from `spare` on are for what the first stage gives.
+        """
         head = f"def {name}(w: Tiles, twiddles: Numbers, start: ti.i32, stride: ti.i32, spare: ti.i32) -> ti.i32:"
         return ["@ti.real_func", head, *_indented(self._stages(first_twiddle)), "    return 0"]
 
@@ -353,7 +355,12 @@ class PeriodicKernel:
         planes, rows = (self.shape[0], self.shape[1]) if len(self.shape) == 3 else (1, self.shape[0])
         outside = f"table[{entry}] + a * table[{entry + 1}] + b * table[{entry + 2}] + t"
         copy = text.format(f"(a * {rows} + b) * {self.row} + t", outside)
-        return [f"for a in range({planes}):", f"    for b in range({rows}):", f"        for t in range({self.tiles}):", f"            {copy}"]
+        return [
+            f"for a in range({planes}):",
+            f"    for b in range({rows}):",
+            f"        for t in range({self.tiles}):",
+            f"            {copy}",
+        ]
 
     def _turning(self, back: bool) -> list[str]:
         """Rows become lanes, or lanes rows."""

@@ -85,7 +85,13 @@ class System:
         return prepared.solve(right_side, transposed)
 
     def between(
-        self, weights: tuple[float, ...], right_side: npt.NDArray, solution: npt.NDArray, transposed: bool, given: bool, size: npt.NDArray | None
+        self,
+        weights: tuple[float, ...],
+        right_side: npt.NDArray,
+        solution: npt.NDArray,
+        transposed: bool,
+        given: bool,
+        size: npt.NDArray | None,
     ) -> Callable[[], object] | None:
         """`solve` with constant weights from one array into another, as often as it is called; None where that would be no faster."""
         prepared = self._for(weights, right_side)
