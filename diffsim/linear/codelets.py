@@ -232,12 +232,12 @@ class Codelet:
         name = [f"{prefix}{number}" for number in range(len(self.operations))]
         out = []
         for number, operation in enumerate(self.operations):
-            a = operation.arguments
-            value = {
-                "input": lambda a=a: inputs[a[0]],
-                "add": lambda a=a: f"{name[a[0]]} + {name[a[1]]}",
-                "subtract": lambda a=a: f"{name[a[0]]} - {name[a[1]]}",
-                "multiply": lambda a=a, by=operation.factor: f"{by if isinstance(by, str) else f'F({by!r})'} * {name[a[0]]}",
-            }[operation.kind]()
+            arguments, by = operation.arguments, operation.factor
+            if operation.kind == "input":
+                value = inputs[arguments[0]]
+            elif operation.kind == "multiply":
+                value = f"{by if isinstance(by, str) else f'F({by!r})'} * {name[arguments[0]]}"
+            else:
+                value = f" {'+' if operation.kind == 'add' else '-'} ".join(name[argument] for argument in arguments)
             out.append(f"{name[number]} = {value}")
         return out + [f"{place} = {name[number]}" for place, number in zip(outputs, self.outputs, strict=True)]

@@ -265,6 +265,7 @@ class PeriodicKernel:
         with engine.lock:
             ready = self._present()
             ready.cells[...] = right_side
+            assert ready.own is not None  # its rows are whole tiles
             norms = ready.between(ready.own, ready.own)()
             return ready.cells.copy(), *norms
 

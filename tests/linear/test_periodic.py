@@ -23,7 +23,7 @@ CLOSE = {"f32": 2e-6, "f64": 1e-14}
 
 
 def value(codelet: Codelet, x: Any) -> np.ndarray:
-    """What a program makes of some numbers."""
+    """Values of a program for some numbers."""
     values: list[Any] = []
     for operation in codelet.operations:
         parts = [values[a] for a in operation.arguments] if operation.kind != "input" else [x[operation.arguments[0]]]
