@@ -24,7 +24,7 @@ from diffsim.linear.codelets import LARGEST_ODD, Code, Codelet, Value, complex_m
 
 SINGLE = 20
 """Longest line that one codelet transforms."""
-MOST = 1 << 16
+MOST = 1 << 15
 """Most cells: beyond, the arrays do not fit the cache."""
 EVEN = 1e-9
 """Largest relative difference between the numbers of two waves in opposite directions."""
@@ -179,7 +179,7 @@ class _Place:
     @staticmethod
     def of(cells: npt.NDArray, lanes: int) -> _Place | None:
         """The place of a view of cells; None if rows do not begin with whole tiles."""
-        owner = cells if cells.base is None else cells.base
+        owner = cells if cells.base is None or cells.flags.c_contiguous else cells.base  # the base of large arrays may be no array
         if not isinstance(owner, np.ndarray) or not owner.flags.c_contiguous or cells.ndim not in (2, 3):
             return None
         size, *strides = lanes * cells.itemsize, *cells.strides

@@ -98,7 +98,7 @@ def test_solutions_of_drawn_boxes(number: int) -> None:
     np.testing.assert_array_equal(x, system.solve(weights, b, transposed=True))
 
 
-@pytest.mark.parametrize("shape", [(8, 16), (6, 5, 32), (64, 8)])
+@pytest.mark.parametrize("shape", [(8, 16), (6, 5, 32), (64, 8), (128, 256)])
 @pytest.mark.parametrize("precision", ["f32", "f64"])
 def test_storage_is_read_and_written_in_place(shape: tuple[int, ...], precision: str) -> None:
     engine.init(threads=1)
