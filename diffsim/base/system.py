@@ -358,6 +358,8 @@ def _group_limits(root: Path) -> list[tuple[int, int]]:
         # The limit of any ancestor applies too. None is visible above the mount. Inside a container the path may be the
         # host's and not exist there: then the mount itself is ours.
         for folder in (group, *group.parents):
+            if not folder.is_relative_to(mount):
+                break
             limit, usage = _text(folder / names[0]).strip(), _text(folder / names[1]).strip()
             if limit.isdecimal() and usage.isdecimal():  # it exists, and is not "max"
                 limits.append((int(limit), int(usage) - _table(folder / "memory.stat").get(names[2], 0)))

@@ -35,6 +35,7 @@ from diffsim.engine.session import kept_in as kept_in
 from diffsim.engine.session import lock as lock
 from diffsim.engine.session import refuse_forked as refuse_forked
 from diffsim.engine.session import require_precision as require_precision
+from diffsim.engine.session import running_on_host as running_on_host
 from diffsim.engine.session import settings as settings
 from diffsim.engine.session import usual_register_bytes as usual_register_bytes
 from diffsim.engine.tuning import Tuned as Tuned

@@ -298,6 +298,12 @@ def settings() -> Settings:
         return init() if _current is None else _current
 
 
+def running_on_host() -> bool:
+    """True if the engine is initialised, and its kernels work on the memory of NumPy arrays."""
+    with lock:
+        return _current is not None and _current.arch == "cpu"
+
+
 def kept_in() -> str:
     """The folder in which the present program keeps compiled kernels, and whether it goes with this process."""
     settings()

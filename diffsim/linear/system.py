@@ -84,6 +84,22 @@ class System:
             return prepared.solve(right_side, transposed, size)
         return prepared.solve(right_side, transposed)
 
+    def between(
+        self,
+        weights: tuple[float, ...],
+        right_side: npt.NDArray,
+        solution: npt.NDArray,
+        transposed: bool,
+        given: bool,
+        size: npt.NDArray | None,
+    ) -> Callable[[], object] | None:
+        """`solve` with constant weights from one array into another, as often as it is called; None where that would be no faster."""
+        prepared = self._for(weights, right_side)
+        assert self._stencil is not None
+        if not isinstance(prepared, Diagonal) or (given and not transposed and self._stencil.has_given):
+            return None
+        return prepared.between(right_side, solution, transposed, size)
+
     def identity(self) -> str:
         """A text that identifies it, as far as possible."""
         return repr((self.offsets, self.rules, self.method, self.tolerance, described(self.preconditioner)))
@@ -118,7 +134,9 @@ class System:
         ways: dict[str, Callable[[], Prepared | None]] = {
             "tridiagonal": lambda: None if (axis := axis_of(stencil)) is None else Tridiagonal(stencil, axis, weights),
             "direct": lambda: (
-                diagonal(stencil, [w for w in weights if isinstance(w, float)]) if _constant(weights) else held_layer(stencil, weights)
+                diagonal(stencil, [w for w in weights if isinstance(w, float)], isinstance(weights, tuple))
+                if _constant(weights)
+                else held_layer(stencil, weights)
             ),
             "cg": lambda: ConjugateGradients(neighbours(stencil, weights) or stencil.matrix(weights), tolerance, stencil.shape),
             "bicgstab": lambda: BiConjugateGradients(stencil.matrix(weights), tolerance),

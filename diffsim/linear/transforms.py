@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from diffsim.linear import fourier
 from diffsim.linear.iterations import norm
+from diffsim.linear.periodic import PeriodicKernel, periodic_kernel
 from diffsim.linear.sparse import require_compatible
 from diffsim.linear.stencil import Stencil
 
@@ -60,10 +61,16 @@ class Diagonal:
 
     For a mode whose number is 0, usually the constant field, the solution is 0, and the right side must be 0. (It is the least-squares
     solution, and its transpose is that of the transposed matrix.)
+
+    Args:
+        transform: of the box.
+        numbers: by which the matrix multiplies coefficients.
+        kept: whether many right sides are to come, so that a small periodic box is worth a kernel of its own (`periodic.py`).
     """
 
-    def __init__(self, transform: Transform, numbers: npt.NDArray) -> None:
-        self._transform = transform
+    def __init__(self, transform: Transform, numbers: npt.NDArray, kept: bool = False) -> None:
+        self._transform, self._kept = transform, kept
+        self._kernels: dict[np.dtype, PeriodicKernel | None] = {}
         size = np.abs(numbers)
         zero = size <= ZERO * max(1.0, math.log2(size.size)) * size.max()
         self._zero = np.flatnonzero(zero)
@@ -83,17 +90,48 @@ class Diagonal:
         Raises:
             SingularError: the right side is not in the range of the matrix. For the transpose, that part is ignored.
         """
+        kernel = self._kernel_for(right_side)
+        if kernel is not None:
+            solution, part, whole = kernel.solve(right_side)
+            if not transposed:
+                self._check(part, whole, right_side, size)
+            return solution
         hat = self._transform.forward(right_side)
         if not self.regular and not transposed:
             with np.errstate(over="ignore", invalid="ignore"):
                 flat = hat.reshape(-1)
                 part, whole = (norm(values.view(values.real.dtype)) for values in (flat[self._zero], flat))
-            if math.isfinite(whole):  # else the solution is not finite either, and the run says so
-                require_compatible(part / whole if whole else 0.0, right_side, size)
+            self._check(part, whole, right_side, size)
         factors = self._factors_for(hat.dtype, transposed)
         scaled = hat if np.iscomplexobj(factors) else hat.view(factors.dtype)  # twice as fast as to multiply complex numbers
         scaled *= factors
         return self._transform.backward(hat)
+
+    def between(
+        self, right_side: npt.NDArray, solution: npt.NDArray, transposed: bool, size: npt.NDArray | None
+    ) -> Callable[[], object] | None:
+        """`solve` from one array into another as often as it is called; None where it would copy them."""
+        kernel = self._kernel_for(right_side)
+        solve = None if kernel is None else kernel.between(right_side, solution)
+        if solve is None or self.regular or transposed:
+            return solve
+
+        def checked() -> None:
+            self._check(*solve(), right_side, size)
+
+        return checked
+
+    def _check(self, part: float, whole: float, right_side: npt.NDArray, size: npt.NDArray | None) -> None:
+        """Raise if a right side has a part that the matrix cannot give, whose norm is compared with that of all of it."""
+        if not self.regular and math.isfinite(whole):  # else the solution is not finite either, and the run says so
+            require_compatible(part / whole if whole else 0.0, right_side, size)
+
+    def _kernel_for(self, right_side: npt.NDArray) -> PeriodicKernel | None:
+        dtype = right_side.dtype
+        if dtype not in self._kernels:
+            everywhere = self._kept and len(self._transform.fourier) == right_side.ndim
+            self._kernels[dtype] = periodic_kernel(right_side.shape, dtype, self._inverse, not self.regular) if everywhere else None
+        return self._kernels[dtype]
 
     def _factors_for(self, dtype: np.dtype, transposed: bool) -> npt.NDArray:
         """The inverse, or that of the transpose, for coefficients of a type. Real factors of complex numbers occur twice, once a part."""
@@ -108,10 +146,10 @@ class Diagonal:
         return factors
 
 
-def diagonal(stencil: Stencil, weights: Sequence[float]) -> Diagonal | None:
+def diagonal(stencil: Stencil, weights: Sequence[float], kept: bool = False) -> Diagonal | None:
     """The matrix as numbers, or None if no transform is found."""
     by_transform = numbers_of(stencil, weights)
-    return None if by_transform is None else Diagonal(*by_transform)
+    return None if by_transform is None else Diagonal(*by_transform, kept)
 
 
 def numbers_of(stencil: Stencil, weights: Sequence[float]) -> tuple[Transform, npt.NDArray] | None:

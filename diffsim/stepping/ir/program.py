@@ -161,7 +161,11 @@ def rows_of(total: str) -> str:
 
 
 class HostFunction(Protocol):
-    """A function of arrays over the cells that runs on the host, between kernels."""
+    """A function of arrays over the cells that runs on the host, between kernels.
+
+    One with a single result may have a method `between(cells, result)`: it returns a function without arguments that computes the result
+    from these arrays, in place, as often as it is called, or None.
+    """
 
     def __call__(self, *cells: Array) -> Sequence[Array]:
         """Its values, of the same shape. They share no memory with its arguments, which it may not change."""

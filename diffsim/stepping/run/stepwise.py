@@ -45,13 +45,43 @@ def prepared(
 
     def run(t: int, step: int, levels: Levels) -> None:
         try:
-            results = function(*[source if isinstance(source, np.ndarray) else source(t, levels) for source in sources])
+            results = function(*[_now(source, t, levels) for source in sources])
             for put, cells in zip(targets, results, strict=True):
                 put(cells, t, levels)
         except Exception as error:
             raise described(call, step, error) from error
 
+    return _in_place(call, program, arrays, moving, run)
+
+
+def _in_place(call: HostCall, program: Program, arrays: FieldArrays, moving: set[str], otherwise: StepPart) -> StepPart:
+    """A call by a function that works on the storage of its fields as it is, where there is one."""
+    between = getattr(call.function, "between", None)
+    places = [*(program.places[name] for name in call.inputs), *(each.target for each in call.outputs)]
+    if between is None or any(each.filled for each in call.outputs) or not all(arrays.seen(place.array) for place in places):
+        return otherwise
+    moves = [(place.array, place.level) for place in places if place.level is not None and place.array in moving]
+    known: dict[tuple[int, ...], Callable[[], object] | None] = {}
+
+    def run(t: int, step: int, levels: Levels) -> None:
+        key = tuple([int(levels[array][t + level]) for array, level in moves])
+        if key not in known:
+            *cells, result = [_source(place, arrays, moving) for place in places]
+            known[key] = between([_now(each, t, levels) for each in cells], _now(result, t, levels))
+        function = known[key]
+        if function is None:
+            otherwise(t, step, levels)
+            return
+        try:
+            function()
+        except Exception as error:
+            raise described(call, step, error) from error
+
     return run
+
+
+def _now(source: Array | Callable[[int, Levels], Array], t: int, levels: Levels) -> Array:
+    return source if isinstance(source, np.ndarray) else source(t, levels)
 
 
 def _source(place: Place, arrays: FieldArrays, moving: set[str]) -> Array | Callable[[int, Levels], Array]:

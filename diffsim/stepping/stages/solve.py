@@ -72,6 +72,13 @@ class Solution:
         ]
         return [self.system.solve(weights, right_side, self.transposed, self.given, size)]
 
+    def between(self, cells: Sequence[Array], solution: Array) -> Callable[[], object] | None:
+        """See `HostFunction`."""
+        if self._constants is None:
+            return None
+        size = cells[-1] if self.sized else None
+        return self.system.between(self._constants, cells[0], solution, self.transposed, self.given, size)
+
     def identity(self) -> str:
         order = {node.id: n for n, node in enumerate(ordered(self._expressions))}
         written = [(node.op, node.data, [order[a.id] for a in node.args]) for node in ordered(self._expressions)]

@@ -25,7 +25,7 @@ class InputSchema(make_differentiable(CanonicalInputs, ["v0", "viscosity", "dt",
     """Mosaic's inputs, and those of the solver."""
 
     order: Order = Field(default=4, description="Order of the differences in space in a periodic box; past an obstacle it is 2.")
-    memory: str = Field(default="auto", description='Memory of a gradient in a periodic box, such as "150 MB" for thousands of steps.')
+    memory: str = Field(default="auto", description='Memory of a gradient in a periodic box, such as "150 MB"; small boxes take 120 MB.')
     precision: Precision = Field(default="f32", description="Type of the arithmetic in a periodic box; past an obstacle it is f64.")
 
     @model_validator(mode="after")
