@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -173,13 +174,18 @@ class _Place:
     """Where cells lie: an array of tiles, and in it the first one, and the tiles between planes and between rows."""
 
     tiles: npt.NDArray
-    owner: int
     entries: tuple[int, int, int]
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """The address and the size of the array of tiles."""
+        return self.tiles.ctypes.data, self.tiles.nbytes
 
     @staticmethod
     def of(cells: npt.NDArray, lanes: int) -> _Place | None:
         """The place of a view of cells; None if rows do not begin with whole tiles."""
-        owner = cells if cells.base is None or cells.flags.c_contiguous else cells.base  # the base of large arrays may be no array
+        whole = isinstance(cells.base, np.ndarray) and cells.base.flags.c_contiguous  # the base of large arrays may be no array
+        owner = cells.base if whole else cells
         if not isinstance(owner, np.ndarray) or not owner.flags.c_contiguous or cells.ndim not in (2, 3):
             return None
         size, *strides = lanes * cells.itemsize, *cells.strides
@@ -190,7 +196,7 @@ class _Place:
         count = (owner.nbytes - spare) // size
         tiles = owner.reshape(-1).view(np.uint8)[spare : spare + count * size].view(cells.dtype)
         between = [0] * (3 - cells.ndim) + [stride // size for stride in strides[:-1]]
-        return _Place(tiles.reshape(-1, lanes) if lanes > 1 else tiles, id(owner), (first, *between))  # type: ignore[arg-type]
+        return _Place(tiles.reshape(-1, lanes) if lanes > 1 else tiles, (first, *between))  # type: ignore[arg-type]
 
 
 class _Ready:
@@ -201,20 +207,24 @@ class _Ready:
         lanes, dtype = system.lanes, system.dtype
         whole = engine.aligned((*system.shape[:-1], system.tiles * lanes), dtype)
         self.cells = whole[..., : system.shape[-1]]
-        self.own = _Place.of(whole, lanes)
         self._sums = engine.aligned((2,), dtype)
         self._table = _copied([0] * 2 * PLACE + system.passes(), np.int32)
         memory = engine.aligned((system.spare + max(system.shape), lanes), dtype)
         numbers, null, twiddles = (_copied(each, dtype) for each in system.tables())
         tiles = [each.reshape(-1, lanes) if lanes > 1 else each.reshape(-1) for each in (memory, numbers, null)]
         self._others = [*tiles, twiddles, self._table, self._sums]
-        self._bound: dict[tuple[int, int], engine.BoundKernel] = {}  # the kernels keep the arrays, so their ids, alive
+        # A bound kernel keeps its arrays, so that no other array has their place meanwhile. It lives as long as functions that call it.
+        self._bound: WeakValueDictionary[tuple[int, ...], engine.BoundKernel] = WeakValueDictionary()
+        own = _Place.of(whole, lanes)
+        assert own is not None  # its rows are whole tiles
+        self.solve = self.between(own, own)
 
     def between(self, source: _Place, target: _Place) -> Callable[[], tuple[float, float]]:
-        key = source.owner, target.owner
-        if key not in self._bound:
-            self._bound[key] = engine.BoundKernel(self._kernel, [source.tiles, target.tiles, *self._others])
-        kernel, table, sums, singular = self._bound[key], self._table, self._sums, self._singular
+        key = *source.memory, *target.memory
+        kernel = self._bound.get(key)
+        if kernel is None:
+            kernel = self._bound[key] = engine.BoundKernel(self._kernel, [source.tiles, target.tiles, *self._others])
+        table, sums, singular = self._table, self._sums, self._singular
         places = np.array([*source.entries, *target.entries], np.int32)
         count = len(places)
 
@@ -265,8 +275,7 @@ class PeriodicKernel:
         with engine.lock:
             ready = self._present()
             ready.cells[...] = right_side
-            assert ready.own is not None  # its rows are whole tiles
-            norms = ready.between(ready.own, ready.own)()
+            norms = ready.solve()
             return ready.cells.copy(), *norms
 
     def between(self, right_side: npt.NDArray, solution: npt.NDArray) -> Callable[[], tuple[float, float]] | None:
@@ -419,10 +428,9 @@ def periodic_kernel(shape: tuple[int, ...], dtype: np.dtype, inverse: npt.NDArra
         return None
     mirrored = [np.arange(n // 2 + 1)[-(n % 2 == 0) - 1 : 0 : -1] for n in shape[-1:]]
     whole = np.concatenate([inverse, inverse[..., mirrored[0]]], axis=-1)
-    scale = np.abs(whole).max()
     for axis in range(len(shape) - 1):
         opposite = np.roll(np.flip(whole, axis), 1, axis)
-        if np.abs(whole - opposite).max() > EVEN * scale:
+        if (np.abs(whole - opposite) > EVEN * np.abs(whole)).any():
             return None
     if not np.ptp(whole, axis=-1).any() or (singular and (whole[..., 1:] == 0).any()):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 import diffsim as ds
 from diffsim import engine
 from diffsim.boundary import Rules, bound
+from diffsim.checkpoint import Policy
 from diffsim.errors import SingularError
+from diffsim.expr import laplacian
 from diffsim.linear.codelets import Code, Codelet, Value, complex_modes, hartley, real_modes
 from diffsim.linear.periodic import PeriodicKernel, factors, line, periodic_kernel
 from diffsim.linear.stencil import Stencil
@@ -200,6 +203,79 @@ def test_a_flow_by_kernels_is_that_by_scipy(monkeypatch: pytest.MonkeyPatch) -> 
         np.testing.assert_allclose(state[name], expected[name], atol=1e-13)
     for name in ("nu", "u", "v"):
         np.testing.assert_allclose(gradient[name], wanted[name], rtol=1e-11, atol=1e-13)
+
+
+class Coupled(ds.Equation):
+    """Two implicit solves a step, of fields without halos."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.grid, self.dt = ds.Grid(shape, spacing=1.0), 0.3
+        self.states = {"T": ds.Variable("periodic"), "S": ds.Variable("periodic")}
+
+    def step(self, T: Any, S: Any) -> dict[str, Any]:
+        A = ds.solve(lambda x: x - self.dt * laplacian(x), T + 0.1 * S, boundary="periodic")
+        B = ds.solve(lambda x: x - self.dt * laplacian(x), A * S, boundary="periodic")
+        return {"T": 0.9 * A + 0.02 * B * S, "S": 0.9 * S + 0.1 * B * A}
+
+
+@pytest.mark.parametrize(
+    ("shape", "precision"), [((16, 24), "f64"), ((16, 16), "f64"), ((9, 12), "f64"), ((16, 24), "f32"), ((6, 8, 12), "f64")]
+)
+def test_fields_without_halos_are_those_by_scipy(shape: tuple[int, ...], precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each field is a part of a larger array, at another level in each step: a kernel must not run on the level of another step."""
+    rng = np.random.default_rng(5)
+    start, seed = ({name: rng.standard_normal(shape) for name in "TS"} for _ in range(2))
+
+    def products(by_kernels: bool) -> list[Any]:
+        with monkeypatch.context() as changed:
+            if not by_kernels:
+                changed.setattr("diffsim.linear.transforms.periodic_kernel", lambda *arguments: None)
+            simulation = ds.Simulation(Coupled(shape), wrt=["T", "S"], precision=precision)  # type: ignore[arg-type]
+            out = [dict(simulation.run(start, steps).final) for steps in (1, 2, 7)]
+            for steps in (2, 7, 3):
+                solution, pullback = simulation.vjp(start, steps, checkpoint=Policy(schedule="store_all"))
+                out += [dict(solution.final), pullback(ds.Solution(traces={}, final=seed))]
+        return out
+
+    for values, wanted in zip(products(True), products(False), strict=True):
+        for name in "TS":
+            scale = np.abs(wanted[name]).max()
+            assert np.abs(values[name] - wanted[name]).max() < 50 * CLOSE[precision] * scale
+
+
+def test_kernels_do_not_keep_storage_that_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels: list[PeriodicKernel] = []
+
+    def recorded(*arguments: Any) -> PeriodicKernel | None:
+        kernel = periodic_kernel(*arguments)
+        assert kernel is not None
+        kernels.append(kernel)
+        return kernel
+
+    monkeypatch.setattr("diffsim.linear.transforms.periodic_kernel", recorded)
+    simulation = ds.Simulation(Coupled((16, 24)), wrt=["T"], precision="f64")
+    counts = []
+    for steps in (4, 8, 16, 32, 64):
+        simulation.vjp({"T": np.ones((16, 24))}, steps, checkpoint=Policy(schedule="store_all"))[1](
+            ds.Solution(final={"T": np.ones((16, 24))})
+        )
+        gc.collect()
+        counts.append(sum(len(kernel._present()._bound) for kernel in kernels))
+    assert kernels and max(counts[1:]) == min(counts[1:])
+
+
+@pytest.mark.parametrize("centre", [1e-10, 1e-6, 1.0])
+def test_mixed_terms_are_not_dropped(centre: float) -> None:
+    """With a small centre the number of the constant field is large, and differences between those of other waves are not small."""
+    offsets = (*NEXT, (1, 1), (-1, -1), (1, -1), (-1, 1))
+    right_side = np.random.default_rng(0).standard_normal((16, 16))
+    right_side -= right_side.mean()
+    for mixed in (1e-3, 0.1):
+        system = System(offsets, rules_of((16, 16)), "direct", None)
+        weights = (4 + centre, -1.0, -1.0, -1.0, -1.0, -mixed, -mixed, mixed, mixed)
+        x = system.solve(weights, right_side)
+        residual = Stencil((16, 16), offsets, rules_of((16, 16))).apply(weights, x - x.mean()) - right_side
+        assert np.abs(residual).max() < 1e-9
 
 
 def poisson(shape: tuple[int, ...], dtype: np.dtype) -> PeriodicKernel:

@@ -83,6 +83,27 @@ def test_the_remedy_of_the_message_mends_the_times(way: str) -> None:
             require_rising(part, "mended")
 
 
+def test_one_remedy_after_the_other_mends_two_mistakes() -> None:
+    """A stamp that stands twice is not sorted away; the next message names the wrong one."""
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        times = np.cumsum(rng.uniform(0.5, 1.5, 10))
+        times = wrong_stamp(np.insert(times, 1, times[1]), rng)
+        for _ in range(3):
+            if np.all(np.diff(times) > 0):
+                break
+            with pytest.raises(DataError) as refused:
+                require_rising(times, "a.npz")
+            message = str(refused.value)
+            if "delete" in message:
+                times = np.delete(times, number(r" at (?:the )?samples? (\d+)", message))
+            else:
+                first, second = re.findall(r"found (\S+) and then (\S+)", message)[0]
+                assert "sort them" in message and first != second, message
+                times = np.sort(times)
+        require_rising(times, "mended")
+
+
 def test_the_fewest_entries_are_out_of_order() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):

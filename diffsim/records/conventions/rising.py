@@ -74,7 +74,8 @@ def _why(values: Array, falls: IntArray, entry: str, backwards: bool) -> str:
             f"found {before} and then {after} at {entry} {first + 1}, where they start again (there are {len(parts)} such parts); cut the "
             "file there, or shift what follows"
         )
-    return f"found {before} and then {after} at {entry} {first + 1}; sort them, with what belongs to them"
+    remedy = "delete one of them" if values[k] == values[k + 1] else "sort them, with what belongs to them"
+    return f"found {before} and then {after} at {entry} {first + 1}; {remedy}"
 
 
 def out_of_order(values: Array) -> IntArray:

@@ -51,31 +51,33 @@ def prepared(
         except Exception as error:
             raise described(call, step, error) from error
 
-    return _in_place(call, program, arrays, moving, run)
-
-
-def _in_place(call: HostCall, program: Program, arrays: FieldArrays, moving: set[str], otherwise: StepPart) -> StepPart:
-    """A call by a function that works on the storage of its fields as it is, where there is one."""
     between = getattr(call.function, "between", None)
+    return run if between is None else _in_place(call, outside(between), program, arrays, moving, run)
+
+
+def _in_place(
+    call: HostCall, between: Callable[..., Any], program: Program, arrays: FieldArrays, moving: set[str], otherwise: StepPart
+) -> StepPart:
+    """A call by a function that works on the storage of its fields as it is, where there is one."""
     places = [*(program.places[name] for name in call.inputs), *(each.target for each in call.outputs)]
-    if between is None or any(each.filled for each in call.outputs) or not all(arrays.seen(place.array) for place in places):
+    if any(each.filled for each in call.outputs) or not all(arrays.seen(place.array) for place in places):
         return otherwise
     moves = [(place.array, place.level) for place in places if place.level is not None and place.array in moving]
     known: dict[tuple[int, ...], Callable[[], object] | None] = {}
 
     def run(t: int, step: int, levels: Levels) -> None:
         key = tuple([int(levels[array][t + level]) for array, level in moves])
-        if key not in known:
-            *cells, result = [_source(place, arrays, moving) for place in places]
-            known[key] = between([_now(each, t, levels) for each in cells], _now(result, t, levels))
-        function = known[key]
-        if function is None:
-            otherwise(t, step, levels)
-            return
         try:
-            function()
+            if key not in known:
+                *cells, result = [_source(place, arrays, moving) for place in places]
+                known[key] = between([_now(each, t, levels) for each in cells], _now(result, t, levels))
+            function = known[key]
+            if function is not None:
+                function()
         except Exception as error:
             raise described(call, step, error) from error
+        if function is None:
+            otherwise(t, step, levels)
 
     return run
 

@@ -22,7 +22,7 @@ _ACCESS = re.compile(r"\b([A-Za-z_]\w*)\[(?:(\w+_(?:at|lap|first|start)_\d+) \+ 
 _PASSED = re.compile(r"\b([A-Za-z_]\w*), (\w+_(?:at|lap|first|start)_\d+|0)(?=[,)])")
 _TILE = re.compile(r"\btile_from\((\w+), (?:(\w+_(?:at|lap|first|start)_\d+) \+ )?(?=at\b)")
 _POSITION = re.compile(r"^ *(a\d+) = ((?:\w+_(?:at|lap|first|start)_\d+ \+ )?at(?: [-+] \d+)?)$")
-_VALUE = re.compile(r"[av]\d+")
+_VALUE = re.compile(r"\b[av]\d+\b")
 _PLACE = re.compile(r"@\d+[\[~]?|\$\d+:[\w.]+|#")
 _CALL = re.compile(r"^( *called = )(\w+)\((.*)\)$")
 

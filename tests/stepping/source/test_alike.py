@@ -121,6 +121,18 @@ def test_tiles_at_other_levels_are_those_of_one_function() -> None:
     assert calls == ["    called = nest_0(u, b, u_lap_1, at)", "    called = nest_0(s, b, 0, at)"]
 
 
+@pytest.mark.parametrize("name", ["data0", "beta0", "v1a0", "a00"])
+def test_names_of_fields_may_contain_names_of_values(name: str) -> None:
+    def text(array: str) -> list[str]:
+        lines = ["    a0 = at - 56", f"    v0 = tile_from({array}, a0, 448)", *(f"    v{k} = F({k}) * v{k - 1}" for k in range(1, 45))]
+        return [*lines, f"    {array}[at] = v44"]
+
+    each = [Function(f"nest_{k}", {n: f"field_of_{n}", "at": "ti.i32"}, text(n)) for k, n in enumerate((name, "u"))]
+    ((one,), calls) = merged(each, [f"    called = nest_0({name}, at)", "    called = nest_1(u, at)"])
+    assert one.body[0] == f"    v0 = tile_from({name}__array_0, at - 56, 448)"
+    assert calls == [f"    called = nest_0({name}, at)", "    called = nest_0(u, at)"]
+
+
 def body(array: str, start: str, weight: float, lines: int = 45) -> list[str]:
     return [f"    v{k} = F({weight}) * {array}[{start}at + {k}]" for k in range(lines)] + [f"    {array}[{start}at] = v0"]
 
