@@ -79,7 +79,7 @@ def fitted(outcome: Outcome) -> list[tuple[str, Rows]]:
                     f"{fit.variance_reduction:.3f}",
                     f"{fit.lag:.4g} {lag_unit}".rstrip(),
                     f"{fit.peak:.3f}",
-                    "" if fit.noise is None else f"{fit.noise:.0%}" + " (noise alone)" * fit.is_noise,
+                    "" if fit.noise is None else f"{fit.noise:.0%}" + " (mostly noise)" * fit.is_noise,
                 )
                 for number, fit in enumerate(each)
             ],

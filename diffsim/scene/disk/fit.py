@@ -11,7 +11,7 @@ import numpy.typing as npt
 from diffsim.records.conventions.records import even_spacing
 from diffsim.typing import Array
 
-NOISE_ALONE = 0.5
+MOSTLY_NOISE = 0.5
 """Share of a record that is noise from which on it tells nothing of a prediction: its noise is as strong as its signal."""
 ROUNDING = 1e-12
 """Error of a correlation by a Fourier transform, relative to its largest possible value."""
@@ -40,8 +40,8 @@ class Fit:
 
     @property
     def is_noise(self) -> bool:
-        """True if the record is noise alone, as that of a gauge that no wave reached: `NOISE_ALONE` of it or more, or no sample counts."""
-        return self.noise is not None and not self.noise < NOISE_ALONE
+        """True if the record is mostly noise, as that of a gauge that no wave reached: `MOSTLY_NOISE` of it or more, or no sample counts."""
+        return self.noise is not None and not self.noise < MOSTLY_NOISE
 
 
 def fits(

@@ -73,7 +73,7 @@ def _over_noise(accept: Accept, problem: Problem, compared: Mapping[tuple[str, s
 
 
 def _of_records(accept: Accept, state: str, every: Sequence[Fit]) -> list[Line]:
-    """Lines of a figure of fit: one, or one for each receiver. Records that are noise alone do not judge, since no prediction fits them."""
+    """Lines of a figure of fit: one, or one for each receiver. Records that are mostly noise do not judge, since no prediction fits them."""
     name, names = accept.quantity.replace("_", " "), [fit.name for fit in every]
     if accept.each is not None:
         lines = []
@@ -84,12 +84,12 @@ def _of_records(accept: Accept, state: str, every: Sequence[Fit]) -> list[Line]:
         return lines
     heard = [float(getattr(fit, accept.quantity)) for fit in every if not fit.is_noise]
     which = "its receivers" if len(heard) == len(every) else f"{len(heard)} of its {len(every)} receivers"
-    note = "" if len(heard) == len(every) else "records of the others are noise alone"
+    note = "" if len(heard) == len(every) else "records of the others are mostly noise"
     called = f"{name} of {state}, mean over {which}"
     if accept.quantity == "lag":  # whose mean would hide one that is early beside one that is late
         called = f"largest size of the lag of {state} over {which}"
     if not heard:
-        return [cannot_judge(called, "every record is noise alone; lower the deviation if that is not so, or add receivers")]
+        return [cannot_judge(called, "every record is mostly noise; lower the deviation if that is not so, or add receivers")]
     return [_line(accept, called, float(np.max(np.abs(heard)) if accept.quantity == "lag" else np.mean(heard)), note)]
 
 
