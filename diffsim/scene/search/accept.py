@@ -73,7 +73,7 @@ def _over_noise(accept: Accept, problem: Problem, compared: Mapping[tuple[str, s
 
 
 def _of_records(accept: Accept, state: str, every: Sequence[Fit]) -> list[Line]:
-    """Lines of a figure of fit: one, or one for each receiver. Records that are mostly noise do not judge, since no prediction fits them."""
+    """Lines of a figure of fit: one, or one for each receiver. Mostly noise does not judge: no prediction fits it."""
     name, names = accept.quantity.replace("_", " "), [fit.name for fit in every]
     if accept.each is not None:
         lines = []

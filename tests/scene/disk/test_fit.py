@@ -112,7 +112,7 @@ def test_records_of_noise_alone_do_not_judge() -> None:
     lines = judge(case.problem("f64"), (1.0, 1.0), {}, {}, {}, fits_of)
     assert [line.passed for line in lines] == [True, True, None, True, True] and not lines[2].needed
     assert lines[2].note == "noise of its deviation is 90% of the record; lower the deviation if that is not so"
-    assert lines[3].name == "variance reduction of eta, mean over 2 of its 3 receivers" and "noise alone" in lines[3].note
+    assert lines[3].name == "variance reduction of eta, mean over 2 of its 3 receivers" and "mostly noise" in lines[3].note
     assert lines[3].value == pytest.approx(0.5 * (one.variance_reduction + two.variance_reduction))
     assert lines[4].value == max(abs(one.lag), abs(two.lag))
 
