@@ -11,7 +11,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as dnp
 from diffsim.checkpoint import Binomial, StoreAll
-from diffsim.errors import ConvergenceError, PlanError, SingularError, TraceError
+from diffsim.errors import ConvergenceError, ParameterError, PlanError, SingularError, StaleValueError, TraceError
 from diffsim.expr import Symbol, diff, div, exp, grad, interpolate, laplacian, mean, where
 from diffsim.linear import system, transforms
 from diffsim.stepping.passes.sharing import cost
@@ -537,3 +537,30 @@ def test_a_gradient_is_planned_with_the_room_of_its_factors() -> None:
     plan = ds.plan(small, "1 GB", steps=9, seconds=0.1)
     point = inputs(small)
     assert np.array_equal(small.value_and_grad(loss, point, 9, plan)[1]["u"], small.value_and_grad(loss, point, 9, 2)[1]["u"])
+
+
+class Implicit(ds.Equation):
+    """One implicit step of diffusion a step, by a method and a preconditioner."""
+
+    def __init__(self, **how: Any) -> None:
+        self.grid, self.dt, self.how = ds.Grid((8, 16), spacing=1.0), 1.0, how
+        self.states = {"T": ds.Variable("periodic")}
+
+    def step(self, T: Symbol) -> dict[str, Symbol]:
+        return {"T": ds.solve(lambda x: x - laplacian(x), T, boundary="periodic", **self.how)}
+
+
+def test_errors_of_a_first_call_name_the_step_and_the_function() -> None:
+    with pytest.raises(ParameterError, match="in step 0, the function that gives solve 0: method = 'tridiagonal' expected an operator"):
+        ds.Simulation(Implicit(method="tridiagonal"), precision="f64").run({"T": np.ones((8, 16))}, 1)
+
+
+def test_a_preconditioner_that_runs_its_own_simulation_is_refused() -> None:
+    running: list[ds.Simulation] = []
+
+    def build(matrix: Any, shape: tuple[int, ...]) -> Any:
+        running[0].run({"T": np.ones(shape)}, 1)
+
+    running.append(ds.Simulation(Implicit(method="cg", preconditioner=build), precision="f64"))
+    with pytest.raises(StaleValueError, match="in step 0.*a simulation that is not running"):
+        running[0].run({"T": np.ones((8, 16))}, 1)
