@@ -562,5 +562,5 @@ def test_a_preconditioner_that_runs_its_own_simulation_is_refused() -> None:
         running[0].run({"T": np.ones(shape)}, 1)
 
     running.append(ds.Simulation(Implicit(method="cg", preconditioner=build), precision="f64"))
-    with pytest.raises(StaleValueError, match="in step 0.*a simulation that is not running"):
+    with pytest.raises(StaleValueError, match=r"in step 0.*a simulation that is not running"):
         running[0].run({"T": np.ones((8, 16))}, 1)
