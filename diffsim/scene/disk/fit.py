@@ -40,7 +40,7 @@ class Fit:
 
     @property
     def is_noise(self) -> bool:
-        """Whether the record is mostly noise, as of a gauge that no wave reached: `MOSTLY_NOISE` of it or more, or no sample counts."""
+        """True if the record is mostly noise, as of a gauge without a wave: `MOSTLY_NOISE` of it or more, or no sample counts."""
         return self.noise is not None and not self.noise < MOSTLY_NOISE
 
 
