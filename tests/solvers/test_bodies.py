@@ -392,6 +392,42 @@ def test_a_body_that_no_cell_sees_is_refused() -> None:
         flow.run({**inputs, "phi": bodies.cylinder(grid, (0.6, 0.7), 0.02)}, 1)
 
 
+CROSSED = [("inflow", "open"), ("outflow", "inflow"), ("velocity", "outflow"), ("open", "velocity")]
+
+
+@pytest.mark.parametrize("method", ["sharp", "penalised"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("pair", CROSSED)
+def test_outlines_that_shut_a_flow_out_are_refused(pair: Any, axis: int, method: Any) -> None:
+    """Distances of the wrong sign, masks and walls over a whole side, along both axes; those that leave a cell of a side open pass."""
+    grid = ds.Grid((12, 14), spacing=0.1, origin=0.05)
+    sides: Any = tuple(pair if k == axis else "slip" for k in (0, 1))
+    flow = NavierStokes(grid, 0.01, sides, bodies="fixed", bodies_method=method)
+    phi, place = bodies.cylinder(grid, (0.6, 0.7), 0.23), np.moveaxis(np.indices(grid.shape), 0, -1)[..., axis] + 0.5
+    length = grid.shape[axis]
+
+    def check(distance: np.ndarray) -> None:
+        flow.check({name: distance if name == "phi" else np.full((), 0.02) for name in ("phi", "nu")} | rest)
+
+    rest = {name: np.zeros(12) for name in flow.parameters if name not in ("phi", "nu")}
+    for right in (phi, 100 * phi, place - 0.3, place - 0.5, np.minimum(phi, place - 0.5)):
+        check(np.minimum(right, phi))
+    for name, covered in ((pair[0], place - 1.3), (pair[1], length - 1.3 - place)):
+        with pytest.raises(ParameterError, match=rf"phi is below 0 along the whole side .* \({name}\), expected fluid there; change the sign"):
+            check(np.minimum(covered, phi))
+        hole = np.array(covered)
+        hole[5, 5] = 1.0
+        hole[(0, 5) if axis == 0 else (5, 0)] = hole[(-1, 5) if axis == 0 else (5, -1)] = 0.1
+        check(hole)
+    with pytest.raises(ParameterError, match="along the whole side .* change the sign: phi is negative inside of the body"):
+        check(-phi)
+    with pytest.raises(ParameterError, match="phi has no cell above 0, its largest is .*, expected fluid"):
+        check(-np.abs(phi))
+    for low, high in ((-1.0, 1.0), (-0.05, 0.05), (-1.0, 2.0)):
+        with pytest.raises(ParameterError, match=f"phi has only the values {low:.4g} and {high:.4g}, expected a signed distance in metres"):
+            check(np.where(phi < 0, low, high))
+
+
 @pytest.mark.slow
 def test_a_certificate_of_a_symmetric_flow_does_not_judge_by_rounding() -> None:
     """The lift is rounding there, and has the unit of the drag."""
