@@ -75,8 +75,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
     `gravity` it has an expansion `beta_T` (a number, over the unit of the scalar; 0 for one without weight), and the flow the acceleration
     -β T g on its faces (Boussinesq): T is the departure from the temperature at which the fluid rests.
 
-    With `bodies` the input `phi` (m, at centres) is the signed distance to the outline of all bodies, negative inside. Only the line phi = 0
-    and the values in the cells next to it count: 100 phi has the same outline, and a mask, which has no line, is refused. The states
+    With `bodies` the input `phi` (m, at centres) is the signed distance to the outline of all bodies, negative inside. Only the line
+    phi = 0 and the values in the cells next to it count: 100 phi has the same outline. A mask, which has no line, is refused. The states
     `force_x` and `force_y` (m³/s²) are the forces of the fluid on them over the density: drag and lift where the flow is along x. They are
     those of the last stage. `receivers={"force_x": [place]}` records the force after each step; any place in the grid will do, and row 0 of
     the trace is the initial value, 0. Outlines lie

@@ -421,9 +421,9 @@ def test_outlines_that_shut_a_flow_out_are_refused(pair: Any, axis: int, method:
         hole[5, 5] = 1.0
         hole[(0, 5) if axis == 0 else (5, 0)] = hole[(-1, 5) if axis == 0 else (5, -1)] = 0.1
         check(hole)
-    with pytest.raises(ParameterError, match="along the whole side .* change the sign: phi is negative inside of the body"):
+    with pytest.raises(ParameterError, match=r"along the whole side .* change the sign: phi is negative inside of the body"):
         check(-phi)
-    with pytest.raises(ParameterError, match="phi has no cell above 0, its largest is .*, expected fluid"):
+    with pytest.raises(ParameterError, match=r"phi has no cell above 0, its largest is .*, expected fluid"):
         check(-np.abs(phi))
     for low, high in ((-1.0, 1.0), (-0.05, 0.05), (-1.0, 2.0)):
         with pytest.raises(ParameterError, match=f"phi has only the values {low:.4g} and {high:.4g}, expected a signed distance in metres"):

@@ -127,7 +127,7 @@ class FlowSides:
 
 
 def check_outline(phi: Array, around: FlowSides) -> None:
-    """Raise ParameterError unless the distance to bodies has a body, fluid, and an outline, and no side that fluid crosses is all body."""
+    """Raise ParameterError unless the distance to bodies has a body, fluid and an outline, and no side that fluid crosses is all body."""
     least, most = float(phi.min()), float(phi.max())
     if not least < 0:
         raise ParameterError(
