@@ -13,8 +13,9 @@ from diffsim.assimilate.control import Balance, Balanced, Control
 from diffsim.assimilate.linearised import Linearised
 from diffsim.assimilate.observations import Observations
 from diffsim.assimilate.windows import Windows
-from diffsim.base.arguments import ANYTHING, function, instance, mapping, one_of, real_array, whole
+from diffsim.base.arguments import function, instance, mapping, one_of, real_array, whole
 from diffsim.base.messages import shown, warn_user
+from diffsim.base.quantities import ANYTHING
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import GaussNewton, Iteration, Journal, Prior, minimise
@@ -272,6 +273,7 @@ def _check_prior(what: str, name: str, prior: Prior, simulation: Simulation, ste
     size = int(np.prod(simulation.input_shape(name, steps)))
     if prior.size != size:
         raise ShapeError(f"{what} of {name} is of {prior.size} values, expected {size}; make it for the shape of the input")
-    axes, own = ([n for n in cells if n > 1] for cells in (simulation.input_shape(name, steps), getattr(prior, "shape", ())))
-    if len(own) == len(axes) and own != axes:  # a prior along one line of all values is another matter
-        raise ShapeError(f"{what} of {name} has the shape {tuple(prior.shape)}, expected {simulation.input_shape(name, steps)}; make it so")
+    expected, own = simulation.input_shape(name, steps), tuple(getattr(prior, "shape", ()))
+    axes, own_axes = ([n for n in cells if n > 1] for cells in (expected, own))
+    if len(own_axes) == len(axes) and own_axes != axes:  # a prior along one line of all values is another matter
+        raise ShapeError(f"{what} of {name} has the shape {own}, expected {expected}; make it for that")

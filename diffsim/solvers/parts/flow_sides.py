@@ -131,8 +131,8 @@ def check_outline(phi: Array, around: FlowSides) -> None:
     least, most = float(phi.min()), float(phi.max())
     if not least < 0:
         raise ParameterError(
-            f"phi has no cell below 0, its least is {least:.4g}, expected a body that contains the centre of a cell; take smaller cells, or "
-            "leave out bodies"
+            f"phi has no cell below 0, its least is {least:.4g}, expected a body that contains the centre of a cell; take smaller cells, "
+            "or leave out bodies"
         )
     if not most > 0:
         raise ParameterError(
