@@ -13,12 +13,16 @@ from diffsim.assimilate.control import Balance, Balanced, Control
 from diffsim.assimilate.linearised import Linearised
 from diffsim.assimilate.observations import Observations
 from diffsim.assimilate.windows import Windows
-from diffsim.base.arguments import function, instance, mapping, one_of, whole
+from diffsim.base.arguments import function, instance, mapping, one_of, real_array, whole
 from diffsim.base.messages import shown, warn_user
+from diffsim.base.quantities import ANYTHING
 from diffsim.checkpoint import Checkpoint
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import GaussNewton, Iteration, Journal, Prior, minimise
 from diffsim.simulation import Simulation
+from diffsim.simulation.prepared.blown_up import counted
+from diffsim.simulation.prepared.checks import check_names
+from diffsim.simulation.prepared.reading import is_function
 from diffsim.typing import Array
 
 F64 = npt.NDArray[np.float64]
@@ -44,7 +48,8 @@ class FourDVar:
     Args:
         simulation: f64 is best. Its `wrt` has all unknowns.
         observations: one or a list.
-        background: all inputs of the simulation, with the values that the unknowns are expected to have.
+        background: all inputs of the simulation, with the values that the unknowns are expected to have. Of an unknown one number stands
+            for all its values.
         background_error: unknown -> its Gaussian error, a `diffsim.optimize` prior: `DiffusionPrior` by a deviation and a correlation
             length, `PrecisionPrior`, or any object with `size`, `inner`, `root` and `root_transpose`, a square root of the covariance.
             Unknowns are initial states and other inputs. Inputs that are not named are known.
@@ -60,7 +65,7 @@ class FourDVar:
     Raises:
         ParameterError: an unknown that is no input or not in `wrt`, a prior without what it needs, several windows without a model error,
             or of a step that depends on time or whose states are made of other inputs.
-        ShapeError: a prior or observations of another size.
+        ShapeError: an input of the background, a prior or observations of another shape.
 
     Good values: windows in which errors grow by a factor of 2 to 5; deviations that are true, since J at the minimum is then about half
     the number of observations. A chaotic system over many windows has other minima: begin with a large model error, by which each window
@@ -122,15 +127,18 @@ class FourDVar:
         for name in model:
             one_of("name in model_error", name, names)
         self.windows = Windows(simulation, background, steps, windows, tuple(model), checkpoint)
+        steps = self.windows.steps
         for what, errors, needed in (("background_error", before, ()), ("model_error", model, ("precision",))):
             for name, prior in errors.items():
-                _check_prior(what, name, prior, simulation, self.windows.steps, needed)
+                _check_prior(what, name, prior, simulation, steps, needed)
                 if name not in background:
                     raise ParameterError(f"background without {name}, which has a {what}, expected all inputs of the simulation; give it")
+        check_names("background", background, (*simulation._compiled.inputs, *simulation._groups.parts), "inputs", simulation.equation)
+        self.windows.inputs = {name: _background(name, value, simulation, steps, name in before) for name, value in background.items()}
         for each in self.observations:
-            each.check(simulation, self.windows.steps, windows)
+            each.check(simulation, steps, windows)
         self.background_error, self.model_error = dict(before), dict(model)
-        shapes = {name: simulation.input_shape(name, self.windows.steps) for name in before}
+        shapes = {name: simulation.input_shape(name, steps) for name in before}
         function("balance", balance, "lambda errors: {'qx': -9.81 * h / f * slope(errors['eta'])}")
         self.balance = None if balance is None else Balanced(balance, shapes)
 
@@ -181,9 +189,10 @@ class FourDVar:
         search = minimise(cost.objective, np.zeros(control.size), chosen, None, iterations, tolerance, journal, callback)
         analysis = Analysis(cost.at(search.x), search, self.windows.inputs)
         if analysis.fit > POOR:
+            stopped = f"The search has not converged: {search.message}. Otherwise it" if search.reason == "iterations" else "It"
             warn_user(
                 f"the analysis explains its observations poorly: twice its cost is {analysis.fit:.3g} times their number, expected 1. "
-                "It is a local minimum, or errors are larger than was said; take windows, another background, or larger errors",
+                f"{stopped} is a local minimum, or errors are larger than was said; take windows, another background, or larger errors",
                 UserWarning,
             )
         return analysis
@@ -233,6 +242,24 @@ class Cost:
         return self.at(z)
 
 
+def _background(name: str, value: Any, simulation: Simulation, steps: int, unknown: bool) -> Any:
+    """An input of the background in its shape, in the unit that the equation declares. The run evaluates functions of coordinates."""
+    if is_function(value) and not unknown:
+        return value
+    meaning = ANYTHING if name in simulation._groups.parts else simulation._meaning(name)
+    values, shape = real_array(f"background of {name}", value, meaning=meaning), simulation.input_shape(name, steps)
+    if not values.shape and (unknown or name in simulation.equation.uniform):
+        values = np.full(shape, values)
+    if values.shape != shape:
+        remedy = (
+            "give a row for each step" if name in simulation._step.series else "give a value for each cell" if shape else "give a number"
+        )
+        raise ShapeError(f"background of {name} has shape {values.shape}, expected {shape}; {remedy}")
+    if not np.isfinite(values).all():
+        raise ParameterError(f"background of {name} has {counted(values)}, expected finite numbers; correct it")
+    return values
+
+
 def _check_prior(what: str, name: str, prior: Prior, simulation: Simulation, steps: int, needed: tuple[str, ...]) -> None:
     if name not in simulation.wrt:
         raise ParameterError(f"{what} of {name}, expected inputs that are differentiated for ({', '.join(simulation.wrt)}); add it to wrt")
@@ -246,3 +273,7 @@ def _check_prior(what: str, name: str, prior: Prior, simulation: Simulation, ste
     size = int(np.prod(simulation.input_shape(name, steps)))
     if prior.size != size:
         raise ShapeError(f"{what} of {name} is of {prior.size} values, expected {size}; make it for the shape of the input")
+    expected, own = simulation.input_shape(name, steps), tuple(getattr(prior, "shape", ()))
+    axes, own_axes = ([n for n in cells if n > 1] for cells in (expected, own))
+    if len(own_axes) == len(axes) and own_axes != axes:  # a prior along one line of all values is another matter
+        raise ShapeError(f"{what} of {name} has the shape {own}, expected {expected}; make it for that")

@@ -13,6 +13,7 @@ from diffsim.base.arguments import one_of, real_array
 from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.simulation import Simulation, Solution
+from diffsim.stepping.derive.forward import receiver_points
 
 F64 = npt.NDArray[np.float64]
 Operator: TypeAlias = str | Callable[[Solution], Any]
@@ -84,6 +85,13 @@ class Observations:
         )
         if self.values.ndim == 0 or len(self.values) != rows:
             raise ShapeError(f"values have shape {self.values.shape}, expected {rows} rows, {each}; fill up with NaN")
+        if isinstance(self.of, str):
+            expected = rows, simulation._compiled.points[receiver_points(self.of)].count
+            if self.values.shape != expected:
+                raise ShapeError(
+                    f"observations of {self.of} have shape {self.values.shape}, expected {expected}, a column for each receiver; fill up "
+                    "with NaN, or give a function that selects some"
+                )
 
     def predicted(self, solutions: Sequence[Solution]) -> Any:
         """The predictions of the windows, in the shape of the values.

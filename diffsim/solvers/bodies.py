@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 import diffsim.numpy as dnp
+from diffsim.ad.core import is_known
 from diffsim.base.arguments import whole
 from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.mesh.grid import Grid
+from diffsim.numpy.calling.dispatch import plain
 
 TINY = 1e-30
 """Added to squares of lengths, whose root has no derivative at 0."""
@@ -38,7 +40,8 @@ def cylinder(grid: Grid, centre: Any, radius: Any) -> Any:
         The distance at the centres of cells, m, shape of the grid, negative inside: the input `phi` of `NavierStokes`.
 
     Raises:
-        ParameterError: the grid has not two axes.
+        ParameterError: the grid has not two axes, a place or length has another number of coordinates or is not finite, or a length is
+            not above 0.
 
     Example:
         import numpy as np
@@ -60,6 +63,7 @@ def cylinder(grid: Grid, centre: Any, radius: Any) -> Any:
         assert np.isclose(slope, (force(0.1501) - force(0.1499)) / 2e-4, rtol=1e-4) and slope > 0
     """
     y, x = _places(grid, centre)
+    _check("radius", radius, positive=True)
     return dnp.sqrt(y * y + x * x + TINY) - radius
 
 
@@ -76,7 +80,8 @@ def ellipse(grid: Grid, centre: Any, half_axes: Any, angle: Any = 0.0) -> Any:
         As for `cylinder`.
 
     Raises:
-        ParameterError: the grid has not two axes.
+        ParameterError: the grid has not two axes, a place or length has another number of coordinates or is not finite, or a length is
+            not above 0.
 
     Example:
         import numpy as np
@@ -89,6 +94,7 @@ def ellipse(grid: Grid, centre: Any, half_axes: Any, angle: Any = 0.0) -> Any:
         assert np.isclose((phi < 0).sum() * 0.05**2, np.pi * 0.25 * 0.5, rtol=0.03)
     """
     y, x = _turned(*_places(grid, centre), angle)
+    _check("half_axes", half_axes, 2, positive=True)
     b, a = half_axes[0], half_axes[1]
     level, steepness = (x / a) ** 2 + (y / b) ** 2 + TINY, dnp.sqrt((x / a**2) ** 2 + (y / b**2) ** 2 + TINY)
     return dnp.maximum(level**0.5 * (level**0.5 - 1) / steepness, -dnp.minimum(a, b))  # the quotient has no limit at the centre
@@ -107,7 +113,8 @@ def box(grid: Grid, centre: Any, lengths: Any, angle: Any = 0.0) -> Any:
         As for `cylinder`.
 
     Raises:
-        ParameterError: the grid has not two axes.
+        ParameterError: the grid has not two axes, a place or length has another number of coordinates or is not finite, or a length is
+            not above 0.
 
     Example:
         import numpy as np
@@ -120,6 +127,7 @@ def box(grid: Grid, centre: Any, lengths: Any, angle: Any = 0.0) -> Any:
         assert np.isclose(phi.min(), -0.25) and np.isclose(phi[0, 0], np.hypot(0.75, 1.0))
     """
     y, x = _turned(*_places(grid, centre), angle)
+    _check("lengths", lengths, 2, positive=True)
     beyond_y, beyond_x = dnp.abs(y) - 0.5 * lengths[0], dnp.abs(x) - 0.5 * lengths[1]
     inside = dnp.minimum(dnp.maximum(beyond_y, beyond_x), 0.0)
     return inside + dnp.sqrt(dnp.maximum(beyond_y, 0.0) ** 2 + dnp.maximum(beyond_x, 0.0) ** 2 + TINY)
@@ -137,7 +145,7 @@ def polygon(grid: Grid, corners: Any) -> Any:
         As for `cylinder`.
 
     Raises:
-        ParameterError: the grid has not two axes, or the corners have another shape.
+        ParameterError: the grid has not two axes, or the corners have another shape or are not finite.
 
     Example:
         import numpy as np
@@ -152,6 +160,8 @@ def polygon(grid: Grid, corners: Any) -> Any:
     corners = dnp.asarray(corners)
     if corners.ndim != 2 or corners.shape[0] < 3 or corners.shape[1] != 2:
         raise ParameterError(f"corners of shape {tuple(corners.shape)}, expected (3 or more, 2): a row (y, x) for each; give those")
+    if not _finite(corners):
+        raise ParameterError(f"corners = {shown(corners)}, expected finite coordinates (y, x) in m; correct them")
     y, x = (place[..., None] for place in _places(grid, (0.0, 0.0)))
     (y0, x0), (y1, x1) = corners.T, dnp.roll(corners, -1, axis=0).T
     ey, ex = y1 - y0, x1 - x0
@@ -177,7 +187,7 @@ def naca(grid: Grid, digits: str, nose: Any, chord: Any, angle: Any = 0.0, point
         As for `cylinder`.
 
     Raises:
-        ParameterError: the digits are not four, the thickness is 0, or one of camber and its place is.
+        ParameterError: the digits are not four, the thickness is 0, or one of camber and its place is; or as for `cylinder`.
 
     Reference: Jacobs, Ward and Pinkerton (1933), The characteristics of 78 related airfoil sections from tests in the variable-density
         wind tunnel, NACA report 460.
@@ -199,6 +209,9 @@ def naca(grid: Grid, digits: str, nose: Any, chord: Any, angle: Any = 0.0, point
             f'digits = {shown(digits)}, expected four, the last two not 00, the first two both 0 or none; write "2412" or "0012"'
         )
     points = whole("points", points, 2, remedy="give the corners of each side")
+    _check("nose", nose, 2)
+    _check("chord", chord, positive=True)
+    _check("angle", angle, unit="radians")
     camber, place, thickness = int(digits[0]) / 100, int(digits[1]) / 10, int(digits[2:]) / 100
     x = 0.5 * (1 - np.cos(np.pi * np.arange(points + 1) / points))  # closer where the outline is round
     half = 5 * thickness * sum(c * x**power for c, power in zip(THICKNESS, (0.5, 1, 2, 3, 4), strict=True))
@@ -368,11 +381,33 @@ def _places(grid: Grid, centre: Any) -> tuple[Any, Any]:
     """Coordinates of the centres of cells relative to a place, of two dimensions each."""
     if grid.ndim != 2:
         raise ParameterError(f"grid of {grid.ndim} axes, expected 2, (y, x); take one")
+    _check("centre", centre, 2)
     y, x = np.meshgrid(grid.coordinates(0), grid.coordinates(1), indexing="ij")
     return y - centre[0], x - centre[1]
 
 
+def _check(name: str, value: Any, count: int = 0, positive: bool = False, unit: str = "m") -> None:
+    """Raise unless an argument is a finite number, or `count` of them, above 0 where they are lengths.
+
+    Values that are not known, where operations are recorded, are not judged.
+    """
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    scalar = not any(isinstance(one, (list, tuple)) or (parts is value and dnp.shape(one)) for one in parts)
+    if not scalar or dnp.shape(value) != ((count,) if count else ()) or not all(_finite(one, positive) for one in parts):
+        expected = f"{count} finite numbers, (y, x)," if count else "a finite number"
+        raise ParameterError(f"{name} = {shown(value)}, expected {expected}{' above 0' if positive else ''} in {unit}; correct it")
+
+
+def _finite(value: Any, positive: bool = False) -> bool:
+    """False if values are known, and one is no finite real number, or is not above 0 where it is to be so."""
+    if not is_known(known := plain(value)):
+        return True
+    values = np.asarray(known)
+    return values.dtype.kind in "fiu" and bool(np.isfinite(values).all()) and not (positive and bool((values <= 0).any()))
+
+
 def _turned(y: Any, x: Any, angle: Any) -> tuple[Any, Any]:
     """Coordinates along the axes of a body that is turned by an angle from x to y."""
+    _check("angle", angle, unit="radians")
     sine, cosine = dnp.sin(angle), dnp.cos(angle)
     return cosine * y - sine * x, sine * y + cosine * x

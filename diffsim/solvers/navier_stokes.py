@@ -17,7 +17,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div, grad
 from diffsim.integrators import IMPLICIT_SHARE, TABLEAUX, imex_ars222, rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides
+from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides, check_outline
 from diffsim.solvers.parts.fluxes import advection, carried
 from diffsim.solvers.parts.given import series_of
 from diffsim.solvers.parts.immersed import Walls, drawing_fields, flux_fields, names_of_walls, wall_fields
@@ -75,7 +75,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
     `gravity` it has an expansion `beta_T` (a number, over the unit of the scalar; 0 for one without weight), and the flow the acceleration
     -β T g on its faces (Boussinesq): T is the departure from the temperature at which the fluid rests.
 
-    With `bodies` the input `phi` (m, at centres) is the signed distance to the outline of all bodies, negative inside, and the states
+    With `bodies` the input `phi` (m, at centres) is the signed distance to the outline of all bodies, negative inside. Only the line
+    phi = 0 and the values in the cells next to it count: 100 phi gives the same forces with "sharp" walls. A mask is refused. The states
     `force_x` and `force_y` (m³/s²) are the forces of the fluid on them over the density: drag and lift where the flow is along x. They are
     those of the last stage. `receivers={"force_x": [place]}` records the force after each step; any place in the grid will do, and row 0 of
     the trace is the initial value, 0. Outlines lie
@@ -98,11 +99,11 @@ class NavierStokes(Equation, kind="navier_stokes"):
     next to walls the scalar is carried upwind.
 
     With bodies_method="penalised" bodies are a resistance of the fluid inside them, which is implicit (`diffsim.solvers.parts.penalty`): in
-    two and three dimensions, and at orders 4 and 6 in a periodic box. `phi` then is any signed distance on the grid, and `force_z` the
-    third force. The Poisson equation is solved by transforms as without bodies. A wall lies in
-    its place to 0.023 of a cell. Creeping flow is of second order, and forces have 2 to 3 times the error of "sharp"; where |v| dx / ν is
-    above 1 they are of first order. Here the initial `p` is read, and the first steps from rest have a flow through bodies. Inputs and
-    states are those of the sharp method.
+    two and three dimensions, and at orders 4 and 6 in a periodic box. `phi` then is any signed distance on the grid, true to scale (with
+    100 phi a cylinder of six cells has 14 % less drag), and `force_z` the third force. The Poisson equation is solved by transforms as
+    without bodies. A wall lies in its place to 0.023 of a cell. Creeping flow is of second order, and forces have 2 to 3 times the error of
+    "sharp"; where |v| dx / ν is above 1 they are of first order. Here the initial `p` is read, and the first steps from rest have a flow
+    through bodies. Inputs and states are those of the sharp method.
 
     Args:
         grid: two or three axes, spacing in metres.
@@ -444,10 +445,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
     def check(self, parameters: Mapping[str, Array]) -> None:
         nu, layers = parameters["nu"], self.viscosity == "field"
         check_sign("viscosity nu", nu, "m²/s", positive=layers)
-        if self.bodies != "none" and not (parameters["phi"] < 0).any():
-            raise ParameterError(
-                "phi has no cell below 0, expected a body that contains the centre of a cell; take smaller cells, or leave out bodies"
-            )
+        if self.bodies != "none":
+            check_outline(parameters["phi"], self._around)
         for name in ("nu", *(f"kappa_{name}" for name in self.scalars)):
             check_sign(name, parameters[name], "m²/s", positive=False)
             if (most := float(parameters[name].max())) > 0:

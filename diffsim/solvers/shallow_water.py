@@ -48,6 +48,8 @@ COURANT = 0.5
 """The largest dt Σ (|v| + sqrt(g h)) / dx for which no depth becomes negative."""
 AIM = 0.4
 """That number of the parts of a step, at its start."""
+ROUNDED = 0.99
+"""`fastest` may be that part of the speed of water at rest, as a user rounds it."""
 UNSTABLE = 2.0
 """Times that limit, waves grow."""
 ROUNDINGS = 50
@@ -105,8 +107,9 @@ class ShallowWater(Equation, kind="shallow_water"):
         thin (m): water below this depth hardly moves: its velocity is q h³ / (h⁴ + thin⁴). 1e-3 for rivers and beaches, 1e-2 for tsunamis.
         negligible: differences between neighbours far below it are not limited, of elevation in m, of velocity in m/s. It keeps gradients
             smooth, and overshoots at bores are of its size. Waves without bores are better with more.
-        fastest (m/s): the largest |v| + sqrt(g h) of the run, which the time step is checked for. Left out, it is sqrt(g h) of water at
-            rest at the level 0. The time step is constant, and what it is at the end of a run is checked, too.
+        fastest (m/s): the largest |v| + sqrt(g h) of the run, which the time step is checked for, at least sqrt(g h) of the water at its
+            start. Left out, it is sqrt(g h) of water at rest at the level 0. The time step is constant, and what it is at the end of a run
+            is checked, too.
         coordinates: "plane", in metres, or "sphere" for latitude and longitude in degrees, in this order, on a sphere of radius 6371 km.
         substeps: the most equal parts into which a step is cut. Each step has as many as the flow needs at its start, by dt (|v| + sqrt(g
             h) + sqrt(g |Δη|)) Σ 1/dx <= 0.4 with the rise Δη of the level to the next cell: water that a wall held back runs off at 2
@@ -491,6 +494,13 @@ class ShallowWater(Equation, kind="shallow_water"):
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         self._check_speed(parameters, states, "start")
+        if self.fastest and self.substeps == 1:
+            still = math.sqrt(GRAVITY * float(self._depths(parameters, states)[0].max()))
+            if self.fastest < ROUNDED * still:
+                raise ParameterError(
+                    f"fastest = {self.fastest:.4g} m/s is less than sqrt(g h) = {still:.4g} m/s of the water at the start of the run, "
+                    "expected that at least; give the largest |v| + sqrt(g h) of the run"
+                )
         if "supply" in parameters:
             self._check_supply(parameters["supply"][np.newaxis], {**parameters, **states})
 
@@ -519,9 +529,8 @@ class ShallowWater(Equation, kind="shallow_water"):
             self._check_speed(parameters, final, "end")
 
     def _check_speed(self, parameters: Mapping[str, Array], states: Mapping[str, Array], when: str) -> None:
-        """Raise where dt is unstable for a flow. While the bed rises it is somewhere between both of its heights."""
-        uplift = parameters["uplift"] if self.moving else 0.0
-        least, most = (np.maximum(states["eta"] - parameters["z"] - bound(uplift, 0.0), 0.0) for bound in (np.maximum, np.minimum))
+        """Raise where dt is unstable for a flow."""
+        least, most = self._depths(parameters, states)
         momentum = np.maximum.reduce([np.abs(states[name]) for name in self.momenta])
         speed = np.sqrt(GRAVITY * least) + np.divide(momentum, most, out=np.zeros_like(most), where=most > 10 * self.thin)
         fastest, rate = float(speed.max()), float((speed * self._per_metre()).max())
@@ -535,6 +544,11 @@ class ShallowWater(Equation, kind="shallow_water"):
                 f"most {limit:.4g} s; lower dt, and give `fastest`, the largest of the run, for which it is then checked",
                 limit,
             )
+
+    def _depths(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> tuple[Array, Array]:
+        """The least and the largest depth, m: while the bed rises it is somewhere between both of its heights."""
+        level, uplift = states["eta"] - parameters["z"], parameters["uplift"] if self.moving else 0.0
+        return np.maximum(level - np.maximum(uplift, 0.0), 0.0), np.maximum(level - np.minimum(uplift, 0.0), 0.0)
 
     def _per_metre(self) -> Any:
         """Σ 1/dx in 1/m: of the smallest cell, or where steps are cut, which one process does, of each row of cells on the sphere."""

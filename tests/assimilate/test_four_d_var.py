@@ -14,6 +14,7 @@ import diffsim.numpy as dnp
 from diffsim.assimilate import FourDVar, Observations
 from diffsim.assimilate.control import Balanced
 from diffsim.assimilate.four_d_var import Cost
+from diffsim.base.arguments import plural
 from diffsim.checkpoint.growth import ChaosWarning
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize import CorrelatedPrior, DiffusionPrior
@@ -267,3 +268,74 @@ def test_windows_of_a_step_that_could_read_the_time_and_does_not() -> None:
     bed = background | {"uplift": np.zeros(12), "start": np.zeros(12), "rise": np.ones(12)}
     with pytest.raises(ParameterError, match="whose step reads the time"):
         FourDVar(moving, Observations(truth[:, :1], 1e-3, of="eta"), bed, errors, 8, 2, jumps)
+
+
+class Driven(ds.Equation):
+    """A field on a plane, a field along one axis, a number and a series."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((4, 6), 1.0), 0.1
+        self.states = {"a": ds.Variable("mirror")}
+        self.parameters = {"rate": ds.Variable(axes=()), "wind": ds.Variable("mirror", axes=(1,)), "rough": ds.Variable("mirror")}
+        self.series = {"push": ds.Variable()}
+
+    def step(self, a: Any, rate: Any, wind: Any, rough: Any, push: Any) -> dict[str, Any]:
+        return {"a": a + self.dt * (push - rate * a - wind - rough * a)}
+
+
+@cache
+def driven() -> ds.Simulation:
+    return ds.Simulation(Driven(), receivers={"a": [[1.0, 2.0], [2.0, 4.0]]}, precision="f64")
+
+
+SHAPES = {"a": (4, 6), "rate": (), "wind": (6,), "rough": (4, 6), "push": (5,)}
+
+
+@pytest.mark.parametrize("unknown", SHAPES)
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_background_of_another_shape_is_refused_by_name(name: str, unknown: str) -> None:
+    """One value or axis more or less, in unknowns and known inputs alike. One number stands for all values of an unknown alone."""
+    shape, before = SHAPES[name], {unknown: DiffusionPrior(SHAPES[unknown] or (1,), 1.0)}
+    inputs, seen = {key: np.zeros(one) for key, one in SHAPES.items()}, Observations(np.zeros((6, 2)), 1.0, of="a")
+    wrong = [(*shape, 1), (1, *shape), (2, *shape), *((*shape[:k], n + by, *shape[k + 1 :]) for k, n in enumerate(shape) for by in (-1, 1))]
+    wrong += [shape[::-1]] if len(shape) > 1 else []
+    wrong += [()] if shape and name != unknown else []
+    for other in wrong:
+        with pytest.raises(ShapeError) as error:
+            FourDVar(driven(), seen, inputs | {name: np.zeros(other)}, before, 5)
+        assert f"background of {name} has shape {other}, expected {shape}; give" in str(error.value)
+    bad = np.zeros(shape)
+    bad[(0,) * len(shape)] = np.nan
+    with pytest.raises(ParameterError, match=rf"background of {name} has 1 NaN .* expected finite"):
+        FourDVar(driven(), seen, inputs | {name: bad}, before, 5)
+    number = FourDVar(driven(), seen, inputs | {unknown: 0.5}, before, 5)
+    assert np.array_equal(number.control().background[unknown], np.full(SHAPES[unknown], 0.5))
+
+
+def test_names_priors_and_records_that_do_not_fit_are_refused_at_once() -> None:
+    inputs, seen = {key: np.zeros(one) for key, one in SHAPES.items()}, Observations(np.zeros((6, 2)), 1.0, of="a")
+    with pytest.raises(ParameterError, match="background names b, but the inputs are"):
+        FourDVar(driven(), seen, inputs | {"b": 1.0}, {"a": DiffusionPrior((4, 6), 1.0)}, 5)
+    for shape in ((6, 4), (2, 12), (8, 3)):
+        with pytest.raises(ShapeError) as error:
+            FourDVar(driven(), seen, inputs, {"a": DiffusionPrior(shape, 1.0)}, 5)
+        assert f"background_error of a has the shape {shape}, expected (4, 6)" in str(error.value)
+    FourDVar(driven(), seen, inputs, {"a": DiffusionPrior((24,), 1.0)}, 5)
+    for columns in ((), (1,), (3,), (2, 1)):
+        with pytest.raises(ShapeError, match=r"observations of a have shape .*, expected \(6, 2\), a column for each receiver"):
+            FourDVar(driven(), Observations(np.zeros((6, *columns)), 1.0, of="a"), inputs, {"a": DiffusionPrior((4, 6), 1.0)}, 5)
+
+
+@pytest.mark.parametrize("method", ["gauss-newton", "L-BFGS-B"])
+@pytest.mark.parametrize("iterations", [1, 2, 200])
+def test_a_poor_fit_says_first_that_the_iterations_were_done(method: Any, iterations: int) -> None:
+    """Records that are far from all runs: the search that ends by itself is a minimum."""
+    swing = ds.Simulation(ds.ODE(lambda a, v: (v, -a - a * a * a), dt=0.1), receivers={"a": [[0.0]]}, wrt=["a", "v"], precision="f64")
+    prior, records = DiffusionPrior((1,), 2.0), np.random.default_rng(0).standard_normal((31, 1))
+    problem = FourDVar(swing, Observations(records, 0.01, of="a"), {"a": [0.3], "v": [0.0]}, {"a": prior, "v": prior}, 30)
+    with pytest.warns(UserWarning, match="explains its observations poorly") as seen:
+        analysis = problem.minimise(method, iterations)
+    text = str(seen[0].message)
+    done = f"expected 1. The search has not converged: {plural(iterations, 'iteration')} done; raise `iterations` to go on."
+    assert analysis.search.reason == "iterations" if iterations < 3 else analysis.search.reason != "iterations"
+    assert (done in text) == (iterations < 3) and ("not converged" in text) == (iterations < 3), text

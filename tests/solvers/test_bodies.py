@@ -392,6 +392,44 @@ def test_a_body_that_no_cell_sees_is_refused() -> None:
         flow.run({**inputs, "phi": bodies.cylinder(grid, (0.6, 0.7), 0.02)}, 1)
 
 
+CROSSED = [("inflow", "open"), ("outflow", "inflow"), ("velocity", "outflow"), ("open", "velocity")]
+
+
+@pytest.mark.parametrize("method", ["sharp", "penalised"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("pair", CROSSED)
+def test_outlines_that_shut_a_flow_out_are_refused(pair: Any, axis: int, method: Any) -> None:
+    """Distances of the wrong sign, masks and walls over a whole side, along both axes; those that leave a cell of a side open pass."""
+    grid = ds.Grid((12, 14), spacing=0.1, origin=0.05)
+    sides: Any = tuple(pair if k == axis else "slip" for k in (0, 1))
+    flow = NavierStokes(grid, 0.01, sides, bodies="fixed", bodies_method=method)
+    phi, place = bodies.cylinder(grid, (0.6, 0.7), 0.23), np.moveaxis(np.indices(grid.shape), 0, -1)[..., axis] + 0.5
+    length = grid.shape[axis]
+
+    def check(distance: np.ndarray) -> None:
+        flow.check({name: distance if name == "phi" else np.full((), 0.02) for name in ("phi", "nu")} | rest)
+
+    rest = {name: np.zeros(12) for name in flow.parameters if name not in ("phi", "nu")}
+    for right in (phi, 100 * phi, place - 0.3, place - 0.5, np.minimum(phi, place - 0.5)):
+        check(np.minimum(right, phi))
+    for name, covered in ((pair[0], place - 1.3), (pair[1], length - 1.3 - place)):
+        with pytest.raises(
+            ParameterError, match=rf"phi is below 0 along the whole side .* \({name}\), expected fluid there; change the sign"
+        ):
+            check(np.minimum(covered, phi))
+        hole = np.array(covered)
+        hole[5, 5] = 1.0
+        hole[(0, 5) if axis == 0 else (5, 0)] = hole[(-1, 5) if axis == 0 else (5, -1)] = 0.1
+        check(hole)
+    with pytest.raises(ParameterError, match=r"along the whole side .* change the sign: phi is negative inside of the body"):
+        check(-phi)
+    with pytest.raises(ParameterError, match=r"phi has no cell above 0, its largest is .*, expected fluid"):
+        check(-np.abs(phi))
+    for low, high in ((-1.0, 1.0), (-0.05, 0.05), (-1.0, 2.0)):
+        with pytest.raises(ParameterError, match=f"phi has only the values {low:.4g} and {high:.4g}, expected a signed distance in metres"):
+            check(np.where(phi < 0, low, high))
+
+
 @pytest.mark.slow
 def test_a_certificate_of_a_symmetric_flow_does_not_judge_by_rounding() -> None:
     """The lift is rounding there, and has the unit of the drag."""
@@ -407,6 +445,50 @@ def test_an_ellipse_is_no_deeper_than_its_shorter_half_axis(half_axes: tuple[flo
     grid = ds.Grid((21, 21), spacing=0.05)
     phi = bodies.ellipse(grid, (0.5, 0.5), half_axes)
     assert phi.min() >= -min(half_axes) and phi[10, 10] < -0.5 * min(half_axes)
+
+
+RIGHT: dict[str, dict[str, Any]] = {
+    "cylinder": {"centre": (0.5, 0.7), "radius": 0.2},
+    "ellipse": {"centre": (0.5, 0.7), "half_axes": (0.1, 0.3), "angle": 0.3},
+    "box": {"centre": (0.5, 0.7), "lengths": (0.2, 0.5), "angle": 0.2},
+    "naca": {"nose": (0.5, 0.2), "chord": 0.9, "angle": 0.1},
+    "polygon": {"corners": ((0.2, 0.3), (0.3, 1.1), (0.8, 0.6))},
+}
+LENGTHS = ("radius", "half_axes", "lengths", "chord")
+
+
+@pytest.mark.parametrize(("shape", "name"), [(shape, name) for shape, arguments in RIGHT.items() for name in arguments])
+def test_places_and_lengths_of_bodies_are_checked(shape: str, name: str) -> None:
+    """Each argument of each body: values that are not finite or no numbers, another number of them, lengths of 0 and below."""
+    grid, right, digits = ds.Grid((20, 28), 0.05), RIGHT[shape], {"digits": "2412"} if shape == "naca" else {}
+    value = np.array(right[name])
+    wrong: list[Any] = [value[..., None], value[None], np.full(value.shape, "a"), value + 1j, value > 0]
+    if value.ndim:
+        wrong += [
+            value[0],
+            value[:-1],
+            0.3,
+            [[0.1, 0.2], *value.tolist()[1:]][: len(value)] if value.ndim == 1 else value[:, :1],
+            *([np.append(value, 0.1)] if value.ndim == 1 else []),
+        ]
+    for bad in (np.nan, np.inf, *((0.0, -0.2) if name in LENGTHS else ())):
+        for place in np.ndindex(value.shape):
+            one = value.copy()
+            one[place] = bad
+            wrong += [one, one.tolist()]
+    outline = getattr(bodies, shape)
+    for one in wrong:
+        with pytest.raises(ParameterError, match=rf"{name} .*expected"):
+            outline(grid, **digits, **right | {name: one})
+    phi = outline(grid, **digits, **right)
+    assert np.array_equal(outline(grid, **digits, **right | {name: value}), phi)
+
+    def summed(one: Any) -> Any:
+        return (outline(grid, **digits, **right | {name: one}) * np.arange(28.0)).sum()
+
+    recorded = ds.jit(ds.value_and_grad(summed))
+    for scale in (1.0, 1.1):  # the second replays the first
+        np.testing.assert_allclose(recorded(scale * value)[1], ds.grad(summed)(scale * value), rtol=1e-12)
 
 
 @pytest.mark.parametrize("digits", ["2012", "0412", "2400", "12", 2412])

@@ -162,3 +162,28 @@ def test_a_wall_of_water_runs_off_at_twice_the_speed_of_its_waves() -> None:
     run = ds.Simulation(equation, wrt=[], precision="f64")
     fixed = ds.Simulation(ShallowWater(ds.Grid((200,), 0.5, -49.75), 0.0125, fastest=2 * np.sqrt(5 * G)), wrt=[], precision="f64")
     np.testing.assert_array_equal(run.run(DAM, 1).final["eta"], fixed.run(DAM, 4).final["eta"])
+
+
+@pytest.mark.parametrize("shape", [(9,), (6, 9)])
+@pytest.mark.parametrize("uplift", [False, True])
+def test_a_speed_below_that_of_the_water_at_the_start_is_refused(shape: tuple[int, ...], uplift: bool) -> None:
+    """Lakes over random beds at levels above and below 0, in steps that are stable for all of them; dry beds below 0 have no water."""
+    rng, zero = np.random.default_rng(len(shape)), np.zeros(shape)
+    for level in (-30.0, 0.0, 12.0):
+        z = level - rng.uniform(-1.0, 4.0, shape)
+        risen = rng.uniform(-1.0, 1.0, shape) if uplift else zero
+        speed = float(np.sqrt(G * np.maximum(level - z - np.maximum(risen, 0.0), 0.0).max()))
+        bed = {"z": z, "uplift": risen, "start": zero, "rise": zero + 1} if uplift else {"z": z}
+        still = {"eta": np.full(shape, level), **dict.fromkeys(("qx", "qy")[: len(shape)], zero)}
+        for part, substeps, right in ((0.5, 1, False), (0.97, 1, False), (0.995, 1, True), (1.5, 1, True), (0.5, 20, True)):
+            sea = ShallowWater(ds.Grid(shape, 10.0), 0.1, uplift=uplift, fastest=part * speed, substeps=substeps)
+            if right:
+                sea.check_start(bed, still)
+                continue
+            with pytest.raises(ParameterError) as error:
+                sea.check_start(bed, still)
+            assert f"fastest = {part * speed:.4g} m/s is less than sqrt(g h) = {speed:.4g} m/s of the water" in str(error.value)
+        ShallowWater(ds.Grid(shape, 10.0), 0.1, uplift=uplift, fastest=0.01).check_start(bed, still | {"eta": z - 2.0})
+    lake = ds.Simulation(ShallowWater(ds.Grid((9,), 10.0), 0.1, fastest=5.0), wrt=[], precision="f64")
+    with pytest.raises(ParameterError, match=r"fastest = 5 m/s is less than sqrt\(g h\) = 8\.859 m/s .* give the largest"):
+        lake.run({"z": np.full(9, -2.0), "eta": np.full(9, 6.0)}, 3)

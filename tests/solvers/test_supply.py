@@ -106,8 +106,8 @@ def test_what_a_part_of_a_step_adds_is_more_than_the_rounding_of_the_level(
 
 
 def test_a_series_is_compared_with_the_level_at_the_start() -> None:
-    lake = ds.Simulation(ShallowWater(ds.Grid((9,), 1.0), 0.1, supply="series", fastest=1.0), wrt=[], precision="f32")
-    with pytest.raises(ParameterError, match=r"expected at least 0.0018 m/s at levels of up to 30 m"):
+    lake = ds.Simulation(ShallowWater(ds.Grid((9,), 1.0), 0.02, supply="series", fastest=18.0), wrt=[], precision="f32")
+    with pytest.raises(ParameterError, match=r"expected at least 0.0089 m/s at levels of up to 30 m"):
         lake.run({"z": np.zeros(9), "eta": np.full(9, 30.0), "supply": np.full((3, 9), 1e-4)}, 3)
 
 

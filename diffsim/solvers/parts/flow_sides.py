@@ -9,10 +9,13 @@ from diffsim.base.messages import shown
 from diffsim.boundary import Dirichlet, Neumann, Open, per_axis
 from diffsim.errors import ParameterError
 from diffsim.stepping.declare.equation import Variable
+from diffsim.typing import Array
 
 WORDS = ("periodic", "no_slip", "slip", "moving", "inflow", "open", "outflow", "velocity")
 FREE = ("open", "outflow")
 """Sides where the pressure is 0."""
+CROSSED = (*FREE, "inflow", "velocity")
+"""Sides that fluid crosses."""
 
 
 @dataclass(frozen=True)
@@ -121,3 +124,29 @@ class FlowSides:
     def _along(self, axis: int, high: int) -> dict[int, str]:
         """Inputs with the velocities along a side, by their axes."""
         return {k: f"{name}_{self.name(axis, high)}" for k, name in enumerate(self.velocities) if k != axis}
+
+
+def check_outline(phi: Array, around: FlowSides) -> None:
+    """Raise ParameterError unless the distance to bodies has a body, fluid and an outline, and no side that fluid crosses is all body."""
+    least, most = float(phi.min()), float(phi.max())
+    if not least < 0:
+        raise ParameterError(
+            f"phi has no cell below 0, its least is {least:.4g}, expected a body that contains the centre of a cell; take smaller cells, "
+            "or leave out bodies"
+        )
+    if not most > 0:
+        raise ParameterError(
+            f"phi has no cell above 0, its largest is {most:.4g}, expected fluid somewhere; change the sign: phi is negative inside of the "
+            "body"
+        )
+    if ((phi == least) | (phi == most)).all():
+        raise ParameterError(
+            f"phi has only the values {least:.4g} and {most:.4g}, expected a signed distance in metres, not a mask; take one of "
+            "diffsim.solvers.bodies"
+        )
+    for axis, high in around.of(*CROSSED):
+        if (phi.take(-high, axis) < 0).all():
+            raise ParameterError(
+                f"phi is below 0 along the whole side {around.name(axis, high)} ({around.words[axis][high]}), expected fluid there; change "
+                "the sign: phi is negative inside of the body"
+            )
