@@ -25,6 +25,7 @@ from diffsim.scene.search.objective import Objective
 from diffsim.scene.search.plan import plan_of
 from diffsim.scene.shots.cluster import Processes
 from diffsim.scene.shots.truth import observe
+from diffsim.scene.words.own_errors import named_errors
 from diffsim.typing import Array
 
 
@@ -70,12 +71,14 @@ class Scene(Description):
 
     def problem(self, precision: str | None = None) -> Problem:
         """The assembled scene."""
-        return assemble(self, precision or settings().precision)
+        with named_errors(self.equation.of):
+            return assemble(self, precision or settings().precision)
 
     def objective(self, precision: str | None = None) -> Objective:
         """The loss with its gradient, on new synthetic data."""
         problem = self.problem(precision)
-        return Objective(problem, observe(problem.scene, problem.setup))
+        with named_errors(self.equation.of):
+            return Objective(problem, observe(problem.scene, problem.setup))
 
     def value_and_grad(self, theta: Array | None = None) -> tuple[float, npt.NDArray[np.float64]]:
         """The loss and its gradient with respect to the optimiser's variables; at the start if theta is None.
@@ -83,7 +86,8 @@ class Scene(Description):
         Everything is built and compiled anew. For more than one value, keep `objective()`.
         """
         objective = self.objective()
-        return objective(objective.problem.theta if theta is None else theta)
+        with named_errors(self.equation.of):
+            return objective(objective.problem.theta if theta is None else theta)
 
     def run(
         self,
@@ -97,7 +101,8 @@ class Scene(Description):
     ) -> Outcome:
         """Find the unknowns; see `diffsim.scene.run.run_scene`."""
         folder = None if out is None else path_of("out", out)
-        return run_scene(self, folder, resume, certificate, precision, watcher, workers, domains)
+        with named_errors(self.equation.of):
+            return run_scene(self, folder, resume, certificate, precision, watcher, workers, domains)
 
     def plan(self, precision: str | None = None) -> Plan:
         """Plan a gradient of one shot: its predicted cost, and how its states are stored; see `diffsim.plan`."""
@@ -105,4 +110,5 @@ class Scene(Description):
 
     def gradcheck(self, on_line: Callable[[Line], None] | None = None) -> Certificate:
         """Measure the certificate; see `diffsim.scene.search.certificate`."""
-        return certify(self, on_line)
+        with named_errors(self.equation.of):
+            return certify(self, on_line)

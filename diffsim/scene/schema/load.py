@@ -17,6 +17,7 @@ from diffsim.base.messages import cut, name_shown, path_shown, printable, reason
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import SceneError
 from diffsim.scene.schema.schema import Description
+from diffsim.scene.schema.statement import statement_at
 from diffsim.scene.words.explain import explained
 from diffsim.scene.words.suggest import nearest
 
@@ -106,23 +107,24 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        mistake, place = reason_shown(error), re.search(r"at line (\d+)", str(error))
-        key = _key_at(text, int(place[1]) if place else len(text.splitlines()))
-        raise SceneError(f"{key}: expected TOML in {where}, found a mistake: {mistake}; correct that line") from None
+        mistake, place = reason_shown(error), re.search(r"at line (\d+), column (\d+)", str(error))
+        key, begun = _statement(text, *([int(place[1]), int(place[2])] if place else [None]))
+        remedy = "correct that line" if place and begun == int(place[1]) else f"it is in what begins in line {begun}; correct it"
+        raise SceneError(f"{key}: expected TOML in {where}, found a mistake: {mistake}; {remedy}") from None
     except RecursionError:
         raise _too_deep(where) from None
     except ValueError as error:  # an integer that Python does not read, or an invalid date
-        key = _key_at(text, _first_unreadable(text))
+        key, _ = _statement(text, _first_unreadable(text))
         raise SceneError(f"{key}: expected TOML in {where}, found a value that cannot be read: {_reason(error)}; correct it") from None
 
 
 def _first_unreadable(text: str) -> int:
     """The line of the first value that follows TOML's grammar and that Python cannot read."""
-    lines = text.splitlines(keepends=True)
+    lines = text.split("\n")
 
     def reached(count: int) -> bool:
         try:
-            tomllib.loads("".join(lines[:count]))
+            tomllib.loads("\n".join(lines[:count]))
         except tomllib.TOMLDecodeError:
             return False
         except ValueError:
@@ -132,16 +134,20 @@ def _first_unreadable(text: str) -> int:
     return 1 + bisect.bisect_left(range(1, len(lines) + 1), True, key=reached)
 
 
-def _key_at(text: str, line: int) -> str:
-    """The key of a line, with that of its table; "scene" where there is none. A value may have begun on a line before."""
-    key = ""
-    for before in reversed(text.splitlines()[:line]):
-        if not key and (match := re.match(r"\s*([\w.'\"-]+)\s*=", before)):
-            key = match[1]
-        elif match := re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", before):
-            key = f"{match[1]}.{key}".rstrip(".")
-            break
-    return name_shown(key) if key else "scene"
+def _statement(text: str, line: int | None = None, column: int | None = None) -> tuple[str, int]:
+    """The key of the statement at a place, and the line where it begins; "scene" where it has no key.
+
+    Args:
+        text: the text.
+        line: of the place, counted from 1; None: the end of the text.
+        column: of the place, counted from 1; None: the end of the line.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")  # as TOML counts them
+    if line is not None:
+        lines = [*lines[: line - 1], lines[line - 1][: None if column is None else column - 1]]
+    before = "\n".join(lines)
+    statement = statement_at(text.replace("\r\n", "\n"), len(before))
+    return name_shown(statement.key) if statement.key else "scene", statement.line
 
 
 def _reason(error: ValueError) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,7 @@ def assemble(
     check_design(scene)
     whole = resolved(scene)
     scene = whole.scene
+    _check_receivers(scene, whole.equation.states)
     require_memory(scene, precision)
     setup = build_setup(whole, precision, wrt=tuple(scene.unknowns), data=data, domains=domains)
     check_windows(scene, setup)
@@ -257,15 +258,21 @@ def _start_of(scene: Description, name: str) -> tuple[str, FieldModel]:
     raise SceneError(f"unknowns.{name}.start: expected a field to start from, found none, and no fields.{name} either; add one")
 
 
+def _check_receivers(scene: Description, states: Collection[str]) -> None:
+    """Refuse misfits of traces, and objectives of a design, whose state has no receivers."""
+    compared = {
+        f"misfit[{n}]": (misfit.state, (*scene.receivers, *scene.data)) for n, misfit in enumerate(scene.misfit) if misfit.of == "traces"
+    }
+    compared |= {f"minimise[{n}]": (objective.state, (*scene.receivers,)) for n, objective in enumerate(scene.minimise)}
+    for key, (state, heard) in compared.items():
+        if state not in heard:
+            known = tuple(dict.fromkeys(heard))
+            remedy = f"add [receivers.{state}]" if state in states else nearest(str(state), dict.fromkeys((*known, *states)))
+            raise SceneError(f"{key}.state: expected a state with receivers ({', '.join(known) or 'none'}), found {shown(state)}; {remedy}")
+
+
 def _check_names(scene: Description) -> None:
     """Check the names by which one part of the scene refers to another."""
-    for number, misfit in enumerate(scene.misfit):
-        if misfit.of == "traces" and misfit.state not in {*scene.receivers, *scene.data}:
-            known = ", ".join(dict.fromkeys((*scene.receivers, *scene.data))) or "none"
-            raise SceneError(
-                f"misfit[{number}].state: expected a state with receivers ({known}), found {shown(misfit.state)}; add "
-                f"[receivers.{misfit.state}]"
-            )
     for number, penalty in enumerate(scene.penalty):
         if penalty.unknown not in scene.unknowns:
             remedy = nearest(penalty.unknown, scene.unknowns)

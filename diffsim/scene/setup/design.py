@@ -178,13 +178,6 @@ def check_design(scene: Description) -> None:
                 f'maximise[{number}].over: expected a monitor with measure = "mode", which tells sent from returning waves, found '
                 f"{shown(model.over)}, which measures all power; change its measure"
             )
-    for number, objective in enumerate(scene.minimise):
-        if objective.state not in scene.receivers:
-            known = ", ".join(scene.receivers) or "none"
-            raise SceneError(
-                f"minimise[{number}].state: expected a state with receivers ({known}), found {shown(objective.state)}; add "
-                f"[receivers.{objective.state}]"
-            )
     if not scene.design:
         return
     kind = scene.kind_of_design

@@ -6,8 +6,10 @@ Any process that has the forward problem can run it, for any group of shots (`di
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -16,7 +18,22 @@ from diffsim.scene.disk.shot_progress import ShotProgress
 from diffsim.scene.setup.setup import Where
 from diffsim.scene.shots.forward import Forward
 from diffsim.scene.shots.misfits import Misfits, part_of
+from diffsim.scene.words.own_errors import named_errors
 from diffsim.typing import Array
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _named(function: Callable[Concatenate[Forward, P], Iterator[T]]) -> Callable[Concatenate[Forward, P], Iterator[T]]:
+    """A function of shots whose errors from a user's own equation are named, in the process that has their traceback."""
+
+    @wraps(function)
+    def named(forward: Forward, *args: P.args, **options: P.kwargs) -> Iterator[T]:
+        with named_errors(type(forward.setup.equation)):
+            yield from function(forward, *args, **options)
+
+    return named
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +53,7 @@ class ShotGradient:
     peak: int
 
 
+@_named
 def gradients(
     forward: Forward,
     misfits: Misfits,
@@ -68,6 +86,7 @@ def gradients(
         place += len(group.shots)
 
 
+@_named
 def losses(forward: Forward, misfits: Misfits, fields: Mapping[str, Array], shots: Sequence[int]) -> Iterator[dict[str, float]]:
     """Each misfit of each shot, without a reverse sweep."""
     for group in forward.groups(shots):
@@ -75,6 +94,7 @@ def losses(forward: Forward, misfits: Misfits, fields: Mapping[str, Array], shot
             yield misfits.losses(solution, fields, shot)
 
 
+@_named
 def products(
     forward: Forward,
     misfits: Misfits,
@@ -93,6 +113,7 @@ def products(
             yield seed.added(forward.setup.gathered(bar, shot))
 
 
+@_named
 def energies(
     forward: Forward, states: Sequence[str], every: int, fields: Mapping[str, Array], shots: Sequence[int]
 ) -> Iterator[dict[str, Array]]:
@@ -117,6 +138,7 @@ def energies(
         yield sums
 
 
+@_named
 def predictions(
     forward: Forward, wanted: Collection[Where], fields: Mapping[str, Array], shots: Sequence[int]
 ) -> Iterator[dict[Where, Array]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from diffsim.base import arguments
@@ -40,7 +41,10 @@ def check_declared(equation: Equation) -> None:
             _check_region(f"{each} of {kind}", variable, name, equation.grid)
     if not equation.states:
         raise ParameterError(f"states of {kind} = {{}}, expected at least one; name the fields that a step advances")
-    arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")
+    forcings = arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")
+    twice = sorted(name for name, count in Counter(forcings).items() if count > 1)
+    if twice:
+        raise ParameterError(f"forcings of {kind} = {shown(forcings)} has {', '.join(twice)} twice, expected each name once; drop one")
     fields = [name for name, one in {**equation.states, **equation.parameters, **equation.initials}.items() if one.axes is None]
     for name in arguments.names(f"uniform of {kind}", equation.uniform, "('k',)"):
         if name not in fields:

@@ -115,6 +115,9 @@ def trace_step(
         forcings: the forcings that have sources; None: all.
         active: the coefficients and series that are differentiated for; None: all.
         groups: the vectors and tensors among the coefficients.
+
+    Raises:
+        TraceError: the step cannot be traced, or no state depends on a forcing that has sources.
     """
     series = trace_series(equation)
     wanted = frozenset((*coefficients, *series) if active is None else active)
@@ -153,6 +156,12 @@ def trace_step(
     stages = tuple(graph.stages)
     read = {*reads(outputs.values())}.union(*(each.reads() for each in stages))
     clock = tuple(name for name in clock if name in read)
+    silent = [] if forcings is None else [name for name in present if name not in read]
+    if silent:
+        raise TraceError(
+            f"{type(equation).__name__}.step does not use {', '.join(silent)}, expected a state that depends on each forcing with sources; "
+            "add it to the next value of a state, or leave it out of forcings"
+        )
     return TracedStep(graph, grid, states, dict(coefficients), wanted, profiles, present, series, clock, stages, outputs)
 
 
