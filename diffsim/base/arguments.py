@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.messages import shown
+from diffsim.base.messages import path_shown, shown
 from diffsim.base.quantities import ANYTHING, Meaning, plain
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 
@@ -136,7 +136,7 @@ def path_of(name: str, value: str | os.PathLike[str]) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
-        raise ParameterError(f"{name} = {shown(str(value))}, expected a path below a home that is known; write the whole path") from None
+        raise ParameterError(f"{name} = '{path_shown(value)}', expected a path below a home that is known; write the whole path") from None
 
 
 def host_array(name: str, value: object, meaning: Meaning = ANYTHING) -> npt.NDArray[Any]:

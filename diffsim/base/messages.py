@@ -58,7 +58,7 @@ def name_shown(name: str) -> str:
     return cut(printable(name))
 
 
-def path_shown(path: Path) -> str:
+def path_shown(path: str | os.PathLike[str]) -> str:
     """A path for a message."""
     return cut(printable(str(path)), LONGEST_PATH)
 

@@ -265,7 +265,7 @@ def tune(options: argparse.Namespace) -> int:
 def _loaded(options: argparse.Namespace) -> Scene:
     below = None if options.read_below is None else path_of("--read-below", options.read_below)
     if below is not None and not below.is_dir():
-        raise SceneError(f"--read-below: expected a folder, found {shown(path_shown(below))}, which is none; name one that is there")
+        raise SceneError(f"--read-below: expected a folder, found '{path_shown(below)}', which is none; name one that is there")
     return Scene.load(options.scene, options.set, below, options.allow_code)
 
 

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from diffsim.base.arguments import function, instance, one_of, whole
-from diffsim.base.messages import shown
+from diffsim.base.messages import path_shown
 from diffsim.errors import ParameterError
 from diffsim.plot.chart import Chart, View
 from diffsim.plot.given import Positions, chart_of_grid
@@ -112,9 +112,9 @@ def _written(path: Path, rate: int) -> tuple[Path, AbstractMovieWriter]:
     if not path.suffix:
         path = path.with_suffix(".mp4" if FFMpegWriter.isAvailable() else ".gif")
     if path.suffix not in WRITERS:
-        raise ParameterError(f"path = {shown(str(path))}, expected an ending of {', '.join(WRITERS)}; choose one")
+        raise ParameterError(f"path = '{path_shown(path)}', expected an ending of {', '.join(WRITERS)}; choose one")
     if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
-        raise ParameterError(f"path = {shown(str(path))}, expected ffmpeg for a film in MP4, found none; install it, or write a .gif")
+        raise ParameterError(f"path = '{path_shown(path)}', expected ffmpeg for a film in MP4, found none; install it, or write a .gif")
     return path, FFMpegWriter(fps=rate) if path.suffix == ".mp4" else PillowWriter(fps=rate)
 
 

@@ -63,7 +63,7 @@ def find_scene(scene: str | Path) -> Path:
     names, beside = ", ".join(known) or "none", Path(f"{path}.toml")
     remedy = f"did you mean {path_shown(beside)}?" if _is(Path.is_file, beside) else nearest(str(scene), known)
     seen = "the folder" if _is(Path.is_dir, path) else "no"
-    raise SceneError(f"scene: expected a TOML file or one of the scenes {names}, found {seen} {shown(path_shown(path))}; {remedy}")
+    raise SceneError(f"scene: expected a TOML file or one of the scenes {names}, found {seen} '{path_shown(path)}'; {remedy}")
 
 
 def _is(kind: Callable[[Path], bool], path: Path) -> bool:

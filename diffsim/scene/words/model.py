@@ -143,7 +143,7 @@ def whole(name: str, folder: Path | None, below: Path | None) -> str:
     resolved = Path(path).resolve()
     if not resolved.is_relative_to(below.resolve()):
         raise ValueError(
-            f"expected a file below {below} (--read-below), found {shown(path_shown(Path(name)))}; move the file, or name another folder"
+            f"expected a file below {below} (--read-below), found '{path_shown(Path(name))}'; move the file, or name another folder"
         )
     return str(resolved)  # the file that was checked, even if links change before it is read
 

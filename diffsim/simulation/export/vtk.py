@@ -10,7 +10,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from diffsim.base.messages import shown
+from diffsim.base.messages import path_shown
 from diffsim.errors import ParameterError
 from diffsim.mesh.grid import Grid
 from diffsim.simulation.export.described import Described
@@ -31,7 +31,7 @@ def write_vtk(path: str | os.PathLike[str], grid: Grid, arrays: Sequence[Describ
     path = Path(path)
     suffix = ".vti" if uniform else ".vtr"
     if path.suffix not in ("", suffix):
-        raise ParameterError(f"path = {shown(str(path))}, expected a name that ends with {suffix}, or without an ending; correct it")
+        raise ParameterError(f"path = '{path_shown(path)}', expected a name that ends with {suffix}, or without an ending; correct it")
     kind = "ImageData" if uniform else "RectilinearGrid"
     faces = [] if uniform else [_faces(grid, axis) for axis in reversed(range(3))]
     data = [(a.name, a.unit, _over_cells(grid, a)) for a in arrays]
