@@ -30,7 +30,7 @@ class Sound(ds.Equation):
 
     def step(self, p: Any, v: Any, rho: Any, k: Any, f: Any) -> dict[str, Any]:
         v = ds.stage(v - self.dt / rho * diff(p, 1), boundary=v)
-        return {"p": p - self.dt * k * (diff(v, 1) + 0 * f), "v": v}
+        return {"p": p - self.dt * k * (diff(v, 1) - f), "v": v}
 
 
 UNIFORM = ds.Grid((6, 9), spacing=(0.1, 0.05), origin=(0.05, 0.02), axes=("depth", "distance"))
