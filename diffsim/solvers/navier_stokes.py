@@ -342,13 +342,13 @@ class NavierStokes(Equation, kind="navier_stokes"):
         if None in self.grid.uniform_spacing or (self.sharp and (self.grid.ndim != 2 or self.order > 2)):
             raise ParameterError(
                 f"bodies = {shown(self.bodies)} with {self.grid.ndim} axes and order = {self.order}, expected two axes of "
-                f"uniform cells and "
+                "uniform cells and "
                 "order 2; take such a grid, or bodies_method = 'penalised', which needs uniform cells alone"
             )
         if self.viscosity != "constant":
             raise ParameterError(
                 f"bodies = {shown(self.bodies)} with viscosity = {shown(self.viscosity)}, expected a constant viscosity; leave "
-                f"out one of them"
+                "out one of them"
             )
         around, beyond, closed = (self._around.with_rule(rule) for rule in (Extrapolate(1), Extrapolate(0), "zero"))
         moving = self.velocities if self.bodies == "moving" else ()

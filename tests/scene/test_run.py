@@ -400,6 +400,16 @@ def test_settings_that_differ_are_named(tmp_path: Path, changes: dict[str, objec
     check_folder(tmp_path, identify(held, "f64"), resume=True)
 
 
+@pytest.mark.parametrize("settings", [None, [], {"seed": 3}, "all"])
+def test_a_record_without_its_settings_is_that_of_another_run(tmp_path: Path, settings: object) -> None:
+    held, now = scene(ACOUSTIC), scene(ACOUSTIC, seed=2)
+    claim_folder(tmp_path, held, identify(held, "f64"))
+    record = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(record | {"settings": settings}))
+    with pytest.raises(SceneError, match="found another; its settings differ; restore"):
+        check_folder(tmp_path, identify(now, "f64"), resume=True)
+
+
 def test_a_file_that_differs_is_named(tmp_path: Path) -> None:
     path, out = tmp_path / "c.npy", tmp_path / "out"
     described = scene(ACOUSTIC, unknowns__c__start={"file": {"path": str(path)}})

@@ -175,7 +175,7 @@ def _parameter(kernel: str, name: str, annotation: Any) -> Parameter:
     if other:
         raise KernelError(
             f"parameter {name} of kernel {kernel} has a type of {shown(other)}, expected one of {shown(engine.chosen())}, the "
-            f"engine that is chosen; "
+            "engine that is chosen; "
             f"choose the other one before the kernel is defined: diffsim.init(engine={shown(other)}), or DIFFSIM_ENGINE={other}"
         )
     if isinstance(annotation, ti.types.ndarray):

@@ -51,7 +51,7 @@ def parse_memory(amount: str | int) -> int:
     if size < 1:
         raise ParameterError(
             f"expected an amount of memory of at least 1 byte, got {shown(amount)}; write for example '4 GB' or '512 MiB', or "
-            f"an int of bytes"
+            "an int of bytes"
         )
     return size
 

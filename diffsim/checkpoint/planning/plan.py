@@ -270,7 +270,7 @@ def _requested(policy: Policy, request: Request) -> AnySchedule:
     if schedule.runs_backwards and policy.memory is not None and request.sizes.peak(schedule) > parse_memory(policy.memory):
         raise PlanError(
             f"expected a memory of at least {least_text(request.sizes.peak(schedule))} for {shown(schedule)} with the cells "
-            f"that these inputs "
+            "that these inputs "
             f"damp, got {policy.memory}; plan with these inputs, or raise the memory"
         )
     stored = schedule if request.online else simplified(schedule, steps, request.sizes)

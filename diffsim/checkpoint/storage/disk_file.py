@@ -266,7 +266,7 @@ def _open_locked(path: Path, flags: int) -> int:
     if not LOCKS:
         raise StorageError(
             f"{path}: expected a POSIX system for states on disk with resume, got {shown(os.name)}; set resume = 0, or keep "
-            f"states in memory"
+            "states in memory"
         )
     while True:
         try:

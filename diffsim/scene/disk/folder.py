@@ -72,8 +72,8 @@ class Identity:
         differing = [name for name in names if self.settings.get(name) != other.settings.get(name)]
         if not self.settings or not other.settings or not differing:
             return "its settings differ"
-        shown = [self._difference(name, other) for name in differing[:SHOWN]]
-        return ", ".join([*shown, f"and {len(differing) - SHOWN} more differ"] if len(differing) > SHOWN else shown)
+        first = [self._difference(name, other) for name in differing[:SHOWN]]
+        return ", ".join([*first, f"and {len(differing) - SHOWN} more differ"] if len(differing) > SHOWN else first)
 
     def _difference(self, name: str, other: Identity) -> str:
         there, here = (settings.get(name, "not set") for settings in (self.settings, other.settings))
@@ -252,7 +252,8 @@ def _read(record: Path) -> Identity:
         entry = json.loads(record.read_text(encoding="utf-8"))
         if isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in ("search", "whole")):
             settled = entry.get("settings")
-            return Identity(entry["search"], entry["whole"], settled if isinstance(settled, dict) else {})
+            known = isinstance(settled, dict) and all(isinstance(value, str) for value in settled.values())
+            return Identity(entry["search"], entry["whole"], settled if known else {})
         what = "something else"
     except (OSError, ValueError, RecursionError) as error:
         what = f"none that can be read ({reason_shown(error)})"

@@ -87,7 +87,7 @@ def _local(workers: int, shots: int, stack: ExitStack) -> Cluster:
     if settings().arch != "cpu":
         raise WorkerError(
             f"expected arch = 'cpu' for workers = {workers}, since processes cannot share a GPU, got {shown(settings().arch)}; "
-            f"give the address "
+            "give the address "
             "of a scheduler whose workers have a GPU each"
         )
     conditions = Conditions.of_head(max(1, settings().threads // count))

@@ -152,7 +152,7 @@ class Trace(Graph):
         if name not in self.values:
             raise TraceError(
                 f"{shown(side.rule)} along axis {axis} names {name}, expected one of {', '.join(self.values) or 'no input'}; "
-                f"declare it among "
+                "declare it among "
                 "parameters, profiles or series, and return it from coefficients() if there is one"
             )
         if self.values[name].location[axis] is not None:

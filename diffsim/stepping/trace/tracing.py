@@ -95,7 +95,7 @@ def _check_not_named(fields: Mapping[str, Placed], roots: Iterable[Node], where:
             if side.named and any(offset[side.place.axis] for offset in offsets):
                 raise TraceError(
                     f"{where} reads {name} beyond a side with {shown(side.rule)}, whose value is an input, expected a number "
-                    f"there; the values "
+                    "there; the values "
                     "of inputs hold where a step reads a state, a coefficient or a stage"
                 )
 
