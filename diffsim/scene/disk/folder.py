@@ -252,8 +252,8 @@ def _read(record: Path) -> Identity:
         entry = json.loads(record.read_text(encoding="utf-8"))
         if isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in ("search", "whole")):
             settled = entry.get("settings")
-            known = isinstance(settled, dict) and all(isinstance(value, str) for value in settled.values())
-            return Identity(entry["search"], entry["whole"], settled if known else {})
+            known = settled if isinstance(settled, dict) and all(isinstance(value, str) for value in settled.values()) else {}
+            return Identity(entry["search"], entry["whole"], known)
         what = "something else"
     except (OSError, ValueError, RecursionError) as error:
         what = f"none that can be read ({reason_shown(error)})"
