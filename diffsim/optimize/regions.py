@@ -85,6 +85,10 @@ class Regions:
         field[self._inside] = self._values.to_field(theta)[self._member]
         return field
 
+    def values(self, theta: Any) -> dict[str, Any]:
+        """The value of each region at theta, in the order of their labels, under the name "by region"."""
+        return {"by region": self._values.to_field(theta)}
+
     def from_field(self, field: Array) -> npt.NDArray[numpy.float64]:
         """The theta of a field that is constant in each region; cells of no region are ignored.
 
@@ -98,11 +102,20 @@ class Regions:
         if numpy.any(varies):
             k = int(self._member[int(numpy.argmax(varies))])
             raise ParameterError(f"field: expected one value in each region, got several in region {k}; give the region's mean throughout")
-        return self._values.from_field(values)
+        return self._values.from_field(self._unrounded(values))
 
     def bounds(self) -> Bounds:
         """`lower` and `upper` as bounds on theta; infinite where there are none."""
         return self._values.bounds()
+
+    def _unrounded(self, values: npt.NDArray[numpy.float64]) -> npt.NDArray[numpy.float64]:
+        """The values of the regions, at a bound where they are so in `dtype`: rounded to it, a bound may lie beyond itself."""
+        rounded = values.astype(self.dtype)
+        for bound, side in ((self.lower, numpy.maximum), (self.upper, numpy.minimum)):
+            if bound is not None:
+                limit = spread("bound", bound, values.shape)
+                values = numpy.where(rounded == limit.astype(self.dtype), side(values, limit), values)
+        return values
 
     @cached_property
     def _inside(self) -> npt.NDArray[numpy.bool_]:

@@ -10,7 +10,7 @@ from diffsim.base.arguments import plural
 from diffsim.plot.units import duration, number, size
 
 if TYPE_CHECKING:
-    from diffsim.scene.disk.outcome import Divided, Line, Outcome, Taken
+    from diffsim.scene.disk.outcome import Divided, Line, Outcome, Taken, UnknownField
 
 Rows = list[tuple[str, ...]]
 
@@ -88,13 +88,21 @@ def fitted(outcome: Outcome) -> list[tuple[str, Rows]]:
     ]
 
 
+FEW = 20
+"""Most numbers of an unknown that are listed."""
+
+
 def numbers_behind(outcome: Outcome) -> list[tuple[str, Rows]]:
-    """For each unknown with a few numbers behind it their names and values."""
-    return [
-        (name, [(part, ", ".join(f"{value:.4g}" for value in values.ravel())) for part, values in field.values.items()])
-        for name, field in outcome.unknowns.items()
-        if field.values
-    ]
+    """For each unknown with a few numbers behind it, or of a few numbers, their names and values."""
+    return [(name, rows) for name, field in outcome.unknowns.items() if (rows := _numbers_of(field))]
+
+
+def _numbers_of(field: UnknownField) -> Rows:
+    behind = field.values
+    if not behind and field.answer.size <= FEW:
+        numbers = {"start": field.start, "answer": field.answer} | ({} if field.truth is None else {"truth": field.truth})
+        behind = {f"{name}, {field.unit}" if field.unit else name: values for name, values in numbers.items()}
+    return [(part, ", ".join(f"{value:.4g}" for value in values.ravel())) for part, values in behind.items() if values.size]
 
 
 def memory(outcome: Outcome) -> Rows:

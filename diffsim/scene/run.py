@@ -21,7 +21,7 @@ from diffsim.domains.mpi import in_groups
 from diffsim.engine import lanes, settings, tuned
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import AXES, Axis, Grid
-from diffsim.optimize import Unknown
+from diffsim.optimize import Regions, Unknown
 from diffsim.scene.disk.fit import fits
 from diffsim.scene.disk.folder import (
     LAST,
@@ -216,7 +216,7 @@ def _outcome(
             axes=() if setup.everywhere(name) else _axes(setup.place(name, "").grid, scene, setup.equation.time_unit),
             deviation=None if uncertainty is None else uncertainty.deviation[name],
             prior_deviation=None if uncertainty is None else uncertainty.prior[name],
-            values=_values(problem.unknowns.parts[name], answer[name]),
+            values=_values(problem.unknowns.parts[name], answer[name], setup.unit(name)),
         )
         for name in answer
     }
@@ -286,10 +286,13 @@ def _outcome(
     )
 
 
-def _values(part: Unknown, answer: Array) -> dict[str, Array]:
-    """The numbers behind an answer, where a parametrisation has names for them."""
+def _values(part: Unknown, answer: Array, unit: str) -> dict[str, Array]:
+    """The numbers behind an answer, where a parametrisation has names for them. Those of regions have the unit of the field."""
     values = getattr(part, "values", None)
-    return {} if not callable(values) else {name: np.asarray(each) for name, each in values(part.from_field(answer)).items()}
+    if not callable(values):
+        return {}
+    suffix = f", {unit}" if unit and isinstance(part, Regions) else ""
+    return {f"{name}{suffix}": np.asarray(each) for name, each in values(part.from_field(answer)).items()}
 
 
 def _compared(where: tuple[str, str], problem: Problem, observed: Observed, ends: tuple[Evaluation, Evaluation]) -> Compared:

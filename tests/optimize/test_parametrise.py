@@ -322,6 +322,20 @@ def test_regions_are_constant_and_sum() -> None:
     np.testing.assert_array_equal(pullback(unknown, np.zeros(3), np.ones(SHAPE, np.float32)), counts)
 
 
+@pytest.mark.parametrize("transform", ["identity", "log"])
+@pytest.mark.parametrize("upper", [0.1, 0.7, 3.3e-7])  # rounded to f32, the first and the last lie above themselves
+def test_regions_at_their_bounds_have_variables_at_theirs(transform: str, upper: float) -> None:
+    lower = upper / 3
+    unknown = Regions(np.array([0, 1, 1]), np.float32, lower=lower, upper=upper, transform=transform, reference=0.5 * upper)
+    for bound, end in ((lower, unknown.bounds().lb), (upper, unknown.bounds().ub)):
+        theta = unknown.from_field(np.full(3, bound, np.float32))
+        assert (theta >= unknown.bounds().lb).all() and (theta <= unknown.bounds().ub).all()
+        np.testing.assert_allclose(theta, end, rtol=1e-6)
+        np.testing.assert_allclose(unknown.values(theta)["by region"], bound, rtol=1e-6)
+    with pytest.raises(ParameterError, match="expected values between"):
+        unknown.from_field(np.full(3, 1.0001 * upper, np.float32))
+
+
 def make_stack() -> Stacked:
     return Stacked({name.replace(" ", "_"): UNKNOWNS[name].make() for name in ("log", "masked", "regions", "bounded")})
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from diffsim.plot import gathers, style, units
 from diffsim.plot.chart import Chart, place_name, spread
-from diffsim.report import crosstalk, instants, maps, setting, traces
+from diffsim.report import crosstalk, instants, maps, setting, tables, traces
 from diffsim.report import values as report_values
 from diffsim.report.contents import chart_of
 from diffsim.report.page import render
@@ -491,3 +491,7 @@ def test_the_page_has_the_fit_of_each_record_and_the_numbers_behind_an_answer() 
     page = render(replace(base, fits={"eta": fit}, unknowns=behind), [])
     assert "Fit of each record of eta" in page and "0.875" in page and "-12.5 s" in page and "north" in page
     assert f"Numbers behind {name}" in page and "3.25, 6.5" in page
+    number = replace(field, start=np.array(1.5), answer=np.array(2.5), truth=np.array(2.75), unit="m")
+    rows = dict(tables.numbers_behind(replace(base, unknowns={name: number}))[0][1])
+    assert rows == {"start, m": "1.5", "answer, m": "2.5", "truth, m": "2.75"}
+    assert not tables.numbers_behind(base)  # a field of many cells

@@ -25,7 +25,7 @@ from diffsim.base.messages import shown
 from diffsim.boundary import rules_of
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
-from diffsim.scene.words.explain import explained, in_full
+from diffsim.scene.words.explain import as_table, explained, in_full
 from diffsim.scene.words.model import Model
 from diffsim.scene.words.options import WRITABLE, arguments_of, options_of
 from diffsim.scene.words.own import Family, table_of
@@ -215,7 +215,7 @@ def _of_table(given: Any, context: Mapping[str, Any]) -> SolverModel:
         return given
     table = table_of(given)
     if not isinstance(table, dict):
-        raise SceneError(f"equation: expected a table or a class of an equation, found {shown(table)}; correct the value")
+        raise SceneError(f"equation: expected a table or a class of an equation, found {shown(table)}; {as_table(table)}")
     if "type" not in table:
         raise SceneError("equation.type: expected a value, found none; add the type")
     kind = table["type"]

@@ -81,6 +81,11 @@ def _merged(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
         last = merged
 
 
+def as_table(value: object) -> str:
+    """The remedy where a table with a type is expected, and another value stands."""
+    return f"write {{type = {shown(value)}}} and its options" if isinstance(value, str) and value.isprintable() else "correct the value"
+
+
 def in_full(text: str) -> ValidationError:
     """Problems in final words, a line for each, for pydantic to carry."""
     lines = [PydanticCustomError("explained", "{line}", {"line": line}) for line in text.splitlines()]

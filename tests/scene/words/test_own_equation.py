@@ -339,7 +339,7 @@ def test_each_wrong_option_is_named(options: dict[str, Any], expected: str) -> N
             Bare(ds.Grid((5,), 1.0), 0.1),
             "equation: expected a class, for a scene builds it on more than one grid, found a Bare with a grid",
         ),
-        ("heat", "equation: expected a table or a class of an equation, found 'heat'"),
+        ("heat", "equation: expected a table or a class of an equation, found 'heat'; write {type = 'heat'} and its options"),
         ({"type": 3}, "equation.type: expected text, found 3"),
         (
             {"type": Bare, "boundary": {"type": "dirichlet", "value": "lamp"}},
