@@ -93,6 +93,15 @@ def check_uncertainty(problem: Problem, observed: Observed) -> None:
         SceneError: the noise or the prior of an unknown is not known.
     """
     Likelihood(problem, observed)
+    check_priors(problem)
+
+
+def check_priors(problem: Problem) -> None:
+    """Refuse an uncertainty without the prior of each unknown.
+
+    Raises:
+        SceneError: the prior of an unknown is not known, or is no density.
+    """
     variables = Variables(problem)
     for name in problem.unknowns.parts:
         _prior(problem, name, variables, problem.start, 1.0)
