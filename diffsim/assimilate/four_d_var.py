@@ -197,6 +197,25 @@ class FourDVar:
             )
         return analysis
 
+    def linearise(self, z: npt.ArrayLike, control: Control | None = None) -> Linearised:
+        """The run around variables z: `cost`, `costs` of its parts, `gradient()`, products `@ v` with the Gauss-Newton Hessian, and `unknowns`.
+
+        For optimisers and checks of one's own. `minimise` takes the same steps by itself.
+
+        Args:
+            z: variables, shape (size of `control`,). Zeros are the background.
+            control: the variables; None: those of `control()`.
+
+        Raises:
+            ShapeError: z has another shape.
+            DivergenceError: the run from there is no longer finite.
+        """
+        control = self.control() if control is None else control
+        variables = np.array(real_array("z", z), np.float64)
+        if variables.shape != (control.size,):
+            raise ShapeError(f"z has shape {variables.shape}, expected {(control.size,)}; give a value for each variable of `control()`")
+        return Linearised(self.outputs, variables, control, self.observations, self.model_error)
+
     def control(self, start: Mapping[str, Any] | None = None) -> Control:
         """The variables of the search, around a first guess; see `minimise`."""
         windows, inputs = self.windows, self.windows.inputs
@@ -229,7 +248,7 @@ class Cost:
         """The linearisation at z."""
         if self._last is None or not np.array_equal(self._last.z, z):
             problem, self._last = self._problem, None  # the memory of the last one is free for this
-            self._last = Linearised(problem.outputs, np.array(z), self._control, problem.observations, problem.model_error)
+            self._last = problem.linearise(z, self._control)
         return self._last
 
     def objective(self, z: Array) -> tuple[float, F64]:

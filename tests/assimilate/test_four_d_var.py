@@ -84,6 +84,10 @@ def test_the_gradient_and_the_hessian_are_those_of_the_cost(windows: int) -> Non
     value, gradient = lines.objective(z)
     slope = (lines.objective(z + 1e-5 * way)[0] - lines.objective(z - 1e-5 * way)[0]) / 2e-5
     assert abs(slope - gradient @ way) < 1e-7 * abs(slope) and value > 1
+    public = problem.linearise(z)
+    assert public.cost == value and np.array_equal(public.gradient(), gradient)
+    with pytest.raises(ShapeError, match=r"z has shape \(3,\), expected"):
+        problem.linearise([1.0, 2.0, 3.0])
     here = lines.at(np.zeros_like(z))
     turned = (lines.objective(1e-5 * way)[1] - lines.objective(-1e-5 * way)[1]) / 2e-5
     assert np.abs(here @ way - turned).max() < 1e-6 * np.abs(turned).max()
