@@ -198,7 +198,7 @@ class FourDVar:
         return analysis
 
     def linearise(self, z: npt.ArrayLike, control: Control | None = None) -> Linearised:
-        """The run around variables z: `cost`, `costs` of its parts, `gradient()`, products `@ v` with the Gauss-Newton Hessian, and `unknowns`.
+        """The run around variables z: `cost`, its parts `costs`, `gradient()`, Gauss-Newton products `@ v`, and `unknowns`.
 
         For optimisers and checks of one's own. `minimise` takes the same steps by itself.
 
