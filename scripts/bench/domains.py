@@ -2,7 +2,8 @@
 
 Two ranks of one thread (or as many as there are boxes) take turns with one process of as many threads, so that both see the same machine:
 the medians of a step forward, or of one of a gradient by 4 slots (`--gradient`), and their ratio. With `--weak` the process has one thread
-and the grid of one box. A rank that waits for its turn sleeps.
+and the grid of one box. As many such processes, which know nothing of each other, then run at once: they show the loss that is the machine's.
+A rank that waits for its turn sleeps.
 
 `--alone` runs rank 0 of the cuts without any other, in turns with one process of one thread: their times of the processor are those of
 computing and copying, without waiting; the results of the rank are wrong.
@@ -121,7 +122,7 @@ def obey(options: argparse.Namespace) -> None:
     """Measure when the other end of a socket says so, as one process or as a rank."""
     BoundKernel.__call__ = timed  # type: ignore[method-assign]
     shape, cuts = sizes(options.shape), sizes(options.cuts)
-    if options.role == "one":
+    if options.role != "ranks":
         shape = tuple(n // part for n, part in zip(shape, cuts, strict=True)) if options.weak else shape
         measured = Measured(options, shape, (1,) * len(shape), 1 if options.weak else math.prod(cuts))
     else:
@@ -144,7 +145,8 @@ def take_turns(options: argparse.Namespace) -> dict[str, list[list[dict[str, flo
     count = math.prod(sizes(options.cuts))
     command, beside = [sys.executable, *sys.argv, "--role"], Path(sys.executable).parent / "mpiexec"
     launcher = [str(beside) if beside.exists() else "mpiexec", "-n", str(count)]
-    results: dict[str, list[list[dict[str, float]]]] = {"one": [], "ranks": []}
+    apart = count if options.weak else 0
+    results: dict[str, list[list[dict[str, float]]]] = {"one": [], "ranks": []} | ({"apart": []} if apart else {})
     with ExitStack() as stack:
         place = stack.enter_context(tempfile.TemporaryDirectory()) + "/turns"
         server = stack.enter_context(socket.socket(socket.AF_UNIX))
@@ -152,10 +154,10 @@ def take_turns(options: argparse.Namespace) -> dict[str, list[list[dict[str, flo
         server.bind(place)
         server.listen()
         environment = {**os.environ, "BENCH_SOCKET": place}
-        for each in ([*command, "one"], [*launcher, *command, "ranks"]):
+        for each in ([*command, "one"], [*launcher, *command, "ranks"], *apart * [[*command, "apart"]]):
             stack.callback(subprocess.Popen(each, env=environment).wait)
         pipes: dict[str, list[IO[str]]] = {role: [] for role in results}
-        for _ in range(1 + count):
+        for _ in range(1 + count + apart):
             end = stack.enter_context(server.accept()[0])
             pipe: IO[str] = stack.enter_context(end.makefile("rw"))
             pipes[json.loads(pipe.readline())[0]].append(pipe)
@@ -178,10 +180,12 @@ def report(options: argparse.Namespace, results: dict[str, list[list[dict[str, f
     used = statistics.median(turn[0]["processor"] / turn[0]["clock"] for turn in results["one"])
     what = "a step of a gradient by 4 slots" if options.gradient else "a step forward"
     other = "in one process with the grid of one box" if options.weak else "in one process"
+    apart = [f"{statistics.median(clocks['apart']) / one:.2f} for as many such processes at once, without exchanges"] if options.weak else []
     return "; ".join(
         [
             f"{options.equation} {options.shape} in {options.cuts}, {what}: {one:.1f} ms {other}, {many:.1f} ms in ranks",
             f"ratio of medians {many / one:.2f}, of the fastest {min(clocks['ranks']) / min(clocks['one']):.2f}",
+            *apart,
             f"{exchanges:.0f} exchanges, {exchange:.2f} ms a step on the rank that waits least",
             f"launches {faster:.2f} ms on the rank that computes faster, {slower:.2f} ms on the slower one",
             f"{used:.2f} cores used by one process",
@@ -204,7 +208,7 @@ def main() -> None:
     parser.add_argument("--gradient", action="store_true", help="time gradients by 4 slots")
     parser.add_argument("--weak", action="store_true", help="one process has one thread and the grid of one box")
     parser.add_argument("--alone", action="store_true", help="one rank without others, by the time of the processor")
-    parser.add_argument("--role", choices=("one", "ranks"), help=argparse.SUPPRESS)
+    parser.add_argument("--role", choices=("one", "ranks", "apart"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role:
         obey(options)
