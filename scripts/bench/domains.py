@@ -2,8 +2,8 @@
 
 Two ranks of one thread (or as many as there are boxes) take turns with one process of as many threads, so that both see the same machine:
 the medians of a step forward, or of one of a gradient by 4 slots (`--gradient`), and their ratio. With `--weak` the process has one thread
-and the grid of one box. As many such processes, which know nothing of each other, then run at once: they show the loss that is the machine's.
-A rank that waits for its turn sleeps.
+and the grid of one box. As many such processes, which know nothing of each other, then run at once: so much the machine loses by itself. A
+rank that waits for its turn sleeps.
 
 `--alone` runs rank 0 of the cuts without any other, in turns with one process of one thread: their times of the processor are those of
 computing and copying, without waiting; the results of the rank are wrong.
@@ -180,7 +180,7 @@ def report(options: argparse.Namespace, results: dict[str, list[list[dict[str, f
     used = statistics.median(turn[0]["processor"] / turn[0]["clock"] for turn in results["one"])
     what = "a step of a gradient by 4 slots" if options.gradient else "a step forward"
     other = "in one process with the grid of one box" if options.weak else "in one process"
-    apart = [f"{statistics.median(clocks['apart']) / one:.2f} for as many such processes at once, without exchanges"] if options.weak else []
+    apart = [f"{statistics.median(clocks['apart']) / one:.2f} for as many such processes at once"] if options.weak else []
     return "; ".join(
         [
             f"{options.equation} {options.shape} in {options.cuts}, {what}: {one:.1f} ms {other}, {many:.1f} ms in ranks",
