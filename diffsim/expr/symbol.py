@@ -28,7 +28,7 @@ OPERATORS: dict[str, Callable[..., Symbol]] = {
 }  # fmt: skip
 """NumPy's names of the operators of its numbers, such as * in np.float64(2) * f."""
 SIGNS = {
-    "and": "&", "or": "|", "not": "~", "add": "+", "sub": "-", "mul": "*", "div": "/",
+    "and": "&", "or": "|", "not": "~", "add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**",
     "lt": "a comparison", "le": "a comparison", "select": "where()", "min": "minimum()", "max": "maximum()", "abs": "abs()",
 }  # fmt: skip
 """Operation of the graph -> its form in a step."""
@@ -232,9 +232,9 @@ class Symbol:
         self.expect(False, "-")
         return self.like(self.graph.negative(self.node))
 
-    def __pow__(self, exponent: float) -> Symbol:
-        if isinstance(exponent, Symbol):
-            raise TraceError("the exponent of ** is a field, expected a number; write exp(b * log(a))")
+    def __pow__(self, exponent: Operand) -> Symbol:
+        if not isinstance(exponent, (int, float)):
+            return self.combine("power", exponent)
         self.expect(False, "**")
         return self.like(self.graph.apply("pow", self.node, data=float(exponent)))
 
@@ -258,8 +258,8 @@ class Symbol:
     def __pos__(self) -> Symbol:
         return self
 
-    def __rpow__(self, base: float) -> Symbol:
-        raise TraceError("the exponent of ** is a field, expected a number; write exp(b * log(a))")
+    def __rpow__(self, base: Operand) -> Symbol:
+        return self._lift(base).combine("power", self)
 
     def __abs__(self) -> Symbol:
         return self.combine("abs")
