@@ -84,6 +84,7 @@ class Graph:
     """
 
     def __init__(self) -> None:
+        self.forcings: frozenset[str] = frozenset()  # names of point sources, which have no place until they enter a state
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._shifted: dict[Offset, dict[int, Node]] = {}
 
