@@ -297,5 +297,7 @@ def _call(
         )
     results = function(**{name: known[name] for name in names})
     if not isinstance(results, dict):
-        raise TraceError(f"{what}() gave a {type(results).__name__}, expected a dict of names and expressions; return one, as in {{'u': u}}")
+        raise TraceError(
+            f"{what}() gave a {type(results).__name__}, expected a dict of names and expressions; return one, as in {{'u': u}}"
+        )
     return apart(results, groups, what)
