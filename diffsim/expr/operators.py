@@ -156,8 +156,8 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
         check_order(order)
         if sources := f.graph.forcings.intersection(reads([f.node])):
             raise TraceError(
-                f"interpolate() of the forcing {', '.join(sorted(sources))}, expected a field; a point source lies where the state lies that "
-                "it enters, so add it as it stands"
+                f"interpolate() of the forcing {', '.join(sorted(sources))}, expected a field; a point source lies where the state lies "
+                "that it enters, so add it as it stands"
             )
         return f
     return _stagger(f, axis, order, derivative=0)

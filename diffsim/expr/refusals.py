@@ -102,7 +102,7 @@ def of_numbers(what: str) -> TraceError:
 
 def of_operand(value: object) -> TraceError:
     """The error for an operand that is neither a field nor a real number."""
-    if np.iscomplexobj(value):
+    if isinstance(value, complex) or np.asarray(value).dtype.kind == "c":
         remedy = "write the real and the imaginary part as two fields"
         return TraceError(f"a step expected a field or a real number, got {type(value).__name__} {shown(value)}; {remedy}")
     return TraceError(f"a step expected a field or a number, got {type(value).__name__}; declare arrays as parameters or profiles")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.expr import Graph, Symbol
+from diffsim.expr import Components, Graph, Symbol
 from diffsim.expr.derive import jvp
 from diffsim.expr.evaluate import evaluate
 
@@ -92,12 +92,12 @@ def test_a_negative_base_is_no_number() -> None:
 
 def test_components_have_powers() -> None:
     class Pair(ds.Equation):
-        dt = 1.0
-        grid = ds.Grid((5, 7), 1.0)
-        states = {"v": ds.Vector("yx", "periodic")}
-        parameters = {"m": ds.Variable(axes=())}
+        def __init__(self) -> None:
+            self.grid, self.dt = ds.Grid((5, 7), 1.0), 1.0
+            self.states = {"v": ds.Vector("yx", "periodic")}
+            self.parameters = {"m": ds.Variable(axes=())}
 
-        def step(self, v: ds.expr.Symbol, m: Symbol) -> dict[str, object]:
+        def step(self, v: Components, m: Symbol) -> dict[str, object]:
             return {"v": v**m + 2.0**v + v**v}
 
     v = np.random.default_rng(0).uniform(0.5, 1.5, (2, 5, 7))

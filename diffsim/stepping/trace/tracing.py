@@ -59,7 +59,8 @@ def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> Tra
     traced = _trace_map(equation, equation.initial, "initial", {**inputs, **coefficients}, lambda name: "zero", places)
     if set(traced.outputs) != set(states):
         raise TraceError(
-            f"{type(equation).__name__}.initial gave {sorted(traced.outputs)}, expected one entry for each state: {sorted(states)}; return those"
+            f"{type(equation).__name__}.initial gave {sorted(traced.outputs)}, expected one entry for each state: {sorted(states)}; "
+            "return those"
         )
     for name, place in states.items():
         _check_location(traced.placed[name].location, place, f"initial gives {name}")

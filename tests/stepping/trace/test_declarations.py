@@ -32,7 +32,7 @@ def with_forcing(step: Callable[..., Any]) -> Callable[[], Any]:
 
 
 SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
-    "a name that is not declared": (lambda: run(step=lambda self, u, q: {"u": u}), r"step\(\) asks for q, expected some of u, k, .*declare it in"),
+    "a name that is not declared": (lambda: run(step=lambda self, u, q: {"u": u}), r"asks for q, expected some of u, k, .*declare it"),
     "initial without initials": (
         lambda: run({"u0": INPUTS["u"], "k": INPUTS["k"]}, initial=lambda self, u0: {"u": u0}),
         r"initial\(\) asks for u0, expected some of k, .*declare it in initials",
@@ -41,13 +41,16 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: run(initial=lambda self, k: {"u": 2.0 * k}),
         r"inputs names u, but the inputs are k; .*initial\(\) of the equation gives u: leave it out, or declare",
     ),
-    "coefficients of another name": (lambda: run(coefficients=lambda self, q: {"k": q}), r"coefficients\(\) asks for q, .*declare it in parameters"),
+    "coefficients of another name": (lambda: run(coefficients=lambda self, q: {"k": q}), r"\(\) asks for q, .*declare it in parameters"),
     "no dict": (lambda: run(step=lambda self, u, k: u), r"step\(\) gave a Symbol, expected a dict .*; return one, as in \{'u': u\}"),
     "nothing returned": (lambda: run(step=lambda self, u, k: None), r"step\(\) gave a NoneType, expected a dict .*; return one"),
     "an array": (lambda: run(step=lambda self, u, k: {"u": np.ones(SHAPE)}), r"u is a ndarray, expected an expression .*; return one"),
-    "a state too much": (lambda: run(step=lambda self, u, k: {"u": u, "w": u}), r"gave \['u', 'w'\], expected one entry for each state: \['u'\]; return"),
+    "a state too much": (lambda: run(step=lambda self, u, k: {"u": u, "w": u}), r"expected one entry for each state: \['u'\]; return"),
     "a complex number": (lambda: run(step=lambda self, u, k: {"u": u * np.complex128(1j)}), "real and the imaginary part as two fields"),
-    "a forcing between cells": (with_forcing(lambda self, u, k, f: {"u": u + interpolate(interpolate(f, 0), 0)}), r"interpolate\(\) of the forcing f"),
+    "a forcing between cells": (
+        with_forcing(lambda self, u, k, f: {"u": u + interpolate(interpolate(f, 0), 0)}),
+        r"interpolate\(\) of the forcing f, expected a field",
+    ),
     "a forcing with a factor between cells": (
         with_forcing(lambda self, u, k, f: {"u": u + interpolate(2.0 * f, 1).across(1)}),
         r"interpolate\(\) of the forcing f, expected a field; .*add it as it stands",
