@@ -32,10 +32,12 @@ class ReplayGuard:
         outputs: returns the other results of the run, such as traces, which replays must not change; or None.
         stride: steps between compared states; None: as few as 2 % of the first run's time allow, with at most 1024 states. If it is
             given, all saved states are compared.
+        foreign: whether steps call functions of a user, which nothing else proves to be deterministic. Then several states of a run are
+            compared however short it is.
     """
 
-    def __init__(self, state: Arrays, outputs: Arrays | None = None, stride: int | None = None) -> None:
-        self._state, self._outputs = state, outputs
+    def __init__(self, state: Arrays, outputs: Arrays | None = None, stride: int | None = None, foreign: bool = False) -> None:
+        self._state, self._outputs, self._foreign = state, outputs, foreign
         self._adapts = stride is None
         self.stride = 1 if stride is None else require_count("stride", stride)
         self._known: dict[int, int] = {}
@@ -132,7 +134,8 @@ class ReplayGuard:
         """Coarsen the grid until a fingerprint takes no more than its share of the time between two compared states."""
         before = self.stride
         if self._steps and self._least < float("inf"):
-            while self._least > SHARE * self.stride * self._worked / self._steps and self.stride < COARSEST:
+            coarsest = self._reached // 4 if self._foreign else COARSEST
+            while self._least > SHARE * self.stride * self._worked / self._steps and self.stride < coarsest:
                 self.stride *= 2
         if len(self._known) >= MOST_KNOWN:
             self.stride *= 2

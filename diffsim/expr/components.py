@@ -199,8 +199,11 @@ class Components(Several):
     def __neg__(self) -> Components:
         return Components(self.layout, {key: -part for key, part in self.parts.items()})
 
-    def __pow__(self, exponent: float) -> Components:
-        return Components(self.layout, {key: part**exponent for key, part in self.parts.items()})
+    def __pow__(self, exponent: Operand) -> Components:
+        return self._combined(exponent, operator.pow)
+
+    def __rpow__(self, base: Operand) -> Components:
+        return self._combined(base, operator.pow, swapped=True)
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
         raise ShapeError("an assignment to a component, expected a new group; give all of them, as in v.each(lambda i: ...)")

@@ -84,6 +84,7 @@ class Graph:
     """
 
     def __init__(self) -> None:
+        self.forcings: frozenset[str] = frozenset()  # names of point sources, which have no place until they enter a state
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._shifted: dict[Offset, dict[int, Node]] = {}
 
@@ -201,6 +202,12 @@ class Graph:
                     return self.mul(first, self.mul(first, first))
                 if data == -1:
                     return self.div(self.const(1), first)
+            case "power":
+                assert second is not None
+                if second.op == "const":
+                    return self.apply("pow", first, data=second.data)
+                if first.op == "const" and first.data > 0:
+                    return self.apply("exp", self.mul(self.const(math.log(first.data)), second))
             case "select":
                 if args[1] is args[2]:
                     return args[1]
@@ -424,6 +431,15 @@ def _power(g: Graph, n: Node) -> tuple[Node | None, ...]:
     return (g.mul(g.const(n.data), g.apply("pow", n.args[0], data=n.data - 1)),)
 
 
+def _power_of_fields(g: Graph, n: Node) -> tuple[Node | None, ...]:
+    """y xʸ⁻¹ and log(x) xʸ, which are 0 for the exponent 0 and at x = 0."""
+    x, y = n.args
+    zero = g.const(0)
+    slope = g.mul(y, g.apply("power", x, g.sub(y, g.const(1))))
+    logarithm = g.mul(g.apply("log", x), n)
+    return g.apply("select", g.apply("eq", y, zero), zero, slope), g.apply("select", g.apply("eq", x, zero), zero, logarithm)
+
+
 class _Term:
     """A node with operators, in the partial derivatives of the table of functions."""
 
@@ -494,6 +510,7 @@ OPERATIONS: dict[str, Operation] = {
     "mul": Operation(np.multiply, "{0} * {1}", lambda g, n: (n.args[1], n.args[0])),
     "div": Operation(np.divide, "{0} / {1}", lambda g, n: (g.div(g.const(1), n.args[1]), g.negative(g.div(n, n.args[1])))),
     "pow": Operation(np.power, "{call}pow({0}, {data})", _power),
+    "power": Operation(np.power, "{call}pow({0}, {1})", _power_of_fields),
     "abs": Operation(np.abs, "ti.max({0}, F(0.0) - {0})", lambda g, n: (_sign(g, n.args[0]),)),
     "floor": Operation(np.floor, "{call}floor({0})", _constant),
     "min": Operation(np.minimum, "ti.min({0}, {1})", _extremum(True)),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from diffsim.errors import ShapeError
+from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.functions import field_of
+from diffsim.expr.graph import reads
 from diffsim.expr.metric import check_second_order, stretched_diff, stretched_diff_centred, stretched_interpolate
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.weights import centred, check_order, staggered
@@ -149,9 +150,15 @@ def interpolate(f: Symbol, axis: int, order: int = 2) -> Symbol:
     Raises:
         ShapeError: the grid has no such axis.
         ParameterError: an order that is odd, or not 2 to 12.
+        TraceError: it is a forcing.
     """
     if field_of(f, "interpolate").location[f.axis(axis)] is None:
         check_order(order)
+        if sources := f.graph.forcings.intersection(reads([f.node])):
+            raise TraceError(
+                f"interpolate() of the forcing {', '.join(sorted(sources))}, expected a field; a point source lies where the state lies "
+                "that it enters, so add it as it stands"
+            )
         return f
     return _stagger(f, axis, order, derivative=0)
 

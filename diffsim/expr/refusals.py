@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from diffsim.base.messages import shown
 from diffsim.elementwise.table import FUNCTIONS
 from diffsim.errors import TraceAttributeError, TraceError
 
@@ -35,6 +36,17 @@ INSTEAD = {
     "ones_like": "the number 1.0",
     "full_like": "the number itself",
 } | {name: f"diffsim.expr.{name}({arguments})" for name, arguments in ELEMENTARY.items()}
+OPERATORS = {
+    "//": "write diffsim.expr.floor(a / b)",
+    "round()": "write diffsim.expr.floor(f + 0.5)",
+    "@": "write sums of products",
+    "divmod()": "write diffsim.expr.floor(a / b) and a % b",
+    "pow() with a modulus": "write a**b % c",
+    "^": "write a**b for a power, and (a & ~b) | (b & ~a) for conditions",
+    "<<": "write f * 2.0**bits",
+    ">>": "write diffsim.expr.floor(f / 2.0**bits)",
+}
+"""Operators of Python that fields do not have, and what to write."""
 REDUCTIONS = ("sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "dot", "vdot", "trapezoid", "norm")
 """Functions that combine the values of many cells."""
 
@@ -88,6 +100,14 @@ def of_numbers(what: str) -> TraceError:
     )
 
 
+def of_operand(value: object) -> TraceError:
+    """The error for an operand that is neither a field nor a real number."""
+    if isinstance(value, complex) or np.asarray(value).dtype.kind == "c":
+        remedy = "write the real and the imaginary part as two fields"
+        return TraceError(f"a step expected a field or a real number, got {type(value).__name__} {shown(value)}; {remedy}")
+    return TraceError(f"a step expected a field or a number, got {type(value).__name__}; declare arrays as parameters or profiles")
+
+
 def of_cells(what: str) -> TraceError:
     """The error for access to single cells of a field.
 
@@ -117,5 +137,5 @@ def of_attribute(name: str) -> TraceAttributeError:
 
 def of_operator(sign: str) -> TraceError:
     """An operator was used that fields do not have."""
-    remedy = {"//": "write diffsim.expr.floor(a / b)", "round()": "write diffsim.expr.floor(f + 0.5)"}.get(sign, "write sums of products")
+    remedy = OPERATORS[sign]
     return TraceError(f"{sign} of a field of a step, expected one of + - * / % ** < <= > >= & | ~, got {sign}; {remedy}")

@@ -331,7 +331,7 @@ def operation_source(node: Node, names: Mapping[int, str], lanes: int, operands:
     """Source of an operation on named arguments, tiles of `lanes` values, in the order of `operands` if it does not matter."""
     data = None if node.data is None else literal(node.data)
     args = [names[a.id] for a in operands or node.args]
-    if node.op in FUNCTIONS and lanes > 1:  # a function of two tiles reads lanes of both
+    if (node.op in FUNCTIONS or node.op == "power") and lanes > 1:  # a function of two tiles reads lanes of both
         args = [f"Tile({name})" if a.op == "const" else name for a, name in zip(node.args, args, strict=True)]
     return OPERATIONS[node.op].written(args, data, lanes)
 

@@ -28,7 +28,7 @@ OPERATORS: dict[str, Callable[..., Symbol]] = {
 }  # fmt: skip
 """NumPy's names of the operators of its numbers, such as * in np.float64(2) * f."""
 SIGNS = {
-    "and": "&", "or": "|", "not": "~", "add": "+", "sub": "-", "mul": "*", "div": "/",
+    "and": "&", "or": "|", "not": "~", "add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**",
     "lt": "a comparison", "le": "a comparison", "select": "where()", "min": "minimum()", "max": "maximum()", "abs": "abs()",
 }  # fmt: skip
 """Operation of the graph -> its form in a step."""
@@ -87,9 +87,9 @@ class Symbol:
             if value.graph is not self.graph:
                 raise TraceError("fields of two different steps meet in one expression; use those that the step was given")
             return value
-        if isinstance(value, (int, float)) or (hasattr(value, "__float__") and getattr(value, "ndim", 1) == 0):
+        if isinstance(value, (int, float)) or (hasattr(value, "__float__") and getattr(value, "ndim", 1) == 0 and _real(value)):
             return self.like(self.graph.const(float(value)), (None,) * self.ndim)
-        raise TraceError(f"a step expected a field or a number, got {type(value).__name__}; declare arrays as parameters or profiles")
+        raise refusals.of_operand(value)
 
     def combine(self, op: str, *others: Operand) -> Symbol:
         """Apply an operation of the graph to this and other operands of the same location."""
@@ -232,9 +232,11 @@ class Symbol:
         self.expect(False, "-")
         return self.like(self.graph.negative(self.node))
 
-    def __pow__(self, exponent: float) -> Symbol:
-        if isinstance(exponent, Symbol):
-            raise TraceError("the exponent of ** is a field, expected a number; write exp(b * log(a))")
+    def __pow__(self, exponent: Operand, modulus: None = None) -> Symbol:
+        if modulus is not None:
+            raise refusals.of_operator("pow() with a modulus")
+        if not isinstance(exponent, (int, float)):
+            return self.combine("power", exponent)
         self.expect(False, "**")
         return self.like(self.graph.apply("pow", self.node, data=float(exponent)))
 
@@ -258,8 +260,8 @@ class Symbol:
     def __pos__(self) -> Symbol:
         return self
 
-    def __rpow__(self, base: float) -> Symbol:
-        raise TraceError("the exponent of ** is a field, expected a number; write exp(b * log(a))")
+    def __rpow__(self, base: Operand) -> Symbol:
+        return self._lift(base).combine("power", self)
 
     def __abs__(self) -> Symbol:
         return self.combine("abs")
@@ -276,7 +278,7 @@ class Symbol:
         """An operand without NumPy's operators, which would call this method again."""
         if isinstance(value, np.bool_):
             return bool(value)
-        if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+        if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 and _real(value):
             return float(value)
         return value if isinstance(value, (Symbol, int, float)) else self._lift(value)
 
@@ -324,10 +326,42 @@ class Symbol:
     def __round__(self, digits: int | None = None) -> NoReturn:
         raise refusals.of_operator("round()")
 
-    __rmatmul__, __rfloordiv__ = __matmul__, __floordiv__
+    def __divmod__(self, other: object) -> NoReturn:
+        raise refusals.of_operator("divmod()")
+
+    def __xor__(self, other: object) -> NoReturn:
+        raise refusals.of_operator("^")
+
+    def __lshift__(self, other: object) -> NoReturn:
+        raise refusals.of_operator("<<")
+
+    def __rshift__(self, other: object) -> NoReturn:
+        raise refusals.of_operator(">>")
+
+    __rmatmul__, __rfloordiv__, __rdivmod__ = __matmul__, __floordiv__, __divmod__
+    __rxor__, __rlshift__, __rrshift__ = __xor__, __lshift__, __rshift__
+
+    def __trunc__(self) -> NoReturn:
+        raise refusals.of_numbers("trunc()")
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise refusals.of_cells("a test by `in`")
+
+    def __delitem__(self, index: object) -> NoReturn:
+        raise refusals.of_cells("the deletion of an entry [...]")
+
+    def __format__(self, form: str) -> str:
+        if form:
+            raise refusals.of_numbers("a format")
+        return repr(self)
 
     def __repr__(self) -> str:
         return f"Symbol({self.node!r}, location={self.location})"
+
+
+def _real(value: Any) -> bool:
+    """False for a number of NumPy's, or an array without axes, that is complex, or no number."""
+    return np.asarray(value).dtype.kind in "fiubO"
 
 
 def merge_locations(a: PartialLocation, b: PartialLocation) -> PartialLocation:

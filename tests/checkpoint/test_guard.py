@@ -42,6 +42,14 @@ class RandomStep(Portable):
             self.u[2] *= 1 + 1e-9 * self.rng.random()
 
 
+class AlwaysRandom(Portable):
+    rng = np.random.default_rng(3)
+
+    def advance(self, start, stop):
+        super().advance(start, stop)
+        self.u[2] *= 1 + 1e-9 * self.rng.random()
+
+
 class HiddenHistory(Portable):
     """A step reads what an earlier one left behind, which is not part of the state."""
 
@@ -164,6 +172,19 @@ def test_saved_states_have_a_share_too(slots, monkeypatch):
 def test_the_message_names_the_step():
     with pytest.raises(ReplayError, match=r"^state 2[2-9], computed again from state \d+, differs .* not deterministic"):
         guarded(RandomStep, Binomial(30, 5), 1)
+
+
+@pytest.mark.parametrize("steps", [8, 20, 57, 300])
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_functions_of_users_are_compared_however_short_a_run_is(monkeypatch, steps, slots):
+    """Also where the share of the time allows no fingerprint."""
+    monkeypatch.setattr("diffsim.checkpoint.guard.SHARE", 0.0)
+    u, v, a, _ = initial(np.random.default_rng(7))
+    stepper = AlwaysRandom(u, v, a)
+    sweep = Sweep(Binomial(steps, slots), stepper, guard=ReplayGuard(stepper.state_arrays, foreign=True))
+    sweep.forward()
+    with pytest.raises(ReplayError, match="not deterministic"):
+        sweep.reverse()
 
 
 def test_the_grid_adapts_to_its_price(monkeypatch):

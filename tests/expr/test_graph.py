@@ -106,6 +106,8 @@ BINARY = [
     lambda x, y: where(x < y, x * y, x + 3 * y),
     lambda x, y: where(x <= 0.7, x, y),
     lambda x, y: 3 * x * (y * 0.5) - (2 * x - y * 4),
+    lambda x, y: x**y,
+    lambda x, y: (x * y) ** (y - x) - 1.5 ** (x - y),
     arctan2,
     lambda x, y: arctan2(x, -0.4) * arctan2(0.4, y),
     lambda x, y: (x - 1) % y,
@@ -242,8 +244,8 @@ def test_operations_that_a_step_does_not_have_raise() -> None:
     ):
         with pytest.raises(TraceError, match=r"expected numbers, got a condition; write where\(condition, 1.0, 0.0\)"):
             condition()
-    with pytest.raises(TraceError, match="the exponent of"):
-        _ = x**x  # type: ignore[operator]
+    with pytest.raises(TraceError, match=r"\*\* expected numbers, got a condition"):
+        _ = x ** (x > 0)
     with pytest.raises(TraceError, match="declare arrays as parameters"):
         _ = x + np.ones(3)  # type: ignore[operator]
     with pytest.raises(TraceError, match="two different steps"):

@@ -61,6 +61,46 @@ def test_is_refused_with_a_remedy(call: str, field: Symbol) -> None:
         function(field)
 
 
+BINARY: list[Callable[[Any, Any], Any]] = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.matmul, divmod),
+    *(operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift, operator.contains, operator.eq, operator.ne),
+    *(operator.lt, operator.le, operator.gt, operator.ge, operator.getitem, operator.delitem),
+]
+UNARY: list[Callable[[Any], Any]] = [
+    *(operator.neg, operator.pos, operator.abs, operator.invert, operator.not_, operator.truth, operator.index, round, math.floor),
+    *(math.ceil, math.trunc, int, float, complex, len, list, reversed, "{:.2f}".format, lambda f: pow(f, 2, 3)),
+]
+
+
+@pytest.mark.parametrize("function", [*BINARY, *UNARY])
+def test_every_operator_of_python_is_one_of_fields_or_refused(function: Callable[..., Any], field: Symbol) -> None:
+    """None ends in an error of Python's, which would not say what to write."""
+    calls = [(field,)] if function in UNARY else [(field, 2.0), (field, field), (2.0, field), (field > 0, field < 1), (field, True)]
+    for operands in calls:
+        if not isinstance(operands[0], Symbol) and function in (operator.contains, operator.getitem, operator.delitem):
+            continue  # those of the number
+        message = ""
+        try:
+            assert isinstance(function(*operands), (Symbol, bool))
+        except TraceError as error:
+            message = str(error)
+        assert not message or "; " in message
+
+
+@pytest.mark.parametrize(
+    "value", [1j, np.complex64(1j), np.complex128(2.0), np.array(1j), np.clongdouble(1), "2", np.str_("2"), np.array("2"), None, [1.0], {}]
+)
+@pytest.mark.parametrize("function", [operator.add, operator.mul, operator.truediv, operator.pow, operator.lt, operator.mod])
+def test_operands_that_are_no_real_numbers_are_refused(function: Callable[..., Any], value: Any, field: Symbol) -> None:
+    """No part of a complex number is dropped, and no text is read as a number."""
+    expected = "real and the imaginary part as two fields" if np.iscomplexobj(value) else "expected a field or a number, got"
+    for operands in ((field, value), (value, field)):
+        if isinstance(value, str) and operands[0] is value and function is operator.mod:
+            continue  # Python formats the text
+        with pytest.raises(TraceError, match=expected):
+            function(*operands)
+
+
 ARITHMETIC: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
     name: (function, function)
     for name, function in {
@@ -90,8 +130,7 @@ def test_operators_by_the_names_of_numpy(field: Symbol) -> None:
     assert np.remainder(2.0, field).node is (2.0 % field).node
     both = (field > 0) & (field < 1)
     assert (np.bool_(True) & both).node is both.node and np.invert(np.invert(both)).node is both.node
-    with pytest.raises(TraceError, match="the exponent of"):
-        np.float64(2) ** field
+    assert (np.float64(2) ** field).node is (2.0**field).node and np.power(field, field).node is (field**field).node
     with pytest.raises(TraceError, match="compares fields with =="):
         np.float64(2) == field  # noqa: B015 -- it raises
 

@@ -44,7 +44,7 @@ def test_growth_from_step_to_step_asks_for_a_smaller_dt() -> None:
 @pytest.mark.parametrize("steps", [1, 40])
 def test_an_operation_without_a_value_is_named(rate: Any, steps: int) -> None:
     text = message(rate, 1e-3, steps, 1.0)
-    assert "grew by" not in text and "root or logarithm of a negative number, a division by 0, as in a dry cell" in text
+    assert "grew by" not in text and "root, a logarithm or a power of a negative number, a division by 0, as in a dry cell" in text
     assert "NaN and 0 infinite of 48" in text and "lower dt" in text
 
 

@@ -29,6 +29,7 @@ from diffsim.simulation.prepared.report import SweepReport
 from diffsim.simulation.prepared.solution import Solution
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.run.stepper import Stepper
+from diffsim.stepping.trace.stages import ArrayStage
 from diffsim.typing import Array
 
 PLACES = 100
@@ -152,7 +153,8 @@ class Reversal:
         replays = not isinstance(schedule, Schedule) or schedule.recorded != schedule.steps
         verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which changes states
         outputs = stepper.outputs if stores is None else None  # a run that resumes from stored states computes only a part of its traces
-        self._guard = ReplayGuard(stepper.compared, outputs) if verify else None
+        foreign = any(isinstance(stage, ArrayStage) for stage in compiled.step.stages)
+        self._guard = ReplayGuard(stepper.compared, outputs, foreign=foreign) if verify else None
         precision = float(np.finfo(stepper.dtype).eps)
         self._growth = GrowthMonitor(stepper.cotangent_size, precision, stepper.state_size)
         if self._sampled or call.steps >= FEW_STEPS:

@@ -16,7 +16,7 @@ STEADY = 0.9
 """Correlation of the logarithm with the step beyond which growth counts as exponential."""
 LARGE = 1e6
 """Growth over the traces from which on a message mentions it."""
-NO_VALUE = "an operation had no value: a root or logarithm of a negative number, a division by 0, as in a dry cell"
+NO_VALUE = "an operation had no value: a root, a logarithm or a power of a negative number, a division by 0, as in a dry cell"
 UNKNOWN = (
     f"The time step may be too large for the scheme, so that values grow from step to step: lower dt. Or {NO_VALUE}. Run fewer steps to "
     "see which, and where it begins"

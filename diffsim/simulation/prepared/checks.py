@@ -31,7 +31,7 @@ def check_names(what: str, names: Iterable[str], known: Iterable[str], kind: str
             raise ParameterError(f"{what} names {', '.join(unknown)}, but there are no {kind}, expected no name; {remedy} {what} out")
         raise ParameterError(
             f"{what} names {', '.join(unknown)}, but the {kind} are {listed(known, groups)}; expected some of these; "
-            + (by_component(unknown, equation) or "correct the name")
+            + (by_component(unknown, equation) or by_initial(unknown, equation) or "correct the name")
         )
 
 
@@ -40,6 +40,13 @@ def by_component(names: Iterable[str], equation: Equation | None) -> str:
     groups = equation.component_names if equation else {}
     each = [f"{name} has the components {few(groups[name])}" for name in names if name in groups]
     return f"{', '.join(each)}; give each of these by its own name" if each else ""
+
+
+def by_initial(names: Iterable[str], equation: Equation | None) -> str:
+    """The remedy where some of `names` are states that `initial` of an equation computes; "" else."""
+    if equation is None or type(equation).initial is Equation.initial or not (states := [*equation.states.keys() & {*names}]):
+        return ""
+    return f"initial() of the equation gives {', '.join(sorted(states))}: leave it out, or declare the arguments of initial() in initials"
 
 
 def check_steps(steps: int) -> int:

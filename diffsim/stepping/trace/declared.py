@@ -13,6 +13,7 @@ from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.mesh.grid import Grid
 from diffsim.stepping.declare.equation import Equation, Group, Profile, Variable, hands_on
 from diffsim.stepping.trace.fields import Placed
+from diffsim.stepping.trace.grouped import layouts
 
 
 def check_declared(equation: Equation) -> None:
@@ -39,6 +40,12 @@ def check_declared(equation: Equation) -> None:
                 )
             _check_axes(f"{each} of {kind}", variable, equation.grid.ndim)
             _check_region(f"{each} of {kind}", variable, name, equation.grid)
+    for name, layout in layouts(equation).items():
+        if len(layout.axes) != equation.grid.ndim:
+            raise ShapeError(
+                f"{name} of {kind} is a vector or tensor over {len(layout.axes)} axes, {''.join(layout.axes)}, expected "
+                f"{equation.grid.ndim}, those of the grid; give a letter for each"
+            )
     if not equation.states:
         raise ParameterError(f"states of {kind} = {{}}, expected at least one; name the fields that a step advances")
     forcings = arguments.names(f"forcings of {kind}", equation.forcings, "('f',)")

@@ -22,6 +22,13 @@ from diffsim.stepping.trace.metric import check_not_periodic, metrics
 from diffsim.stepping.trace.reductions import reduce
 from diffsim.stepping.trace.trace import CLOCK, Trace, TracedMap, TracedStep, check_location
 
+DECLARED_IN = {
+    "step": "states, parameters, forcings, series or profiles",
+    "coefficients": "parameters or profiles",
+    "initial": "initials or profiles",
+}
+"""Function of an equation -> where the fields that it asks for may be declared."""
+
 
 def trace_coefficients(equation: Equation) -> TracedMap:
     """Trace `equation.coefficients`. Without it, the parameters are the coefficients."""
@@ -52,7 +59,8 @@ def trace_initial(equation: Equation, coefficients: Mapping[str, Placed]) -> Tra
     traced = _trace_map(equation, equation.initial, "initial", {**inputs, **coefficients}, lambda name: "zero", places)
     if set(traced.outputs) != set(states):
         raise TraceError(
-            f"{type(equation).__name__}.initial gave {sorted(traced.outputs)}, expected one entry for each state: {sorted(states)}"
+            f"{type(equation).__name__}.initial gave {sorted(traced.outputs)}, expected one entry for each state: {sorted(states)}; "
+            "return those"
         )
     for name, place in states.items():
         _check_location(traced.placed[name].location, place, f"initial gives {name}")
@@ -131,7 +139,7 @@ def trace_step(
     declared = (*symbols, *equation.forcings, *equation.parameters, *equation.initials)
     clock = tuple(name for name in CLOCK if name in inspect.signature(equation.step).parameters and name not in declared)
     symbols |= {name: _symbol(graph, grid, name, (None,) * grid.ndim) for name in clock}
-    graph.series = series
+    graph.series, graph.forcings = series, frozenset(equation.forcings)
     graph.values = {name: symbol for name, symbol in symbols.items() if name not in states}
     on_side = {name: symbols[name] for name in low}
     symbols |= {name: graph.field(symbols[name], placed.rules, on_side) for name, placed in states.items()}
@@ -145,7 +153,9 @@ def trace_step(
         if of in results:
             results.setdefault(name, _as_symbol(graph, grid, results[of], of).shifted(axis, -1))
     if set(results) != set(states):
-        raise TraceError(f"{type(equation).__name__}.step gave {sorted(results)}, expected one entry for each state: {sorted(states)}")
+        raise TraceError(
+            f"{type(equation).__name__}.step gave {sorted(results)}, expected one entry for each state: {sorted(states)}; return those"
+        )
     outputs = {}
     for name, placed in states.items():
         symbol = _as_symbol(graph, grid, results[name], name)
@@ -265,7 +275,10 @@ def _as_symbol(graph: Graph, grid: Grid, value: object, name: str) -> Symbol:
         return value
     if isinstance(value, (int, float)):
         return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.uniform_spacing)
-    raise TraceError(f"{name} is a {type(value).__name__}, expected an expression of the step's fields")
+    raise TraceError(
+        f"{name} is a {type(value).__name__}, expected an expression of the step's fields; return one, and declare arrays as parameters or "
+        "profiles"
+    )
 
 
 def _call(
@@ -279,8 +292,13 @@ def _call(
         names = list(dict.fromkeys([*names, *free]))
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise TraceError(f"{what}() asks for {', '.join(unknown)}, which the equation does not declare; it has {', '.join(free)}")
+        raise TraceError(
+            f"{what}() asks for {', '.join(unknown)}, expected some of {', '.join(free)}, which the equation has there; declare it in "
+            f"{DECLARED_IN[what]}, or correct the name"
+        )
     results = function(**{name: known[name] for name in names})
     if not isinstance(results, dict):
-        raise TraceError(f"{what}() gave a {type(results).__name__}, expected a dict of names and expressions")
+        raise TraceError(
+            f"{what}() gave a {type(results).__name__}, expected a dict of names and expressions; return one, as in {{'u': u}}"
+        )
     return apart(results, groups, what)

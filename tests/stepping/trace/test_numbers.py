@@ -377,7 +377,7 @@ def test_a_parameter_keeps_its_name_before_the_clock() -> None:
         def step(self, x: Symbol, twice: Symbol, n: Symbol) -> dict[str, Symbol]:
             return {"x": x + twice + n}
 
-    with pytest.raises(TraceError, match=r"step\(\) asks for n, which the equation does not declare"):
+    with pytest.raises(TraceError, match=r"step\(\) asks for n, expected some of .*; declare it in states"):
         ds.Simulation(Taken())
 
 

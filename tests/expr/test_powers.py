@@ -1,0 +1,105 @@
+"""Powers whose exponent is a field or an input of the run, as laws of flow and of porous media have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.expr import Components, Graph, Symbol
+from diffsim.expr.derive import jvp
+from diffsim.expr.evaluate import evaluate
+
+POWERS: dict[str, Callable[..., object]] = {
+    "field to the power of a number": lambda u, m, b, q: u**m,
+    "number to the power of a field": lambda u, m, b, q: m**u,
+    "fields": lambda u, m, b, q: u**b,
+    "constant to the power of a field": lambda u, m, b, q: 2.0**u,
+    "values along an axis": lambda u, m, b, q: u**q,
+    "number to the power of values along an axis": lambda u, m, b, q: u * m**q,
+    "tower": lambda u, m, b, q: (m**q) ** (0.1 * u),
+    "viscosity of Carreau": lambda u, m, b, q: (1.0 + (u * b) ** 2) ** (0.5 * (m - 1.0)),
+}
+SHAPES = [(23,), (6, 19), (4, 5, 9)]
+
+
+class Law(ds.Equation):
+    """A state that is replaced by a power."""
+
+    dt = 1.0
+
+    def __init__(self, shape: tuple[int, ...], power: Callable[..., object]) -> None:
+        self.grid, self.power = ds.Grid(shape, 1.0), power
+        self.states = {"u": ds.Variable("mirror")}
+        self.parameters = {"m": ds.Variable(axes=()), "b": ds.Variable("mirror"), "q": ds.Variable(axes=(0,))}
+
+    def step(self, u: Symbol, m: Symbol, b: Symbol, q: Symbol) -> dict[str, object]:
+        return {"u": 0.5 * self.power(u, m, b, q) + 0.1 * u.shifted(0, 1)}  # type: ignore[operator]
+
+
+def all_of_them(*values: object) -> object:
+    return 0.2 * sum(power(*values) for power in POWERS.values())  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=len)
+def test_powers_are_those_of_numpy_and_certified(shape: tuple[int, ...]) -> None:
+    power, rng = all_of_them, np.random.default_rng(1)
+    simulation = ds.Simulation(Law(shape, power), precision="f64")
+    along = rng.uniform(1.0, 2.0, shape[0])
+    inputs = {"u": rng.uniform(0.5, 1.5, shape), "m": 1.7, "b": rng.uniform(1.0, 2.0, shape), "q": along}
+    u, q = inputs["u"], along.reshape(-1, *[1] * (len(shape) - 1))
+    for _ in range(3):
+        u = 0.5 * power(u, 1.7, inputs["b"], q) + 0.1 * np.concatenate([u[1:], u[-1:]])  # type: ignore[operator]
+    np.testing.assert_allclose(simulation.run(inputs, steps=3).final["u"], u, rtol=1e-13)
+    assert ds.certify(simulation, lambda end: (end.final["u"] ** 2).sum(), inputs, steps=3, seed=1).passed
+
+
+def _derivative(order: int, by: str, x: float, y: float) -> float:
+    """A derivative of x ** y for x or for y, by expressions."""
+    graph = Graph()
+    node, one, zero = graph.apply("power", graph.read("x", (0,)), graph.read("y", (0,))), graph.const(1), graph.const(0)
+    for _ in range(order):
+        (node,) = jvp(graph, [node], lambda read: one if read.data[0] == by else zero)
+    with np.errstate(all="ignore"):  # both sides of a condition are evaluated
+        (value,) = evaluate([node], {"x": np.array([x]), "y": np.array([y])}, (1,), (0,))
+    return float(np.asarray(value).reshape(-1)[0])
+
+
+@pytest.mark.parametrize("y", [-1.5, -1.0, 0.0, 1.0, 2.0, 2.5, 3.0])
+@pytest.mark.parametrize("x", [0.0, 0.7, 2.0])
+def test_derivatives_are_those_of_the_closed_form(x: float, y: float) -> None:
+    """At x = 0 too, where logarithms and negative powers are infinite."""
+    if x == 0 and y < 0:
+        return  # the value is infinite
+    first = y * x ** (y - 1) if y else 0.0
+    second = y * (y - 1) * x ** (y - 2) if y not in (0.0, 1.0) else 0.0
+    logarithm = np.log(x) if x else 0.0
+    assert np.isclose(_derivative(1, "x", x, y), first, rtol=1e-14)
+    assert np.isclose(_derivative(2, "x", x, y), second, rtol=1e-13)
+    assert np.isclose(_derivative(1, "y", x, y), logarithm * x**y, rtol=1e-14)
+    assert np.isclose(_derivative(2, "y", x, y), logarithm**2 * x**y, rtol=1e-13)
+
+
+def test_a_negative_base_is_no_number() -> None:
+    """As in NumPy: the guard of a run says so, and no value takes its place."""
+    simulation = ds.Simulation(Law((7,), POWERS["fields"]), precision="f64")
+    inputs = {"u": np.linspace(-1.0, 1.0, 7), "m": 1.5, "b": np.full(7, 1.5), "q": np.ones(7)}
+    with pytest.raises(ds.errors.DivergenceError, match="finite"):
+        simulation.run(inputs, steps=1)
+
+
+def test_components_have_powers() -> None:
+    class Pair(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt = ds.Grid((5, 7), 1.0), 1.0
+            self.states = {"v": ds.Vector("yx", "periodic")}
+            self.parameters = {"m": ds.Variable(axes=())}
+
+        def step(self, v: Components, m: Symbol) -> dict[str, object]:
+            return {"v": v**m + 2.0**v + v**v}
+
+    v = np.random.default_rng(0).uniform(0.5, 1.5, (2, 5, 7))
+    end = ds.Simulation(Pair(), precision="f64").run({"v": v, "m": 1.3}, steps=1).final["v"]
+    np.testing.assert_allclose(end, v**1.3 + 2.0**v + v**v, rtol=1e-14)
