@@ -14,7 +14,7 @@ from diffsim.ad.arrays.views import DiagonalView
 from diffsim.ad.core import Tracer, is_plain, laid_out, require_derivative
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
-from diffsim.ad.ops.layout import Axes, axes_in_memory, snapshot
+from diffsim.ad.ops.layout import axes_in_memory, snapshot
 from diffsim.base.messages import shown
 from diffsim.numpy.calling.dispatch import as_array, as_number, axes_of, in_order, in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, multiply

@@ -75,11 +75,10 @@ def test_lines_of_frames_are_those_that_inspect_reads() -> None:
     source = "def f():\n    call(None)\nf()"
     exec(compile(source, "<no file>", "exec"), {"call": kept})
     assert len(frames) > 10
-    try:
-        raise ValueError
-    except ValueError as error:
-        assert error.__traceback__ is not None
-        assert translation.frame_info(error.__traceback__) == inspect.getframeinfo(error.__traceback__)
+    with pytest.raises(ValueError, match="of a line") as caught:
+        raise ValueError("of a line")
+    trace = caught.value.__traceback__
+    assert trace is not None and translation.frame_info(trace) == inspect.getframeinfo(trace)
     here = inspect.currentframe()
     assert here is not None and len(translation.frame_info(here, 3).code_context) == 3
 
