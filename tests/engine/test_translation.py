@@ -96,7 +96,6 @@ print(len(asked), inspect.getframeinfo is original)
 """
 
 
-@pytest.mark.engines
 def test_the_import_of_an_engine_looks_for_no_modules() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
     asked, restored = done.stdout.split()
