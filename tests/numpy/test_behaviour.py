@@ -227,7 +227,7 @@ SUMS = {"i,i": 2, "...i,...i": 2, "i->": 1, "i,i,i->": 3, "ij,ij": 2, "i,ij,j": 
 def test_sums_without_axes_are_numbers_or_arrays_as_in_numpy(text: str, optimize: Any, dtype: type) -> None:
     """With a plan of several products NumPy's result is an array without axes. Integers are not differentiated, so they keep their kind."""
     shapes = [(2,) * len(letters.replace("...", "")) for letters in text.removesuffix("->").split(",")]
-    arguments = [np.ones(shape, dtype) for shape in shapes]
+    arguments: list[np.ndarray] = [np.ones(shape, dtype) for shape in shapes]
     numbers: list[bool] = []
 
     def f(x: Any, *values: Any) -> Any:
