@@ -17,7 +17,7 @@ import numpy as np
 from diffsim.base.packages import needed_by
 from diffsim.engine.cache import Folder, kernel_folder, with_home
 from diffsim.engine.cuda import Driver
-from diffsim.engine.translation import Translator
+from diffsim.engine.translation import Translator, reading_lines
 
 
 class Engine(ABC):
@@ -47,7 +47,7 @@ class Engine(ABC):
     cuda: Driver | None = None
 
     def __init__(self) -> None:
-        with needed_by(f"engine {self.name!r}"), with_home():
+        with needed_by(f"engine {self.name!r}"), with_home(), reading_lines():
             self.language = self._imported()
         self.impl = self.part("lang.impl")
         self._make_expression = self.part("lang.expr").Expr

@@ -11,12 +11,14 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import linecache
 import os
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 GENERATED = "<diffsim generated "
@@ -80,6 +82,29 @@ def is_in_class(level_of_class_stackframe: int) -> bool:
     """
     body = sys._getframe(level_of_class_stackframe - 1)
     return not body.f_code.co_flags & inspect.CO_OPTIMIZED and "__qualname__" in body.f_locals
+
+
+@contextmanager
+def reading_lines() -> Iterator[None]:
+    """`inspect.getframeinfo` reads the line of a frame without its module, while an engine is imported.
+
+    The import decorates 90 functions, and asks for the line that began the class of each. `inspect` looks for its module in all modules of
+    the process: half of the time of the import.
+    """
+    inspect.getframeinfo, original = frame_info, inspect.getframeinfo
+    try:
+        yield
+    finally:
+        inspect.getframeinfo = original
+
+
+def frame_info(frame: FrameType | TracebackType, context: int = 1, whole: Callable[..., Any] = inspect.getframeinfo) -> Any:
+    """The place of a frame and its line, as `inspect.getframeinfo` has them; `whole` has all that is more than a line."""
+    if context != 1 or not isinstance(frame, FrameType):
+        return whole(frame, context)
+    code, line = frame.f_code, frame.f_lineno
+    text = linecache.getline(code.co_filename, line, frame.f_globals)
+    return inspect.Traceback(code.co_filename, line, code.co_name, [text] if text else None, 0 if text else None)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from diffsim.ad.arrays.views import DiagonalView
 from diffsim.ad.core import Tracer, is_plain, laid_out, require_derivative
 from diffsim.ad.ops import matrix as mx
 from diffsim.ad.ops import structure as st
-from diffsim.ad.ops.layout import Axes, axes_in_memory, snapshot
+from diffsim.ad.ops.layout import axes_in_memory, snapshot
 from diffsim.base.messages import shown
 from diffsim.numpy.calling.dispatch import as_array, as_number, axes_of, in_order, in_rows, outside, plain, value_of
 from diffsim.numpy.elementwise import conj, multiply
@@ -175,7 +175,12 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
     if missing:
         raise ValueError(f"the result of einsum {shown(subscripts)} names {''.join(missing)}, which no operand has")
     value = st.transpose(value, axes=tuple(letters.index(x) for x in output))
-    return in_order(value, _order_of(",".join(inputs) + "->" + output, values, optimize)) if value.ndim else wrap(as_number(value))
+    if not value.ndim and not optimize:
+        return wrap(as_number(value))
+    small = _of_short_axes(",".join(inputs) + "->" + output, values, optimize)
+    if not value.ndim:  # with a plan, versions of NumPy differ in whether the result is a number or an array without axes
+        return wrap(value if isinstance(small, np.ndarray) else as_number(value))
+    return in_order(value, axes_in_memory(small))
 
 
 def _lettered(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -201,11 +206,11 @@ def _moved(x: Array, letters: str, output: str) -> Any:
     return x.transpose([letters.index(c) for c in output]) if output else x[()]
 
 
-def _order_of(subscripts: str, values: list[Any], optimize: Any) -> Axes:
-    """The order of the axes in memory of NumPy's result, which is the same for short axes."""
+def _of_short_axes(subscripts: str, values: list[Any], optimize: Any) -> Any:
+    """NumPy's result for short axes: it has the kind, and the order of the axes in memory, of that for longer ones."""
     small = [snapshot(laid_out(v)[tuple(slice(0, 2) for _ in v.shape)]) for v in values]
     with np.errstate(all="ignore"):
-        return axes_in_memory(np.einsum(subscripts, *small, optimize=optimize))
+        return np.einsum(subscripts, *small, optimize=optimize)
 
 
 def _plan(terms: list[tuple[str, Any]], output: str, optimize: Any) -> Any:

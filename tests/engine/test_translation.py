@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
+from types import FrameType
 
 import pytest
 
@@ -53,3 +55,48 @@ def test_functions_are_in_a_class_where_its_body_decorates_them() -> None:
 
     assert (Body.inside, Body.Inner.inside) == (True, True)
     assert (decorator(None), nested()) == (False, False)
+
+
+def test_lines_of_frames_are_those_that_inspect_reads() -> None:
+    frames: list[FrameType] = []
+
+    def kept(function: object) -> int:
+        frame = inspect.currentframe()
+        while frame is not None:
+            line = translation.frame_info(frame), inspect.getframeinfo(frame)
+            assert line[0].code_context == line[1].code_context and line[0][:3] == line[1][:3] and line[0].index == line[1].index
+            frames.append(frame)
+            frame = frame.f_back
+        return len(frames)
+
+    class Body:
+        inside = kept(None)
+
+    source = "def f():\n    call(None)\nf()"
+    exec(compile(source, "<no file>", "exec"), {"call": kept})
+    assert len(frames) > 10
+    with pytest.raises(ValueError, match="of a line") as caught:
+        raise ValueError("of a line")
+    trace = caught.value.__traceback__
+    assert trace is not None and translation.frame_info(trace) == inspect.getframeinfo(trace)
+    here = inspect.currentframe()
+    assert here is not None and len(translation.frame_info(here, 3).code_context) == 3
+
+
+IMPORTED = """
+import inspect
+original, asked = inspect.getframeinfo, []
+def counted(object, _filename=None, sought=inspect.getmodule):
+    asked.append(object)
+    return sought(object, _filename)
+inspect.getmodule = counted
+import diffsim as ds
+ds.init(arch="cpu")
+print(len(asked), inspect.getframeinfo is original)
+"""
+
+
+def test_the_import_of_an_engine_looks_for_no_modules() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
+    asked, restored = done.stdout.split()
+    assert int(asked) < 10 and restored == "True"

@@ -14,6 +14,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as dn
 from diffsim.errors import DerivativeError, DiffsimError
+from tests.sampled import together
 
 REDUCTIONS = (
     "sum", "prod", "max", "min", "mean", "var", "std", "ptp", "all", "any", "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax",
@@ -217,3 +218,21 @@ def test_a_histogram_of_weights_is_linear_in_them_and_constant_in_the_entries() 
 def test_padding_by_a_function_is_refused() -> None:
     with pytest.raises(DerivativeError, match="mode of pad is a function, expected the name of a mode"):
         ds.grad(lambda x: dn.sum(dn.pad(x, 1, lambda row, width, axis, options: None)))(np.ones(3))
+
+
+SUMS = {"i,i": 2, "...i,...i": 2, "i->": 1, "i,i,i->": 3, "ij,ij": 2, "i,ij,j": 3, ",": 2, "ii": 1}
+
+
+@together([(text, optimize, dtype) for text in SUMS for optimize in (False, True, "greedy") for dtype in (int, bool)], apart=True)
+def test_sums_without_axes_are_numbers_or_arrays_as_in_numpy(text: str, optimize: Any, dtype: type) -> None:
+    """With a plan of several products NumPy's result is an array without axes. Integers are not differentiated, so they keep their kind."""
+    shapes = [(2,) * len(letters.replace("...", "")) for letters in text.removesuffix("->").split(",")]
+    arguments: list[np.ndarray] = [np.ones(shape, dtype) for shape in shapes]
+    numbers: list[bool] = []
+
+    def f(x: Any, *values: Any) -> Any:
+        numbers.append(isinstance(dn.einsum(text, *values, optimize=optimize), np.generic))
+        return x
+
+    ds.vjp(f, 1.0, *arguments)
+    assert len(arguments) == SUMS[text] and numbers == [isinstance(np.einsum(text, *arguments, optimize=optimize), np.generic)]
