@@ -189,6 +189,20 @@ class NavierStokes(Equation, kind="navier_stokes"):
     """
 
     stable_dt_power = 2.0
+    optional: Mapping[str, str] = {
+        **dict.fromkeys(("phi", "force_*"), 'bodies = "fixed" or "moving"'),
+        "[uvw]_wall": 'bodies = "moving"',
+        "*_wall": "bodies and its name in scalars",
+        "heat_*": "bodies and its name in scalars",
+        "f[xyz]": "forced = True",
+        "C_s": 'viscosity = "smagorinsky"',
+        "inflow_*": 'a side of "inflow" in sides',
+        "[uvw]_low": 'a side of "open" or "outflow" in sides',
+        "[uvw]_*": 'a side of "velocity" or "moving" in sides',
+        **dict.fromkeys(("T", "c", "kappa_*"), "its name in scalars"),
+        "beta_*": "gravity and its name in scalars",
+        **{f"*_{end}_[xyz]": 'its name in scalars and a side of "inflow" or "velocity" in sides' for end in ("low", "high")},
+    }
 
     def __init__(
         self,

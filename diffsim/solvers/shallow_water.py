@@ -162,6 +162,14 @@ class ShallowWater(Equation, kind="shallow_water"):
     """
 
     in_cells = ("sponge",)
+    optional: Mapping[str, str] = {
+        "manning": 'drag = "manning"',
+        "drag": 'drag = "quadratic"',
+        **dict.fromkeys(UPLIFT, "uplift = True"),
+        "tide*": 'a side of "tide" in sides',
+        **dict.fromkeys(("stress_*", "pressure"), 'weather = "steady" or "series"'),
+        "supply": 'supply = "steady" or "series"',
+    }
 
     def __init__(
         self,
