@@ -336,6 +336,17 @@ class Equation(ABC):
         """
         return {}
 
+    def waiting(self, inputs: Mapping[str, Array], wrt: Collection[str]) -> Mapping[str, NDArray[np.bool_]]:
+        """Cells where the states depend on none of the inputs `wrt` until something reaches them, such as {"dry land": eta <= z}.
+
+        A scene refuses a run in which nothing reaches any receiver, before its gradient is compiled. The default: none.
+
+        Args:
+            inputs: parameters and initial states over the cells.
+            wrt: inputs that are differentiated for.
+        """
+        return {}
+
 
 def option_of(equation: Equation, name: str) -> str:
     """The arguments of an equation's constructor with which it has a field of this name; "" if none is known to give it."""

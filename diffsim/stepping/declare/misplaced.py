@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffsim.mesh.grid import Grid
 from diffsim.typing import Array
@@ -31,8 +32,8 @@ def remedy(grid: Grid, coordinates: Array) -> str:
     ends = np.array([grid.coordinates(axis)[[0, -1]] for axis in range(grid.ndim)])
     low, high = ends.T
 
-    def inside(places: Array) -> Array:
-        return (low <= places) & (places <= high)
+    def inside(places: Array) -> NDArray[np.bool_]:
+        return np.asarray((low <= places) & (places <= high))
 
     if inside(coordinates).all(axis=1).any():  # so one of them is wrong, and not all of them
         return MOVE
