@@ -520,7 +520,7 @@ class ShallowWater(Equation, kind="shallow_water"):
 
     def _check_water(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         """Raise where the whole grid is dry, and stays so."""
-        fed = self.tides or "supply" in self.series or np.any(parameters.get("supply", 0.0) > 0)
+        fed = self.moving or self.tides or "supply" in self.series or np.any(parameters.get("supply", 0.0) > 0)
         whole = states["eta"].shape == self.grid.shape  # not the box of a process alone
         if whole and not fed and not self._depths(parameters, states)[1].any():
             raise ParameterError(
