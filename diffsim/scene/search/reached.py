@@ -36,8 +36,8 @@ def require_reached(problem: Problem) -> None:
     for what, cells in waiting.items():
         if not all((tables[state].gather(cells.astype(float)) > ALL).all() for _, state in wanted):
             continue
-        found = predictions(problem.forward, wanted, problem.start, range(len(setup.shots)))
-        if all(np.ptp(traces, axis=0).max(initial=0.0) == 0 for shot in found for traces in shot.values()):
+        shots = predictions(problem.forward, wanted, problem.start, range(len(setup.shots)))
+        if all(np.ptp(traces, axis=0).max(initial=0.0) == 0 for shot in shots for traces in shot.values()):
             count = sum(len(setup.receivers[state]) for _, state in wanted)
             unknowns = ", ".join(map(shown, scene.unknowns))
             raise SceneError(

@@ -23,7 +23,7 @@ PROJECT = "with pyproj, in a scene by crs and grid.crs"
 
 
 def remedy(grid: Grid, coordinates: Array) -> str:
-    """What to do about points of which some lie outside, for the end of a message.
+    """The remedy for points of which some lie outside, for the end of a message.
 
     Args:
         grid: the grid.
@@ -45,7 +45,7 @@ def remedy(grid: Grid, coordinates: Array) -> str:
 
 
 def _changes(grid: Grid, ends: Array, coordinates: Array) -> Iterator[tuple[str, Array]]:
-    """What is mistaken often, each with the coordinates that would be right, the likeliest first."""
+    """Common mistakes, each with the coordinates that would be right, the likeliest first."""
     low, length = ends[:, 0], np.maximum(np.ptp(ends, axis=1), np.finfo(float).tiny)
 
     def spread(places: Array) -> bool:
