@@ -52,7 +52,7 @@ def fields_of(equation: Equation) -> set[str]:
     return {*equation.states, *equation.parameters, *equation.series, *equation.forcings, *equation.initials}
 
 
-def made_with(solver: type[Equation]) -> Iterator[tuple[dict[str, Any], Equation]]:
+def with_options(solver: type[Equation]) -> Iterator[tuple[dict[str, Any], Equation]]:
     """A solver with each option, each pair of them, and the three that make layers, the plain one first."""
     hints = typing.get_type_hints(solver.__init__)
     plain = {"grid": ds.Grid((40,) if solver.__name__ in LINES else (13, 14), 0.1), "dt": 1e-3}
@@ -69,8 +69,8 @@ def made_with(solver: type[Equation]) -> Iterator[tuple[dict[str, Any], Equation
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_field_of_an_option_has_a_text_with_this_option(name: str) -> None:
-    plain, least, made = set[str](), dict[str, list[dict[str, Any]]](), list(made_with(SOLVERS[name]))
-    for options, equation in made:
+    plain, least, variants = set[str](), dict[str, list[dict[str, Any]]](), list(with_options(SOLVERS[name]))
+    for options, equation in variants:
         fields = fields_of(equation)
         plain = plain or fields
         for field in fields - plain:
@@ -78,16 +78,16 @@ def test_every_field_of_an_option_has_a_text_with_this_option(name: str) -> None
             if len(options) == len(ways[0]) and options not in ways:
                 ways.append(options)
     for field, ways in least.items():
-        text = option_of(made[0][1], field)
+        text = option_of(variants[0][1], field)
         assert any(all(argument in text for argument in way) for way in ways), (field, ways[:3], text)
         with pytest.raises(ParameterError) as caught:
-            ds.Simulation(made[0][1], wrt=[field])
+            ds.Simulation(variants[0][1], wrt=[field])
         assert f"{name} has {field} with {text}" in str(caught.value)
     lost = {
-        (field, tuple(options)) for options, equation in made for field in plain - fields_of(equation) if not option_of(equation, field)
+        (field, tuple(options)) for options, equation in variants for field in plain - fields_of(equation) if not option_of(equation, field)
     }
     assert not {field for field, _ in lost}, lost
-    unused = [pattern for pattern in made[0][1].optional if not any(fnmatchcase(field, pattern) for field in {*least, *plain})]
+    unused = [pattern for pattern in variants[0][1].optional if not any(fnmatchcase(field, pattern) for field in {*least, *plain})]
     assert not unused
 
 

@@ -1,4 +1,4 @@
-"""Whether anything reaches the receivers of a scene, before its gradient is compiled."""
+"""A check that something reaches the receivers of a scene, before its gradient is compiled."""
 
 from __future__ import annotations
 
