@@ -47,6 +47,7 @@ from diffsim.scene.search.certificate import certify
 from diffsim.scene.search.ending import ending
 from diffsim.scene.search.objective import Evaluation
 from diffsim.scene.search.plan import plan_of
+from diffsim.scene.search.reached import require_reached
 from diffsim.scene.search.search import Found, Search
 from diffsim.scene.search.uncertainty import Uncertain, check_uncertainty, uncertain
 from diffsim.scene.setup.design import means_of, measures_of
@@ -161,6 +162,7 @@ def _run(
         seconds["certificate"] = time.perf_counter() - began - seconds["data"]
     if out is not None and writing:
         claim_folder(out, scene, identity)
+    require_reached(problem)
     watcher.phase(f"{scene.name}: compiling, planning the gradient")
     plan = plan_of(problem, PLAN_SECONDS, brief=True)
     problem = replace(problem, checkpoint=plan)

@@ -89,6 +89,11 @@ class Advection(Equation, kind="advection"):
     """
 
     forcings = ("q",)
+    optional: Mapping[str, str] = {
+        "kappa": "diffusive = True",
+        "inflow_*": 'a side of "inflow" in sides',
+        "[uvw]_low": 'a side of "inflow" or "outflow" in sides',
+    }
 
     def __init__(
         self,

@@ -93,6 +93,7 @@ class Elastic(Equation, kind="elastic"):
 
     in_cells = ("layer",)
     speed = "vp"
+    optional: Mapping[str, str] = {"p": "pressure = True", **dict.fromkeys(("epsilon", "delta"), "anisotropy = True")}
 
     def __init__(
         self,

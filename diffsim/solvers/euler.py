@@ -125,6 +125,12 @@ class Euler(Equation, kind="euler"):
         assert np.allclose(flow["u"], np.sqrt(5 * (c0**2 - c**2)), atol=1e-6)
     """
 
+    optional: Mapping[str, str] = {
+        "p_*": 'a side of "reservoir", "outflow" or "freestream" in sides',
+        "rho_*": 'a side of "inflow", "reservoir" or "freestream" in sides',
+        "[uvw]_*": 'a side of "inflow" or "freestream" in sides',
+    }
+
     def __init__(
         self,
         grid: Grid,

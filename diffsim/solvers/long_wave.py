@@ -72,6 +72,7 @@ class LongWave(Equation, kind="long_wave"):
     """
 
     in_cells = ("sponge",)
+    optional: Mapping[str, str] = dict.fromkeys(UPLIFT, "uplift = True")
 
     def __init__(
         self,

@@ -189,6 +189,20 @@ class NavierStokes(Equation, kind="navier_stokes"):
     """
 
     stable_dt_power = 2.0
+    optional: Mapping[str, str] = {
+        **dict.fromkeys(("phi", "force_*"), 'bodies = "fixed" or "moving"'),
+        "[uvw]_wall": 'bodies = "moving"',
+        "*_wall": "bodies and its name in scalars",
+        "heat_*": "bodies and its name in scalars",
+        "f[xyz]": "forced = True",
+        "C_s": 'viscosity = "smagorinsky"',
+        "inflow_*": 'a side of "inflow" in sides',
+        "[uvw]_low": 'a side of "open" or "outflow" in sides',
+        "[uvw]_*": 'a side of "velocity" or "moving" in sides',
+        **dict.fromkeys(("T", "c", "kappa_*"), "its name in scalars"),
+        "beta_*": "gravity and its name in scalars",
+        **{f"*_{end}_[xyz]": 'its name in scalars and a side of "inflow" or "velocity" in sides' for end in ("low", "high")},
+    }
 
     def __init__(
         self,
@@ -455,7 +469,13 @@ class NavierStokes(Equation, kind="navier_stokes"):
         self.check_series(parameters, parameters)
 
     def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
-        """Raise if `dt` is not stable for a flow with the velocity of a side."""
+        """Raise if `dt` is not stable for a flow with the velocity of a side, or if more fluid enters than leaves."""
+        inlets = {name: axis for (axis, _), name in self._around.inlets().items()}
+        if inlets and self.bodies == "none" and all(name in series or name not in self.series for name in inlets):
+            on_sides = {
+                name: series[name] if name in self.series else np.asarray(parameters[name].take(0, axis)) for name, axis in inlets.items()
+            }
+            self._around.check_balance(self.grid, on_sides)
         least = sorted((float(parameters[name].min()), name) for name in ("nu", *(f"kappa_{name}" for name in self.scalars)))
         for axis, name in self._around.speeds():
             if name in series:

@@ -138,6 +138,12 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
     """
 
     stable_dt_power = 2.0
+    optional: Mapping[str, str] = {
+        "drift_*": "drifters = True",
+        "psi": "one layer, no layers",
+        "psi[1-9]*": "layers, gravities and f0",
+        "U[1-9]*": "mean_flow = True, layers, gravities and f0, and periodic sides",
+    }
 
     def __init__(
         self,

@@ -125,6 +125,14 @@ class ReactionDiffusion(Equation, kind="reaction_diffusion"):
         assert abs(value - 1.6) < 1e-6
     """
 
+    optional: Mapping[str, str] = {
+        **dict.fromkeys(("F", "k", "v"), 'kinetics = "gray_scott"'),
+        "g": 'kinetics = "swift_hohenberg"',
+        "r": 'kinetics = "fisher", "allen_cahn" or "swift_hohenberg"',
+        "D": 'kinetics = "fisher" or "allen_cahn"',
+        "D_*": 'kinetics = "gray_scott"',
+    }
+
     def __init__(
         self,
         grid: Grid,

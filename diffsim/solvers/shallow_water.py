@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffsim.base.arguments import flag, number, one_of, positive, whole
 from diffsim.base.messages import shown
@@ -162,6 +163,14 @@ class ShallowWater(Equation, kind="shallow_water"):
     """
 
     in_cells = ("sponge",)
+    optional: Mapping[str, str] = {
+        "manning": 'drag = "manning"',
+        "drag": 'drag = "quadratic"',
+        **dict.fromkeys(UPLIFT, "uplift = True"),
+        "tide*": 'a side of "tide" in sides',
+        **dict.fromkeys(("stress_*", "pressure"), 'weather = "steady" or "series"'),
+        "supply": 'supply = "steady" or "series"',
+    }
 
     def __init__(
         self,
@@ -492,7 +501,12 @@ class ShallowWater(Equation, kind="shallow_water"):
         if "supply" in series:
             self._check_supply(series["supply"], parameters)
 
+    def waiting(self, inputs: Mapping[str, Array], wrt: Collection[str]) -> Mapping[str, NDArray[np.bool_]]:
+        moves = {"z", "pressure", "supply", *UPLIFT}  # the level of what is dry
+        return {} if moves & set(wrt) else {"dry land": inputs["eta"] <= inputs["z"]}
+
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
+        self._check_water(parameters, states)
         self._check_speed(parameters, states, "start")
         if self.fastest and self.substeps == 1:
             still = math.sqrt(GRAVITY * float(self._depths(parameters, states)[0].max()))
@@ -503,6 +517,16 @@ class ShallowWater(Equation, kind="shallow_water"):
                 )
         if "supply" in parameters:
             self._check_supply(parameters["supply"][np.newaxis], {**parameters, **states})
+
+    def _check_water(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
+        """Raise where the whole grid is dry, and stays so."""
+        fed = self.moving or self.tides or "supply" in self.series or np.any(parameters.get("supply", 0.0) > 0)
+        whole = states["eta"].shape == self.grid.shape  # not the box of a process alone
+        if whole and not fed and not self._depths(parameters, states)[1].any():
+            raise ParameterError(
+                "eta is at or below the bed z in every cell, and no tide or supply brings water, expected water somewhere; give eta above "
+                "z, both upwards from the same level: a depth has the other sign"
+            )
 
     def _check_supply(self, supply: Array, fields: Mapping[str, Array]) -> None:
         """Raise where rounding of the level may change more than a hundredth of a supply, (steps, *shape), by more than a hundredth."""

@@ -88,6 +88,7 @@ class ViscoAcoustic(Equation, kind="visco_acoustic"):
     forcings = ("q",)
     in_cells = ("layer",)
     speed = "c"
+    optional: Mapping[str, str] = {"Q": 'Q = "given" and a frequency', "s": "Q and a frequency"}
 
     def __init__(
         self,

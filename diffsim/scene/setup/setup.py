@@ -28,7 +28,7 @@ from diffsim.scene.words.explain import prefix_error
 from diffsim.scene.words.model import Mask
 from diffsim.scene.words.suggest import nearest, require_known
 from diffsim.simulation import Simulation, Solution
-from diffsim.stepping.declare.equation import Equation
+from diffsim.stepping.declare.equation import Equation, option_of
 from diffsim.stepping.declare.points import Points, point_table
 from diffsim.typing import Array
 
@@ -379,7 +379,9 @@ def require_input(key: str, name: str, scene: Description, equation: Equation) -
             if key.startswith("fields."):
                 expected = f"expected one of {', '.join(known)}, found the forcing {name}; give its wavelet in [sources.{name}]"
             raise SceneError(f"{key}: {expected}")
-        further = ", or name it in a rule of equation.boundary" if rules and "?" not in remedy else ""
+        if option := option_of(equation, name):
+            remedy = f"[equation] has it with {option.replace('True', 'true').replace('False', 'false')}"
+        further = ", or name it in a rule of equation.boundary" if rules and not option and "?" not in remedy else ""
         raise SceneError(f"{key}: expected one of {', '.join(known)}, found {shown(name)}; {remedy}{further}")
 
 

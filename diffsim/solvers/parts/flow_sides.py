@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from diffsim.base.messages import shown
 from diffsim.boundary import Dirichlet, Neumann, Open, per_axis
 from diffsim.errors import ParameterError
+from diffsim.mesh.grid import Grid
 from diffsim.stepping.declare.equation import Variable
 from diffsim.typing import Array
 
 WORDS = ("periodic", "no_slip", "slip", "moving", "inflow", "open", "outflow", "velocity")
 FREE = ("open", "outflow")
 """Sides where the pressure is 0."""
+UNBALANCED = 1e-3
+"""Part of the fluid that crosses all sides which may stay inside: a system that projects it refuses less by its own measure."""
 CROSSED = (*FREE, "inflow", "velocity")
 """Sides that fluid crosses."""
 
@@ -120,6 +127,35 @@ class FlowSides:
         """The axis of each velocity of fluid that crosses a side, and its name. A wall that moves brings none in."""
         along = [pair for side in self.of("velocity") for pair in self._along(*side).items()]
         return [(axis, name) for (axis, _), name in self.inlets().items()] + along
+
+    def check_balance(self, grid: Grid, values: Mapping[str, Array]) -> None:
+        """Raise unless as much fluid leaves as enters, where no side is open: the velocities across the sides are all given.
+
+        Args:
+            grid: of uniform cells.
+            values: of the inputs across sides: a value for each cell of a side, of a series behind an axis of steps. Where they are those
+                of a box of a process, nothing is judged.
+        """
+        if self.of(*FREE):
+            return
+        through: dict[str, Array] = {}  # m³/s into the grid (m²/s in two dimensions), one number or one a step
+        for (axis, high), name in self.inlets().items():
+            value, cells = np.asarray(values[name], float), tuple(n for other, n in enumerate(grid.shape) if other != axis)
+            if value.shape[-len(cells) :] != cells or value.ndim - len(cells) > 1:
+                return
+            area = math.prod(h for other, h in enumerate(grid.spacing) if other != axis)
+            through[self.name(axis, high)] = (-area if high else area) * value.sum(axis=tuple(range(-len(cells), 0))) + 0.0
+        net, size = sum(through.values()), sum(np.abs(one) for one in through.values())
+        wrong = np.atleast_1d(np.abs(net) > UNBALANCED * size)
+        if wrong.any():
+            step = int(wrong.argmax())
+            each = ", ".join(f"{np.broadcast_to(one, wrong.shape)[step]:.4g} through {side}" for side, one in through.items())
+            when = f" in step {step}" if np.ndim(net) else ""
+            unit = "m³/s" if len(self.axes) == 3 else "m²/s"
+            raise ParameterError(
+                f"sides: fluid enters with {each} ({unit}){when}, and no side is open, expected a sum of 0; give another side "
+                '"outflow" or "open", or velocities that let as much out'
+            )
 
     def _along(self, axis: int, high: int) -> dict[int, str]:
         """Inputs with the velocities along a side, by their axes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,8 @@ class Equation(ABC):
         speed: the parameter that is the speed of the fastest waves; "": there is none. A scene tunes the absorbing layer for it.
         unstable: what to look at, in a sentence, when a run is no longer finite; "": nothing that only this equation has.
         steady: whether one step gives the solution of a steady problem, see `Steady`.
+        optional: fields that only some arguments of the constructor give, for errors about unknown names: name -> these arguments, such as
+            {"manning": 'drag = "manning"'}. A name may be a pattern, "tide*".
 
     Example:
         import numpy as np
@@ -271,6 +274,7 @@ class Equation(ABC):
     unstable: str = ""
     steady: bool = False
     groups: Mapping[str, Group] = {}
+    optional: Mapping[str, str] = {}
 
     def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:
         super().__init_subclass__(**others)
@@ -331,6 +335,23 @@ class Equation(ABC):
             parameters: values of the inputs over the cells.
         """
         return {}
+
+    def waiting(self, inputs: Mapping[str, Array], wrt: Collection[str]) -> Mapping[str, NDArray[np.bool_]]:
+        """Cells where the states depend on none of the inputs `wrt` until something reaches them, such as {"dry land": eta <= z}.
+
+        A scene refuses a run in which nothing reaches any receiver, before its gradient is compiled. The default: none.
+
+        Args:
+            inputs: parameters and initial states over the cells.
+            wrt: inputs that are differentiated for.
+        """
+        return {}
+
+
+def option_of(equation: Equation, name: str) -> str:
+    """The arguments of an equation's constructor with which it has a field of this name; "" if none is known to give it."""
+    exact = equation.optional.get(name)
+    return exact or next((option for pattern, option in equation.optional.items() if fnmatchcase(name, pattern)), "")
 
 
 def hands_on(equation: Equation) -> bool:

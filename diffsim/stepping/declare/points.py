@@ -18,6 +18,7 @@ from diffsim.errors import ShapeError
 from diffsim.mesh.field import Location
 from diffsim.mesh.grid import Grid
 from diffsim.stepping.declare.interpolation import RADIUS, SNAP, Along, folded, linear, sinc
+from diffsim.stepping.declare.misplaced import remedy
 from diffsim.typing import Array, IntArray
 
 
@@ -199,7 +200,10 @@ def point_table(
     for number, point in enumerate(coordinates):
         name = f"{what} {number} at {tuple(float(c) for c in point)}"
         sides = [None] * grid.ndim if rules is None else rules
-        lines = [_line(name, grid, axis, location[axis], x, wide, dipole is not None, sides[axis]) for axis, x in enumerate(point)]
+        try:
+            lines = [_line(name, grid, axis, location[axis], x, wide, dipole is not None, sides[axis]) for axis, x in enumerate(point)]
+        except _OutsideError as error:
+            raise ShapeError(f"{error}; {remedy(grid, coordinates)}") from None
         corners = np.stack(np.meshgrid(*(line.cells for line in lines), indexing="ij"), axis=-1).reshape(-1, grid.ndim)
         shares = _shares(lines, grid, None if dipole is None else dipole[number])
         scale = np.array([1 / volume(corner) for corner in corners.tolist()]) if density else 1.0
@@ -208,6 +212,10 @@ def point_table(
         weights.append((scale * shares)[kept])
         starts.append(starts[-1] + len(kept))
     return PointTable(np.concatenate(cells), np.concatenate(weights), np.array(starts, np.int64))
+
+
+class _OutsideError(ShapeError):
+    """A point outside the grid."""
 
 
 def _line(name: str, grid: Grid, axis: int, place: int, coordinate: float, wide: bool, slope: bool, sides: Sides | None) -> Along:
@@ -219,9 +227,7 @@ def _line(name: str, grid: Grid, axis: int, place: int, coordinate: float, wide:
         low, high = (-1.0, high) if place else (-0.5, high + 0.5)
         first, last = values[0] + low * h, values[0] + high * h
     if not low - SNAP <= position <= high + SNAP:
-        raise ShapeError(
-            f"{name} lies outside the grid: {grid.axes[axis]} = {coordinate:g}, expected {first:g} to {last:g}; move it or enlarge the grid"
-        )
+        raise _OutsideError(f"{name} lies outside the grid: {grid.axes[axis]} = {coordinate:g}, expected {first:g} to {last:g}")
     along = sinc(position) if wide else linear(position)
     inside = folded(along if slope else along.cut(along.values != 0), sides, n)
     if inside is None:

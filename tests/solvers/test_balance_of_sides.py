@@ -1,0 +1,52 @@
+"""An incompressible flow whose sides let more in than out is refused by a message about sides."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.errors import ParameterError
+from diffsim.solvers import NavierStokes
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_more_fluid_enters_than_leaves(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ndim = int(rng.integers(2, 4))
+    shape, spacing = tuple(map(int, rng.integers(5, 8, ndim))), tuple(rng.uniform(0.05, 0.2, ndim))
+    word, both, axis = rng.choice(["inflow", "velocity"]), bool(rng.integers(2)), int(rng.integers(ndim))
+    sides = tuple((word, word if both else "no_slip") if k == axis else "slip" for k in range(ndim))
+    series = bool(rng.integers(2))
+    inlets = NavierStokes(ds.Grid(shape, spacing), 1e-3, sides)._around.inlets()
+    flow = ds.Simulation(NavierStokes(ds.Grid(shape, spacing), 1e-3, sides, series=tuple(inlets.values()) if series else ()), wrt=[])
+    inputs = {name: np.zeros(flow.input_shape(name, 4)) for name in flow.inputs} | {"nu": 1e-3}
+    inputs |= {name: rng.uniform(0.1, 0.2, inputs[name].shape) for name in inlets.values()}
+    enters = math.prod(h for k, h in enumerate(spacing) if k != axis) * inputs[next(iter(inlets.values()))].reshape(
+        4 if series else 1, -1
+    ).sum(1)
+    if both:  # in through both sides
+        inputs[inlets[axis, 1]] *= -1
+    letter = "zyx"[-ndim:][axis]
+    step = " in step 0" if series else ""
+    with pytest.raises(
+        ParameterError, match=rf'^sides: fluid enters with {enters[0]:.4g} through low_{letter}.*{step}, and no .* "outflow"'
+    ):
+        flow.run(inputs, 4)
+
+
+@pytest.mark.parametrize("word", ["inflow", "velocity"])
+def test_as_much_leaves_as_enters(word: str) -> None:
+    grid, rng = ds.Grid((6, 7), (0.1, 0.2)), np.random.default_rng(1)
+    flow = ds.Simulation(NavierStokes(grid, 1e-3, ("slip", word)), wrt=[], precision="f64")
+    inputs = {name: np.zeros(flow.input_shape(name, 2)) for name in flow.inputs} | {"nu": 1e-3}
+    low, high = (name for name in flow.inputs if name in flow.equation._around.inlets().values())
+    inputs[low] = rng.uniform(0.5, 1.5, 6)
+    inputs[high] = inputs[low][::-1].copy()
+    u = flow.run(inputs, 2).final["u"]
+    np.testing.assert_allclose(u[:, -1].sum(), inputs[low].sum(), rtol=1e-12)
+    inputs[high] *= 0.99
+    with pytest.raises(ParameterError, match="no side is open"):
+        flow.run(inputs, 2)

@@ -1,0 +1,106 @@
+"""A field that a solver has under an option alone: errors about its name say the option."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import itertools
+import typing
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+import diffsim as ds
+from diffsim.errors import DiffsimError, ParameterError, SceneError
+from diffsim.scene.schema.schema import Description
+from diffsim.scene.search.assemble import assemble
+from diffsim.stepping.declare.equation import Equation, option_of
+from tests.scene.tiny import WAVE
+
+MORE: dict[str, list[Any]] = {
+    "gravity": [(0.0, -9.8)],
+    "layers": [(500.0, 2000.0)],
+    "gravities": [(0.02,)],
+    "f0": [1e-4],
+    "scalars": [("c",), ("T",)],
+    "poles": [("drude",), ("lorentz",)],
+    "Q": [50.0],
+    "frequency": [1.0],
+}
+"""Values of options whose types do not list them."""
+LINES = ("Lorenz96", "Lorenz96TwoScale", "KuramotoSivashinsky")
+"""Solvers of one axis alone."""
+SOLVERS = {
+    name: one
+    for name, one in vars(ds.solvers).items()
+    if inspect.isclass(one) and issubclass(one, Equation) and "grid" in inspect.signature(one).parameters and not name.startswith("DG")
+}
+
+
+def values_of(hint: Any) -> list[Any]:
+    """The values that a type lists, those of the parts of a union included."""
+    if hint is bool:
+        return [True]
+    if typing.get_origin(hint) is typing.Literal:
+        return list(typing.get_args(hint))
+    return [value for part in typing.get_args(hint) if typing.get_origin(part) is typing.Literal for value in typing.get_args(part)]
+
+
+def fields_of(equation: Equation) -> set[str]:
+    return {*equation.states, *equation.parameters, *equation.series, *equation.forcings, *equation.initials}
+
+
+def with_options(solver: type[Equation]) -> Iterator[tuple[dict[str, Any], Equation]]:
+    """A solver with each option, each pair of them, and the three that make layers, the plain one first."""
+    hints = typing.get_type_hints(solver.__init__)
+    plain = {"grid": ds.Grid((40,) if solver.__name__ in LINES else (13, 14), 0.1), "dt": 1e-3}
+    single = [{name: value} for name, hint in hints.items() for value in (*values_of(hint), *MORE.get(name, []))]
+    layers = {name: MORE[name][0] for name in ("layers", "gravities", "f0")}
+    further = [layers, {**layers, "mean_flow": True, "sides": "periodic"}] if "layers" in hints else []
+    pairs = ({**a, **b} for a, b in itertools.combinations(single, 2) if a.keys() != b.keys())
+    for options in itertools.chain([{}], single, pairs, further):
+        try:
+            yield options, solver(**plain, **options)
+        except (DiffsimError, ValueError):
+            continue
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_field_of_an_option_has_a_text_with_this_option(name: str) -> None:
+    plain, least, variants = set[str](), dict[str, list[dict[str, Any]]](), list(with_options(SOLVERS[name]))
+    for options, equation in variants:
+        fields = fields_of(equation)
+        plain = plain or fields
+        for field in fields - plain:
+            ways = least.setdefault(field, [options])
+            if len(options) == len(ways[0]) and options not in ways:
+                ways.append(options)
+    for field, ways in least.items():
+        text = option_of(variants[0][1], field)
+        assert any(all(argument in text for argument in way) for way in ways), (field, ways[:3], text)
+        with pytest.raises(ParameterError) as caught:
+            ds.Simulation(variants[0][1], wrt=[field])
+        assert f"{name} has {field} with {text}" in str(caught.value)
+    lost = {
+        (field, tuple(options)) for options, equation in variants for field in plain - fields_of(equation) if not option_of(equation, field)
+    }
+    assert not {field for field, _ in lost}, lost
+    unused = [pattern for pattern in variants[0][1].optional if not any(fnmatchcase(field, pattern) for field in {*least, *plain})]
+    assert not unused
+
+
+def test_a_misspelt_name_beside_one_of_an_option() -> None:
+    sea = ds.solvers.ShallowWater(ds.Grid((20,), 1.0), 0.05)
+    with pytest.raises(ParameterError, match=r'ShallowWater has manning with drag = "manning"; correct mannig$'):
+        ds.Simulation(sea, wrt=["manning", "mannig"])
+
+
+@pytest.mark.parametrize("table", ["fields", "unknowns"])
+def test_a_scene_says_the_option_in_its_own_words(table: str) -> None:
+    scene = copy.deepcopy(WAVE)
+    scene[table]["uplift"] = {"constant": 0.5} if table == "fields" else {"start": {"constant": 0.5}}
+    scene["truth"]["fields"]["uplift"] = {"constant": 0.5}
+    with pytest.raises(SceneError, match=rf"^{table}.uplift: expected one of .*, found 'uplift'; \[equation\] has it with uplift = true$"):
+        assemble(Description.model_validate(scene), "f32")
