@@ -31,11 +31,7 @@ def check_names(what: str, names: Iterable[str], known: Iterable[str], kind: str
             raise ParameterError(f"{what} names {', '.join(unknown)}, but there are no {kind}, expected no name; {remedy} {what} out")
         raise ParameterError(
             f"{what} names {', '.join(unknown)}, but the {kind} are {listed(known, groups)}; expected some of these; "
-<<<<<<< HEAD
-            + (by_component(unknown, equation) or by_initial(unknown, equation) or "correct the name")
-=======
-            + (by_component(unknown, equation) or by_option(unknown, equation) or "correct the name")
->>>>>>> ocean
+            + (by_component(unknown, equation) or by_initial(unknown, equation) or by_option(unknown, equation) or "correct the name")
         )
 
 
@@ -46,20 +42,19 @@ def by_component(names: Iterable[str], equation: Equation | None) -> str:
     return f"{', '.join(each)}; give each of these by its own name" if each else ""
 
 
-<<<<<<< HEAD
 def by_initial(names: Iterable[str], equation: Equation | None) -> str:
     """The remedy where some of `names` are states that `initial` of an equation computes; "" else."""
     if equation is None or type(equation).initial is Equation.initial or not (states := [*equation.states.keys() & {*names}]):
         return ""
     return f"initial() of the equation gives {', '.join(sorted(states))}: leave it out, or declare the arguments of initial() in initials"
-=======
+
+
 def by_option(names: Iterable[str], equation: Equation | None) -> str:
     """The remedy where an option of the equation would give each of `names`, or some of them; "" else."""
     options = {name: option_of(equation, name) for name in names} if equation else {}
     have = [f"{type(equation).__name__} has {name} with {option}" for name, option in options.items() if option]
     others = [name for name, option in options.items() if not option]
     return "; ".join([*have, *([f"correct {', '.join(others)}"] if others else [])]) if have else ""
->>>>>>> ocean
 
 
 def check_steps(steps: int) -> int:
