@@ -506,7 +506,6 @@ class ShallowWater(Equation, kind="shallow_water"):
         return {} if moves & set(wrt) else {"dry land": inputs["eta"] <= inputs["z"]}
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
-        self._check_water(parameters, states)
         self._check_speed(parameters, states, "start")
         if self.fastest and self.substeps == 1:
             still = math.sqrt(GRAVITY * float(self._depths(parameters, states)[0].max()))
@@ -517,16 +516,6 @@ class ShallowWater(Equation, kind="shallow_water"):
                 )
         if "supply" in parameters:
             self._check_supply(parameters["supply"][np.newaxis], {**parameters, **states})
-
-    def _check_water(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
-        """Raise where the whole grid is dry, and stays so."""
-        fed = self.moving or self.tides or "supply" in self.series or np.any(parameters.get("supply", 0.0) > 0)
-        whole = states["eta"].shape == self.grid.shape  # not the box of a process alone
-        if whole and not fed and not self._depths(parameters, states)[1].any():
-            raise ParameterError(
-                "eta is at or below the bed z in every cell, and no tide or supply brings water, expected water somewhere; give eta above "
-                "z, both upwards from the same level: a depth has the other sign"
-            )
 
     def _check_supply(self, supply: Array, fields: Mapping[str, Array]) -> None:
         """Raise where rounding of the level may change more than a hundredth of a supply, (steps, *shape), by more than a hundredth."""

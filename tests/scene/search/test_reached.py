@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import numpy as np
 import pytest
 
-import diffsim as ds
-from diffsim.errors import ParameterError, SceneError
+from diffsim.errors import SceneError
 from diffsim.scene import Scene
 from diffsim.scene.search.assemble import assemble
 from diffsim.scene.search.reached import require_reached
@@ -59,20 +57,3 @@ def test_receivers_on_land_that_stays_dry() -> None:
 )
 def test_receivers_that_something_reaches(changes: dict[str, Any]) -> None:
     judge(**changes)
-
-
-@pytest.mark.parametrize("shape", [(12,), (5, 6)])
-def test_a_grid_without_water_is_refused_unless_some_may_come(shape: tuple[int, ...]) -> None:
-    grid, z = ds.Grid(shape, 10.0), np.random.default_rng(0).uniform(0.5, 3.0, shape)
-    dry = {"z": z, "eta": np.zeros(shape)}
-    with pytest.raises(ParameterError, match=r"eta is at or below the bed z in every cell, .* a depth has the other sign$"):
-        ds.Simulation(ds.solvers.ShallowWater(grid, 0.5, method="euler"), wrt=[]).run(dry, 3)
-    rain = np.full(shape, 1e-3)
-    wet = (
-        ds.Simulation(ds.solvers.ShallowWater(grid, 0.5, method="euler", supply="steady"), wrt=[])
-        .run({**dry, "supply": rain}, 3)
-        .final["eta"]
-    )
-    assert (wet > z).any()
-    with pytest.raises(ParameterError, match="no tide or supply brings water"):
-        ds.Simulation(ds.solvers.ShallowWater(grid, 0.5, method="euler", supply="steady"), wrt=[]).run({**dry, "supply": -rain}, 3)
