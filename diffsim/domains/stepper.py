@@ -368,7 +368,7 @@ class DomainStepper(Stepper):
             done += len(piece.widths)
 
     def reverse(self, start: int, stop: int) -> None:
-        if self.needs_primal and self._held and self._held[-1] == (range(start, stop - 1), False):
+        if self.needs_primal and self._held and self._held[-1][:2] == (range(start, stop - 1), False):
             if not covers(self._right.now, self._reach.primal.by_any):  # the newest of these steps starts from the working state
                 self._take_states(self._working(0))
             self._right_before[stop - 1] = self._right.now

@@ -134,6 +134,13 @@ class Programs:
         """Whether recorded steps hold their states, with residuals or without."""
         return self.needs_primal and (not residuals or self.with_residuals is None or self.with_residuals.states)
 
+    def read_states(self, residuals: bool) -> frozenset[str]:
+        """States that the adjoints of recorded steps read, with residuals or without. Those alone are held."""
+        if not self.holds_states(residuals) or self.adjoint is None:
+            return frozenset()
+        adjoint = self.with_residuals.adjoint if residuals and self.with_residuals else self.adjoint.program
+        return frozenset(ring_depths(self.step).keys() & {*adjoint.arrays()})
+
     def reach(self) -> dict[str, tuple[int, ...]]:
         """Array -> largest offset at which it is read, along each axis."""
         out: dict[str, tuple[int, ...]] = {}

@@ -154,6 +154,11 @@ class Ring:
         first = last - steps - self.depth + 2
         return np.array(levels[first : last + 1][::-1], np.int32)
 
+    def release_end(self) -> None:
+        """Free the end of the newest held advance for the working state, which goes on from there: no adjoint of its steps reads it."""
+        if self.held and self.held[-1][1][-1:] == self.working[-1:]:
+            self._drop(self.held[-1][1].pop())
+
     def drop_newest(self) -> None:
         """Free the newest held advance."""
         users, levels = self.users, self.held.pop()[1]

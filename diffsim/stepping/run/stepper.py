@@ -7,8 +7,8 @@ no data (`diffsim.stepping.ir.levels`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -44,6 +44,14 @@ ERRORS = "errors of rounding"
 """Key of the estimated errors in `cotangent_arrays`."""
 
 
+class Held(NamedTuple):
+    """Steps whose values wait for their adjoints: with residuals or without, and with the levels of these states."""
+
+    steps: range
+    residuals: bool
+    states: frozenset[str]
+
+
 class Stepper:
     """A step on the present arch.
 
@@ -76,7 +84,7 @@ class Stepper:
         self.steps = 0
         self._wholes: dict[int, Whole] = {}  # by their number of steps
         self._whole: Whole | None = None  # of the present run, if it was recorded so and nothing else happened since
-        self._held: list[tuple[range, bool]] = []  # steps whose residuals (True) or states (False) wait for their adjoints, newest last
+        self._held: list[Held] = []  # the newest last
         self._residual_levels = ResidualLevels(0)
         self._undoing: Backwards | None = None  # if the steps of this run will be undone
         self._profiles: dict[str, Array] = {}  # with their halo, for `evaluate`
@@ -238,7 +246,7 @@ class Stepper:
         return {name: ring.advance(count) for name, ring in self.storage.rings.items()}
 
     def record(self, start: int, stop: int) -> None:
-        """Advance, and keep the values that the adjoints of these steps need: nothing, residuals, or every state.
+        """Advance, and keep the values that the adjoints of these steps need: nothing, residuals, or the states that they read.
 
         Raises:
             ScheduleError: steps are undone in this run. That needs stored damped cells, which a recorded step does not keep.
@@ -251,7 +259,12 @@ class Stepper:
                 self._residual_levels.hold(stop)
         else:
             self._sweep_keeping(self._recording(start, stop), start, stop)
-        self._held.append((range(start, stop), self._records_residuals))
+        self._held.append(self._recorded(start, stop))
+
+    def _recorded(self, start: int, stop: int) -> Held:
+        """The values that recorded steps keep."""
+        residuals = self._records_residuals
+        return Held(range(start, stop), residuals, self.programs.read_states(residuals))
 
     @property
     def _records_residuals(self) -> bool:
@@ -265,10 +278,10 @@ class Stepper:
         """
         self._require_recordable(start, stop)
         if self.needs_primal:
-            self._sweep_keeping(self._keeping(start, stop), start, stop)
+            self._sweep_keeping(self._keeping(start, stop, self.storage.rings), start, stop)
         else:
             self.advance(start, stop)
-        self._held.append((range(start, stop), False))
+        self._held.append(Held(range(start, stop), False, frozenset(self.storage.rings if self.needs_primal else ())))
 
     def _sweep_keeping(self, how: Recording, start: int, stop: int) -> None:
         self._whole = None
@@ -280,25 +293,32 @@ class Stepper:
         advanced: Recording = self.forward, lambda done, count: self._advanced(count), self._working
         if not self.needs_primal:
             return advanced
+        read = self.programs.read_states(self._records_residuals)
+        for name, ring in self.storage.rings.items():
+            if name not in read:
+                ring.release_end()
         if self.with_residuals is None or not self._records_residuals:
-            return self._keeping(start, stop)
+            return self._keeping(start, stop, read)
         names, levels = self.with_residuals.names, self._residual_levels.hold(stop - start)
-        _, of_states, before = self._keeping(start, stop) if self.programs.holds_states(True) else advanced
+        _, of_states, before = self._keeping(start, stop, read) if read else advanced
 
         def residual_levels(done: int, count: int) -> dict[str, IntArray]:
             return {**of_states(done, count), **dict.fromkeys(names, levels[done : done + count])}
 
         return self.with_residuals.forward, residual_levels, before
 
-    def _keeping(self, start: int, stop: int) -> Recording:
-        """The same for steps of which states are kept."""
-        tables = {name: ring.hold(stop - start, start) for name, ring in self.storage.rings.items()}
+    def _keeping(self, start: int, stop: int, names: Collection[str]) -> Recording:
+        """The same for steps of which the states with these names are kept. The others advance."""
+        rings = self.storage.rings
+        tables = {name: ring.hold(stop - start, start) for name, ring in rings.items() if name in names}
 
         def state_levels(done: int, count: int) -> dict[str, IntArray]:
-            return {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
+            kept = {name: table[done : done + count + self.depths[name]] for name, table in tables.items()}
+            return {name: kept[name] if name in kept else ring.advance(count) for name, ring in rings.items()}
 
         def before(done: int) -> Mapping[str, Sequence[int]]:
-            return {name: table[done : done + self.depths[name]].tolist() for name, table in tables.items()}
+            kept = {name: table[done : done + self.depths[name]].tolist() for name, table in tables.items()}
+            return {name: kept.get(name, ring.working) for name, ring in rings.items()}
 
         return self.forward, state_levels, before
 
@@ -325,7 +345,7 @@ class Stepper:
         kept = [(ring, ring.present()) for ring in rings]
         for ring in bars:
             ring.clear()
-        self._held.append((range(steps), self._records_residuals))
+        self._held.append(self._recorded(0, steps))
         back = self._levels_back(steps, steps, True)
         self._drop_newest()
         swept = [(ring, ring.present()) for ring in (*bars, *rings)]
@@ -351,7 +371,7 @@ class Stepper:
             if self._records_residuals:
                 self._residual_levels.drop_newest()
             return
-        steps, residuals = self._held[-1] if self._held else (range(0), False)
+        steps, residuals, _ = self._held[-1] if self._held else Held(range(0), False, frozenset())
         held = bool(steps) and (steps == range(start, stop) or (not residuals and steps == range(start, stop - 1)))
         if self.needs_primal and stop - start > 1 and not held:
             raise ScheduleError(f"steps {start} to {stop} cannot be reversed at once: they were not recorded; record them, or reverse one")
@@ -382,12 +402,11 @@ class Stepper:
         return self._primal_levels(stop, count, held) | {name: ring.advance(count) for name, ring in self.storage.bars.items()}
 
     def _drop_newest(self) -> None:
-        _, residuals = self._held.pop()
+        _, residuals, states = self._held.pop()
         if residuals:
             self._residual_levels.drop_newest()
-        if self.programs.holds_states(residuals):
-            for ring in self.storage.rings.values():
-                ring.drop_newest()
+        for name in states:
+            self.storage.rings[name].drop_newest()
 
     def _primal_levels(self, stop: int, count: int, held: bool) -> dict[str, IntArray]:
         """Levels of the forward run's fields that the adjoints of steps stop - 1, stop - 2, ... read."""
@@ -395,13 +414,15 @@ class Stepper:
             return {}
         if not held:
             return {name: np.array(ring.working[::-1], np.int32) for name, ring in self.storage.rings.items()}
-        steps, residuals = self._held[-1]
+        steps, residuals, states = self._held[-1]
         levels: dict[str, IntArray] = {}
         if self.with_residuals and residuals:
             levels = dict.fromkeys(self.with_residuals.names, self._residual_levels.held_before(stop - steps.start, count))
-        if not self.programs.holds_states(residuals):
+        if not states:
             return levels
-        return levels | {name: ring.held_before(stop, count) for name, ring in self.storage.rings.items()}
+        for name, ring in self.storage.rings.items():  # the adjoint has a table for each, and reads those that are held
+            levels[name] = ring.held_before(stop, count) if name in states else np.zeros(count + ring.depth - 1, np.int32)
+        return levels
 
     # steps run backwards
 

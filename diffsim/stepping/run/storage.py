@@ -65,10 +65,10 @@ class Storage:
                 f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
             )
         with_residuals = self._programs.records_residuals(recorded)
-        kept = recorded if self._programs.holds_states(with_residuals) else 0
+        read = self._programs.read_states(with_residuals)
         try:
             for name, depth in self._depths.items():
-                levels = slots * depth + self._working[name] + kept
+                levels = slots * depth + self._working[name] + (recorded if name in read else 0)
                 if self._grow(name, levels, exact):
                     self.rings[name] = Ring(depth, self._programs.in_place(name), levels)
             self._plan_residuals(recorded if with_residuals else 0, exact)
@@ -165,7 +165,7 @@ class Storage:
             return 0
         with_residuals = self._programs.records_residuals(recorded)
         residuals = self._programs.with_residuals if with_residuals else None
-        of_states = sum(map(self._launcher.field_bytes, self._depths)) if self._programs.holds_states(with_residuals) else 0
+        of_states = sum(map(self._launcher.field_bytes, self._programs.read_states(with_residuals)))
         if residuals and self._packs:
             return of_states + len(residuals.names) * self._cells_bytes()
         return of_states + sum(map(self._launcher.field_bytes, residuals.names if residuals else ()))
