@@ -472,11 +472,11 @@ class NavierStokes(Equation, kind="navier_stokes"):
         """Raise if `dt` is not stable for a flow with the velocity of a side, or if more fluid enters than leaves."""
         inlets = {name: axis for (axis, _), name in self._around.inlets().items()}
         if inlets and self.bodies == "none" and all(name in series or name not in self.series for name in inlets):
-            on_sides = {name: series[name] for name in inlets.keys() & {*self.series}}
+            on_sides: dict[str, Array] = {name: series[name] for name in inlets.keys() & {*self.series}}
             for name, axis in inlets.items():
                 if name not in self.series:
                     values = np.asarray(parameters[name])
-                    on_sides[name] = values.take(0, axis) if values.ndim == self.grid.ndim else values
+                    on_sides[name] = np.asarray(values.take(0, axis)) if values.ndim == self.grid.ndim else values
             self._around.check_balance(self.grid, on_sides)
         least = sorted((float(parameters[name].min()), name) for name in ("nu", *(f"kappa_{name}" for name in self.scalars)))
         for axis, name in self._around.speeds():

@@ -72,7 +72,15 @@ class Recorded:
 
 
 def read_data(
-    model: Data, unit: str, grid: Grid, points: Array | None, shots: Shots, dt: float, steps: int, crs: str | None = None
+    model: Data,
+    unit: str,
+    grid: Grid,
+    points: Array | None,
+    shots: Shots,
+    dt: float,
+    steps: int,
+    crs: str | None = None,
+    steady: bool = False,
 ) -> Recorded:
     """Read and check the records of a state.
 
@@ -85,6 +93,8 @@ def read_data(
         dt: time step, s.
         steps: number of steps.
         crs: map projection of the grid; None: not stated.
+        steady: whether the run is one step from a guess to the solution of a steady problem. Then a single sample is one of the solution,
+            and samples at the time of the guess count as gaps.
 
     Raises:
         DataError: a file cannot be read, or does not fit the run. There is a line for each problem.
@@ -97,6 +107,8 @@ def read_data(
     if len(every) > 1:
         every = [replace(records, shot=shot) for shot, records in enumerate(every)]
     every = [_prepared(_without(records, model.drop, every), model, unit, dt, end) for records in every]
+    if steady:
+        every = [_of_solution(records, end) for records in every]
     if len(every) != shots.count:
         raise DataError(
             f'expected records of {plural(shots.count, "shot")} (one for each source that fires "in turn"), found {len(every)} in '
@@ -182,6 +194,14 @@ def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -
     if model.deviation is not None:
         deviation = np.full(kept.values.shape, model.deviation)
     return replace(kept, values=convert(kept.values), times=times, deviation=None if deviation is None else convert.difference(deviation))
+
+
+def _of_solution(records: Records, end: float) -> Records:
+    """Records of the solution of a steady problem, which is there at the end of its one step."""
+    times = np.full(1, end) if len(records.times) == 1 else records.times
+    values = records.values.astype(float)
+    values[times <= 0] = np.nan
+    return replace(records, times=times, values=values)
 
 
 def _without(records: Records, drop: Sequence[str], every: Sequence[Records]) -> Records:

@@ -249,6 +249,11 @@ def build_setup(
     """
     scene, base, equation = resolved.scene, resolved.grid, resolved.equation
     dt, steps = scene.time.step, resolved.steps
+    if equation.steady and steps != 1:
+        raise SceneError(
+            f"time: expected one step, from a guess to the solution of the steady equation {scene.equation.type}, found {steps}; write "
+            "dt = 1.0 and steps = 1"
+        )
     if truth is not None:
         steps = fine_steps(scene, truth)
         dt = dt * scene.time.count / steps  # both runs end at the same time
@@ -349,7 +354,7 @@ def _read(
     for name, model in scene.data.items():
         with prefix_error(f"data.{name}"):
             unit, points = equation.states[name].unit, receivers.get(name)
-            recorded[name] = read_data(model, unit, base, points, shots, scene.time.step, scene.time.count, scene.grid.crs)
+            recorded[name] = read_data(model, unit, base, points, shots, scene.time.step, scene.time.count, scene.grid.crs, equation.steady)
     return recorded
 
 

@@ -117,7 +117,9 @@ def _made(
         else:
             times = records[state].times if state in records else setup.times()
             clean = np.stack([CubicSpline(fine.times(), traces)(times) for traces in predicted])
-        deviation: float | Array = truth.noise * float(np.sqrt(np.mean(clean**2))) if clean.size else 0.0
+        if kind == "traces" and setup.equation.steady:
+            clean[:, times <= 0] = np.nan  # the guess is no prediction
+        deviation: float | Array = truth.noise * float(np.sqrt(np.nanmean(clean**2))) if clean.size else 0.0
         data = clean
         if kind == "traces" and state in records:
             record = records[state]
