@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from diffsim.ad import vjp
 from diffsim.checkpoint import Checkpoint, OnProgress, Policy
+from diffsim.errors import StabilityError
 from diffsim.losses import Misfit
 from diffsim.scene.disk.folder import identify
 from diffsim.scene.disk.shot_progress import ShotProgress
@@ -118,7 +120,8 @@ class Objective:
         self.evaluations += 1
         fields = problem.unknowns.split(theta)
         numbers = range(len(problem.setup.shots)) if shots is None else shots.tolist()
-        sums = self._misfit(fields, schedule or problem.checkpoint, numbers)
+        with self._within_limits():
+            sums = self._misfit(fields, schedule or problem.checkpoint, numbers)
         penalties, penalty_bars = self.penalty(fields)
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
@@ -136,6 +139,21 @@ class Objective:
         for shot in problem.workers.run(losses, (problem.forward, self.misfits), (fields,), range(len(problem.setup.shots))):
             total += sum(shot.values())
         return float(total)
+
+    @contextmanager
+    def _within_limits(self) -> Iterator[None]:
+        """Name the unknowns where a search, not the scene, has left the range in which the time step is stable."""
+        try:
+            yield
+        except StabilityError as error:
+            if self.evaluations == 1:
+                raise
+            names = [*self.problem.unknowns.parts]
+            raise StabilityError(
+                f"the search took {' or '.join(names)} where the time step is not stable, expected bounds that keep it stable; give "
+                f"unknowns.{names[0]}.lower or upper: {error}",
+                error.limit,
+            ) from error
 
     def misfit_of(self, evaluation: Evaluation) -> float:
         """The sum of the misfits of an evaluation, without the penalties."""

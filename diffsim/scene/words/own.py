@@ -162,9 +162,8 @@ def _run(key: str, name: str, module: str, load: Callable[[], Any]) -> Any:
     except Exception as error:  # the code of a user may raise anything
         missing = isinstance(error, ModuleNotFoundError) and error.name is not None and f"{module}.".startswith(f"{error.name}.")
         if missing:
-            raise SceneError(
-                f"{key}.type: expected a module {module} beside the scene or installed, found none; correct the name, or install it"
-            ) from None
+            remedy = f"write {name.replace('.py:', ':', 1)}" if module.endswith(".py") else "correct the name, or install it"
+            raise SceneError(f"{key}.type: expected a module {module} beside the scene or installed, found none; {remedy}") from None
         raise SceneError(
             f"{key}.type: expected code of {name} that can be imported, found {_last_line(error)}; correct the code"
         ) from error

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diffsim.errors import StabilityError
 from diffsim.scene.search.objective import Objective
 from diffsim.simulation import Solution
 from tests.losses.by_hand import tikhonov, total_variation
@@ -73,3 +74,16 @@ def test_only_quantities_with_data_get_cotangents() -> None:
     inputs = next(setup.prepared(objective.problem.inputs(objective.problem.unknowns.split(theta))))
     seed = objective.misfits.seed(setup.simulation.run(inputs, setup.steps), {}, 0).bars
     assert (set(seed.final), set(seed.traces)) == (set(), {"p"})
+
+
+def test_a_search_that_leaves_the_stable_range_names_the_unknowns() -> None:
+    objective, _ = objective_of(HEAT)
+    theta = objective.problem.theta
+    objective(theta)
+    theta = np.array(theta)
+    theta[objective.problem.unknowns.slices["kappa"]] = 20.0
+    with pytest.raises(StabilityError, match=r"^the search took T or kappa where .*; give unknowns.T.lower or upper: dt = 0.2") as raised:
+        objective(theta)
+    assert raised.value.limit is not None and raised.value.limit < 0.2
+    with pytest.raises(StabilityError, match=r"^dt = 0.2"):  # the first evaluation is of the scene itself
+        objective_of(HEAT)[0](theta)

@@ -211,6 +211,7 @@ class Mine(ds.Equation):
     ("kind", "text", "expected"),
     [
         ("absent:Mine", "", "expected a module absent beside the scene or installed, found none; correct the name, or install it"),
+        ("absent.py:Mine", "", "expected a module absent.py beside the scene or installed, found none; write absent:Mine"),
         ("mine.deep:Mine", "", "expected a module mine.deep beside the scene or installed, found none"),
         ("mine:Min", MODULE, "expected an equation of mine (Equation, Mine), found 'Min'; did you mean Mine?"),
         (
