@@ -97,11 +97,16 @@ def check_uncertainty(problem: Problem, observed: Observed) -> None:
 
 
 def check_priors(problem: Problem) -> None:
-    """Refuse an uncertainty without the prior of each unknown.
+    """Refuse an uncertainty without the prior of each unknown, or of data that a truth makes without noise.
 
     Raises:
-        SceneError: the prior of an unknown is not known, or is no density.
+        SceneError: the prior of an unknown is not known, or is no density; there is no noise.
     """
+    truth, data = problem.scene.truth, problem.setup.data
+    for misfit in problem.scene.misfit:
+        measured = misfit.of == "traces" and misfit.state in data and data[misfit.state].deviation is not None
+        if truth is not None and not truth.noise and not measured:
+            raise _without_noise("truth.noise")
     variables = Variables(problem)
     for name in problem.unknowns.parts:
         _prior(problem, name, variables, problem.start, 1.0)
@@ -210,9 +215,12 @@ def _weight(problem: Problem, observed: Observed, where: Where) -> Array | float
         return observed.weight(*where)
     noise = observed.noise[where]
     if not noise:
-        key = "truth.noise" if problem.scene.truth is not None else f"data.{where[1]}.deviation"
-        raise SceneError(f"{key}: expected the noise of the records, which uncertainty needs, found none; give it")
+        raise _without_noise("truth.noise" if problem.scene.truth is not None else f"data.{where[1]}.deviation")
     return observed.weight(*where) / noise**2
+
+
+def _without_noise(key: str) -> SceneError:
+    return SceneError(f"{key}: expected the noise of the records, which uncertainty needs, found none; give it")
 
 
 def _kept(problem: Problem, observed: Observed, where: Where) -> Array | float:
