@@ -6,6 +6,7 @@ import ast
 import builtins
 import functools
 import inspect
+import symtable
 import textwrap
 import types
 from collections.abc import Iterable, Mapping
@@ -81,10 +82,14 @@ class Source:
     @functools.cached_property
     def free_names(self) -> frozenset[str]:
         """Names that the function takes from outside, its annotations' included."""
-        parts: list[ast.AST] = [*self.tree.body, self.tree.args, *([self.tree.returns] if self.tree.returns else [])]
-        names = {n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)}
-        local = {n.id for part in self.tree.body for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        return frozenset(names - local - {a.arg for a in self.tree.args.args})
+        top = symtable.symtable(self.text, "<function>", "exec")
+        names = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
+        tables = [*top.get_children()]
+        while tables:  # of the function, and of lambdas, comprehensions and functions in it
+            table = tables.pop()
+            names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
+            tables += table.get_children()
+        return frozenset(names)
 
     @functools.cached_property
     def dotted_names(self) -> frozenset[str]:
