@@ -49,7 +49,9 @@ class Operation:
 
     def pullback(self, args: Sequence[Any]) -> Operation:
         """Cotangents of the arguments, as a function of arguments and cotangents."""
-        return Operation(Pulled(self.latest, len(args)), [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in args], self.run)
+        return Operation(
+            Pulled(self.latest, len(args)), [jax.ShapeDtypeStruct(np.shape(a), jax.numpy.result_type(a)) for a in args], self.run
+        )
 
     def batched(self, runs: int) -> Operation | None:
         """The function for several runs in one call, the same each time; None: there is no such call."""
@@ -132,7 +134,7 @@ def _transpose(cotangents: Sequence[Any], *both: Any, operation: Operation, tran
 def _spread(args: Sequence[Any], dims: Sequence[int | None], runs: int) -> list[Any]:
     """Arguments with an axis of runs first."""
     return [
-        jax.numpy.broadcast_to(arg, (runs, *arg.shape)) if dim is None else jax.numpy.moveaxis(arg, dim, 0)
+        jax.numpy.broadcast_to(arg, (runs, *np.shape(arg))) if dim is None else jax.numpy.moveaxis(arg, dim, 0)
         for arg, dim in zip(args, dims, strict=True)
     ]
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.model import apply
+from diffsim.ad.transforms.gradients import stop_gradient
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.base.arguments import instance
@@ -203,7 +204,8 @@ class Together:
             return cls(run, batch)
 
     def values(self, *arrays: Any) -> tuple[Any, ...]:
-        inputs = dict(zip(self.run.names, arrays, strict=True))
+        wrt = self.run.compiled.wrt
+        inputs = {name: value if name in wrt else stop_gradient(value) for name, value in zip(self.run.names, arrays, strict=True)}
         with self.batch._placed(self.run.points):
             return self.run._values(self.batch.run(inputs, self.run.steps, checkpoint=self.run.options.policy))
 

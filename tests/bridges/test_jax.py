@@ -87,6 +87,23 @@ def test_a_hessian_is_that_of_diffsim(simulation: ds.Simulation) -> None:
     assert close(product, ds.hvp(loss, inputs["c"], v))
 
 
+@pytest.mark.parametrize("transform", [jax.grad, lambda f: lambda k: jax.jvp(f, (k,), (1.0,))[1]], ids=["grad", "jvp"])
+def test_numbers_of_python_and_batches_beside_constants(transform: Any) -> None:
+    """Of x'' = -k x the state is no input that the simulation is differentiated for."""
+    spring = ds.Simulation(ds.ODE(lambda x, v, *, k: (v, -k * x), dt=0.02), wrt=["k"], precision="f64")
+
+    def end(k: Any) -> Any:
+        return bridge.run(spring, {"x": jnp.ones(1), "v": jnp.zeros(1), "k": k}, 50).final["x"][0]
+
+    def closed(k: float) -> float:
+        return -np.sin(np.sqrt(k)) / (2 * np.sqrt(k))
+
+    assert abs(transform(end)(2.0) - closed(2.0)) < 1e-6
+    several = jnp.array([1.0, 2.0, 3.5])
+    wanted = np.stack([transform(end)(k) for k in several])
+    assert close(jax.vmap(transform(end))(several), wanted) and close(jax.jit(jax.vmap(transform(end)))(several), wanted)
+
+
 def test_vmap_runs_one_after_another(simulation: ds.Simulation) -> None:
     rows = [inputs_of(simulation, seed) for seed in range(3)]
     rest = arrays_of(rows[0])
