@@ -134,12 +134,15 @@ class Programs:
         """Whether recorded steps hold their states, with residuals or without."""
         return self.needs_primal and (not residuals or self.with_residuals is None or self.with_residuals.states)
 
-    def read_states(self, residuals: bool) -> frozenset[str]:
-        """States that the adjoints of recorded steps read, with residuals or without. Those alone are held."""
-        if not self.holds_states(residuals) or self.adjoint is None:
-            return frozenset()
-        adjoint = self.with_residuals.adjoint if residuals and self.with_residuals else self.adjoint.program
-        return frozenset(ring_depths(self.step).keys() & {*adjoint.arrays()})
+    @cached_property
+    def read_states(self) -> tuple[frozenset[str], frozenset[str]]:
+        """States that the adjoints of recorded steps read, without residuals and with them. Those alone are held."""
+        if self.adjoint is None:
+            return frozenset(), frozenset()
+        adjoints = self.adjoint.program, (self.with_residuals.adjoint if self.with_residuals else self.adjoint.program)
+        depths = ring_depths(self.step).keys()
+        alone, beside = (frozenset(depths & {*program.arrays()}) for program in adjoints)
+        return alone if self.holds_states(False) else frozenset(), beside if self.holds_states(True) else frozenset()
 
     def reach(self) -> dict[str, tuple[int, ...]]:
         """Array -> largest offset at which it is read, along each axis."""

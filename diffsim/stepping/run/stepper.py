@@ -252,19 +252,14 @@ class Stepper:
             ScheduleError: steps are undone in this run. That needs stored damped cells, which a recorded step does not keep.
         """
         self._require_recordable(start, stop)
-        whole = self._whole_of(stop) if start == 0 else None
+        residuals, whole = self._records_residuals, self._whole_of(stop) if start == 0 else None
         if whole is not None and whole.record(self.launcher):
             self._whole = whole
-            if self._records_residuals:
+            if residuals:
                 self._residual_levels.hold(stop)
         else:
             self._sweep_keeping(self._recording(start, stop), start, stop)
-        self._held.append(self._recorded(start, stop))
-
-    def _recorded(self, start: int, stop: int) -> Held:
-        """The values that recorded steps keep."""
-        residuals = self._records_residuals
-        return Held(range(start, stop), residuals, self.programs.read_states(residuals))
+        self._held.append(Held(range(start, stop), residuals, self.programs.read_states[residuals]))
 
     @property
     def _records_residuals(self) -> bool:
@@ -293,7 +288,7 @@ class Stepper:
         advanced: Recording = self.forward, lambda done, count: self._advanced(count), self._working
         if not self.needs_primal:
             return advanced
-        read = self.programs.read_states(self._records_residuals)
+        read = self.programs.read_states[self._records_residuals]
         for name, ring in self.storage.rings.items():
             if name not in read:
                 ring.release_end()
@@ -345,7 +340,7 @@ class Stepper:
         kept = [(ring, ring.present()) for ring in rings]
         for ring in bars:
             ring.clear()
-        self._held.append(self._recorded(0, steps))
+        self._held.append(Held(range(steps), self._records_residuals, self.programs.read_states[self._records_residuals]))
         back = self._levels_back(steps, steps, True)
         self._drop_newest()
         swept = [(ring, ring.present()) for ring in (*bars, *rings)]

@@ -65,7 +65,7 @@ class Storage:
                 f"more than the 2^31 tiles that an array can hold; use fewer slots, or checkpoint= a number of slots instead of storing all"
             )
         with_residuals = self._programs.records_residuals(recorded)
-        read = self._programs.read_states(with_residuals)
+        read = self._programs.read_states[with_residuals]
         try:
             for name, depth in self._depths.items():
                 levels = slots * depth + self._working[name] + (recorded if name in read else 0)
@@ -165,7 +165,7 @@ class Storage:
             return 0
         with_residuals = self._programs.records_residuals(recorded)
         residuals = self._programs.with_residuals if with_residuals else None
-        of_states = sum(map(self._launcher.field_bytes, self._programs.read_states(with_residuals)))
+        of_states = sum(map(self._launcher.field_bytes, self._programs.read_states[with_residuals]))
         if residuals and self._packs:
             return of_states + len(residuals.names) * self._cells_bytes()
         return of_states + sum(map(self._launcher.field_bytes, residuals.names if residuals else ()))
