@@ -14,6 +14,7 @@ import itertools
 import linecache
 import os
 import sys
+import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ OWN = SUBSCRIPT, ASSIGN, CONDITION, CONVERT = tuple(
 """Functions that runs call. No source has such names."""
 
 _trees: dict[str, dict[str, ast.FunctionDef]] = {}  # file name -> function -> its tree
+_replaced: list[Callable[..., Any]] = []  # what each running import had for `inspect.getframeinfo` before
+_replacing = threading.Lock()
 
 
 def load(source: str, filename: str, namespace: dict[str, Any], real_function: Callable[..., Any]) -> None:
@@ -89,13 +92,18 @@ def reading_lines() -> Iterator[None]:
     """`inspect.getframeinfo` reads the line of a frame without its module, while an engine is imported.
 
     The import decorates 90 functions, and asks for the line that began the class of each. `inspect` looks for its module in all modules of
-    the process: half of the time of the import.
+    the process: half of the time of the import. Several threads may import engines at once: the last to end puts the function of `inspect` back.
     """
-    inspect.getframeinfo, original = frame_info, inspect.getframeinfo
+    with _replacing:
+        _replaced.append(inspect.getframeinfo)
+        inspect.getframeinfo = frame_info
     try:
         yield
     finally:
-        inspect.getframeinfo = original
+        with _replacing:
+            original = _replaced.pop()
+            if not _replaced:  # it is what the first of them replaced; the others replaced `frame_info` by itself
+                inspect.getframeinfo = original
 
 
 def frame_info(frame: FrameType | TracebackType, context: int = 1, whole: Callable[..., Any] = inspect.getframeinfo) -> Any:

@@ -16,7 +16,7 @@ from diffsim.expr import roots
 from diffsim.expr.bounds import Finite
 from diffsim.expr.graph import CONDITIONS, OPERATIONS, Graph, Node, Offset, is_const, ordered
 
-SINGULAR = {"div", "pow", "power"} | {name for name, each in FUNCTIONS.items() if not each.finite}
+SINGULAR = {"div", "pow", "power", "power_log"} | {name for name, each in FUNCTIONS.items() if not each.finite}
 """Operations that may be infinite or NaN where their arguments are finite."""
 CHOICES = {"select", "min", "max"}
 """Operations that take one of their last two arguments."""

@@ -56,18 +56,20 @@ class Operation:
     """An operation: its NumPy function, its Taichi source, and its partial derivatives as graph expressions.
 
     `source` is a format with {0}, {1}, ... for the arguments, and {data}. {call} stands before functions that Taichi cannot apply to a tile
-    of lanes (they abort the process): `elementwise.source.ENGINE` and floor. {own} stands before functions that have lines in the table.
+    of lanes (they abort the process): `elementwise.source.ENGINE` and floor. {own} stands before functions that have lines in the table, or in
+    `expr.source`. `single` is the source for single values, where it differs.
     `partials(graph, node)` gives one node an argument, or None where the derivative is zero everywhere.
     """
 
     evaluate: Callable[..., Any]
     source: str
     partials: Callable[[Graph, Node], tuple[Node | None, ...]]
+    single: str = ""
 
     def written(self, args: Sequence[str], data: str | None, lanes: int) -> str:
         """The source for arguments that are single values (one lane) or tiles."""
         call, own = ("ti.", CELL) if lanes == 1 else ("tile_", TILE)
-        return self.source.format(*args, data=data, call=call, own=own)
+        return ((self.single if lanes == 1 else "") or self.source).format(*args, data=data, call=call, own=own)
 
 
 class Graph:
@@ -432,12 +434,31 @@ def _power(g: Graph, n: Node) -> tuple[Node | None, ...]:
 
 
 def _power_of_fields(g: Graph, n: Node) -> tuple[Node | None, ...]:
-    """y xʸ⁻¹ and log(x) xʸ, which are 0 for the exponent 0 and at x = 0."""
+    """y xʸ⁻¹, which is 0 for the exponent 0, and log(x) xʸ, which is 0 at x = 0."""
     x, y = n.args
+    if x.op == "const" and x.data < 0:
+        raise TraceError(
+            f"a derivative of {x.data!r} ** f for f, expected a base of at least 0, got {x.data!r}, whose powers are real for whole f alone; "
+            "write cos(pi * f) in place of (-1) ** f, or leave the inputs that f depends on out of wrt"
+        )
     zero = g.const(0)
     slope = g.mul(y, g.apply("power", x, g.sub(y, g.const(1))))
-    logarithm = g.mul(g.apply("log", x), n)
-    return g.apply("select", g.apply("eq", y, zero), zero, slope), g.apply("select", g.apply("eq", x, zero), zero, logarithm)
+    return g.apply("select", g.apply("eq", y, zero), zero, slope), g.apply("power_log", x, y)
+
+
+def _log_times_power(g: Graph, n: Node) -> tuple[Node | None, ...]:
+    """xʸ⁻¹ + y log(x) xʸ⁻¹, the node that the derivative of y xʸ⁻¹ for y has too, and log(x)² xʸ."""
+    x, y = n.args
+    zero, less = g.const(0), g.sub(y, g.const(1))
+    mixed = g.add(g.apply("power", x, less), g.mul(y, g.apply("power_log", x, less)))
+    squared = g.mul(g.apply("log", x), n)
+    return g.apply("select", g.apply("eq", y, zero), zero, mixed), g.apply("select", g.apply("eq", x, zero), zero, squared)
+
+
+def log_times_power(x: Any, y: Any) -> Any:
+    """log(x) xʸ in NumPy, with its limit 0 at x = 0 for y > 0, and 0 for y = 0 too."""
+    bounded = np.equal(x, 0) & np.greater_equal(y, 0)
+    return np.where(bounded, 0.0, np.log(np.where(bounded, 1.0, x)) * np.power(x, y))
 
 
 class _Term:
@@ -509,8 +530,9 @@ OPERATIONS: dict[str, Operation] = {
     "sub": Operation(np.subtract, "{0} - {1}", lambda g, n: (g.const(1), g.const(-1))),
     "mul": Operation(np.multiply, "{0} * {1}", lambda g, n: (n.args[1], n.args[0])),
     "div": Operation(np.divide, "{0} / {1}", lambda g, n: (g.div(g.const(1), n.args[1]), g.negative(g.div(n, n.args[1])))),
-    "pow": Operation(np.power, "{call}pow({0}, {data})", _power),
-    "power": Operation(np.power, "{call}pow({0}, {1})", _power_of_fields),
+    "pow": Operation(np.power, "{call}pow({0}, {data})", _power, "{own}power({0}, {data})"),
+    "power": Operation(np.power, "{call}pow({0}, {1})", _power_of_fields, "{own}power({0}, {1})"),
+    "power_log": Operation(log_times_power, "{own}power_log({0}, {1})", _log_times_power),
     "abs": Operation(np.abs, "ti.max({0}, F(0.0) - {0})", lambda g, n: (_sign(g, n.args[0]),)),
     "floor": Operation(np.floor, "{call}floor({0})", _constant),
     "min": Operation(np.minimum, "ti.min({0}, {1})", _extremum(True)),

@@ -102,7 +102,8 @@ def of_numbers(what: str) -> TraceError:
 
 def of_operand(value: object) -> TraceError:
     """The error for an operand that is neither a field nor a real number."""
-    if isinstance(value, complex) or np.asarray(value).dtype.kind == "c":
+    single = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value  # also of an array of objects
+    if isinstance(single, (complex, np.complexfloating)) or (isinstance(single, np.ndarray) and single.dtype.kind == "c"):
         remedy = "write the real and the imaginary part as two fields"
         return TraceError(f"a step expected a field or a real number, got {type(value).__name__} {shown(value)}; {remedy}")
     return TraceError(f"a step expected a field or a number, got {type(value).__name__}; declare arrays as parameters or profiles")

@@ -323,6 +323,26 @@ def ring_row(ring: tuple[str, int, int], sources: Sources, offset: Offset) -> st
     return "".join(f"{term} + " for term in (start, row, *inner))
 
 
+BINARY = ("power", "power_log")
+"""Operations on two fields that are neither arithmetic nor functions of the table."""
+_BOUNDED = "zero = (x == {0}) & (y >= {0})"
+POWERS: Mapping[str, tuple[str, ...]] = {
+    "power": (
+        "a = {abs}(x)",
+        "r = {pow}(ti.select(a == {0}, {1}, a), y)",
+        "r = ti.select(a == {0}, ti.select(y > {0}, {0}, ({0} - y) / a), r)",
+        "half = {0.5} * y",
+        "signed = ti.select(ti.floor(half) < half, {0} - r, r)",
+        "r = ti.select(x < {0}, ti.select(ti.floor(y) == y, signed, (a - a) / (a - a)), r)",
+        "return ti.select(y == {0}, {1}, r)",
+    ),
+    "power_log": (_BOUNDED, "return ti.select(zero, {0}, {log}(ti.select(zero, {1}, x)) * {power}(x, y))"),
+}
+"""Lines of powers of single values. GPUs define `pow` for positive bases alone: SPIR-V has no 0 ** 0 and no sign of (-2) ** 3."""
+TILE_POWERS = {"power_log": (_BOUNDED, "return ti.select(zero, {0}, {log}(ti.select(zero, {1}, x)) * {pow}(x, y))")}
+"""Lines of powers of tiles, which only CPUs have: there `pow` is that of C."""
+
+
 def literal(value: float) -> str:
     return f"F({value!r})"
 
@@ -331,15 +351,15 @@ def operation_source(node: Node, names: Mapping[int, str], lanes: int, operands:
     """Source of an operation on named arguments, tiles of `lanes` values, in the order of `operands` if it does not matter."""
     data = None if node.data is None else literal(node.data)
     args = [names[a.id] for a in operands or node.args]
-    if (node.op in FUNCTIONS or node.op == "power") and lanes > 1:  # a function of two tiles reads lanes of both
+    if (node.op in FUNCTIONS or node.op in BINARY) and lanes > 1:  # a function of two tiles reads lanes of both
         args = [f"Tile({name})" if a.op == "const" else name for a, name in zip(node.args, args, strict=True)]
     return OPERATIONS[node.op].written(args, data, lanes)
 
 
 def with_functions(source: str) -> str:
     """The source of a kernel with that of the functions of the table that it calls, for single values and for tiles."""
-    cells = library(source, Dialect(f"{CELL}{{name}}", "ti.{name}", "F({value})"))
-    tiles = library(source, Dialect(f"{TILE}{{name}}", "tile_{name}", "Tile(F({value}))"))
+    cells = library(source, Dialect(f"{CELL}{{name}}", "ti.{name}", "F({value})"), POWERS, BINARY)
+    tiles = library(source, Dialect(f"{TILE}{{name}}", "tile_{name}", "Tile(F({value}))"), TILE_POWERS, BINARY)
     return "\n".join(text for text in (cells, tiles, source) if text)
 
 

@@ -6,6 +6,7 @@ another axis). Arithmetic between different locations raises: interpolate first.
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias, Union
@@ -235,6 +236,8 @@ class Symbol:
     def __pow__(self, exponent: Operand, modulus: None = None) -> Symbol:
         if modulus is not None:
             raise refusals.of_operator("pow() with a modulus")
+        if isinstance(exponent, Several):
+            return NotImplemented
         if not isinstance(exponent, (int, float)):
             return self.combine("power", exponent)
         self.expect(False, "**")
@@ -360,8 +363,11 @@ class Symbol:
 
 
 def _real(value: Any) -> bool:
-    """False for a number of NumPy's, or an array without axes, that is complex, or no number."""
-    return np.asarray(value).dtype.kind in "fiubO"
+    """True for a number of Python's or NumPy's, or an array without axes, that is real."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        return isinstance(value.item(), (numbers.Real, np.integer, np.floating))
+    dtype = getattr(value, "dtype", None)  # other packages have types of their own
+    return not isinstance(value, complex) and getattr(dtype, "kind", "f") in "fiub" and "complex" not in str(dtype)
 
 
 def merge_locations(a: PartialLocation, b: PartialLocation) -> PartialLocation:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import queue
 import subprocess
 import sys
+import threading
 from types import FrameType
 
+import numpy as np
 import pytest
 
 from diffsim.engine import translation
@@ -81,6 +84,35 @@ def test_lines_of_frames_are_those_that_inspect_reads() -> None:
     assert trace is not None and translation.frame_info(trace) == inspect.getframeinfo(trace)
     here = inspect.currentframe()
     assert here is not None and len(translation.frame_info(here, 3).code_context) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_overlapping_imports_put_back_the_function_that_reads_frames(seed: int) -> None:
+    """Threads and nested blocks, which begin and end in any order; each of them reads lines while it lasts."""
+    original, rng = inspect.getframeinfo, np.random.default_rng(seed)
+    blocks = 5
+    ends = [threading.Event() for _ in range(blocks)]
+    began: queue.Queue[bool] = queue.Queue()
+
+    def read(end: threading.Event, depth: int) -> None:
+        with translation.reading_lines():
+            if depth:
+                return read(end, depth - 1)
+            began.put(inspect.getframeinfo is translation.frame_info)
+            assert end.wait(60)
+
+    threads = [threading.Thread(target=read, args=(end, int(rng.integers(3)))) for end in ends]
+    for thread in threads:
+        thread.start()
+        assert began.get(timeout=60)
+    for number in rng.permutation(blocks):
+        assert inspect.getframeinfo is translation.frame_info
+        ends[number].set()
+        threads[number].join()
+    assert inspect.getframeinfo is original
+    with pytest.raises(KeyError), translation.reading_lines():
+        raise KeyError
+    assert inspect.getframeinfo is original
 
 
 IMPORTED = """

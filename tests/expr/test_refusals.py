@@ -88,12 +88,19 @@ def test_every_operator_of_python_is_one_of_fields_or_refused(function: Callable
 
 
 @pytest.mark.parametrize(
-    "value", [1j, np.complex64(1j), np.complex128(2.0), np.array(1j), np.clongdouble(1), "2", np.str_("2"), np.array("2"), None, [1.0], {}]
+    "value",
+    [
+        *(1j, np.complex64(1j), np.complex128(2.0), np.array(1j), np.clongdouble(1), "2", np.str_("2"), np.array("2"), None, [1.0], {}),
+        *(np.array(each, object) for each in (2j, np.complex64(1j), "2", None, np.str_("2"))),
+        *([[1], [1, 2]], [[], [[]]], np.array([1, [2]], object), object(), np.datetime64("2020-01-01"), (1, (2, 3))),
+    ],
+    ids=repr,
 )
 @pytest.mark.parametrize("function", [operator.add, operator.mul, operator.truediv, operator.pow, operator.lt, operator.mod])
 def test_operands_that_are_no_real_numbers_are_refused(function: Callable[..., Any], value: Any, field: Symbol) -> None:
     """No part of a complex number is dropped, and no text is read as a number."""
-    expected = "real and the imaginary part as two fields" if np.iscomplexobj(value) else "expected a field or a number, got"
+    single = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
+    expected = "real and the imaginary part as two fields" if isinstance(single, (complex, np.complexfloating)) else "expected a field or a number, got"
     for operands in ((field, value), (value, field)):
         if isinstance(value, str) and operands[0] is value and function is operator.mod:
             continue  # Python formats the text

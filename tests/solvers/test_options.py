@@ -16,7 +16,9 @@ import diffsim as ds
 from diffsim.errors import DiffsimError, ParameterError, SceneError
 from diffsim.scene.schema.schema import Description
 from diffsim.scene.search.assemble import assemble
+from diffsim.simulation.prepared import checks
 from diffsim.stepping.declare.equation import Equation, option_of
+from diffsim.typing import Array
 from tests.scene.tiny import WAVE
 
 MORE: dict[str, list[Any]] = {
@@ -104,3 +106,39 @@ def test_a_scene_says_the_option_in_its_own_words(table: str) -> None:
     scene["truth"]["fields"]["uplift"] = {"constant": 0.5}
     with pytest.raises(SceneError, match=rf"^{table}.uplift: expected one of .*, found 'uplift'; \[equation\] has it with uplift = true$"):
         assemble(Description.model_validate(scene), "f32")
+
+
+class Mixed(ds.Equation):
+    """States of which `initial` computes one, a vector, and a parameter that an option gives."""
+
+    dt, optional = 0.1, {"drag": "friction = true"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.grid = ds.Grid((5, 7), 1.0)
+        self.states = {"u": ds.Variable("mirror"), "v": ds.Vector("yx", "mirror")}
+        self.parameters = {"k": ds.Variable("mirror")}
+
+    def initial(self, k: Array) -> dict[str, Array]:
+        return {"u": 2.0 * k}
+
+    def step(self, u: Any, v: Any, k: Any) -> dict[str, Any]:
+        return {"u": u * k, "v": v}
+
+
+KINDS_OF_NAMES = {"v": "v has the components vy, vx; give", "u": r"gives u: leave it out", "drag": "Mixed has drag with friction = true"}
+UNKNOWN = ["kk", "zz", *KINDS_OF_NAMES]
+
+
+@pytest.mark.parametrize("names", [names for count in range(1, 6) for names in itertools.combinations(UNKNOWN, count)], ids="-".join)
+def test_each_unknown_name_has_its_own_remedy(names: tuple[str, ...]) -> None:
+    """Also beside unknown names of other kinds, and those of no kind."""
+    with pytest.raises(ParameterError) as caught:
+        checks.check_names("inputs", names, ["k", "vy", "vx"], "inputs", Mixed())
+    remedy = str(caught.value).split("expected some of these; ")[1]
+    rest = [name for name in names if name not in KINDS_OF_NAMES]
+    for name, words in KINDS_OF_NAMES.items():
+        assert (words in remedy) == (name in names)
+    if rest:
+        assert remedy.endswith("correct the name" if len(rest) == len(names) else f"; correct {', '.join(sorted(rest))}")
+    else:
+        assert "correct" not in remedy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,19 @@ def check_names(what: str, names: Iterable[str], known: Iterable[str], kind: str
             raise ParameterError(f"{what} names {', '.join(unknown)}, but there are no {kind}, expected no name; {remedy} {what} out")
         raise ParameterError(
             f"{what} names {', '.join(unknown)}, but the {kind} are {listed(known, groups)}; expected some of these; "
-            + (by_component(unknown, equation) or by_initial(unknown, equation) or by_option(unknown, equation) or "correct the name")
+            + remedies_of(unknown, equation)
         )
+
+
+def remedies_of(names: Sequence[str], equation: Equation | None) -> str:
+    """The remedy of each unknown name: that of its kind, and for all others to correct them."""
+    rest, each = [*names], []
+    for remedy in REMEDIES:
+        of_kind = [name for name in rest if remedy([name], equation)]
+        if of_kind:
+            each.append(remedy(of_kind, equation))
+            rest = [name for name in rest if name not in of_kind]
+    return "; ".join([*each, *([f"correct {', '.join(rest)}"] if rest and each else [])]) or "correct the name"
 
 
 def by_component(names: Iterable[str], equation: Equation | None) -> str:
@@ -50,11 +61,13 @@ def by_initial(names: Iterable[str], equation: Equation | None) -> str:
 
 
 def by_option(names: Iterable[str], equation: Equation | None) -> str:
-    """The remedy where an option of the equation would give each of `names`, or some of them; "" else."""
+    """The remedy where an option of the equation would give some of `names`; "" else."""
     options = {name: option_of(equation, name) for name in names} if equation else {}
-    have = [f"{type(equation).__name__} has {name} with {option}" for name, option in options.items() if option]
-    others = [name for name, option in options.items() if not option]
-    return "; ".join([*have, *([f"correct {', '.join(others)}"] if others else [])]) if have else ""
+    return "; ".join(f"{type(equation).__name__} has {name} with {option}" for name, option in options.items() if option)
+
+
+REMEDIES = by_component, by_initial, by_option
+"""Remedies of kinds of unknown names, the first that fits; each is "" for names of no such kind."""
 
 
 def check_steps(steps: int) -> int:
