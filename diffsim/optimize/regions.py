@@ -109,12 +109,18 @@ class Regions:
         return self._values.bounds()
 
     def _unrounded(self, values: npt.NDArray[numpy.float64]) -> npt.NDArray[numpy.float64]:
-        """The values of the regions, at a bound where they are so in `dtype`: rounded to it, a bound may lie beyond itself."""
+        """The values of the regions, none beyond a bound that it is at in `dtype`: rounded to it, a bound may lie beyond itself.
+
+        Such a value is put on the bound, or just inside where the transform is a logit, which has no theta for a bound.
+        """
         rounded = values.astype(self.dtype)
-        for bound, side in ((self.lower, numpy.maximum), (self.upper, numpy.minimum)):
+        for bound, side, inward in ((self.lower, numpy.maximum, numpy.inf), (self.upper, numpy.minimum, -numpy.inf)):
             if bound is not None:
                 limit = spread("bound", bound, values.shape)
-                values = numpy.where(rounded == limit.astype(self.dtype), side(values, limit), values)
+                nearest = limit
+                if self.transform == "logit":  # halfway to the numbers that `dtype` rounds to another
+                    nearest = 0.5 * limit + 0.25 * (values + numpy.nextafter(rounded, rounded.dtype.type(inward)))
+                values = numpy.where((rounded == limit.astype(self.dtype)) & (side(values, limit) != values), nearest, values)
         return values
 
     @cached_property

@@ -49,6 +49,7 @@ from diffsim.scene.search.objective import Evaluation
 from diffsim.scene.search.plan import plan_of
 from diffsim.scene.search.reached import require_reached
 from diffsim.scene.search.search import Found, Search
+from diffsim.scene.search.stages import region_values
 from diffsim.scene.search.uncertainty import Uncertain, check_uncertainty, uncertain
 from diffsim.scene.setup.design import means_of, measures_of
 from diffsim.scene.setup.sizes import shots_of
@@ -289,12 +290,11 @@ def _outcome(
 
 
 def _values(part: Unknown, answer: Array, unit: str) -> dict[str, Array]:
-    """The numbers behind an answer, where a parametrisation has names for them. Those of regions have the unit of the field."""
+    """The numbers behind an answer, where a parametrisation has names for them. Those of regions are the field's own, with its unit."""
+    if isinstance(part, Regions):  # an answer at the bound of a logit has no theta
+        return {f"by region, {unit}" if unit else "by region": region_values(part, answer)}
     values = getattr(part, "values", None)
-    if not callable(values):
-        return {}
-    suffix = f", {unit}" if unit and isinstance(part, Regions) else ""
-    return {f"{name}{suffix}": np.asarray(each) for name, each in values(part.from_field(answer)).items()}
+    return {name: np.asarray(each) for name, each in values(part.from_field(answer)).items()} if callable(values) else {}
 
 
 def _compared(where: tuple[str, str], problem: Problem, observed: Observed, ends: tuple[Evaluation, Evaluation]) -> Compared:

@@ -336,6 +336,15 @@ def test_regions_at_their_bounds_have_variables_at_theirs(transform: str, upper:
         unknown.from_field(np.full(3, 1.0001 * upper, np.float32))
 
 
+@pytest.mark.parametrize("upper", [0.1, 0.7, 0.8, 3.3e-7])
+def test_regions_that_a_logit_brings_to_a_bound_have_variables(upper: float) -> None:
+    unknown = Regions(np.array([0, 1, 1]), np.float32, lower=upper / 3, upper=upper, transform="logit", reference=0.5 * upper)
+    for theta in (-25.0, -15.0, 15.0, 25.0):
+        field = unknown.to_field(np.full(2, theta))
+        if (field.astype(float) != upper).all():
+            np.testing.assert_array_equal(unknown.to_field(unknown.from_field(field)), field)
+
+
 def make_stack() -> Stacked:
     return Stacked({name.replace(" ", "_"): UNKNOWNS[name].make() for name in ("log", "masked", "regions", "bounded")})
 

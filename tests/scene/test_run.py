@@ -13,12 +13,13 @@ import pytest
 
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
-from diffsim.optimize import NonFiniteError
+from diffsim.optimize import NonFiniteError, Regions
 from diffsim.optimize.journal import recorded
 from diffsim.scene import Outcome, Scene, run
 from diffsim.scene.disk.folder import check_folder, claim_folder, identify
 from diffsim.scene.disk.outcome import UnknownField
 from diffsim.scene.disk.progress import Silent
+from diffsim.scene.run import _values
 from diffsim.scene.schema.toml import to_toml
 from diffsim.scene.search.accept import correlation, distance, relative_error, total
 from diffsim.scene.search.objective import Objective
@@ -439,3 +440,15 @@ def test_a_run_without_an_evaluation_leaves_its_folder_free(tmp_path: Path) -> N
     (out / "last.npz").write_bytes(b"")
     with pytest.raises(SceneError, match="found another run"):
         check_folder(out, second, resume=False)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("transform", ["identity", "logit"])
+def test_values_of_regions_are_those_of_the_answer_at_bounds_too(transform: str, dtype: str) -> None:
+    for theta in (-40.0, -20.0, 0.3, 20.0, 40.0):
+        part = Regions(np.array([[0, 2], [1, 2]]), dtype, 0.1, 0.8, transform, reference=0.3)
+        answer = part.to_field(np.full(3, theta if transform == "logit" else np.clip(0.3 + theta, 0.1, 0.8) - 0.3))
+        for unit, name in (("", "by region"), ("m/s", "by region, m/s")):
+            (label, values), *others = _values(part, answer, unit).items()
+            assert label == name and not others
+            np.testing.assert_array_equal(values, [answer[0, 0], answer[1, 0], answer[0, 1]])

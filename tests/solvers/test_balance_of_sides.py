@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -50,3 +51,20 @@ def test_as_much_leaves_as_enters(word: str) -> None:
     inputs[high] *= 0.99
     with pytest.raises(ParameterError, match="no side is open"):
         flow.run(inputs, 2)
+
+
+@pytest.mark.parametrize(("precision", "parts"), [("f32", (2e-5, 1e-4, 1e-3)), ("f64", (1e-11, 1e-8, 2e-5, 1e-3))])
+@pytest.mark.parametrize("word", ["inflow", "velocity"])
+def test_a_small_part_that_stays_is_refused_by_the_sides_too(word: str, precision: Literal["f32", "f64"], parts: tuple[float, ...]) -> None:
+    rng = np.random.default_rng(2)
+    for shape in ((6, 7), (40, 30)):
+        flow = ds.Simulation(NavierStokes(ds.Grid(shape, 0.1), 1e-3, ("slip", word)), wrt=[], precision=precision)
+        inputs = {name: np.zeros(flow.input_shape(name, 1)) for name in flow.inputs} | {"nu": 1e-3}
+        low, high = (name for name in flow.inputs if name in flow.equation._around.inlets().values())
+        for part in parts:
+            inputs[low] = rng.uniform(0.5, 1.5, shape[0])
+            inputs[high] = rng.permutation(inputs[low]) * (1 + 2.2 * part)
+            with pytest.raises(ParameterError, match="no side is open"):
+                flow.run(inputs, 1)
+        inputs[high] = rng.permutation(inputs[low])
+        flow.run(inputs, 1)

@@ -38,7 +38,7 @@ def require_reached(problem: Problem) -> None:
             continue
         shots = predictions(problem.forward, wanted, problem.start, range(len(setup.shots)))
         if all(np.ptp(traces, axis=0).max(initial=0.0) == 0 for shot in shots for traces in shot.values()):
-            count = sum(len(setup.receivers[state]) for _, state in wanted)
+            count = sum(len(setup.receivers[state]) for state in {state for _, state in wanted})
             unknowns = ", ".join(map(shown, scene.unknowns))
             raise SceneError(
                 f"receivers: all {count} of them are on {what}, which nothing reaches in the {setup.steps} steps from the start of the "

@@ -102,7 +102,7 @@ def built(unknowns: Stacked, theta: Array) -> Stacked:
 
 def _restarted(part: Unknown, field: Array, smooth: tuple[float, ...] | None) -> Unknown:
     if isinstance(part, Regions):
-        return replace(part, reference=_region_values(part, _inside(part, field)))
+        return replace(part, reference=region_values(part, _inside(part, field)))
     if not isinstance(part, Parametrisation):
         return part
     if smooth is not None and max(smooth) > max(part.shape):
@@ -136,6 +136,7 @@ def _inside(part: Unknown, field: Array) -> npt.NDArray[np.float64]:
     return values
 
 
-def _region_values(part: Regions, field: Array) -> Array:
+def region_values(part: Regions, field: Array) -> Array:
+    """The value of each region in a field that is constant in each, in the order of their labels."""
     labels = np.asarray(part.labels)
     return np.array([field[labels == k][0] for k in range(part.size)])

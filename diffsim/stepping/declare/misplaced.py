@@ -41,7 +41,7 @@ def remedy(grid: Grid, coordinates: Array) -> str:
     for text, places in _changes(grid, ends, coordinates):
         if inside(places).all():
             return f"{each} would lie inside {text}"
-    return _by_size(ends, coordinates)
+    return _by_size(grid, ends, coordinates)
 
 
 def _changes(grid: Grid, ends: Array, coordinates: Array) -> Iterator[tuple[str, Array]]:
@@ -54,9 +54,10 @@ def _changes(grid: Grid, ends: Array, coordinates: Array) -> Iterator[tuple[str,
     for factor, unit, needed in SCALES:
         if needed == grid.unit and spread(factor * coordinates):
             yield f"in {unit}, and coordinates of this grid are in {needed}; multiply them by {factor:g}", factor * coordinates
-    if grid.ndim > 1:
-        yield f"with axes in the order of the grid, ({', '.join(grid.axes)}); exchange their columns", coordinates[:, ::-1]
-    if not np.all(np.abs(ends) <= CIRCLE):
+    exchanged = f"with axes in the order of the grid, ({', '.join(grid.axes)}); exchange their columns", coordinates[:, ::-1]
+    if not _in_degrees(grid):
+        if grid.ndim > 1:
+            yield exchanged
         return
     for axis, name in enumerate(grid.axes):
         for turn in (CIRCLE, -CIRCLE):
@@ -64,17 +65,24 @@ def _changes(grid: Grid, ends: Array, coordinates: Array) -> Iterator[tuple[str,
                 moved = coordinates.copy()
                 moved[:, axis] += np.where(turn * moved[:, axis] < 0, turn, 0.0)
                 yield f"if {name} is a longitude: this grid counts them from {ends[axis, 0]:g} to {ends[axis, 1]:g}; add {turn:g}", moved
+    if grid.ndim > 1:
+        yield exchanged
     if spread(np.degrees(coordinates)):
         yield "in radians, and coordinates of this grid are in degrees; take np.degrees of them", np.degrees(coordinates)
 
 
-def _by_size(ends: Array, coordinates: Array) -> str:
+def _in_degrees(grid: Grid) -> bool:
+    """True if the coordinates of a grid are degrees: by its unit, as small numbers may be metres."""
+    return grid.unit.startswith("deg")
+
+
+def _by_size(grid: Grid, ends: Array, coordinates: Array) -> str:
     """The remedy by the size of numbers alone."""
     if len(ends) != 2:
         return MOVE
     angles = np.all(np.abs(coordinates) <= CIRCLE, axis=1)
-    if angles.all() and np.all(np.ptp(ends, axis=1) > LARGE):
+    if not _in_degrees(grid) and angles.all() and np.all(np.ptp(ends, axis=1) > LARGE):
         return f"if these are degrees: coordinates of this grid are lengths, so project them ({PROJECT}), else {MOVE}"
-    if np.all(np.abs(ends) <= CIRCLE) and np.all(np.abs(coordinates).max(axis=1) > LARGE):
+    if _in_degrees(grid) and np.all(np.abs(coordinates).max(axis=1) > LARGE):
         return f"if these are lengths: coordinates of this grid are degrees, so give latitudes and longitudes ({PROJECT}), else {MOVE}"
     return MOVE

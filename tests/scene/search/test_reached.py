@@ -57,3 +57,10 @@ def test_receivers_on_land_that_stays_dry() -> None:
 )
 def test_receivers_that_something_reaches(changes: dict[str, Any]) -> None:
     judge(**changes)
+
+
+@pytest.mark.parametrize("misfits", [1, 2, 3])
+def test_receivers_count_once_for_all_misfits_on_their_state(misfits: int) -> None:
+    scene = {**copy.deepcopy(BEACH), "misfit": [{"of": "traces", "state": "eta", "weight": 1.0 + k} for k in range(misfits)]}
+    with pytest.raises(SceneError, match=NOTHING):
+        require_reached(assemble(Scene(**scene), "f64"))

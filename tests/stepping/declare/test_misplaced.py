@@ -85,3 +85,20 @@ def test_one_point_that_is_wrong_alone_is_no_unit(seed: int) -> None:
 def test_a_number_far_too_large_beside_the_origin_is_no_other_unit() -> None:
     grid = ds.Grid((16, 15), 10.0, (5.0, 5.0))
     assert remedy(grid, np.array([[40.0, 400.0]])) == "move it or enlarge the grid"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_points_west_of_a_global_grid_miss_a_turn_and_not_their_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    grid = ds.Grid((180, 360), 1.0, (-89.5, 0.5), unit="degrees")
+    place = np.array([[rng.uniform(-89, 89), rng.uniform(-89, -1)]])
+    assert "if x is a longitude: this grid counts them from 0.5 to 359.5; add 360" in refused(grid, place)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_metres_are_no_degrees_however_short_a_grid(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    grid = ds.Grid((20, 30)[: 1 + seed % 2], rng.uniform(0.1, 12.0), (rng.uniform(0.0, 100.0),) * (1 + seed % 2))
+    for size in (3.0, 100.0, 360.0, 1e5):
+        places = rng.uniform(-size, size, (2, grid.ndim))
+        assert not any(word in remedy(grid, places) for word in ("degrees", "longitude", "radians"))
