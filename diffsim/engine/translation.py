@@ -92,7 +92,8 @@ def reading_lines() -> Iterator[None]:
     """`inspect.getframeinfo` reads the line of a frame without its module, while an engine is imported.
 
     The import decorates 90 functions, and asks for the line that began the class of each. `inspect` looks for its module in all modules of
-    the process: half of the time of the import. Several threads may import engines at once: the last to end puts the function of `inspect` back.
+    the process: half of the time of the import. Several threads may import engines at once: the last to end puts the function of `inspect`
+    back.
     """
     with _replacing:
         _replaced.append(inspect.getframeinfo)

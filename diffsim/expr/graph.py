@@ -56,8 +56,8 @@ class Operation:
     """An operation: its NumPy function, its Taichi source, and its partial derivatives as graph expressions.
 
     `source` is a format with {0}, {1}, ... for the arguments, and {data}. {call} stands before functions that Taichi cannot apply to a tile
-    of lanes (they abort the process): `elementwise.source.ENGINE` and floor. {own} stands before functions that have lines in the table, or in
-    `expr.source`. `single` is the source for single values, where it differs.
+    of lanes (they abort the process): `elementwise.source.ENGINE` and floor. {own} stands before functions that have lines in the table, or
+    in `expr.source`. `single` is the source for single values, where it differs.
     `partials(graph, node)` gives one node an argument, or None where the derivative is zero everywhere.
     """
 
@@ -438,7 +438,7 @@ def _power_of_fields(g: Graph, n: Node) -> tuple[Node | None, ...]:
     x, y = n.args
     if x.op == "const" and x.data < 0:
         raise TraceError(
-            f"a derivative of {x.data!r} ** f for f, expected a base of at least 0, got {x.data!r}, whose powers are real for whole f alone; "
+            f"a derivative of {x.data:g} ** f for f, expected a base of at least 0, got {x.data:g}, whose powers are real for whole f alone; "
             "write cos(pi * f) in place of (-1) ** f, or leave the inputs that f depends on out of wrt"
         )
     zero = g.const(0)

@@ -100,7 +100,8 @@ def test_every_operator_of_python_is_one_of_fields_or_refused(function: Callable
 def test_operands_that_are_no_real_numbers_are_refused(function: Callable[..., Any], value: Any, field: Symbol) -> None:
     """No part of a complex number is dropped, and no text is read as a number."""
     single = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
-    expected = "real and the imaginary part as two fields" if isinstance(single, (complex, np.complexfloating)) else "expected a field or a number, got"
+    is_complex = isinstance(single, (complex, np.complexfloating))
+    expected = "real and the imaginary part as two fields" if is_complex else "expected a field or a number, got"
     for operands in ((field, value), (value, field)):
         if isinstance(value, str) and operands[0] is value and function is operator.mod:
             continue  # Python formats the text

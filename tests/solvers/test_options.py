@@ -111,7 +111,7 @@ def test_a_scene_says_the_option_in_its_own_words(table: str) -> None:
 class Mixed(ds.Equation):
     """States of which `initial` computes one, a vector, and a parameter that an option gives."""
 
-    dt, optional = 0.1, {"drag": "friction = true"}  # noqa: RUF012
+    dt, optional = 0.1, {"drag": "friction = true"}
 
     def __init__(self) -> None:
         self.grid = ds.Grid((5, 7), 1.0)
