@@ -438,7 +438,7 @@ def _power_of_fields(g: Graph, n: Node) -> tuple[Node | None, ...]:
     x, y = n.args
     if x.op == "const" and x.data < 0:
         raise TraceError(
-            f"a derivative of {x.data:g} ** f for f, expected a base of at least 0, got {x.data:g}, whose powers are real for whole f alone; "
+            f"a derivative of {x.data:g} ** f for f, expected a base of at least 0, got {x.data:g}, whose powers are real for whole f; "
             "write cos(pi * f) in place of (-1) ** f, or leave the inputs that f depends on out of wrt"
         )
     zero = g.const(0)
