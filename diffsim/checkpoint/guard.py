@@ -34,12 +34,17 @@ class ReplayGuard:
             given, all saved states are compared.
         foreign: whether steps call functions of a user, which nothing else proves to be deterministic. Then several states of a run are
             compared however short it is.
+        steps: the length of the run, where it is known. With `foreign`, states a fifth of it apart are compared.
     """
 
-    def __init__(self, state: Arrays, outputs: Arrays | None = None, stride: int | None = None, foreign: bool = False) -> None:
+    def __init__(
+        self, state: Arrays, outputs: Arrays | None = None, stride: int | None = None, foreign: bool = False, steps: int | None = None
+    ) -> None:
         self._state, self._outputs, self._foreign = state, outputs, foreign
         self._adapts = stride is None
         self.stride = 1 if stride is None else require_count("stride", stride)
+        if self._adapts and foreign and steps is not None:
+            self.stride = max(steps // 5, 1)
         self._known: dict[int, int] = {}
         self._saved: dict[tuple[int, int], int] = {}  # tier and slot: fingerprint of the state that the first run saved there
         self._reached = 0  # the farthest state of the first run

@@ -176,15 +176,27 @@ def test_the_message_names_the_step():
 
 @pytest.mark.parametrize("steps", [8, 20, 57, 300])
 @pytest.mark.parametrize("slots", [1, 2, 5])
-def test_functions_of_users_are_compared_however_short_a_run_is(monkeypatch, steps, slots):
+@pytest.mark.parametrize("known", [False, True])
+def test_functions_of_users_are_compared_however_short_a_run_is(monkeypatch, steps, slots, known):
     """Also where the share of the time allows no fingerprint."""
     monkeypatch.setattr("diffsim.checkpoint.guard.SHARE", 0.0)
     u, v, a, _ = initial(np.random.default_rng(7))
     stepper = AlwaysRandom(u, v, a)
-    sweep = Sweep(Binomial(steps, slots), stepper, guard=ReplayGuard(stepper.state_arrays, foreign=True))
+    sweep = Sweep(Binomial(steps, slots), stepper, guard=ReplayGuard(stepper.state_arrays, foreign=True, steps=steps if known else None))
     sweep.forward()
     with pytest.raises(ReplayError, match="not deterministic"):
         sweep.reverse()
+
+
+@pytest.mark.parametrize("steps", [3, 8, 20, 57, 300])
+def test_few_states_of_a_known_number_of_steps_are_compared(monkeypatch, steps):
+    """However cheap or costly a fingerprint is: before the pace is known, each would count in a short run."""
+    for share in 0.0, 1e9:
+        monkeypatch.setattr("diffsim.checkpoint.guard.SHARE", share)
+        stepper = Portable(*initial(np.random.default_rng(7))[:3])
+        guard = ReplayGuard(stepper.state_arrays, foreign=True, steps=steps)
+        Sweep(Binomial(steps, 2), stepper, guard=guard).forward()
+        assert len(guard._known) <= 7 and all(n % max(steps // 5, 1) == 0 for n in guard._known)
 
 
 def test_the_grid_adapts_to_its_price(monkeypatch):

@@ -56,7 +56,7 @@ def _with_pullback(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[b
         counted = policy.slots is not None and policy.slots < steps  # the user asks for states, whatever the tape of a step takes
         taped = None if counted else max(StepTape(step, first, state, captured).nbytes(), 1)
         schedule = resolve(policy, steps, Sizes(max(_nbytes(state), 1), taped, _nbytes(captured)))
-        guard = ReplayGuard(stepper.compared, foreign=True) if policy.verify else None
+        guard = ReplayGuard(stepper.compared, foreign=True, steps=steps) if policy.verify else None
         growth = GrowthMonitor(stepper.cotangent_size, stepper.precision(), lambda: largest(stepper.compared()))
         stores = open_stores(schedule, stepper.state_arrays, policy)
         watchers: list[Callable[[Action], None]] = [growth]

@@ -154,7 +154,9 @@ class Reversal:
         verify = policy.verify and replays and not isinstance(policy.compression, Lossy)  # which changes states
         outputs = stepper.outputs if stores is None else None  # a run that resumes from stored states computes only a part of its traces
         foreign = any(isinstance(stage, ArrayStage) for stage in compiled.step.stages)
-        self._guard = ReplayGuard(stepper.compared, outputs, foreign=foreign) if verify else None
+        self._guard = (
+            ReplayGuard(stepper.compared, outputs, foreign=foreign, steps=None if schedule.online else call.steps) if verify else None
+        )
         precision = float(np.finfo(stepper.dtype).eps)
         self._growth = GrowthMonitor(stepper.cotangent_size, precision, stepper.state_size)
         if self._sampled or call.steps >= FEW_STEPS:
