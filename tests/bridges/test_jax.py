@@ -89,7 +89,7 @@ def test_a_hessian_is_that_of_diffsim(simulation: ds.Simulation) -> None:
 
 @pytest.mark.parametrize("transform", [jax.grad, lambda f: lambda k: jax.jvp(f, (k,), (1.0,))[1]], ids=["grad", "jvp"])
 def test_numbers_of_python_and_batches_beside_constants(transform: Any) -> None:
-    """Of x'' = -k x the state is no input that the simulation is differentiated for."""
+    """The state of x'' = -k x is no input that the simulation is differentiated for."""
     spring = ds.Simulation(ds.ODE(lambda x, v, *, k: (v, -k * x), dt=0.02), wrt=["k"], precision="f64")
 
     def end(k: Any) -> Any:
