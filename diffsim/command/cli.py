@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
     if domains is not None:
         processes.gathered(None)
     from diffsim.report import write_report  # late: Matplotlib takes a third of a second to import
-    from diffsim.report.tables import numbers_behind
+    from diffsim.report.tables import FEW, numbers_behind
 
     try:
         write_report(outcome, folder)
@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> int:
     start, end = outcome.losses
     iterations = plural(outcome.history[-1].iteration, "iteration")
     console.print(f"loss {start:.4e} -> {end:.4e} in {iterations}, {outcome.seconds['all']:.1f} s")
-    for name, rows in numbers_behind(outcome):
+    for name, rows in numbers_behind(outcome, FEW):
         console.print(f"{name}: " + "; ".join(f"{part}: {values}" for part, values in rows), soft_wrap=True, highlight=False, markup=False)
     console.print(f"it stopped: {outcome.stopped}", soft_wrap=True)
     console.print(f"results in {folder}", soft_wrap=True)

@@ -85,10 +85,6 @@ class Regions:
         field[self._inside] = self._values.to_field(theta)[self._member]
         return field
 
-    def values(self, theta: Any) -> dict[str, Any]:
-        """The value of each region at theta, in the order of their labels, under the name "by region"."""
-        return {"by region": self._values.to_field(theta)}
-
     def from_field(self, field: Array) -> npt.NDArray[numpy.float64]:
         """The theta of a field that is constant in each region; cells of no region are ignored.
 

@@ -88,21 +88,21 @@ def fitted(outcome: Outcome) -> list[tuple[str, Rows]]:
     ]
 
 
-FEW = 20
-"""Most numbers of an unknown that are listed."""
+FEW, MANY = 20, 1000
+"""Most numbers under one name that a line of text lists, and that the page does."""
 
 
-def numbers_behind(outcome: Outcome) -> list[tuple[str, Rows]]:
-    """For each unknown with a few numbers behind it, or of a few numbers, their names and values."""
-    return [(name, rows) for name, field in outcome.unknowns.items() if (rows := _numbers_of(field))]
+def numbers_behind(outcome: Outcome, most: int = MANY) -> list[tuple[str, Rows]]:
+    """For each unknown with some numbers behind it, or of a few numbers, their names and values, where these are at most `most`."""
+    return [(name, rows) for name, field in outcome.unknowns.items() if (rows := _numbers_of(field, most))]
 
 
-def _numbers_of(field: UnknownField) -> Rows:
+def _numbers_of(field: UnknownField, most: int) -> Rows:
     behind = field.values
     if not behind and field.answer.size <= FEW:
         numbers = {"start": field.start, "answer": field.answer} | ({} if field.truth is None else {"truth": field.truth})
         behind = {f"{name}, {field.unit}" if field.unit else name: values for name, values in numbers.items()}
-    return [(part, ", ".join(f"{value:.4g}" for value in values.ravel())) for part, values in behind.items() if values.size]
+    return [(part, ", ".join(f"{value:.4g}" for value in values.ravel())) for part, values in behind.items() if 0 < values.size <= most]
 
 
 def memory(outcome: Outcome) -> Rows:

@@ -91,8 +91,9 @@ class Advection(Equation, kind="advection"):
     forcings = ("q",)
     optional: Mapping[str, str] = {
         "kappa": "diffusive = True",
-        "inflow_*": 'a side of "inflow" in sides',
-        "[uvw]_low": 'a side of "inflow" or "outflow" in sides',
+        "inflow": 'one side of "inflow" in sides',
+        "inflow_{side}": 'several sides of "inflow" in sides',
+        "{velocity}_low": 'a side of "inflow" or "outflow" in sides',
     }
 
     def __init__(

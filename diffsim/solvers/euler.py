@@ -126,9 +126,9 @@ class Euler(Equation, kind="euler"):
     """
 
     optional: Mapping[str, str] = {
-        "p_*": 'a side of "reservoir", "outflow" or "freestream" in sides',
-        "rho_*": 'a side of "inflow", "reservoir" or "freestream" in sides',
-        "[uvw]_*": 'a side of "inflow" or "freestream" in sides',
+        "p_{side}": 'a side of "reservoir", "outflow" or "freestream" in sides',
+        "rho_{side}": 'a side of "inflow", "reservoir" or "freestream" in sides',
+        "{velocity}_{side}": 'a side of "inflow" or "freestream" in sides',
     }
 
     def __init__(

@@ -117,13 +117,13 @@ class Heat(Equation, kind="heat"):
     forcings: tuple[str, ...] = ("q",)
     stable_dt_power = 2.0
     optional: Mapping[str, str] = {
-        "kappa": "neither capacity nor anisotropic",
+        "kappa": "capacity = False and anisotropic = False",
         "k": "capacity = True",
         "rho_c": "capacity = True",
-        "kappa_[xyz]": "anisotropic = True",
-        "k_[xyz]": "anisotropic = True and capacity = True",
+        "kappa_{axis}": "anisotropic = True",
+        "k_{axis}": "anisotropic = True and capacity = True",
         "s": "heated = True",
-        **dict.fromkeys(("[uvw]", "[uvw]_low"), "flow = True"),
+        **dict.fromkeys(("{velocity}", "{velocity}_low"), "flow = True"),
         "q": 'a method other than "steady"',
     }
 

@@ -91,12 +91,12 @@ class Maxwell(Equation, kind="maxwell"):
         "eps": "anisotropic = False",
         "eps_[xy]": 'anisotropic = True, and polarisation = "TE" or three axes',
         "eps_z": 'anisotropic = True, and polarisation = "TM" or three axes',
-        **dict.fromkeys(("wp[1-9]*", "gamma[1-9]*"), 'poles = ("drude",) or ("lorentz",)'),
-        "w[1-9]*": 'poles = ("lorentz",)',
+        **dict.fromkeys((r"wp[1-9]\d*", r"gamma[1-9]\d*"), 'poles = ("drude",) or ("lorentz",)'),
+        r"w[1-9]\d*": 'poles = ("lorentz",)',
         **dict.fromkeys(("Ez", "Hx", "Hy", "Jz"), 'polarisation = "TM" or three axes'),
         **dict.fromkeys(("Hz", "Ex", "Ey", "Jx", "Jy"), 'polarisation = "TE" or three axes'),
-        "[JP][1-9]*z": 'poles, and polarisation = "TM" or three axes',
-        "[JP][1-9]*[xy]": 'poles, and polarisation = "TE" or three axes',
+        r"[JP][1-9]\d*z": 'poles, and polarisation = "TM" or three axes',
+        r"[JP][1-9]\d*[xy]": 'poles, and polarisation = "TE" or three axes',
     }
 
     def __init__(

@@ -190,18 +190,20 @@ class NavierStokes(Equation, kind="navier_stokes"):
 
     stable_dt_power = 2.0
     optional: Mapping[str, str] = {
-        **dict.fromkeys(("phi", "force_*"), 'bodies = "fixed" or "moving"'),
-        "[uvw]_wall": 'bodies = "moving"',
-        "*_wall": "bodies and its name in scalars",
-        "heat_*": "bodies and its name in scalars",
-        "f[xyz]": "forced = True",
+        **dict.fromkeys(("phi", "force_{axis}"), 'bodies = "fixed" or "moving"'),
+        "{velocity}_wall": 'bodies = "moving"',
+        r"\w+_wall": "bodies and its name in scalars",
+        r"\w+_flux": "bodies and its name in scalars and fluxes",
+        r"heat_\w+": "bodies and its name in scalars",
+        "f{axis}": "forced = True",
         "C_s": 'viscosity = "smagorinsky"',
-        "inflow_*": 'a side of "inflow" in sides',
-        "[uvw]_low": 'a side of "open" or "outflow" in sides',
-        "[uvw]_*": 'a side of "velocity" or "moving" in sides',
-        **dict.fromkeys(("T", "c", "kappa_*"), "its name in scalars"),
-        "beta_*": "gravity and its name in scalars",
-        **{f"*_{end}_[xyz]": 'its name in scalars and a side of "inflow" or "velocity" in sides' for end in ("low", "high")},
+        "inflow": 'one side of "inflow" in sides',
+        "inflow_{side}": 'several sides of "inflow" in sides',
+        "{velocity}_low": 'a side of "open" or "outflow" in sides',
+        "{velocity}_{side}": 'a side of "velocity" or "moving" in sides',
+        **dict.fromkeys(("T", "c", r"kappa_\w+"), "its name in scalars"),
+        r"beta_\w+": "gravity and its name in scalars",
+        "[Tc]_{side}": 'its name in scalars and a side of "inflow" or "velocity" in sides',
     }
 
     def __init__(

@@ -139,10 +139,10 @@ class QuasiGeostrophic(Equation, kind="quasi_geostrophic"):
 
     stable_dt_power = 2.0
     optional: Mapping[str, str] = {
-        "drift_*": "drifters = True",
+        "drift_{axis}": "drifters = True",
         "psi": "one layer, no layers",
-        "psi[1-9]*": "layers, gravities and f0",
-        "U[1-9]*": "mean_flow = True, layers, gravities and f0, and periodic sides",
+        r"psi[1-9]\d*": "layers, gravities and f0",
+        r"U[1-9]\d*": "mean_flow = True, layers, gravities and f0, and periodic sides",
     }
 
     def __init__(

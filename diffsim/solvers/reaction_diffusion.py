@@ -130,7 +130,7 @@ class ReactionDiffusion(Equation, kind="reaction_diffusion"):
         "g": 'kinetics = "swift_hohenberg"',
         "r": 'kinetics = "fisher", "allen_cahn" or "swift_hohenberg"',
         "D": 'kinetics = "fisher" or "allen_cahn"',
-        "D_*": 'kinetics = "gray_scott"',
+        "D_[uv]": 'kinetics = "gray_scott"',
     }
 
     def __init__(

@@ -167,8 +167,9 @@ class ShallowWater(Equation, kind="shallow_water"):
         "manning": 'drag = "manning"',
         "drag": 'drag = "quadratic"',
         **dict.fromkeys(UPLIFT, "uplift = True"),
-        "tide*": 'a side of "tide" in sides',
-        **dict.fromkeys(("stress_*", "pressure"), 'weather = "steady" or "series"'),
+        "tide": 'one side of "tide" in sides',
+        "tide_{side}": 'several sides of "tide" in sides',
+        **dict.fromkeys(("stress_{axis}", "pressure"), 'weather = "steady" or "series"'),
         "supply": 'supply = "steady" or "series"',
     }
 

@@ -331,7 +331,7 @@ def test_regions_at_their_bounds_have_variables_at_theirs(transform: str, upper:
         theta = unknown.from_field(np.full(3, bound, np.float32))
         assert (theta >= unknown.bounds().lb).all() and (theta <= unknown.bounds().ub).all()
         np.testing.assert_allclose(theta, end, rtol=1e-6)
-        np.testing.assert_allclose(unknown.values(theta)["by region"], bound, rtol=1e-6)
+        np.testing.assert_allclose(unknown.to_field(theta), bound, rtol=1e-6)
     with pytest.raises(ParameterError, match="expected values between"):
         unknown.from_field(np.full(3, 1.0001 * upper, np.float32))
 

@@ -495,3 +495,5 @@ def test_the_page_has_the_fit_of_each_record_and_the_numbers_behind_an_answer() 
     rows = dict(tables.numbers_behind(replace(base, unknowns={name: number}))[0][1])
     assert rows == {"start, m": "1.5", "answer, m": "2.5", "truth, m": "2.75"}
     assert not tables.numbers_behind(base)  # a field of many cells
+    regions = {name: replace(field, values={"by region": np.arange(21.0)})}
+    assert tables.numbers_behind(replace(base, unknowns=regions)) and not tables.numbers_behind(replace(base, unknowns=regions), tables.FEW)

@@ -7,7 +7,6 @@ import inspect
 import itertools
 import typing
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -34,6 +33,8 @@ MORE: dict[str, list[Any]] = {
 """Values of options whose types do not list them."""
 LINES = ("Lorenz96", "Lorenz96TwoScale", "KuramotoSivashinsky")
 """Solvers of one axis alone."""
+UNREACHED = {f'{count} of "{word}" in sides' for count in ("one side", "several sides") for word in ("inflow", "tide")}
+"""Texts of options that the values of single arguments do not reach."""
 SOLVERS = {
     name: one
     for name, one in vars(ds.solvers).items()
@@ -89,8 +90,36 @@ def test_every_field_of_an_option_has_a_text_with_this_option(name: str) -> None
         (field, tuple(options)) for options, equation in variants for field in plain - fields_of(equation) if not option_of(equation, field)
     }
     assert not {field for field, _ in lost}, lost
-    unused = [pattern for pattern in variants[0][1].optional if not any(fnmatchcase(field, pattern) for field in {*least, *plain})]
-    assert not unused
+    used = {option_of(equation, field) for _, equation in variants for field in {*least, *plain}}
+    assert set(variants[0][1].optional.values()) - used <= UNREACHED | {"bodies and its name in scalars and fluxes"}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_misspelt_name_is_not_one_of_an_option(name: str) -> None:
+    """Two letters exchanged, one twice, one in another case, and sides and axes that the grid has not."""
+    variants = list(with_options(SOLVERS[name]))
+    every = set[str]().union(*(fields_of(equation) for _, equation in variants))
+    free = "kappa_", "heat_", "beta_"  # what follows is the name of a scalar, which may be any
+    for options, equation in variants[::7]:
+        for field in sorted(every):
+            wrong = {field[1::-1] + field[2:], field.swapcase(), field + "s", field.replace("low", "lwo")}
+            wrong |= set() if field[-1].isdigit() else {field + field[-1]}
+            wrong |= {field.replace("_x", "_z").replace("_y", "_z")} if equation.grid.ndim < 3 else set()
+            for misspelt in wrong - every:
+                scalar = name == "NavierStokes" and (misspelt.startswith(free) or misspelt.endswith(("_wall", "_flux")))
+                assert scalar or option_of(equation, misspelt) == "", (misspelt, options)
+
+
+def test_an_option_of_sides_says_how_many() -> None:
+    grid = ds.Grid((6, 8), 0.1)
+    one = ds.solvers.NavierStokes(grid, 0.01, ("slip", ("inflow", "open")))
+    two = ds.solvers.NavierStokes(grid, 0.01, ("slip", ("inflow", "inflow")))
+    assert (
+        option_of(one, "inflow_low_x") == 'several sides of "inflow" in sides'
+        and option_of(two, "inflow") == 'one side of "inflow" in sides'
+    )
+    assert option_of(one, "inflow_low_z") == option_of(one, "fz") == option_of(one, "w") == ""
+    assert "fluxes" in option_of(one, "T_flux") and option_of(one, "inflow_hihg_x") == ""
 
 
 def test_a_misspelt_name_beside_one_of_an_option() -> None:

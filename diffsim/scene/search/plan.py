@@ -7,7 +7,7 @@ from dataclasses import replace
 from diffsim.checkpoint import Plan, StoreAll
 from diffsim.scene.search.assemble import Problem
 from diffsim.scene.search.checkpoints import deciding_key
-from diffsim.scene.search.uncertainty import check_priors
+from diffsim.scene.search.uncertainty import check_before_data
 from diffsim.scene.words.explain import prefix_error
 from diffsim.simulation import plan_for
 
@@ -24,7 +24,7 @@ def plan_of(problem: Problem, seconds: float = 1.0, brief: bool = False) -> Plan
         SceneError: see `decided`; the scene asks for an uncertainty, and lacks a prior.
     """
     if problem.scene.uncertainty is not None and not brief:
-        check_priors(problem)
+        check_before_data(problem)
     setup, policy = problem.setup, problem.policy
     inputs = {**setup.shots[0].amplitudes, **setup.of_shot(problem.inputs(problem.start), 0)}
     if brief and policy.schedule == "auto" and isinstance(problem.schedule, StoreAll):

@@ -93,10 +93,10 @@ def check_uncertainty(problem: Problem, observed: Observed) -> None:
         SceneError: the noise or the prior of an unknown is not known.
     """
     Likelihood(problem, observed)
-    check_priors(problem)
+    check_before_data(problem)
 
 
-def check_priors(problem: Problem) -> None:
+def check_before_data(problem: Problem) -> None:
     """Refuse an uncertainty without the prior of each unknown, or of data that a truth makes without noise.
 
     Raises:

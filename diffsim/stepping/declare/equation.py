@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -231,7 +231,8 @@ class Equation(ABC):
         unstable: what to look at, in a sentence, when a run is no longer finite; "": nothing that only this equation has.
         steady: whether one step gives the solution of a steady problem, see `Steady`.
         optional: fields that only some arguments of the constructor give, for errors about unknown names: name -> these arguments, such as
-            {"manning": 'drag = "manning"'}. A name may be a pattern, "tide*".
+            {"manning": 'drag = "manning"'}. A name may be a regular expression, in which {side}, {axis} and {velocity} stand for the names
+            that those of the grid have: "low_x", "x", "u".
 
     Example:
         import numpy as np
@@ -350,8 +351,16 @@ class Equation(ABC):
 
 def option_of(equation: Equation, name: str) -> str:
     """The arguments of an equation's constructor with which it has a field of this name; "" if none is known to give it."""
-    exact = equation.optional.get(name)
-    return exact or next((option for pattern, option in equation.optional.items() if fnmatchcase(name, pattern)), "")
+    if name in equation.optional:
+        return equation.optional[name]
+    ndim = equation.grid.ndim
+    letters, velocities = "zyx"[-ndim:], "uvw"[:ndim]
+    places = {"side": f"(low|high)_[{letters}]", "axis": f"[{letters}]", "velocity": f"[{velocities}]"}
+    known = {each.lower() for each in (*equation.states, *equation.parameters, *equation.series, *equation.forcings)}
+    if name.lower() in known:  # it is misspelt
+        return ""
+    matching = (option for pattern, option in equation.optional.items() if re.fullmatch(pattern.format(**places), name))
+    return next(matching, "")
 
 
 def hands_on(equation: Equation) -> bool:
