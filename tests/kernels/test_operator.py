@@ -27,7 +27,7 @@ def expression(graph: Graph, name: str, a: Node, b: Node) -> Node:
         case "not" | "lt" | "le" | "eq":
             condition = graph.apply(name, less) if name == "not" else graph.apply(name, a, b)
             return graph.apply("select", condition, graph.const(0.25), b)
-    if name in ("add", "sub", "mul", "div", "min", "max", "arctan2"):
+    if name in ("add", "sub", "mul", "div", "min", "max", "arctan2", "power", "power_log"):
         return graph.apply(name, a, b)
     shift = {"abs": -0.5, "floor": -0.5, "arccosh": 1.0}.get(name, 0.0)
     shifted = graph.add(a, graph.const(shift))
