@@ -1,5 +1,9 @@
 """Linear systems on a grid whose matrix is a stencil with a weight for each offset, and a boundary rule for the outside."""
 
+from diffsim.linear.coupled import CoupledSystem as CoupledSystem
+from diffsim.linear.coupled import Entry as Entry
+from diffsim.linear.coupled import solutions as solutions
+from diffsim.linear.coupled import system_of as system_of
 from diffsim.linear.preconditioner import Given as Given
 from diffsim.linear.preconditioner import Preconditioner as Preconditioner
 from diffsim.linear.preconditioner import require_preconditioner as require_preconditioner

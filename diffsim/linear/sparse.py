@@ -70,7 +70,7 @@ class Factored(Solver):
             self._factors = linalg.splu(matrix.tocsc(), **options)
         except RuntimeError as error:
             raise _singular() from error
-        rows, columns = _scales(matrix)
+        rows, columns = scales(matrix)
         with np.errstate(all="ignore"):
             solution = columns * self._factors.solve(rows * np.random.default_rng(0).standard_normal(matrix.shape[0]))
         if not norm(solution) * SINGULAR < 1:
@@ -82,8 +82,8 @@ class Factored(Solver):
         return solution.reshape(right_side.shape)
 
 
-def _scales(matrix: csr_array) -> tuple[npt.NDArray, npt.NDArray]:
-    """Factors of rows and of columns: divided by them, all are of order 1."""
+def scales(matrix: csr_array) -> tuple[npt.NDArray, npt.NDArray]:
+    """Sizes of rows and of columns: divided by them, all are of order 1."""
     size = abs(matrix)
     rows = size.max(axis=1).toarray().ravel()
     rows[rows == 0] = 1

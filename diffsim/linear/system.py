@@ -51,11 +51,17 @@ class System:
     def __init__(
         self, offsets: Sequence[Offset], rules: Rules, method: Method, tolerance: float | None, preconditioner: Given | None = None
     ) -> None:
+        self.count = 1  # fields, as of a `CoupledSystem`
         self.offsets, self.rules, self.method, self.tolerance = tuple(offsets), rules, method, tolerance
         self.preconditioner = preconditioner
         self._stencil: Stencil | None = None
         self._weights: Weights | None = None
         self._prepared: Prepared | None = None
+
+    @property
+    def entries(self) -> tuple[tuple[int, int, Offset], ...]:
+        """Where its weights stand: the equation, the field, and the offset, as of a `CoupledSystem`."""
+        return tuple((0, 0, offset) for offset in self.offsets)
 
     def solve(
         self, weights: Weights, right_side: npt.NDArray, transposed: bool = False, given: bool = True, size: npt.NDArray | None = None
@@ -117,7 +123,7 @@ class System:
         known = self._weights
         if self._stencil is None or self._stencil.shape != right_side.shape:
             self._stencil, known = Stencil(right_side.shape, self.offsets, self.rules), None
-        same = known is not None and (known is weights or _are_equal(known, weights))
+        same = known is not None and (known is weights or are_equal(known, weights))
         if not same or self._prepared is None:
             self._prepared = self._weights = None
             self._prepared = self._ready(self._stencil, weights, self.tolerance or TOLERANCE[right_side.dtype])
@@ -126,9 +132,7 @@ class System:
         return self._prepared
 
     def _ready(self, stencil: Stencil, weights: Weights, tolerance: float) -> Prepared:
-        for weight in weights:
-            if not np.isfinite(weight).all():
-                raise ParameterError("expected finite weights of the operator, got some that are not; correct the fields that it reads")
+        require_finite(weights)
         if self.preconditioner is not None:
             return self._preconditioned(self.preconditioner, stencil.matrix(weights), tolerance, stencil.shape)
         ways: dict[str, Callable[[], Prepared | None]] = {
@@ -176,7 +180,15 @@ def _factored(matrix: csr_array) -> Factored | DominantFactors:
     return DominantFactors(matrix) if dominates(matrix) else Factored(matrix)
 
 
-def _are_equal(known: Weights, weights: Weights) -> bool:
+def require_finite(weights: Weights) -> None:
+    """Raise `ParameterError` if a weight is not finite."""
+    for weight in weights:
+        if not np.isfinite(weight).all():
+            raise ParameterError("expected finite weights of the operator, got some that are not; correct the fields that it reads")
+
+
+def are_equal(known: Weights, weights: Weights) -> bool:
+    """True if the weights of two matrices are the same."""
     return all(
         a == b if isinstance(a, float) or isinstance(b, float) else a.dtype == b.dtype and np.array_equal(a, b)
         for a, b in zip(known, weights, strict=True)

@@ -1,18 +1,19 @@
-"""Newton's method on the host, for a residual that is an expression of one unknown field and of stored fields."""
+"""Newton's method on the host, for residuals that are expressions of one unknown field or several, and of stored fields."""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from diffsim.boundary import zero_rules
+from diffsim.boundary import Rules, zero_rules
 from diffsim.errors import ConvergenceError, SingularError
 from diffsim.expr.evaluate import evaluate, inner, pad
-from diffsim.expr.graph import Node, Offset, reads
-from diffsim.linear import System
+from diffsim.expr.graph import Node, reads
+from diffsim.linear import CoupledSystem, Entry, System, solutions
 from diffsim.typing import Array
 
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-7}
@@ -24,31 +25,38 @@ HALVINGS = 30
 ENOUGH = 1e-4
 """A step must lower the residual by at least this part of the decrease of a linear residual."""
 
-REMEDY = "start from a closer guess=, take a smaller time step, or raise tolerance= or iterations="
+REMEDY = (
+    "start from a closer guess= (such as the solution for a weaker nonlinearity, which is raised in steps), take a smaller time step, or "
+    "raise tolerance= or iterations="
+)
 
 
 @dataclass(frozen=True)
 class Residual:
-    """An expression that a solution makes 0 at every cell.
+    """Expressions that a solution makes 0 at every cell, one for each unknown field.
 
     Attributes:
-        unknown: name of the unknown field.
-        value: the expression. It reads the unknown in a stencil, and stored fields at the cell itself.
-        size: the sum of the magnitudes of its terms.
-        weights: its derivative with respect to the unknown at each offset of the stencil.
+        unknowns: names of the unknown fields.
+        values: the expressions. They read the unknowns in a stencil, and stored fields at the cell itself.
+        sizes: the sum of the magnitudes of the terms of each.
+        weights: the derivative of a value with respect to an unknown at an offset of the stencil.
         fields: names of the stored fields.
+        names: of the unknowns, for messages.
     """
 
-    unknown: str
-    value: Node
-    size: Node
-    weights: dict[Offset, Node]
+    unknowns: tuple[str, ...]
+    values: tuple[Node, ...]
+    sizes: tuple[Node, ...]
+    weights: dict[Entry, Node]
     fields: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
     @functools.cached_property
     def reach(self) -> tuple[int, ...]:
-        """The largest offset at which it reads the unknown, along each axis."""
-        return tuple(max(map(abs, along)) for along in zip(*reads([self.value])[self.unknown], strict=True))
+        """The largest offset at which they read an unknown, along each axis."""
+        read = reads(self.values)
+        offsets = [offset for name in self.unknowns for offset in read.get(name, ())]
+        return tuple(max(map(abs, along)) for along in zip(*offsets, strict=True))
 
 
 @dataclass(frozen=True)
@@ -56,102 +64,127 @@ class State:
     """The state of an iteration.
 
     Attributes:
-        x: the unknown.
-        residual: the residual of x.
-        weights: a number, or an array over the cells, for each offset.
-        size: the largest sum of the magnitudes of a residual's terms.
+        x: the unknowns.
+        residuals: the residuals of x.
+        weights: a number, or an array over the cells, for each entry of the matrix.
+        sizes: the largest sum of the magnitudes of the terms of each residual.
     """
 
-    x: Array
-    residual: Array
+    x: list[Array]
+    residuals: list[Array]
     weights: list[float | Array]
-    size: float
+    sizes: list[float]
 
-    @property
-    def largest(self) -> float:
-        """The largest residual of a cell."""
-        return float(np.abs(self.residual).max())
+    @functools.cached_property
+    def largest(self) -> list[float]:
+        """The largest residual of a cell, of each equation."""
+        return [float(np.abs(residual).max()) for residual in self.residuals]
 
-    @property
-    def norm(self) -> float:
-        """The Euclidean norm of the residuals of all cells."""
+    def norm(self, sizes: Sequence[float]) -> float:
+        """The Euclidean norm of the residuals of all cells, each equation in units of its size, rounded to a power of 2."""
+        total = 0.0
         with np.errstate(over="ignore"):
-            return math.sqrt(float(np.sum(self.residual**2)))
+            for residual, size in zip(self.residuals, sizes, strict=True):
+                total += float(np.sum(np.ldexp(residual, -math.frexp(size)[1]) ** 2))
+        return math.sqrt(total)
 
     @property
     def finite(self) -> bool:
-        return bool(np.isfinite(self.residual).all() and all(np.isfinite(weight).all() for weight in self.weights))
+        return all(np.isfinite(each).all() for each in (*self.residuals, *self.weights))
+
+    def met(self, tolerance: float) -> bool:
+        """True if no residual is larger than `tolerance` of its size."""
+        return all(largest <= tolerance * size for largest, size in zip(self.largest, self.sizes, strict=True))
+
+    def worst(self) -> tuple[int, float]:
+        """The equation whose residual is largest, relative to its size, and that residual."""
+        relative = [largest / size if size else largest and math.inf for largest, size in zip(self.largest, self.sizes, strict=True)]
+        number = max(range(len(relative)), key=relative.__getitem__)
+        return number, relative[number]
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """A host function: (guess, stored fields) -> the unknown for which the residual is 0. It computes in f64.
+    """A host function: (guesses, stored fields) -> the unknowns for which the residuals are 0. It computes in f64.
 
     Attributes:
-        residual: the residual as a function of the unknown and the fields.
+        residual: the residuals as functions of the unknowns and the fields.
+        rules: boundary rules of each unknown.
         system: the linear system of a step.
         tolerance: largest residual of a cell, relative to the largest sum of the magnitudes of its terms; None: by the type of the guess.
         most: largest number of iterations.
     """
 
     residual: Residual
-    system: System
+    rules: tuple[Rules, ...]
+    system: System | CoupledSystem
     tolerance: float | None
     most: int
 
     def __call__(self, *cells: Array) -> list[Array]:
-        guess, *fields = cells
-        tolerance = self.tolerance or TOLERANCE[guess.dtype]
+        count = len(self.residual.unknowns)
+        guesses, fields = cells[:count], cells[count:]
+        tolerance = self.tolerance or TOLERANCE[guesses[0].dtype]
         reach = self.residual.reach
         around = {
-            name: pad(values.astype(float), reach, zero_rules(guess.ndim))
+            name: pad(values.astype(float), reach, zero_rules(values.ndim))
             for name, values in zip(self.residual.fields, fields, strict=True)
         }
-        now = self._at(guess.astype(float), around)
+        now = self._at([guess.astype(float) for guess in guesses], around)
         if not now.finite:
             raise ConvergenceError("newton expected a finite residual and derivative at the guess, got others; give another guess=")
         for number in range(self.most + 1):
-            met = now.largest <= tolerance * now.size
-            if met and (number or not now.largest):  # a good guess is still improved, or slow changes would be lost step by step
-                return [now.x]
+            met = now.met(tolerance)
+            if met and (number or not any(now.largest)):  # a good guess is still improved, or slow changes would be lost step by step
+                return now.x
             after = self._step(now, around, number) if number < self.most else None
             if after is None:
                 if met:
-                    return [now.x]
+                    return now.x
                 break
             now = after
+        equation, left = now.worst()
+        where = f" in the equation of {self.residual.names[equation]}" if count > 1 else ""
         raise ConvergenceError(
-            f"newton expected a residual of at most {tolerance:.1e} of its terms, got {now.largest / now.size:.1e} after "
-            f"{number} iterations; {REMEDY}"
+            f"newton expected a residual of at most {tolerance:.1e} of its terms, got {left:.1e}{where} after {number} iterations; {REMEDY}"
         )
 
-    def _at(self, x: Array, around: dict[str, Array]) -> State:
-        residual, reach = self.residual, self.residual.reach
-        extended = pad(x, reach, self.system.rules)
-        roots = [residual.value, residual.size, *residual.weights.values()]
+    def _at(self, x: list[Array], around: dict[str, Array]) -> State:
+        residual, reach, shape = self.residual, self.residual.reach, x[0].shape
+        extended = [pad(values, reach, rules) for values, rules in zip(x, self.rules, strict=True)]
+        roots = [*residual.values, *residual.sizes, *residual.weights.values()]
+        count = len(x)
         with np.errstate(all="ignore"):  # values that are not finite are detected later
-            value, terms, *derivatives = evaluate(roots, {**around, residual.unknown: extended}, x.shape, reach)
+            results = evaluate(roots, {**around, **dict(zip(residual.unknowns, extended, strict=True))}, shape, reach)
+            values, terms, derivatives = results[:count], results[count : 2 * count], results[2 * count :]
             weights = [
                 float(node.data) if node.op == "const" else values
                 for node, values in zip(residual.weights.values(), derivatives, strict=True)
             ]
-            size = terms + sum(
-                np.abs(weight * extended[inner(x.shape, reach, offset)]) for offset, weight in zip(residual.weights, weights, strict=True)
-            )
-        return State(x, value, weights, float(size.max()))
+            sizes = [
+                term
+                + sum(
+                    np.abs(weight * extended[column][inner(shape, reach, offset)])
+                    for (row, column, offset), weight in zip(residual.weights, weights, strict=True)
+                    if row == number
+                )
+                for number, term in enumerate(terms)
+            ]
+        return State(x, values, weights, [float(size.max()) for size in sizes])
 
     def _step(self, now: State, around: dict[str, Array], number: int) -> State | None:
         """The next state: a full step of Newton's method, or the longest halved one that lowers the residual; None if there is none."""
         try:
-            change = self.system.solve(now.weights, -now.residual, given=False)
+            changes = solutions(self.system, now.weights, [-residual for residual in now.residuals], given=False)
         except SingularError as error:
             raise SingularError(
                 f"in iteration {number} of newton: {error}. Another guess= may have a derivative with an inverse"
             ) from error
+        before = now.norm(now.sizes)
         for halving in range(HALVINGS + 1):
             part = 0.5**halving
-            after = self._at(now.x + part * change, around)
-            if after.finite and after.norm <= (1 - ENOUGH * part) * now.norm:
+            after = self._at([x + part * change for x, change in zip(now.x, changes, strict=True)], around)
+            if after.finite and after.norm(now.sizes) <= (1 - ENOUGH * part) * before:
                 return after
         return None
 
@@ -160,5 +193,5 @@ class Iteration:
 
     def room(self, cells: int) -> int:
         """Bytes of its linear system, of the system at the solution for tangents and adjoints, and of its working fields."""
-        fields = 2 * len(self.residual.fields) + len(self.residual.weights) + 10
+        fields = 2 * len(self.residual.fields) + len(self.residual.weights) + 10 * len(self.residual.unknowns)
         return 2 * self.system.room(cells) + 8 * cells * fields

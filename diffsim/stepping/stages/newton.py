@@ -7,111 +7,127 @@ the cotangent of p is -(dF/dp)^T l, with l = J^-T x_bar. Both need one linear sy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from diffsim.base import arguments
-from diffsim.boundary import Boundary, linear, zero_rules
-from diffsim.errors import TraceError
+from diffsim.boundary import linear, zero_rules
+from diffsim.expr.components import Components
 from diffsim.expr.derive import CHOICES, jvp, singular, vjp
 from diffsim.expr.graph import CONDITIONS, Graph, Node, linear_terms, ordered
 from diffsim.expr.symbol import Symbol
-from diffsim.linear import METHODS, Given, Method, System, require_preconditioner
+from diffsim.linear import METHODS, CoupledSystem, Given, Method, System, require_preconditioner, system_of
 from diffsim.stepping.ir.names import bar, dot
 from diffsim.stepping.ir.program import Assign, HostCall, Part, Place, Written
 from diffsim.stepping.stages.iteration import LINEAR, Iteration, Residual
-from diffsim.stepping.stages.solve import Solution, Solve, applied, by_distance
+from diffsim.stepping.stages.solve import Function, Solution, Solve, applied, derivatives, outputs_of, require_square, written_to
+from diffsim.stepping.stages.unknowns import Unknowns
 from diffsim.stepping.trace.fields import Derive, Placed, Stage, Stored
-from diffsim.stepping.trace.stages import HostStage, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
+from diffsim.stepping.trace.stages import HostStage, StoredExpression, Transposed, read_of, stored_name, trace_of
 from diffsim.stepping.trace.trace import Trace
 
 
 @dataclass(frozen=True)
 class Newton(HostStage):
-    """The solution of a nonlinear equation.
+    """The solution of nonlinear equations.
 
     Attributes:
-        name: name of the solution, which is its only output.
-        guess: the field from which the iteration starts.
+        name: name of the stage; of one equation, that of the solution.
+        guesses: the fields from which the iteration starts.
         iteration: the host function that iterates.
         at_solution: the linear system of derivatives.
-        outputs: the solution.
+        outputs: the solution, a field for each equation.
     """
 
     name: str
-    guess: str
+    guesses: tuple[str, ...]
     iteration: Iteration
-    at_solution: System
+    at_solution: System | CoupledSystem
     outputs: tuple[Stored, ...]
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Stored fields of the residual."""
+        """Stored fields of the residuals."""
         return self.iteration.residual.fields
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (self.guess, *self.fields)
+        return (*self.guesses, *self.fields)
 
     def operation(self, targets: Mapping[str, Place]) -> HostCall:
-        (output,) = self.outputs
-        return HostCall(self.iteration, self.inputs, (Written(output.name, targets[output.name], output.rules),))
+        return HostCall(self.iteration, self.inputs, written_to(self.outputs, targets))
 
-    def _weights(self, of: str) -> tuple[tuple[float | str, ...], dict[str, Node]]:
-        """The weights of the linear system at the solution, as numbers or names, and the expressions with these names."""
-        nodes = self.iteration.residual.weights.values()
-        names = {node.id: f"weight {number} of {of}" for number, node in enumerate(nodes) if node.op != "const"}
-        weights = tuple(float(node.data) if node.op == "const" else names[node.id] for node in nodes)
-        return weights, {names[node.id]: node for node in nodes if node.op != "const"}
+    def _weights(self, of: str) -> tuple[tuple[float | str, ...], dict[str, StoredExpression]]:
+        """The weights of the linear system at the solution, as numbers or names, and the fields with these names."""
+        weights: list[float | str] = []
+        stored: dict[int, StoredExpression] = {}
+        for number, ((row, _, _), node) in enumerate(self.iteration.residual.weights.items()):
+            if node.op == "const":
+                weights.append(float(node.data))
+                continue
+            location = self.outputs[row].location
+            known = stored.setdefault(node.id, StoredExpression(location, zero_rules(len(location)), f"weight {number} of {of}", node))
+            weights.append(known.name)
+        return tuple(weights), {field.name: field for field in stored.values()}
 
     def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
-        (output,) = self.outputs
-        here = (0,) * len(output.location)
+        here = (0,) * len(self.outputs[0].location)
         name, rules = dot(self.name, order), zero_rules(len(here))
-        weights, nodes = self._weights(name)
+        weights, stored = self._weights(name)
         moved = dict(zip(self.fields, derive([graph.read(field, here) for field in self.fields]), strict=True))
-        (change,) = jvp(graph, [self.iteration.residual.value], lambda read: moved.get(read.data[0]))
-        side = f"right side {order} of {self.name}"  # no tangent of a stage can have this name
-        stored = {**nodes, side: graph.negative(change)}
-        moved_output = replace(output, name=name, rules=linear(output.rules))
-        return [
-            *(StoredExpression(output.location, rules, each, node) for each, node in stored.items()),
-            Solve(name, self.at_solution, side, weights, (moved_output,), given=False),
+        changes = jvp(graph, list(self.iteration.residual.values), lambda read: moved.get(read.data[0]))
+        sides = [
+            StoredExpression(output.location, rules, f"right side {order} of {output.name}", graph.negative(change))
+            for output, change in zip(self.outputs, changes, strict=True)  # no tangent of a stage can have such a name
         ]
+        outputs = tuple(replace(output, name=dot(output.name, order), rules=linear(output.rules)) for output in self.outputs)
+        right_sides = tuple(side.name for side in sides)
+        return [*stored.values(), *sides, Solve(name, self.at_solution, right_sides, weights, outputs, given=False)]
 
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
-        (output,) = self.outputs
-        here = (0,) * len(output.location)
-        name, rules = f"transposed {self.name}", zero_rules(len(here))
-        weights, nodes = self._weights(name)
-        fields = tuple(nodes)
+        here = (0,) * len(self.outputs[0].location)
+        names, rules = [f"transposed {output.name}" for output in self.outputs], zero_rules(len(here))
+        weights, stored = self._weights(f"transposed {self.name}")
+        fields = tuple(stored)
         function = Solution(self.at_solution, tuple(fields.index(w) if isinstance(w, str) else w for w in weights), True, False)
-        parts: dict[str, Part] = {field: Assign(Place(field), node, rules) for field, node in nodes.items()}
-        parts[f"transpose of {self.name}"] = HostCall(function, (bar(output.name), *fields), (Written(name, Place(name), rules),))
-        solution = graph.read(name, here)
-        terms = vjp(graph, {self.iteration.residual.value: graph.negative(solution)}, lambda name: name in self.fields and wanted(name))
-        nothing = graph.apply("eq", solution, graph.const(0))  # such as outside of the grid
+        parts: dict[str, Part] = {name: Assign(Place(name), field.node, rules) for name, field in stored.items()}
+        written = tuple(Written(name, Place(name), rules) for name in names)
+        owed = (*(bar(output.name) for output in self.outputs), *fields)
+        parts[f"transpose of {self.name}"] = HostCall(function, owed, written)
+        solution = [graph.read(name, here) for name in names]
+        seeds: dict[Node, Node] = {}
+        for value, node in zip(self.iteration.residual.values, solution, strict=True):
+            seed = graph.negative(node)
+            seeds[value] = graph.add(seeds[value], seed) if value in seeds else seed
+        terms = vjp(graph, seeds, lambda name: name in self.fields and wanted(name))
         for by_offset in terms.values():
             for offset, node in by_offset.items():
-                by_offset[offset] = graph.apply("select", nothing, graph.const(0), node) if singular(node) else node
+                by_offset[offset] = self._where_solved(graph, solution, node) if singular(node) else node
         return Transposed(parts, terms)
 
+    @staticmethod
+    def _where_solved(graph: Graph, solution: list[Node], node: Node) -> Node:
+        """A cotangent, but 0 where all cotangents of the residuals are, such as outside of the grid."""
+        size = graph.sum(graph.apply("abs", each) for each in solution) if len(solution) > 1 else solution[0]
+        return graph.apply("select", graph.apply("eq", size, graph.const(0)), graph.const(0), node)
+
     def roots(self) -> list[Node]:
-        return [self.iteration.residual.value]
+        return list(self.iteration.residual.values)
 
     def identity(self) -> str:
         return repr((super().identity(), self.inputs, self.iteration.identity()))
 
 
 def newton(
-    residual: Callable[[Symbol], Symbol],
-    guess: Symbol,
-    boundary: Boundary | Symbol | None = None,
+    residual: Callable[..., Any],
+    guess: Any,
+    boundary: Any = None,
     method: Method = "auto",
     tolerance: float | None = None,
     iterations: int = 20,
     preconditioner: Given | None = None,
-) -> Symbol:
+) -> Any:
     """Find the field x with `residual(x) = 0` at every cell by Newton's method, for a nonlinear implicit time step.
 
     ```
@@ -167,52 +183,82 @@ def newton(
         assert np.allclose(T + 1e-9 * T**4, 400.0)
     """
     arguments.function("residual", residual, "ds.newton(lambda x: x + dt * x**3 - u, guess=u)", optional=False)
-    arguments.instance("guess", guess, Symbol, "an expression of the step", "give one")
+    if not isinstance(guess, (Mapping, tuple, list, Components)):
+        arguments.instance("guess", guess, Symbol, "an expression of the step", "give one")
     chosen = arguments.one_of("method", method, METHODS)
     if tolerance is not None:
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-12 is usual in f64")
     require_preconditioner(preconditioner, chosen)
     most = arguments.whole("iterations", iterations, 1, remedy="20 is usual")
-    graph = trace_of(guess, "newton()")
-    location = placed(guess)
-    solution = Placed(location, graph.bound(guess if boundary is None else boundary, location))
+    unknowns = Unknowns.of(guess, residual, "guess", "newton")
+    solution = unknowns.placed(boundary)
+    options = chosen, tolerance, most, preconditioner
+    return unknowns.joined(newton_fields(unknowns.called(residual), unknowns.fields, solution, *options))
+
+
+def newton_fields(
+    residual: Function,
+    guesses: Mapping[str, Symbol],
+    solution: Sequence[Placed],
+    method: Method,
+    tolerance: float | None,
+    most: int,
+    preconditioner: Given | None,
+) -> list[Symbol]:
+    """`newton` for one equation or more, whose guesses have the names of the fields, for messages."""
+    first, *_ = starts = [*guesses.values()]
+    graph = trace_of(first, "newton()")
     name = f"newton {next(graph.unknowns)}"
-    traced = _residual(residual, guess, graph, solution, name)
-    offsets = tuple(traced.weights)
-    iteration = Iteration(traced, System(offsets, solution.rules, chosen, LINEAR, preconditioner), tolerance, most)
-    output = Stored(location, solution.rules, name)
-    first = stored_name(guess, graph)
-    graph.store(Newton(name, first, iteration, System(offsets, solution.rules, chosen, None, preconditioner), (output,)))
-    return read_of(guess, output)
+    outputs = outputs_of(name, solution)
+    traced = _residual(residual, guesses, graph, outputs)
+    rules = tuple(field.rules for field in solution)
+
+    def system(tolerance: float | None) -> System | CoupledSystem:
+        return system_of([*traced.weights], rules, [*guesses], method, tolerance, preconditioner)
+
+    iteration = Iteration(traced, rules, system(LINEAR), tolerance, most)
+    names = tuple(stored_name(start, graph) for start in starts)
+    graph.store(Newton(name, names, iteration, system(None), outputs))
+    return [read_of(start, output) for start, output in zip(starts, outputs, strict=True)]
 
 
-def _residual(residual: Callable[[Symbol], Symbol], guess: Symbol, graph: Trace, solution: Placed, name: str) -> Residual:
-    """The residual of the solution `name`, for evaluation by the iteration.
+def _residual(residual: Function, guesses: Mapping[str, Symbol], graph: Trace, outputs: Sequence[Stored]) -> Residual:
+    """The residuals of the solution `outputs`, for evaluation by the iteration.
 
-    On a side where a rule gives the solution, the residual is the difference from that value.
+    On a side where a rule gives a field, its residual is the difference from that value.
     """
-    x = guess.like(graph.read(name, (0,) * guess.ndim), solution.location)
-    expression = applied(residual, graph.field(x, solution.rules), name, "the residual of newton()")
-    on_sides = graph.on_sides(x.like(graph.const(0)), solution)
-    expression = graph.on_sides(expression, solution, x) - on_sides
-    value, size, fields = _with_stored_parts(graph, expression, name, solution)
-    weights = vjp(graph, {value: graph.const(1)}, lambda field: field == name).get(name)
-    if weights is None:
-        raise TraceError("the residual of newton() does not depend on its argument, expected an expression of it; return that")
-    return Residual(name, value, size, by_distance(weights), fields)
+    unknowns = [output.name for output in outputs]
+    xs = [
+        guess.like(graph.read(output.name, (0,) * guess.ndim), output.location)
+        for guess, output in zip(guesses.values(), outputs, strict=True)
+    ]
+    extended = [graph.field(x, output.rules) for x, output in zip(xs, outputs, strict=True)]
+    expressions = []
+    for result, x, output in zip(applied(residual, extended, unknowns, "the residual of newton()"), xs, outputs, strict=True):
+        on_sides = graph.on_sides(x.like(graph.const(0)), output)
+        expressions.append(graph.on_sides(result, output, x) - on_sides)
+    values, sizes, fields = [], [], dict[str, None]()
+    for expression, output in zip(expressions, outputs, strict=True):
+        value, size = _with_stored_parts(graph, expression, unknowns, output, fields)
+        values.append(value)
+        sizes.append(size)
+    weights = derivatives(graph, values, unknowns)
+    require_square(weights, [*guesses], "the residual of newton()")
+    return Residual(tuple(unknowns), tuple(values), tuple(sizes), weights, tuple(fields), tuple(guesses))
 
 
-def _with_stored_parts(graph: Trace, expression: Symbol, unknown: str, solution: Placed) -> tuple[Node, Node, tuple[str, ...]]:
-    """Rewrite an expression so that parts that do not depend on the unknown are read from stored fields, at the cell itself.
+def _with_stored_parts(
+    graph: Trace, expression: Symbol, unknowns: Sequence[str], solution: Placed, fields: dict[str, None]
+) -> tuple[Node, Node]:
+    """Rewrite an expression so that parts that do not depend on the unknowns are read from stored fields, at the cell itself.
 
-    Return it with the sum of the magnitudes of its terms, and the names of the fields.
+    Return it with the sum of the magnitudes of its terms. The names of the fields are added to `fields`.
     """
     terms = [graph.mul(graph.const(weight), core) for core, weight in linear_terms(graph, expression.node).values()]
-    depend = _dependent(terms, unknown)
+    depend = _dependent(terms, unknowns)
     summands = [*(term for term in terms if term.id in depend), graph.sum(term for term in terms if term.id not in depend)]
     kept = _kept(summands, depend)
     done: dict[int, Node] = {}
-    fields: dict[str, None] = {}
     for node in ordered(summands):
         if kept.get(node.id):
             done[node.id] = graph.apply(node.op, *(done[a.id] for a in node.args), data=node.data) if node.args else node
@@ -221,14 +267,14 @@ def _with_stored_parts(graph: Trace, expression: Symbol, unknown: str, solution:
             fields[name] = None
             done[node.id] = graph.read(name, (0,) * expression.ndim)
     every = [done[node.id] for node in summands]
-    return graph.sum(every), graph.sum(graph.apply("abs", term) for term in every), tuple(fields)
+    return graph.sum(every), graph.sum(graph.apply("abs", term) for term in every)
 
 
-def _dependent(nodes: list[Node], unknown: str) -> set[int]:
-    """Numbers of the nodes that depend on a field."""
+def _dependent(nodes: list[Node], unknowns: Sequence[str]) -> set[int]:
+    """Numbers of the nodes that depend on some fields."""
     depend: set[int] = set()
     for node in ordered(nodes):
-        if (node.op == "read" and node.data[0] == unknown) or any(a.id in depend for a in node.args):
+        if (node.op == "read" and node.data[0] in unknowns) or any(a.id in depend for a in node.args):
             depend.add(node.id)
     return depend
 

@@ -1,8 +1,9 @@
-"""Linear systems inside a time step.
+"""Linear systems inside a time step, of one field or of several.
 
-The matrix of a system is a stencil whose weights are expressions of the step. Each weight is stored, and a host function solves the
-system. The iterations are not differentiated. With A x = b, the cotangent of b is l = A^-T x_bar, a solution with the transposed matrix.
-The cotangent of the weight w_o is -l(i) x(i + o), an expression, and the tangent is x' = A^-1 (b' - A' x).
+The matrix of a system is a stencil whose weights are expressions of the step, or one for each field that an equation reads. Each weight is
+stored, and a host function solves the system. The iterations are not differentiated. With A x = b, the cotangent of b is l = A^-T x_bar, a
+solution with the transposed matrix. The cotangent of the weight w_rco, with which equation r reads field c at the offset o, is
+-l_r(i) x_c(i + o), an expression, and the tangent is x' = A^-1 (b' - A' x).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -18,19 +19,24 @@ from diffsim.base import arguments
 from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, linear, zero_rules
 from diffsim.errors import TraceError
+from diffsim.expr.components import Components
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered, reads
 from diffsim.expr.magnitude import magnitude
 from diffsim.expr.symbol import Symbol, merge_locations
-from diffsim.linear import METHODS, Given, Method, System, require_preconditioner
+from diffsim.linear import METHODS, CoupledSystem, Entry, Given, Method, System, require_preconditioner, solutions, system_of
 from diffsim.mesh.field import Location
 from diffsim.stepping.derive.undo import decided_by
 from diffsim.stepping.ir.names import bar, dot
 from diffsim.stepping.ir.program import HostCall, Place, Written
+from diffsim.stepping.stages.unknowns import Unknowns
 from diffsim.stepping.trace.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.trace.stages import HostStage, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
 from diffsim.stepping.trace.trace import Trace
 from diffsim.typing import Array
+
+Function: TypeAlias = Callable[[Sequence[Symbol]], list[Any]]
+"""A function of fields that gives an expression for each."""
 
 TRIALS = 8
 """Random numbers for each field of which weights are made."""
@@ -40,18 +46,18 @@ CANCELS = 1e-9
 
 @dataclass(frozen=True)
 class Solution:
-    """A host function: (right side, weights that are fields, fields with one value, magnitudes) -> solution.
+    """A host function: (right sides, weights that are fields, fields with one value, magnitudes) -> solution.
 
     Attributes:
         system: the system to solve.
-        weights: for each offset a number, the index of a field, or an expression of fields with one value.
+        weights: for each entry of the matrix a number, the index of a field, or an expression of fields with one value.
         transposed: solve with the transposed matrix.
         given: boundary rules use their given values. For a tangent these are 0.
         numbers: names of the fields with one value in all cells.
         sized: the last field is the magnitude of the terms of the right side.
     """
 
-    system: System
+    system: System | CoupledSystem
     weights: tuple[float | int | Node, ...]
     transposed: bool
     given: bool
@@ -59,10 +65,11 @@ class Solution:
     sized: bool = False
 
     def __call__(self, *cells: Array) -> list[Array]:
-        right_side, *fields = cells
+        count = self.system.count
+        right_sides, fields = cells[:count], list(cells[count:])
         size = fields.pop() if self.sized else None
         if self._constants is not None:
-            return [self.system.solve(self._constants, right_side, self.transposed, self.given, size)]
+            return solutions(self.system, self._constants, right_sides, self.transposed, self.given, size)
         first = len(fields) - len(self.numbers)
         numbers = {name: float(field.flat[0]) for name, field in zip(self.numbers, fields[first:], strict=True)}
         values = dict(zip((node.id for node in self._expressions), _values(self._expressions, numbers.__getitem__), strict=True))
@@ -70,11 +77,11 @@ class Solution:
             weight if isinstance(weight, float) else float(values[weight.id]) if isinstance(weight, Node) else fields[weight]
             for weight in self.weights
         ]
-        return [self.system.solve(weights, right_side, self.transposed, self.given, size)]
+        return solutions(self.system, weights, right_sides, self.transposed, self.given, size)
 
     def between(self, cells: Sequence[Array], solution: Array) -> Callable[[], object] | None:
         """See `HostFunction`."""
-        if self._constants is None:
+        if self._constants is None or not isinstance(self.system, System):
             return None
         size = cells[-1] if self.sized else None
         return self.system.between(self._constants, cells[0], solution, self.transposed, self.given, size)
@@ -114,6 +121,11 @@ class Size(StoredExpression):
         return []
 
 
+def written_to(outputs: Sequence[Stored], targets: Mapping[str, Place]) -> tuple[Written, ...]:
+    """The results of a host function that fills these fields."""
+    return tuple(Written(output.name, targets[output.name], output.rules) for output in outputs)
+
+
 def _size(graph: Graph, name: str, location: Location, of: Node) -> Size:
     return Size(location, zero_rules(len(location)), name, magnitude(graph, of), of)
 
@@ -123,19 +135,19 @@ class Solve(HostStage):
     """The solution of a linear system.
 
     Attributes:
-        name: name of the solution, which is its only output.
+        name: name of the stage; of one field, that of the solution.
         system: the system.
-        right_side: the field on the right.
-        weights: for each offset of the system a number, the name of a field, or an expression of numbers of the run. The host evaluates
+        right_sides: the fields on the right, one for each equation.
+        weights: for each entry of the matrix a number, the name of a field, or an expression of numbers of the run. The host evaluates
             it, so that the weight remains a number: of f64 in f32 too, where sums that vanish would not.
-        outputs: the solution.
+        outputs: the solution, a field for each equation.
         given: whether its boundary rules use their given values. For a tangent these are 0.
         size: the magnitude of the terms of the right side, if the matrix may have no inverse.
     """
 
     name: str
-    system: System
-    right_side: str
+    system: System | CoupledSystem
+    right_sides: tuple[str, ...]
     weights: tuple[float | str | Node, ...]
     outputs: tuple[Stored, ...]
     given: bool = True
@@ -153,68 +165,68 @@ class Solve(HostStage):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (self.right_side, *self.fields, *self.numbers, *([self.size.name] if self.size else []))
+        return (*self.right_sides, *self.fields, *self.numbers, *([self.size.name] if self.size else []))
 
     def _function(self, transposed: bool) -> Solution:
         weights = tuple(self.fields.index(weight) if isinstance(weight, str) else weight for weight in self.weights)
         return Solution(self.system, weights, transposed, self.given, self.numbers, self.size is not None and not transposed)
 
     def operation(self, targets: Mapping[str, Place]) -> HostCall:
-        (output,) = self.outputs
-        return HostCall(self._function(False), self.inputs, (Written(output.name, targets[output.name], output.rules),))
+        return HostCall(self._function(False), self.inputs, written_to(self.outputs, targets))
 
     def tangents(self, graph: Graph, order: int, derive: Derive) -> list[Stage]:
-        (output,) = self.outputs
-        here = (0,) * len(output.location)
-        names = (self.right_side, *self.fields)
+        here = (0,) * len(self.outputs[0].location)
+        names = (*self.right_sides, *self.fields)
         moved = dict(zip(names, derive([graph.read(name, here) for name in names]), strict=True))
-        right = moved[self.right_side]
-        (body,) = derive([self.size.of]) if self.size else (right,)
-        for offset, weight in zip(self.system.offsets, self.weights, strict=True):
+        rights = [moved[name] for name in self.right_sides]
+        bodies = list(derive([self.size.of])) if self.size else list(rights)
+        for (row, column, offset), weight in zip(self.system.entries, self.weights, strict=True):
             if not isinstance(weight, float):
                 slope = moved[weight] if isinstance(weight, str) else derive([weight])[0]
-                change = graph.mul(slope, graph.read(output.name, offset))
-                right, body = graph.sub(right, change), graph.sub(body, change)
-        name = dot(self.name, order)
-        side = StoredExpression(output.location, zero_rules(len(here)), f"right side {order} of {self.name}", right)
-        size = _size(graph, f"size {order} of {self.name}", output.location, body) if self.size else None
-        moved_output = replace(output, name=dot(output.name, order), rules=linear(output.rules))
-        return [
-            side,
-            *([size] if size else []),
-            replace(self, name=name, right_side=side.name, outputs=(moved_output,), given=False, size=size),
+                change = graph.mul(slope, graph.read(self.outputs[column].name, offset))
+                rights[row], bodies[row] = graph.sub(rights[row], change), graph.sub(bodies[row], change)
+        sides = [
+            StoredExpression(output.location, zero_rules(len(here)), f"right side {order} of {output.name}", right)
+            for output, right in zip(self.outputs, rights, strict=True)
         ]
+        size = _size(graph, f"size {order} of {self.name}", self.outputs[0].location, bodies[0]) if self.size else None
+        outputs = tuple(replace(output, name=dot(output.name, order), rules=linear(output.rules)) for output in self.outputs)
+        right_sides, name = tuple(side.name for side in sides), dot(self.name, order)
+        solved = replace(self, name=name, right_sides=right_sides, outputs=outputs, given=False, size=size)
+        return [*sides, *([size] if size else []), solved]
 
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
-        (output,) = self.outputs
-        here = (0,) * len(output.location)
-        name = f"transposed {self.name}"
-        solution = graph.read(name, here)
-        terms = {self.right_side: {here: solution}} if wanted(self.right_side) else {}
+        here = (0,) * len(self.outputs[0].location)
+        names = [f"transposed {output.name}" for output in self.outputs]
+        solution = [graph.read(name, here) for name in names]
+        terms: dict[str, dict[Offset, Node]] = {}
+        for side, node in zip(self.right_sides, solution, strict=True):
+            if wanted(side):  # two equations may have one right side
+                terms[side] = {here: graph.add(terms.get(side, {}).get(here, graph.const(0)), node)}
         seeds: dict[Node, Node] = {}
-        for offset, weight in zip(self.system.offsets, self.weights, strict=True):
+        for (row, column, offset), weight in zip(self.system.entries, self.weights, strict=True):
             if not isinstance(weight, float):
                 node = graph.read(weight, here) if isinstance(weight, str) else weight
-                term = graph.negative(graph.mul(solution, graph.read(output.name, offset)))
+                term = graph.negative(graph.mul(solution[row], graph.read(self.outputs[column].name, offset)))
                 seeds[node] = graph.add(seeds[node], term) if node in seeds else term
         for field, by_offset in vjp(graph, seeds, wanted).items():
             terms[field] = {here: graph.add(terms.get(field, {}).get(here, graph.const(0)), by_offset[here])}
-        inputs = (bar(output.name), *self.fields, *self.numbers)
-        call = HostCall(self._function(True), inputs, (Written(name, Place(name), zero_rules(len(here))),))
-        return Transposed({f"transpose of {self.name}": call}, terms)
+        inputs = (*(bar(output.name) for output in self.outputs), *self.fields, *self.numbers)
+        written = tuple(Written(name, Place(name), zero_rules(len(here))) for name in names)
+        return Transposed({f"transpose of {self.name}": HostCall(self._function(True), inputs, written)}, terms)
 
     def identity(self) -> str:
         return repr((super().identity(), self.inputs, self._function(False).identity()))
 
 
 def solve(
-    operator: Callable[[Symbol], Symbol],
-    right_side: Symbol,
-    boundary: Boundary | Symbol = "zero",
+    operator: Callable[..., Any],
+    right_side: Any,
+    boundary: Any = "zero",
     method: Method = "auto",
     tolerance: float | None = None,
     preconditioner: Given | None = None,
-) -> Symbol:
+) -> Any:
     """Solve `operator(x) = right_side` at every cell for the field x, for an implicit time step.
 
     ```
@@ -284,26 +296,49 @@ def solve(
         assert np.allclose(T, 290.0, atol=0.01)
     """
     arguments.function("operator", operator, "ds.solve(lambda x: x - dt * laplacian(x), right_side)", optional=False)
-    arguments.instance("right_side", right_side, Symbol, "an expression of the step", "give one")
+    if not isinstance(right_side, (Mapping, tuple, list, Components)):
+        arguments.instance("right_side", right_side, Symbol, "an expression of the step", "give one")
     chosen = arguments.one_of("method", method, METHODS)
     if tolerance is not None:
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-13 is usual in f64")
     require_preconditioner(preconditioner, chosen)
-    graph = trace_of(right_side, "solve()")
-    location = placed(right_side)
-    solution = Placed(location, graph.bound(boundary, location))
-    weights, owed = weights_of(operator, right_side, graph, solution)
+    unknowns = Unknowns.of(right_side, operator, "right_side", "solve")
+    solution = unknowns.placed(boundary)
+    return unknowns.joined(solve_fields(unknowns.called(operator), unknowns.fields, solution, chosen, tolerance, preconditioner))
+
+
+def solve_fields(
+    operator: Function,
+    right_sides: Mapping[str, Symbol],
+    solution: Sequence[Placed],
+    method: Method,
+    tolerance: float | None,
+    preconditioner: Given | None,
+) -> list[Symbol]:
+    """`solve` of one equation or more, whose right sides have the names of the fields, for messages."""
+    first, *_ = rights = [*right_sides.values()]
+    graph = trace_of(first, "solve()")
+    weights, owed = matrix_of(operator, right_sides, graph, solution)
     name = f"solve {next(graph.count)}"
-    right = graph.on_sides(right_side, solution)
-    side = stored_name(right if is_const(owed, 0) else right - right.like(owed), graph)
-    stored = tuple(_stored(node, right_side, location, graph) for node in weights.values())
-    size = _size(graph, f"size of {name}", location, _unstored(graph, side)) if _may_be_open(list(weights.values())) else None
+    sides = []
+    for right, field, part in zip(rights, solution, owed, strict=True):
+        right = graph.on_sides(right, field)
+        sides.append(stored_name(right if is_const(part, 0) else right - right.like(part), graph))
+    stored = tuple(_stored(node, rights[row], solution[row].location, graph) for (row, _, _), node in weights.items())
+    outputs = outputs_of(name, solution)
+    open_ = len(sides) == 1 and _may_be_open([*weights.values()])
+    size = _size(graph, f"size of {name}", solution[0].location, _unstored(graph, sides[0])) if open_ else None
     if size is not None:
         graph.store(size)
-    output = Stored(location, solution.rules, name)
-    system = System(tuple(weights), output.rules, chosen, tolerance, preconditioner)
-    graph.store(Solve(name, system, side, stored, (output,), size=size))
-    return read_of(right_side, output)
+    system = system_of([*weights], [field.rules for field in solution], [*right_sides], method, tolerance, preconditioner)
+    graph.store(Solve(name, system, tuple(sides), stored, outputs, size=size))
+    return [read_of(right, output) for right, output in zip(rights, outputs, strict=True)]
+
+
+def outputs_of(name: str, solution: Sequence[Placed]) -> tuple[Stored, ...]:
+    """The fields of a solution: of one field, that with the name of the stage."""
+    names = [name] if len(solution) == 1 else [f"{name} gives {number}" for number in range(len(solution))]
+    return tuple(Stored(field.location, field.rules, each) for each, field in zip(names, solution, strict=True))
 
 
 def _stored(weight: Node, like: Symbol, location: Location, graph: Trace) -> float | str | Node:
@@ -364,37 +399,86 @@ def _values(roots: Sequence[Node], field: Callable[[str], float | Array]) -> lis
 def weights_of(
     operator: Callable[[Symbol], Symbol], right_side: Symbol, graph: Trace, solution: Placed, what: str = "the operator of solve()"
 ) -> tuple[dict[Offset, Node], Node]:
-    """The weights of an operator: offset -> expression, and its part from the values that rules name.
+    """The weights of an operator of one field: offset -> expression, and its part from the values that rules name."""
+    weights, (owed,) = matrix_of(lambda fields: [operator(*fields)], {"x": right_side}, graph, [solution], what)
+    return {offset: node for (_, _, offset), node in weights.items()}, owed
 
-    On a side where a rule gives the solution, the rule replaces the equation. `what` names the operator in messages.
+
+def matrix_of(
+    operator: Function, like: Mapping[str, Symbol], graph: Trace, solution: Sequence[Placed], what: str = "the operator of solve()"
+) -> tuple[dict[Entry, Node], list[Node]]:
+    """The matrix of an operator: entry -> weight, an expression, and its parts from the values that rules name.
+
+    On a side where a rule gives a field, the rule replaces its equation. `what` names the operator in messages.
     """
-    unknown = f"unknown {next(graph.unknowns)}"
-    x = right_side.like(graph.read(unknown, (0,) * right_side.ndim), placed(right_side))
-    result = applied(operator, x, unknown, what)
-    result = graph.on_sides(result, solution, x)
-    weights = vjp(graph, {result.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
-    rest = _without(graph, result, unknown)
-    if not weights or any(unknown in reads([weight]) for weight in weights.values()) or decided_by(result.node, unknown):
+    unknowns = placeholders(graph, len(solution))
+    xs = [
+        field.like(graph.read(unknown, (0,) * field.ndim), placed(field)) for unknown, field in zip(unknowns, like.values(), strict=True)
+    ]
+    results = [graph.on_sides(*each) for each in zip(applied(operator, xs, unknowns, what), solution, xs, strict=True)]
+    weights = derivatives(graph, [result.node for result in results], unknowns)
+    require_square(weights, [*like], what)
+    rests = [_without(graph, result, unknowns) for result in results]
+    if not is_linear(weights, [result.node for result in results], unknowns):
         raise TraceError(f"{what} is not linear in its argument, or does not depend on it; take ds.newton")
-    if not is_const(rest, 0):
+    if not all(is_const(rest, 0) for rest in rests):
         raise TraceError(f"{what} has a part without its argument; subtract that part from the right side")
-    with_values = graph.field(x, solution.rules)
-    owed = rest if with_values is x else _without(graph, graph.on_sides(operator(with_values), solution, x), unknown)
-    return by_distance(weights), owed
+    with_values = [graph.field(x, field.rules) for x, field in zip(xs, solution, strict=True)]
+    if all(extended is x for extended, x in zip(with_values, xs, strict=True)):
+        return weights, rests
+    again = [graph.on_sides(*each) for each in zip(operator(with_values), solution, xs, strict=True)]
+    return weights, [_without(graph, result, unknowns) for result in again]
 
 
-def applied(function: Callable[[Symbol], Symbol], x: Symbol, unknown: str, what: str) -> Symbol:
-    """Apply a function to an expression of an unknown field, and check the result. `what` names the function in messages."""
-    graph = trace_of(x, what)
+def placeholders(graph: Trace, count: int) -> list[str]:
+    """Names of unknown fields while an operator is traced."""
+    return [f"unknown {next(graph.unknowns)}" for _ in range(count)]
+
+
+def derivatives(graph: Trace, values: Sequence[Node], unknowns: Sequence[str]) -> dict[Entry, Node]:
+    """The derivative of each expression with respect to each unknown at each offset, in order of distance: the cell itself first."""
+    out: dict[Entry, Node] = {}
+    for row, value in enumerate(values):
+        slopes = vjp(graph, {value: graph.const(1)}, lambda name: name in unknowns)
+        for column, unknown in enumerate(unknowns):
+            out |= {(row, column, offset): node for offset, node in by_distance(slopes.get(unknown, {})).items()}
+    return out
+
+
+def is_linear(weights: Mapping[Entry, Node], values: Sequence[Node], unknowns: Sequence[str]) -> bool:
+    """True if no derivative, and no condition, of some expressions depends on an unknown."""
+    depends = not reads([*weights.values()]).keys().isdisjoint(unknowns)
+    return not depends and not any(decided_by(value, unknown) for value in values for unknown in unknowns)
+
+
+def require_square(weights: Mapping[Entry, Node], names: Sequence[str], what: str) -> None:
+    """Raise `TraceError` unless each equation depends on an unknown, and an equation on each unknown."""
+    if len(names) == 1:
+        if not weights and what.startswith("the residual"):
+            raise TraceError(f"{what} does not depend on its argument, expected an expression of it; return that")
+        if not weights:
+            raise TraceError(f"{what} is not linear in its argument, or does not depend on it; take ds.newton")
+        return
+    for number, name in enumerate(names):
+        if all(row != number for row, _, _ in weights):
+            raise TraceError(f"{what} for {name} depends on none of {', '.join(names)}, expected an expression of them; return that")
+        if all(column != number for _, column, _ in weights):
+            raise TraceError(f"{what} depends on {name} nowhere, expected an equation that does; add it, or make {name} a field that is given")
+
+
+def applied(function: Function, xs: Sequence[Symbol], unknowns: Sequence[str], what: str) -> list[Symbol]:
+    """Apply a function to expressions of unknown fields, and check the results. `what` names the function in messages."""
+    graph = trace_of(xs[0], what)
     before = len(graph.stages)
-    result = function(x)
-    if not isinstance(result, Symbol) or result.graph is not graph:
-        raise TraceError(f"{what} gave {shown(result)}, expected an expression of its argument; return that")
-    result.expect(False, what)
-    merge_locations(result.location, x.location)
-    if any(unknown in stage.reads() for stage in graph.stages[before:]):
+    results = function(xs)
+    for result, x in zip(results, xs, strict=True):
+        if not isinstance(result, Symbol) or result.graph is not graph:
+            raise TraceError(f"{what} gave {shown(result)}, expected an expression of its argument; return that")
+        result.expect(False, what)
+        merge_locations(result.location, x.location)
+    if any(not stage.reads().keys().isdisjoint(unknowns) for stage in graph.stages[before:]):
         raise TraceError(f"{what} stores a stage of its argument, expected one expression; leave ds.stage out")
-    return result
+    return results
 
 
 def by_distance(weights: Mapping[Offset, Node]) -> dict[Offset, Node]:
@@ -402,7 +486,7 @@ def by_distance(weights: Mapping[Offset, Node]) -> dict[Offset, Node]:
     return dict(sorted(weights.items(), key=lambda item: (sum(map(abs, item[0])), item[0])))
 
 
-def _without(graph: Trace, expression: Symbol, unknown: str) -> Node:
-    """The part of an expression that does not depend on a field in which it is linear."""
-    (rest,) = graph.replace([expression.node], lambda read: graph.const(0) if read.data[0] == unknown else read)
+def _without(graph: Trace, expression: Symbol, unknowns: Sequence[str]) -> Node:
+    """The part of an expression that does not depend on fields in which it is linear."""
+    (rest,) = graph.replace([expression.node], lambda read: graph.const(0) if read.data[0] in unknowns else read)
     return rest

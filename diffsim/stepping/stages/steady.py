@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from diffsim.boundary import Boundary
 from diffsim.errors import TraceError
-from diffsim.expr.derive import vjp
-from diffsim.expr.graph import is_const, reads
+from diffsim.expr.components import Layout
+from diffsim.expr.graph import is_const
 from diffsim.expr.symbol import Symbol
 from diffsim.linear import Given, Method
 from diffsim.stepping.declare.equation import Equation
-from diffsim.stepping.derive.undo import decided_by
-from diffsim.stepping.stages.newton import newton
-from diffsim.stepping.stages.solve import applied, solve
+from diffsim.stepping.stages.newton import newton_fields
+from diffsim.stepping.stages.solve import Function, applied, derivatives, is_linear, placeholders, require_square, solve_fields
+from diffsim.stepping.trace.fields import Placed
+from diffsim.stepping.trace.grouped import apart, with_groups
 from diffsim.stepping.trace.stages import placed, trace_of
 
 
@@ -72,42 +72,102 @@ class Steady(Equation):
     preconditioner: Given | None = None
 
     @abstractmethod
-    def residual(self, *args: Any, **fields: Any) -> Symbol:
-        """An expression that is 0 in every cell, called as `step` is."""
+    def residual(self, *args: Any, **fields: Any) -> Any:
+        """An expression that is 0 in every cell, or a dict or tuple of one for each state; called as `step` is."""
 
-    def step(self, **fields: Any) -> dict[str, Symbol]:
-        if len(self.states) != 1:
-            raise TraceError(f"{type(self).__name__} has {len(self.states)} states, expected one unknown field; declare one")
-        (name,) = self.states
-        guess = fields.pop(name)
-        names = inspect.signature(self.residual).parameters.values()
-        if not any(each.kind is each.VAR_KEYWORD for each in names):
-            fields = {each.name: fields[each.name] for each in names if each.name in fields}
+    def step(self, **fields: Any) -> dict[str, Any]:
+        groups = {name: group.layout for name, group in self.groups.items() if group.fields(name).keys() <= self.states.keys()}
+        guesses: dict[str, Symbol] = {}
+        for name in list(fields):
+            if name in groups:
+                guesses |= {groups[name].name(name, *key): part for key, part in fields.pop(name).parts.items()}
+            elif name in self.states:
+                guesses[name] = fields.pop(name)
+        guesses = {name: guesses[name] for name in self.states}
+        declared = inspect.signature(self.residual).parameters.values()
+        everything = any(each.kind is each.VAR_KEYWORD for each in declared)
+        asked = {each.name for each in declared}
 
-        def residual(x: Symbol) -> Symbol:
-            return self.residual(**{name: x}, **fields)
+        def residual(unknowns: Sequence[Symbol]) -> list[Any]:
+            known, free = with_groups(dict(zip(guesses, unknowns, strict=True)), groups)
+            arguments = {name: value for name, value in known.items() if name in asked or (everything and name in free)}
+            others = fields if everything else {name: value for name, value in fields.items() if name in asked}
+            return self._by_state(self.residual(**arguments, **others), groups, [*free])
 
-        return {name: balanced(residual, guess, guess, self.method, self.tolerance, self.iterations, self.preconditioner)}
+        solution = [placed_of(guess) for guess in guesses.values()]
+        options = self.method, self.tolerance, self.iterations, self.preconditioner
+        return dict(zip(guesses, balanced_fields(residual, guesses, solution, *options), strict=True))
+
+    def _by_state(self, result: Any, groups: Mapping[str, Layout], whole: Sequence[str]) -> list[Any]:
+        """The residual of each state, from a dict, from a tuple in the order of the states, or of the only state itself.
+
+        Raises:
+            TraceError: there is not one residual for each state.
+        """
+        kind = type(self).__name__
+        ordered = [name for name in dict.fromkeys(self._whole(groups)) if name in whole]
+        if not isinstance(result, Mapping):
+            several = isinstance(result, (tuple, list)) and len(ordered) > 1
+            results = result if several else (result,)
+            if len(results) != len(ordered):
+                raise TraceError(
+                    f"{kind}.residual gave {len(results)} {'expressions' if several else 'expression'}, expected {len(ordered)}, one for "
+                    f"each unknown field: {', '.join(ordered)}; return a dict, as in {{'{ordered[0]}': ...}}"
+                )
+            result = dict(zip(ordered, results, strict=True))
+        each, _ = apart(result, groups, f"{kind}.residual")
+        if each.keys() != self.states.keys():
+            raise TraceError(
+                f"{kind}.residual gave {', '.join(map(str, each)) or 'nothing'}, expected one expression for each state: "
+                f"{', '.join(self.states)}; return those"
+            )
+        return [each[name] for name in self.states]
+
+    def _whole(self, groups: Mapping[str, Layout]) -> Iterator[str]:
+        """The states in their order, a group in place of its components."""
+        of = {part: name for name, layout in groups.items() for part in layout.names(name).values()}
+        return (of.get(name, name) for name in self.states)
 
 
-def balanced(
-    residual: Callable[[Symbol], Symbol],
-    guess: Symbol,
-    boundary: Boundary | Symbol | None = None,
+def placed_of(guess: Symbol) -> Placed:
+    """The location of a field of the step, with its rules."""
+    location = placed(guess)
+    return Placed(location, trace_of(guess, "residual()").bound(guess, location))
+
+
+def balanced(residual: Callable[[Symbol], Symbol], guess: Symbol) -> Symbol:
+    """The field x for which `residual(x) = 0`, with the rules of the guess: by `solve` if the residual is linear in x, else by `newton`."""
+    (solution,) = balanced_fields(lambda fields: [residual(*fields)], {"x": guess}, [placed_of(guess)])
+    return solution
+
+
+def balanced_fields(
+    residual: Function,
+    guesses: Mapping[str, Symbol],
+    solution: Sequence[Placed],
     method: Method = "auto",
     tolerance: float | None = None,
     iterations: int = 20,
     preconditioner: Given | None = None,
-) -> Symbol:
-    """The field x for which `residual(x) = 0`: by `solve` if the residual is linear in x, otherwise by `newton`. Arguments are theirs."""
-    graph = trace_of(guess, "residual()")
-    unknown = f"unknown {next(graph.unknowns)}"
-    result = applied(residual, guess.like(graph.read(unknown, (0,) * guess.ndim), placed(guess)), unknown, "the residual")
-    slopes = vjp(graph, {result.node: graph.const(1)}, lambda name: name == unknown).get(unknown, {})
-    if any(unknown in reads([slope]) for slope in slopes.values()) or decided_by(result.node, unknown):
-        return newton(residual, guess, boundary, method, tolerance, iterations, preconditioner)
-    (rest,) = graph.replace([result.node], lambda read: graph.const(0) if read.data[0] == unknown else read)
-    if is_const(rest, 0):
-        return solve(residual, 0.0 * guess, guess if boundary is None else boundary, method, tolerance, preconditioner)
-    known = result.like(rest)
-    return solve(lambda x: residual(x) - known, -known, guess if boundary is None else boundary, method, tolerance, preconditioner)
+) -> list[Symbol]:
+    """`balanced` of one equation or more, whose guesses have the names of the fields. Other arguments are those of `newton`."""
+    starts = [*guesses.values()]
+    graph = trace_of(starts[0], "residual()")
+    unknowns = placeholders(graph, len(starts))
+    xs = [guess.like(graph.read(name, (0,) * guess.ndim), placed(guess)) for name, guess in zip(unknowns, starts, strict=True)]
+    results = applied(residual, xs, unknowns, "the residual")
+    nodes = [result.node for result in results]
+    weights = derivatives(graph, nodes, unknowns)
+    require_square(weights, [*guesses], "the residual")
+    if not is_linear(weights, nodes, unknowns):
+        return newton_fields(residual, guesses, solution, method, tolerance, iterations, preconditioner)
+    rests = graph.replace(nodes, lambda read: graph.const(0) if read.data[0] in unknowns else read)
+    known = [None if is_const(rest, 0) else result.like(rest) for result, rest in zip(results, rests, strict=True)]
+    right_sides = {
+        name: 0.0 * guess if part is None else -part for (name, guess), part in zip(guesses.items(), known, strict=True)
+    }
+
+    def operator(fields: Sequence[Symbol]) -> list[Symbol]:
+        return [each if part is None else each - part for each, part in zip(residual(fields), known, strict=True)]
+
+    return solve_fields(operator, right_sides, solution, method, tolerance, preconditioner)
