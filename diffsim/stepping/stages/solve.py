@@ -17,7 +17,7 @@ import numpy as np
 
 from diffsim.base import arguments
 from diffsim.base.messages import shown
-from diffsim.boundary import Boundary, linear, zero_rules
+from diffsim.boundary import linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.derive import vjp
@@ -412,9 +412,7 @@ def matrix_of(
     On a side where a rule gives a field, the rule replaces its equation. `what` names the operator in messages.
     """
     unknowns = placeholders(graph, len(solution))
-    xs = [
-        field.like(graph.read(unknown, (0,) * field.ndim), placed(field)) for unknown, field in zip(unknowns, like.values(), strict=True)
-    ]
+    xs = [field.like(graph.read(unknown, (0,) * field.ndim), placed(field)) for unknown, field in zip(unknowns, like.values(), strict=True)]
     results = [graph.on_sides(*each) for each in zip(applied(operator, xs, unknowns, what), solution, xs, strict=True)]
     weights = derivatives(graph, [result.node for result in results], unknowns)
     require_square(weights, [*like], what)
@@ -463,7 +461,7 @@ def require_square(weights: Mapping[Entry, Node], names: Sequence[str], what: st
         if all(row != number for row, _, _ in weights):
             raise TraceError(f"{what} for {name} depends on none of {', '.join(names)}, expected an expression of them; return that")
         if all(column != number for _, column, _ in weights):
-            raise TraceError(f"{what} depends on {name} nowhere, expected an equation that does; add it, or make {name} a field that is given")
+            raise TraceError(f"{what} depends on {name} nowhere, expected an equation that does; add it, or make {name} an input")
 
 
 def applied(function: Function, xs: Sequence[Symbol], unknowns: Sequence[str], what: str) -> list[Symbol]:

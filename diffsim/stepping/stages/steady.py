@@ -92,20 +92,20 @@ class Steady(Equation):
             known, free = with_groups(dict(zip(guesses, unknowns, strict=True)), groups)
             arguments = {name: value for name, value in known.items() if name in asked or (everything and name in free)}
             others = fields if everything else {name: value for name, value in fields.items() if name in asked}
-            return self._by_state(self.residual(**arguments, **others), groups, [*free])
+            return self._by_state(self.residual(**arguments, **others), groups)
 
         solution = [placed_of(guess) for guess in guesses.values()]
         options = self.method, self.tolerance, self.iterations, self.preconditioner
         return dict(zip(guesses, balanced_fields(residual, guesses, solution, *options), strict=True))
 
-    def _by_state(self, result: Any, groups: Mapping[str, Layout], whole: Sequence[str]) -> list[Any]:
+    def _by_state(self, result: Any, groups: Mapping[str, Layout]) -> list[Any]:
         """The residual of each state, from a dict, from a tuple in the order of the states, or of the only state itself.
 
         Raises:
             TraceError: there is not one residual for each state.
         """
         kind = type(self).__name__
-        ordered = [name for name in dict.fromkeys(self._whole(groups)) if name in whole]
+        ordered = [*dict.fromkeys(self._whole(groups))]
         if not isinstance(result, Mapping):
             several = isinstance(result, (tuple, list)) and len(ordered) > 1
             results = result if several else (result,)
@@ -163,9 +163,7 @@ def balanced_fields(
         return newton_fields(residual, guesses, solution, method, tolerance, iterations, preconditioner)
     rests = graph.replace(nodes, lambda read: graph.const(0) if read.data[0] in unknowns else read)
     known = [None if is_const(rest, 0) else result.like(rest) for result, rest in zip(results, rests, strict=True)]
-    right_sides = {
-        name: 0.0 * guess if part is None else -part for (name, guess), part in zip(guesses.items(), known, strict=True)
-    }
+    right_sides = {name: 0.0 * guess if part is None else -part for (name, guess), part in zip(guesses.items(), known, strict=True)}
 
     def operator(fields: Sequence[Symbol]) -> list[Symbol]:
         return [each if part is None else each - part for each, part in zip(residual(fields), known, strict=True)]

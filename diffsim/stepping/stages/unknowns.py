@@ -84,7 +84,7 @@ class Unknowns:
         names = ", ".join(self.values)
         if self.form == "dict":
             if not isinstance(result, Mapping) or set(result) != set(self.values):
-                got = f"a dict of {', '.join(map(str, result)) or 'nothing'}" if isinstance(result, Mapping) else f"a {type(result).__name__}"
+                got = f"a dict of {', '.join(map(str, result))}" if isinstance(result, Mapping) else f"a {type(result).__name__}"
                 raise TraceError(f"the function of {self.what}() gave {got}, expected a dict of {names}; give an expression for each")
             results = {name: result[name] for name in self.values}
         elif self.form == "tuple":
@@ -109,16 +109,18 @@ class Unknowns:
         return out
 
     def _boundaries(self, boundary: Any) -> list[Any]:
+        names = ", ".join(self.values)
         several = isinstance(boundary, list) or (isinstance(boundary, tuple) and any(isinstance(b, (Symbol, Components)) for b in boundary))
         if self.form == "dict" and isinstance(boundary, Mapping):
             if set(boundary) != set(self.values):
-                raise TraceError(f"boundary of {self.what}() for {', '.join(map(str, boundary))}, expected one for {', '.join(self.values)}")
+                raise TraceError(
+                    f"boundary of {self.what}() for {', '.join(map(str, boundary))}, expected one for each of {names}; add them"
+                )
             values = [boundary[name] for name in self.values]
         elif self.form != "one" and several:
             if len(boundary) != len(self.values):
                 raise TraceError(
-                    f"boundary of {self.what}() has {len(boundary)} entries, expected {len(self.values)}, for {', '.join(self.values)}; give "
-                    "one for each"
+                    f"boundary of {self.what}() has {len(boundary)} entries, expected {len(self.values)}, for {names}; give one for each"
                 )
             values = list(boundary)
         else:

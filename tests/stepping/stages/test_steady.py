@@ -142,7 +142,7 @@ def test_what_is_no_steady_problem_is_refused() -> None:
             super().__init__(grid, "zero", True)
             self.states = {"T": ds.Variable(), "u": ds.Variable()}
 
-    with pytest.raises(TraceError, match="Two has 2 states, expected one unknown field"):
+    with pytest.raises(TraceError, match=r"Two.residual gave 1 expression, expected 2, one for each unknown field: T, u; return a dict"):
         ds.steady(Two())
 
     class Fixed(Conduction):
