@@ -38,12 +38,16 @@ class ODE(Equation):
             functions are those of `diffsim.expr`. With one state, or one vector, it may return the rate itself.
         dt: time step.
         states: the arguments that are states; or these with their numbers of components, such as {"x": 3}; or a dataclass, whose fields are
-            the states. None: all arguments but the keyword-only ones, which are parameters.
+            the states. None: all arguments but the keyword-only ones, which are parameters, and those in `series`.
         method: "rk4" and the others, see docs/integrators.md ("rk2" and "rk3" are short for "ssp_rk2" and "ssp_rk3"); or a
             `diffsim.integrators.Tableau`.
         members: number of states side by side.
         linear: for "etdrk2" and "etdrk4", which solve it exactly: c of a part c u of the rate of a state u, which `rates` leaves out: a
             number, or the name of a parameter, which is an input; of a vector one, or one for each component.
+        series: the arguments that have values for each step, such as a control, a dose or a rate of infection that changes with time: names;
+            or these with numbers of components, or with a `diffsim.Variable` each. Such an input is an array of shape (steps,), which all
+            members share; with `diffsim.Variable(axes=(0,))` of shape (steps, members); of n components, of shape (n, steps), one tuple for
+            `rates`. A value holds for the whole step, in all stages of the method. The system is differentiated for them as for parameters.
 
     Raises:
         ParameterError: no function of named arguments, an unknown method, names that are no arguments, a linear part without "etdrk2" or
@@ -83,6 +87,13 @@ class ODE(Equation):
         wave = np.sin(np.pi * np.arange(1, 6) / 6)
         final = springs.run({"x": wave, "v": np.zeros(5), "k": 1.0}, steps=100).final
         assert np.allclose(final["x"][:, 0], wave * np.cos(2 * np.sin(np.pi / 12)), rtol=1e-10)
+
+        # A cart that a force moves by 1 m in 1 s, from rest to rest, with the least effort: u = 6 - 12 t.
+        cart = ds.Simulation(ds.ODE(lambda x, v, *, u: (v, u), 0.01, series=["u"]), wrt=["u"], precision="f64")
+        end = lambda u: cart.run({"x": 0.0, "v": 0.0, "u": u}, steps=100).final
+        slopes = np.stack([ds.grad(lambda u: end(u)[name][0])(np.zeros(100)) for name in ("x", "v")])
+        u = np.linalg.pinv(slopes) @ [1.0, 0.0]
+        assert np.allclose(u, 6 - 12 * (np.arange(100) + 0.5) / 100, atol=1e-2) and np.isclose(end(u)["x"][0], 1.0)
     """
 
     def __init__(
@@ -93,23 +104,48 @@ class ODE(Equation):
         method: Method | Tableau = "rk4",
         members: int = 1,
         linear: Mapping[str, Any] | None = None,
+        series: Sequence[str] | Mapping[str, int | Variable] = (),
     ) -> None:
         function("rates", rates, "lambda x, y, *, rho: (y, -rho * x)", optional=False)
-        self.rates, self.vectors = rates, set[str]()
+        self.rates, self.vectors, self.vectors_of_series = rates, set[str](), set[str]()
         self.method = method if isinstance(method, Tableau) else one_of("method", method, METHODS)
         self._tableau = method if isinstance(method, Tableau) else TABLEAUX[SHORT.get(method, method)]
         self.grid = Grid((whole("members", members, 1, remedy="give the number of states"),), spacing=1.0)
         self.dt = number("dt", dt, "a number above 0", lambda value: value > 0, "give the time step")
         arguments = _arguments(rates)
+        self.controls, self.series = self._series(arguments, series)
         self.record = states if isinstance(states, type) and dataclasses.is_dataclass(states) else None
         self.parts = self._parts_of(arguments, states)
         own = {*arguments[:1]} if self.record else self.parts.keys()
-        self.parameters = {name: Variable(axes=()) for name in arguments if name not in own}
+        if both := own & self.controls.keys():
+            raise ParameterError(f"{', '.join(sorted(both))} is a state and a series, expected one of these; leave it out of one")
+        self.parameters = {name: Variable(axes=()) for name in arguments if name not in own and name not in self.controls}
         self.linear = self._linear(linear)
         self.states = {name: Variable("mirror") for group in self.parts.values() for name in group}
         self.uniform = tuple(self.states)
-        if both := self.states.keys() & self.parameters.keys():
-            raise ParameterError(f"{', '.join(sorted(both))} is a state and a parameter, expected names of one each; rename one")
+        if both := self.states.keys() & (self.parameters.keys() | self.series.keys()):
+            raise ParameterError(f"{', '.join(sorted(both))} is a state and an input, expected names of one each; rename one")
+
+    def _series(self, arguments: Sequence[str], series: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Variable]]:
+        """For each argument that has values for each step, the names of its components; and these as fields."""
+        known = isinstance(series, (Mapping, Sequence)) and not isinstance(series, str)
+        if not known or any(not isinstance(name, str) for name in series) or not {*series} <= {*arguments}:
+            raise ParameterError(
+                f"series = {shown(series)}, expected some of the arguments {', '.join(arguments)} of rates; name these, as in series=['u']"
+            )
+        parts: dict[str, tuple[str, ...]] = {}
+        fields: dict[str, Variable] = {}
+        for name in series:
+            kind = series[name] if isinstance(series, Mapping) else Variable(axes=())
+            if isinstance(kind, Variable):
+                parts[name] = (name,)
+                fields[name] = kind
+                continue
+            count = whole(f"series[{name!r}]", kind, 1, remedy="give its components, or a Variable")
+            parts[name] = tuple(f"{name}_{k}" for k in range(count))
+            fields |= {part: Variable(axes=()) for part in parts[name]}
+            self.vectors_of_series.add(name)
+        return parts, fields
 
     def _parts_of(self, arguments: Sequence[str], states: Any) -> dict[str, tuple[str, ...]]:
         """For each argument that is a state, or field of the dataclass, the names of its components."""
@@ -123,7 +159,8 @@ class ODE(Equation):
             return {field.name: (field.name,) for field in fields}
         if states is None:
             keyword_only = inspect.signature(self.rates).parameters
-            states = [name for name in arguments if keyword_only[name].kind is not inspect.Parameter.KEYWORD_ONLY]
+            positional = [name for name in arguments if keyword_only[name].kind is not inspect.Parameter.KEYWORD_ONLY]
+            states = [name for name in positional if name not in self.controls]
         elif isinstance(states, (str, type)) or not isinstance(states, (Mapping, Sequence)):
             raise ParameterError(
                 f"states = {shown(states)}, expected names, numbers of components by name, or a dataclass; give one of these"
@@ -159,17 +196,19 @@ class ODE(Equation):
                 )
             for component, part in zip(components, each, strict=True):
                 parts[component] = part if isinstance(part, str) else number(f"linear[{name!r}]", part)
-        named = [part for part in parts.values() if isinstance(part, str)]
+        named = [part for part in parts.values() if isinstance(part, str) and part not in self.series]
         self.parameters = {**self.parameters, **{name: Variable(axes=()) for name in named}}
         return parts
 
     @property
     def component_names(self) -> Mapping[str, tuple[str, ...]]:
-        return {name: self.parts[name] for name in self.vectors}
+        return {name: self.parts[name] for name in self.vectors} | {name: self.controls[name] for name in self.vectors_of_series}
 
     def step(self, **fields: Symbol) -> dict[str, Symbol]:
         in_rates = _arguments(self.rates)
-        parameters = {name: fields[name] for name in self.parameters if name in in_rates}
+        parameters: dict[str, Any] = {name: fields[name] for name in self.parameters if name in in_rates}
+        for name, group in self.controls.items():
+            parameters[name] = tuple(fields[part] for part in group) if name in self.vectors_of_series else fields[name]
 
         def rate(now: dict[str, Symbol]) -> dict[str, Any]:
             if self.record:
