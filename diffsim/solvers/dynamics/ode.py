@@ -44,10 +44,10 @@ class ODE(Equation):
         members: number of states side by side.
         linear: for "etdrk2" and "etdrk4", which solve it exactly: c of a part c u of the rate of a state u, which `rates` leaves out: a
             number, or the name of a parameter, which is an input; of a vector one, or one for each component.
-        series: the arguments that have values for each step, such as a control, a dose or a rate of infection that changes with time: names;
-            or these with numbers of components, or with a `diffsim.Variable` each. Such an input is an array of shape (steps,), which all
-            members share; with `diffsim.Variable(axes=(0,))` of shape (steps, members); of n components, of shape (n, steps), one tuple for
-            `rates`. A value holds for the whole step, in all stages of the method. The system is differentiated for them as for parameters.
+        series: the arguments that have values for each step, such as a control, a dose or a rate of infection: names; or these with
+            numbers of components, or with a `diffsim.Variable` each. Such an input is an array of shape (steps,), which all members
+            share; with `diffsim.Variable(axes=(0,))` of shape (steps, members); of n components, of shape (n, steps), a tuple for
+            `rates`. A value holds for the whole step, in all stages of the method. It is differentiated for as a parameter is.
 
     Raises:
         ParameterError: no function of named arguments, an unknown method, names that are no arguments, a linear part without "etdrk2" or
