@@ -21,10 +21,10 @@ from diffsim.stepping.trace.stages import placed, trace_of
 
 
 class Steady(Equation):
-    """A steady problem: the field for which a residual is 0 in every cell.
+    """A steady problem: the fields for which residuals are 0 in every cell.
 
-    A subclass declares its one state, which is the unknown, and parameters as any equation, and writes `residual` in place of `step`. Its
-    one step goes from the initial state, a guess, to the solution: by one linear solve (`diffsim.solve`) where the residual is linear, else
+    A subclass declares its states, which are the unknowns, and parameters as any equation, and writes `residual` in place of `step`: an
+    expression, or of several states a dict with one for each, or a tuple in their order. Its one step goes from the initial state, a guess, to the solution: by one linear solve (`diffsim.solve`) where the residual is linear, else
     by Newton's method (`diffsim.newton`). A gradient takes one linear solve with the transposed derivative at the solution, and does not
     depend on the guess. `diffsim.steady` makes a simulation of it; scenes take it with one step.
 
@@ -35,7 +35,7 @@ class Steady(Equation):
         preconditioner: for the linear systems, see `diffsim.solve`.
 
     Raises:
-        TraceError: by the simulation: not one state, or the residual does not depend on it.
+        TraceError: by the simulation: not one residual for each state, or a residual that depends on none, or a state on which none does.
 
     Example:
         import numpy as np
