@@ -141,9 +141,11 @@ def newton(
     Args:
         residual: a function of x, a field at the guess's location. It returns an expression at that location, which reads x in a stencil.
             For several fields it takes one argument for each, and returns a tuple of expressions.
-        guess: of several fields a tuple, or a dict, which the residual then takes and returns; a field may be a vector. Start of the iteration, an expression of the step. Good value: the field whose next value is the solution.
+        guess: of several fields a tuple, or a dict, which the residual then takes and returns; a field may be a vector. Start of the
+            iteration, an expression of the step. Good value: the field whose next value is the solution.
         boundary: of several fields, one for all or a list with one for each. Values of x outside the grid: rules, see `Variable`, or a
-            field of the step whose rules are used; None: those of the guess. Where x lies on faces and a rule gives its last value, on the side itself, that value replaces the equation there.
+            field of the step whose rules are used; None: those of the guess. Where x lies on faces and a rule gives its last value, on
+            the side itself, that value replaces the equation there.
         method: method for the linear systems, see `solve`. "direct" works only for a linear residual.
         tolerance: largest residual of a cell, relative to the largest sum of the magnitudes of a cell's terms. None: 1e-12 in f64, 1e-7 in
             f32. The gradient is that of an exact solution, so finite differences agree with it only to this tolerance.

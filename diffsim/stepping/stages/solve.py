@@ -243,7 +243,8 @@ def solve(
             fields it takes one argument for each, and returns a tuple of expressions.
         right_side: an expression of the step, or a vector; a tuple of these for several fields, or a dict, which the operator then takes
             and returns.
-        boundary: of several fields, one for all or a list with one for each. Values of x outside the grid: rules, see `Variable`, or a field of the step whose rules are used. Where x lies on faces
+        boundary: of several fields, one for all or a list with one for each. Values of x outside the grid: rules, see `Variable`, or a
+            field of the step whose rules are used. Where x lies on faces
             and a rule gives its last value, on the side itself, that value replaces the equation there.
         method: "tridiagonal": elimination on all lines along one axis, for an operator that reads a cell and its two neighbours there. The
             time grows linearly with the cells. "direct": sine, cosine or Fourier transforms, for weights that are numbers: constants, or

@@ -24,7 +24,8 @@ class Steady(Equation):
     """A steady problem: the fields for which residuals are 0 in every cell.
 
     A subclass declares its states, which are the unknowns, and parameters as any equation, and writes `residual` in place of `step`: an
-    expression, or of several states a dict with one for each, or a tuple in their order. Its one step goes from the initial state, a guess, to the solution: by one linear solve (`diffsim.solve`) where the residual is linear, else
+    expression, or of several states a dict with one for each, or a tuple in their order. Its one step goes from the initial state, a
+    guess, to the solution: by one linear solve (`diffsim.solve`) where the residual is linear, else
     by Newton's method (`diffsim.newton`). A gradient takes one linear solve with the transposed derivative at the solution, and does not
     depend on the guess. `diffsim.steady` makes a simulation of it; scenes take it with one step.
 
