@@ -10,7 +10,7 @@ Expressions that are linear with constant weights are not changed, because shari
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from diffsim.elementwise.table import FUNCTIONS
@@ -125,6 +125,7 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
     found, classes = dict(bodies), Classes(graph)
     values: dict[str, Node] = {}
     largest: dict[int, tuple[int, dict[Offset, list[Node]]] | None] = {}  # body -> what may be shared of it
+    rebuilt: set[int] = set()  # nodes that the graph would build of their arguments again
     while True:
         for body in found.values():
             if body.id not in largest:
@@ -135,8 +136,11 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
         number, _ = classes.of(next(iter(best[1].values()))[0])
         value = classes.representative(number)
         name = f"shared {value.id}"
-        named = {node.id: graph.read(name, at) for node, key, at in classes.varying(ordered(found.values())) if key == number}
+        nodes = ordered(found.values())
+        named = {node.id: graph.read(name, at) for node, key, at in classes.varying(nodes) if key == number}
+        _without_change(nodes, rebuilt, named)
         found = dict(zip(found, graph.replace(found.values(), lambda read: read, named), strict=True))
+        rebuilt = {node.id for node in named.values()}
         found[name], values[name] = value, value
     while cheap := [name for name, users in _users(found, values).items() if cost([found[name]]) * (users - 1) < COSTLY]:
         # its parts are shared as well, and little is left
@@ -145,6 +149,14 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
         little = {name: found.pop(name)}
         found = dict(zip(found, inlined(graph, found.values(), little), strict=True))
     return Shared({name: found[name] for name in bodies}, {name: found[name] for name in values})
+
+
+def _without_change(nodes: Iterable[Node], rebuilt: Container[int], replaced: dict[int, Node]) -> None:
+    """Add the nodes that stay as they are to those that are replaced: nodes that need none of these, and whose operations, and those of all
+    that they need, are `rebuilt`. The nodes come after their arguments."""
+    for node in nodes:
+        if node.id in rebuilt and node.id not in replaced and all(replaced.get(each.id) is each for each in node.args):
+            replaced[node.id] = node
 
 
 def _largest(classes: Classes, body: Node, active: Callable[[str], bool]) -> tuple[int, dict[Offset, list[Node]]] | None:
