@@ -185,8 +185,8 @@ class _Needs:
         elsewhere: those of them that it reads at other cells than the present one.
     """
 
-    computed: Set[int]
-    read: Set[int]
+    computed: set[int]
+    read: set[int]
     of_classes: Set[int]
     from_classes: Set[int]
     elsewhere: Set[int]
