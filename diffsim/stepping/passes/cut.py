@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 FOREVER = 1 << 28
 """A weight that is never cut."""
@@ -29,7 +29,7 @@ def minimum_cut(weights: Mapping[tuple[int, int], int], source: int, sink: int) 
         ends += end, start
         left += weight, 0
     while True:
-        steps = _steps_to(sink, ends, left, edges)
+        steps = _steps_to(sink, source, ends, left, edges)
         if steps[source] < 0:
             break
         _saturate(source, sink, ends, left, edges, steps)
@@ -42,22 +42,28 @@ def minimum_cut(weights: Mapping[tuple[int, int], int], source: int, sink: int) 
     return reached
 
 
-def _steps_to(sink: int, ends: list[int], left: list[int], edges: list[list[int]]) -> list[int]:
-    """The least number of edges with something left from each node to the sink; -1: there is no way."""
+def _steps_to(sink: int, source: int, ends: list[int], left: list[int], edges: list[list[int]]) -> list[int]:
+    """The least number of edges with something left from each node to the sink; -1: there is no way, or none that is shorter than that from
+    the source, so no shortest way from there leads through the node."""
     steps = [-1] * (sink + 1)
     steps[sink] = 0
     waiting = [sink]
     for node in waiting:
+        farther = steps[node] + 1
         for edge in edges[node]:
-            if left[edge ^ 1] and steps[ends[edge]] < 0:
-                steps[ends[edge]] = steps[node] + 1
-                waiting.append(ends[edge])
+            end = ends[edge]
+            if steps[end] < 0 and left[edge ^ 1]:
+                if end == source:
+                    steps[end] = farther
+                    return steps
+                steps[end] = farther
+                waiting.append(end)
     return steps
 
 
 def _saturate(source: int, sink: int, ends: list[int], left: list[int], edges: list[list[int]], steps: list[int]) -> None:
     """Send flow along shortest ways until none is left. `left` changes in place, and so does `steps` at nodes without a way."""
-    untried = [iter(each) for each in edges]
+    untried: dict[int, Iterator[int]] = {}  # of the nodes that a way led to
     path: list[int] = []
     node = source
     while True:
@@ -69,6 +75,8 @@ def _saturate(source: int, sink: int, ends: list[int], left: list[int], edges: l
             full = next(place for place, edge in enumerate(path) if not left[edge])
             node = ends[path[full] ^ 1]
             del path[full:]
+        if node not in untried:
+            untried[node] = iter(edges[node])
         for edge in untried[node]:
             if left[edge] and steps[ends[edge]] == steps[node] - 1:
                 path.append(edge)

@@ -134,11 +134,9 @@ def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict
     def reading(nodes: Sequence[Node], depth: int) -> list[Node]:
         """The expressions, which read the values that layers below keep."""
         known: dict[int, Node] = {}
-        for node in ordered(nodes):
-            if node.args and classes.anchor(node) is not None:
-                key, where = classes.of(node)
-                if depths.get(key, depth) < depth:
-                    known[node.id] = graph.read(names[key], where)
+        for node, key, where in classes.varying(ordered(nodes)):
+            if depths.get(key, depth) < depth:
+                known[node.id] = graph.read(names[key], where)
         return graph.replace(nodes, lambda read: read, known, graph.apply_exactly)
 
     last = max(depths.values(), default=-1)
@@ -184,12 +182,14 @@ class _Needs:
         read: the kept values that it reads.
         of_classes: classes of what it computes beside the values themselves.
         from_classes: classes of what it reads.
+        elsewhere: those of them that it reads at other cells than the present one.
     """
 
-    computed: Set[int]
-    read: Set[int]
+    computed: set[int]
+    read: set[int]
     of_classes: Set[int]
     from_classes: Set[int]
+    elsewhere: Set[int]
 
 
 class _Choice:
@@ -210,10 +210,11 @@ class _Choice:
         self._fixed = {key for key, _ in whole}
         self._parts: dict[int, list[tuple[int, int]]] = {}  # class -> arguments that are operations, how far away
         for key in self._uses:
-            arguments = [each for each in classes.representative(key).args if each.args and classes.anchor(each) is not None]
-            self._parts[key] = [(part, self._number(part, where) - key) for part, where in map(classes.of, arguments)]
+            arguments = classes.varying(classes.representative(key).args)
+            self._parts[key] = [(part, self._number(part, where) - key) for _, part, where in arguments]
         self._costs = {key: operation_cost(use.value) for key, use in self._uses.items()}
         self._known: dict[frozenset[int], list[_Needs]] = {}
+        self._loops: dict[frozenset[int], int] = {}  # the needs of a loop's values -> its cost
 
     def _number(self, key: int, where: Offset) -> int:
         """A class at a cell as one number: its own at the present cell, and those of neighbours as far apart anywhere."""
@@ -256,16 +257,15 @@ class _Choice:
 
     def layers(self, kept: Set[int]) -> dict[int, int]:
         """The loop in which each kept class is computed: after those from which it reads values at other cells."""
+        return self._depths({key: self._needs(frozenset([key]), kept) for key in kept})
+
+    @staticmethod
+    def _depths(needs: Mapping[int, _Needs]) -> dict[int, int]:
+        """`layers` for kept classes with their needs. A class has a larger number than those that it needs."""
         depths: dict[int, int] = {}
-
-        def depth(key: int) -> int:
-            if key not in depths:
-                read = self._needs(frozenset([key]), kept).read
-                depths[key] = max((depth(each % self._count) + (each >= self._count or each < 0) for each in read), default=0)
-            return depths[key]
-
-        for key in sorted(kept):
-            depth(key)
+        for key in sorted(needs):
+            mine = needs[key]
+            depths[key] = max([depths[each] + (each in mine.elsewhere) for each in mine.from_classes], default=0)
         return depths
 
     def _keepable(self, key: int) -> set[int]:
@@ -287,14 +287,24 @@ class _Choice:
 
     def _cost(self, kept: Set[int]) -> int:
         """Cost of all operations, and of storing and reading what is kept."""
-        total, depths = len(kept) * _storing(self._axes), self.layers(kept)
-        loops = {depth: [key for key in kept if depths[key] == depth] for depth in set(depths.values())}
-        for first in [[self._whole], *([frozenset([key]) for key in keys] for keys in loops.values())]:
-            needs = [self._needs(each, kept) for each in first]  # values of one loop that read one another do it at the present cell
-            read = set[int]().union(*(each.read for each in needs)).difference(*first)
-            total += sum(self._costs[each % self._count] for each in set[int]().union(*(each.computed for each in needs)))
-            total += sum(map(self._reading, read))
-        return total
+        alone = {key: self._needs(frozenset([key]), kept) for key in kept}
+        loops: dict[int, list[int]] = {}
+        for key, depth in self._depths(alone).items():
+            loops.setdefault(depth, []).append(key)
+        total = len(kept) * _storing(self._axes) + self._loop([self._needs(self._whole, kept)], self._whole)
+        return total + sum(self._loop([alone[key] for key in keys], keys) for keys in loops.values())
+
+    def _loop(self, needs: Sequence[_Needs], values: Iterable[int]) -> int:
+        """Cost of the operations of a loop for some values with their needs, and of reading what is kept. It is computed once for the same
+        needs: two choices that differ in a value have most loops in common."""
+        which = frozenset(map(id, needs))  # needs live as long as the search
+        if which not in self._loops:
+            # values of one loop read one another at the present cell
+            read = set[int]().union(*(each.read for each in needs)).difference(values)
+            computed = set[int]().union(*(each.computed for each in needs))
+            costs, count = self._costs, self._count
+            self._loops[which] = sum([costs[each % count] for each in computed]) + sum(map(self._reading, read))
+        return self._loops[which]
 
     def _reading(self, number: int) -> int:
         along = number // self._count % APART
@@ -303,13 +313,24 @@ class _Choice:
     def _needs(self, first: frozenset[int], kept: Set[int]) -> _Needs:
         """The values that a loop computes and the kept ones that it reads, for some classes at some cells."""
         known = self._known.setdefault(first, [])
-        for needs in known:
-            if needs.from_classes <= kept and kept.isdisjoint(needs.of_classes):
-                return needs
-        computed, read, waiting = set(first), set[int](), list(first)
+        most: _Needs | None = None  # of more kept values than these, and so a part of the needs
+        for place, needs in enumerate(known):
+            if kept.isdisjoint(needs.of_classes):
+                if needs.from_classes <= kept:
+                    if place:
+                        known.insert(0, known.pop(place))  # the next choice is much like this one
+                    return needs
+                most = most or needs
+        count, parts = self._count, self._parts
+        if most is None:
+            computed, read, waiting = set(first), set[int](), list(first)
+        else:
+            waiting = [number for number in most.read if number % count not in kept]
+            computed, read = most.computed.union(waiting), most.read.difference(waiting)
+        new = [] if most is None else waiting.copy()
         while waiting:
             number = waiting.pop()
-            for part, apart in self._parts[number % self._count]:
+            for part, apart in parts[number % count]:
                 there = number + apart
                 if there in computed:
                     continue
@@ -317,18 +338,26 @@ class _Choice:
                     read.add(there)
                 else:
                     computed.add(there)
+                    new.append(there)
                     waiting.append(there)
-        of_classes, from_classes = ({number % self._count for number in numbers} for numbers in (computed - first, read))
-        known.append(_Needs(computed, read, of_classes, from_classes))
-        return known[-1]
+        of_classes = {number % count for number in new}
+        if most is not None:
+            of_classes |= most.of_classes
+        from_classes, elsewhere = {number % count for number in read}, {number % count for number in read if not 0 <= number < count}
+        known.insert(0, _Needs(computed, read, of_classes, from_classes, elsewhere))
+        return known[0]
 
 
 def _uses(classes: Classes, bodies: Sequence[Node]) -> dict[int, Use]:
     uses: dict[int, Use] = {}
-    for node in ordered(bodies):
-        if node.args and classes.anchor(node) is not None:
-            number, where = classes.of(node)
-            uses.setdefault(number, Use(node, {})).nodes.setdefault(where, []).append(node)
+    for node, number, where in classes.varying(ordered(bodies)):
+        if number not in uses:
+            uses[number] = Use(node, {})
+        nodes = uses[number].nodes
+        if where in nodes:
+            nodes[where].append(node)
+        else:
+            nodes[where] = [node]
     return uses
 
 
@@ -369,16 +398,15 @@ def _repeated(uses: Mapping[int, Use], of: Mapping[int, int]) -> dict[int, int]:
     for key, use in uses.items():
         once[operation_cost(use.value)] = once.get(operation_cost(use.value), 0) | 1 << position[key]
     below: dict[int, tuple[int, int]] = {}  # node -> masks of the nodes and of the classes that it needs
-    found: dict[int, int] = {}
+    last: dict[int, tuple[int, int]] = {}
     for number, node in enumerate(nodes):
         mine, classes = 1 << number, 1 << position[of[node.id]]
         for argument in node.args:
             if argument.id in below:
                 mine |= below[argument.id][0]
                 classes |= below[argument.id][1]
-        below[node.id] = mine, classes
-        found[of[node.id]] = _weight(mine, costs) - _weight(classes, once)
-    return found
+        below[node.id] = last[of[node.id]] = mine, classes
+    return {key: _weight(mine, costs) - _weight(classes, once) for key, (mine, classes) in last.items()}
 
 
 def _weight(mask: int, by_weight: Mapping[int, int]) -> int:

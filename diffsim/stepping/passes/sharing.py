@@ -10,7 +10,7 @@ Expressions that are linear with constant weights are not changed, because shari
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from diffsim.elementwise.table import FUNCTIONS
@@ -70,15 +70,29 @@ class Classes:
         assert anchor is not None
         return number, anchor
 
+    def varying(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, int, Offset]]:
+        """Operations among some nodes that read a field, each with the number of its class and its cell."""
+        found = self._found
+        for node in nodes:
+            if node.args:
+                number, anchor = found.get(node.id) or self._of(node)
+                if anchor is not None:
+                    yield node, number, anchor
+
     def representative(self, number: int) -> Node:
         """The expression of a class at the present cell."""
         node, anchor = self._first[number]
         return node if anchor is None else self.graph.shift(node, tuple(-a for a in anchor))
 
     def _of(self, node: Node) -> tuple[int, Offset | None]:
-        for inner in ordered([node], known=self._found):
-            self._found[inner.id] = self._new(inner)
-        return self._found[node.id]
+        found = self._found
+        for argument in node.args:
+            if argument.id not in found:
+                for inner in ordered(node.args, known=found):
+                    found[inner.id] = self._new(inner)
+                break
+        found[node.id] = new = self._new(node)
+        return new
 
     def _new(self, node: Node) -> tuple[int, Offset | None]:
         """The class of a node whose arguments have one."""
@@ -86,8 +100,8 @@ class Classes:
             name, anchor = node.data
             return self._number(("read", name), node, anchor), anchor
         arguments = [self._found[a.id] for a in node.args]
-        offsets = [offset for _, offset in arguments if offset is not None]
-        anchor = tuple(map(min, *offsets)) if len(offsets) > 1 else offsets[0] if offsets else None
+        offsets = {offset for _, offset in arguments if offset is not None}
+        anchor = tuple(map(min, *offsets)) if len(offsets) > 1 else next(iter(offsets), None)
         parts = [(number, () if at is None else tuple(map(operator.sub, at, anchor))) for number, at in arguments]  # type: ignore[arg-type]
         if node.op in COMMUTATIVE:
             parts.sort()
@@ -111,6 +125,7 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
     found, classes = dict(bodies), Classes(graph)
     values: dict[str, Node] = {}
     largest: dict[int, tuple[int, dict[Offset, list[Node]]] | None] = {}  # body -> what may be shared of it
+    rebuilt: set[int] = set()  # nodes that the graph would build of their arguments again
     while True:
         for body in found.values():
             if body.id not in largest:
@@ -121,9 +136,11 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
         number, _ = classes.of(next(iter(best[1].values()))[0])
         value = classes.representative(number)
         name = f"shared {value.id}"
-        same = [node for node in ordered(found.values()) if node.args and classes.anchor(node) and classes.of(node)[0] == number]
-        named = {node.id: graph.read(name, classes.of(node)[1]) for node in same}
+        nodes = ordered(found.values())
+        named = {node.id: graph.read(name, at) for node, key, at in classes.varying(nodes) if key == number}
+        _without_change(nodes, rebuilt, named)
         found = dict(zip(found, graph.replace(found.values(), lambda read: read, named), strict=True))
+        rebuilt = {node.id for node in named.values()}
         found[name], values[name] = value, value
     while cheap := [name for name, users in _users(found, values).items() if cost([found[name]]) * (users - 1) < COSTLY]:
         # its parts are shared as well, and little is left
@@ -132,6 +149,14 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
         little = {name: found.pop(name)}
         found = dict(zip(found, inlined(graph, found.values(), little), strict=True))
     return Shared({name: found[name] for name in bodies}, {name: found[name] for name in values})
+
+
+def _without_change(nodes: Iterable[Node], rebuilt: Container[int], replaced: dict[int, Node]) -> None:
+    """Add the nodes that stay as they are to those that are replaced: nodes that need none of these, and whose operations, and those of all
+    that they need, are `rebuilt`. The nodes come after their arguments."""
+    for node in nodes:
+        if node.id in rebuilt and node.id not in replaced and all(replaced.get(each.id) is each for each in node.args):
+            replaced[node.id] = node
 
 
 def _largest(classes: Classes, body: Node, active: Callable[[str], bool]) -> tuple[int, dict[Offset, list[Node]]] | None:
@@ -155,9 +180,8 @@ def _several(classes: Classes, body: Node, active: Callable[[str], bool]) -> dic
     uses: dict[int, dict[Offset, list[Node]]] = {}
     nodes = ordered([body])
     curved = _curved(nodes, active)
-    for node in nodes:
+    for node, number, where in classes.varying(nodes):
         if node.id in curved and node.op not in CONDITIONS:
-            number, where = classes.of(node)
             uses.setdefault(number, {}).setdefault(where, []).append(node)
     return {key: where for key, where in uses.items() if len(where) > 1}
 

@@ -69,6 +69,37 @@ def test_no_bit_depends_on_what_is_kept(case: Case, monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(found[name], values, err_msg=name)
 
 
+class Counted(dict[int, list[tuple[int, int]]]):
+    """Arguments of classes, which count how often they are looked up."""
+
+    count = 0
+
+    def __getitem__(self, key: int) -> list[tuple[int, int]]:
+        self.count += 1
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_choice_costs_the_same_whatever_was_tried_before(seed: int) -> None:
+    """Random choices, each a few values away from the last one, by one search, and each by a search of its own. The first one has to look
+    at far fewer values."""
+    rng, step = np.random.default_rng(seed), traced(shallow_water.STEP.equation((12, 16)))
+    nests = adjoint_program(step, ()).program.nests
+    roots = max(([assign.node for assign in nest.assigns] for nest in nests), key=lambda each: len(ordered(each)))
+    classes = Classes(step.graph)
+    once = rolling._Choice(classes, roots)
+    once._parts = together = Counted(once._parts)
+    may = sorted(set().union(*map(once._keepable, once._uses)))
+    choice, apart = set(rng.choice(may, len(may) // 4, replace=False).tolist()), 0
+    for number in range(24):
+        choice = choice ^ {int(rng.choice(may))} if number % 3 else choice - {min(choice)}
+        fresh = rolling._Choice(classes, roots)
+        fresh._parts = alone = Counted(fresh._parts)
+        assert once._cost(choice) == fresh._cost(choice) and once.layers(choice) == fresh.layers(choice)
+        apart += alone.count
+    assert together.count < 0.15 * apart
+
+
 def test_what_is_kept_can_be_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rolling, "WORTH", ALWAYS)
     some = 0

@@ -7,7 +7,8 @@ import pytest
 
 import diffsim as ds
 from diffsim.expr import interpolate, sqrt, where
-from diffsim.expr.graph import reads
+from diffsim.expr.graph import Data, Graph, Node, ordered, reads
+from diffsim.solvers import Burgers
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.passes.rolling import Rolling
 from diffsim.stepping.passes.sharing import cost, inlined, shared_values
@@ -134,3 +135,19 @@ def test_a_value_that_only_conditions_read_has_no_cotangent() -> None:
 
     assert shared_values(simulation._step.graph, simulation._step.outputs, lambda name: True).values
     assert ds.certify(simulation, loss, inputs, 2).passed
+
+
+def test_what_reads_no_shared_value_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stages of a step share fluxes of their own: each is named without building the others again."""
+    step, built = traced(Burgers(ds.Grid((24,), 1.0), 0.05)), 0
+    bodies = {stage.name: stage.node for stage in step.stages if isinstance(stage, StoredExpression)}
+    apply = Graph.apply
+
+    def counted(graph: Graph, op: str, *args: Node, data: Data = None) -> Node:
+        nonlocal built
+        built += 1
+        return apply(graph, op, *args, data=data)
+
+    monkeypatch.setattr(Graph, "apply", counted)
+    shared = shared_values(step.graph, bodies, {*step.states, *bodies}.__contains__)
+    assert len(shared.values) > 3 and built < 6 * len(ordered(bodies.values()))
