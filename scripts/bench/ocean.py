@@ -92,9 +92,9 @@ def measure(case: Case) -> list[Figure]:
     sea = SEAS[name]
     diffsim.init(precision=precision, threads=1)
     if "turns" not in case:
-        made: list[tuple[diffsim.Simulation, Fields]] = []
-        making = cpu_seconds(lambda: made.append(_simulation(sea, precision)))
-        compiling = cpu_seconds(lambda: _gradient(*made[0], sea.lengths[0]))
+        seas: list[tuple[diffsim.Simulation, Fields]] = []
+        making = cpu_seconds(lambda: seas.append(_simulation(sea, precision)))
+        compiling = cpu_seconds(lambda: _gradient(*seas[0], sea.lengths[0]))
         return [Figure("making it", making, "s"), Figure("first gradient", making + compiling, "s")]
     making, first = in_process(Path(__file__), {"sea": name, "precision": precision}, TI_OFFLINE_CACHE="0")
     simulation, inputs = _simulation(sea, precision)
