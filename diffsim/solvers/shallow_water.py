@@ -85,7 +85,8 @@ class ShallowWater(Equation, kind="shallow_water"):
 
     With `supply` there is the input `supply` (m/s), by which the level of each cell rises: rain, springs, and less than 0 where water seeps
     away or is pumped out, as long as there is some. A river of Q m³/s that enters through n cells is Q / (n dx dy) in each. What is
-    supplied has no momentum, and water that leaves takes its own along. What is dry has none, from the start.
+    supplied has no momentum, and water that leaves takes its own along. What is dry has none, from the start. So a supply of 0 into water
+    that moves is a kink: its gradient is that of water that is added. A search for water that leaves starts below 0.
 
     Args:
         grid: one or two axes of uniform cells, spacing in metres.

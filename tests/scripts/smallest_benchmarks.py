@@ -30,6 +30,7 @@ import exchange
 import fwi
 import gradient
 import heat
+import ocean
 import packaged
 import peer_process
 import peer_report
@@ -98,6 +99,14 @@ def of_heat() -> None:
     heat.measure({"steps": 4, **FEW})
 
 
+def of_ocean() -> None:
+    for sea in ocean.SEAS.values():
+        for precision in sea.precisions:
+            simulation, inputs = ocean._simulation(sea, precision)
+            assert {*sea.wrt} <= {*inputs} <= {*simulation.inputs} and {*sea.make()[0].parameters} <= {*inputs}
+    ocean.measure({"sea": "euler", "precision": "f32"})
+
+
 def of_schedules() -> None:
     schedules.BLOCKS = 10
     for begin in schedules.cases(100, 5).values():
@@ -116,6 +125,7 @@ SMALLEST: dict[str, Callable[[], Any]] = {
     "heat": of_heat,
     "peers": of_peers,
     "report": of_report,
+    "ocean": of_ocean,
     "arrays": lambda: arrays.product_diffsim({"n": 1000, "dtype": "f8", "zeros": True}),
     "compile_time": lambda: compile_time.cases(True),
     "plan": lambda: plan.CASES,

@@ -62,6 +62,22 @@ def test_the_gradient_for_rain_and_seepage_is_that_of_differences(pond: ds.Simul
         assert (gradient[name] * way).sum() == pytest.approx((high - low) / (2 * size), rel=1e-5), name
 
 
+@pytest.mark.parametrize("level", [0.0, 1e-3, -1e-3])
+def test_at_no_supply_the_gradient_is_that_of_water_that_is_added(pond: ds.Simulation, level: float) -> None:
+    """Water that leaves takes its momentum along, so the slope to the other side differs there, and there alone."""
+    inputs = {"z": np.linspace(1.0, 0.0, 30), "eta": np.linspace(1.5, 0.5, 30)}
+    supply, way = np.full((10, 30), level), np.random.default_rng(2).uniform(0, 1, size=(10, 30))
+
+    def loss(found: ds.Solution) -> Any:
+        return found.final["qx"][15]
+
+    value, gradient = pond.value_and_grad(loss, inputs | {"supply": supply}, 10)
+    exact = float((gradient["supply"] * way).sum())
+    more, less = ((loss(pond.run(inputs | {"supply": supply + size * way}, 10)) - value) / size for size in (1e-7, -1e-7))
+    assert more == pytest.approx(exact, rel=1e-4)
+    assert (abs(less / exact - 1) < 1e-4) == (level != 0.0) and (abs(less / exact - 1) > 0.1) == (level == 0.0)
+
+
 def test_rain_that_rounding_swallows_is_refused() -> None:
     hill = ds.Simulation(ShallowWater(ds.Grid((9,), 1.0), 0.1, supply="steady"), wrt=[], precision="f32")
     why = r"supply: 100% of it adds less to the level in a step than 50 times .* expected at least 0.012 m/s at levels of up to 200 m"
