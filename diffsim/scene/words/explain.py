@@ -195,7 +195,7 @@ def _member(kind: Any) -> str:
 
 
 def _kind_at(kind: Any, location: Sequence[int | str]) -> Any:
-    """What is expected at the end of a location: a model, or the members of a union by their tags."""
+    """The model at the end of a location, or the members of a union by their tags."""
     holder, _ = _walk(kind, location, "")
     if holder is not None:
         return _unwrapped(holder.model_fields[str(location[-1])].annotation) if str(location[-1]) in holder.model_fields else None
