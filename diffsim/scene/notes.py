@@ -13,7 +13,7 @@ from diffsim.scene.search.assemble import Problem
 from diffsim.scene.setup.absorbed import absorbed
 from diffsim.scene.setup.fields import BUILDERS
 from diffsim.scene.setup.resolved import dominant
-from diffsim.scene.setup.wavelets import records_of_wavelet
+from diffsim.scene.setup.wavelets import peak_of, records_of_wavelet
 from diffsim.scene.shots.mutes import offsets
 
 FAR = 5.0
@@ -31,6 +31,7 @@ def notes_of(problem: Problem) -> list[str]:
         *absorbed(problem.setup, problem.free),
         *beside(problem),
         *coarse(problem),
+        *unfired(problem),
         *outside(problem),
         *poor_data(problem),
     ]
@@ -109,3 +110,14 @@ def coarse(problem: Problem) -> Iterator[str]:
                 f"{frequency:.3g} Hz), where order {order} needs {needed:g}: cells of {cell * cells / needed:.3g}, or a frequency of "
                 f"{frequency * cells / needed:.3g} Hz"
             )
+
+
+def unfired(problem: Problem) -> Iterator[str]:
+    """A line for each source whose wavelet peaks outside of the run, of which it has the rise or the tail alone."""
+    end = problem.scene.time.step * problem.scene.time.count
+    for name, source in problem.scene.sources.items():
+        part = source.wavelet
+        if isinstance(part, Sampled) or 0 <= peak_of(part) <= end:
+            continue
+        remedy = "take more steps, or give a delay" if peak_of(part) > end else "give a delay"
+        yield f"sources.{name}.wavelet: its peak at {peak_of(part):.3g} s lies outside of the run (0 to {end:.3g} s); {remedy}"

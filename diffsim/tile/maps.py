@@ -143,7 +143,8 @@ def map(function: Callable[..., Any], *, axes: Any = 0) -> Callable[..., Any]:
 
     Args:
         function: of the arrays of one tile, written with `diffsim.numpy`: of arrays, numbers and pytrees of them, with 1 to 4 axes each
-            and static shapes. It is run once, on abstract arrays, to find its operations.
+            and static shapes. It is run once, on abstract arrays, to find its operations: numbers that it draws at random
+            are the same in all tiles.
         axes: the axis of each argument along which its tiles lie: a number for all arguments, or a tuple with one entry an argument. None
             stands for an argument that all tiles share.
 

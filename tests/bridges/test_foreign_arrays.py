@@ -77,6 +77,48 @@ def test_a_run_and_its_gradient_take_them(kind: str, rod: ds.Simulation, inputs:
     assert numpy.allclose(ds.grad(outer)(inputs["kappa"]), 2 * gradient["kappa"], rtol=1e-5)
 
 
+TRANSFORMS = {
+    "grad": lambda x, v: ds.grad(lambda x: np.sum(x**3))(x),
+    "vjp": lambda x, v: ds.vjp(lambda x: x**3, x)[1](v)[0],
+    "jvp": lambda x, v: ds.jvp(lambda x: x**3, (x,), (v,))[1],
+    "linearize": lambda x, v: ds.linearize(lambda x: x**3, x)[1](v),
+    "jacrev": lambda x, v: ds.jacrev(lambda x: x**3)(x),
+    "jacfwd": lambda x, v: ds.jacfwd(lambda x: x**3)(x),
+    "jacobian": lambda x, v: ds.jacobian(lambda x: x**3)(x),
+    "hessian": lambda x, v: ds.hessian(lambda x: np.sum(x**3))(x),
+    "hvp": lambda x, v: ds.hvp(lambda x: np.sum(x**3), x, v),
+    "linear_operator": lambda x, v: ds.linear_operator(lambda x: x**3, x) @ numpy.arange(3.0),
+    "check_grads": lambda x, v: ds.check_grads(lambda x: x**3, (x,)) or numpy.zeros(()),
+    "in a dict": lambda x, v: ds.grad(lambda p: np.sum(p["x"] ** 3))({"x": x})["x"],
+    "a factor": lambda x, v: ds.grad(lambda y: np.sum(y**2 * x))(numpy.ones(3, numpy.float32)),
+    "a factor before": lambda x, v: ds.grad(lambda y: (x / y - x + (x >= y) * v).sum())(numpy.ones(3, numpy.float32)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("kind", ["torch", "jax"])
+def test_transformations_take_them(kind: str, name: str) -> None:
+    x, v = numpy.array([0.5, -1.0, 2.0], numpy.float32), numpy.array([1.0, 2.0, -1.0], numpy.float32)
+    wanted = numpy.asarray(TRANSFORMS[name](x, v))
+    result = TRANSFORMS[name](KINDS[kind](x), KINDS[kind](v))
+    assert type(result) in (numpy.ndarray, numpy.float32)
+    assert result.dtype == wanted.dtype
+    assert numpy.array_equal(result, wanted)
+
+
+def test_a_tape_holds_no_memory_of_theirs() -> None:
+    """Edits of a tensor after the call do not reach a pullback."""
+    x = torch.tensor([1.0, 2.0])
+    _, pullback = ds.vjp(lambda x: x**2, x)
+    x += 5.0
+    assert numpy.array_equal(pullback(numpy.ones(2, numpy.float32))[0], [2.0, 4.0])
+
+
+def test_values_of_another_package_are_no_derivative_of_zero() -> None:
+    with pytest.raises(DerivativeError, match="returned Tensor"):
+        ds.grad(lambda x: torch.ones(3).sum())(numpy.ones(3))
+
+
 @pytest.mark.parametrize("kind", ["torch", "dlpack"])
 def test_a_pullback_keeps_its_inputs(kind: str, rod: ds.Simulation, inputs: dict[str, numpy.ndarray]) -> None:
     """The user may edit the memory that came in, before the reverse sweep."""

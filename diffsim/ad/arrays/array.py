@@ -52,13 +52,13 @@ def _operators(primitive: Any) -> tuple[Any, Any, Any]:
 
     def plain(self: Any, other: Any) -> Any:
         try:
-            return wrap(primitive(core(self), core(other))) if isinstance(other, _OPERANDS) else NotImplemented
+            return wrap(primitive(core(self), core(other))) if _is_operand(other) else NotImplemented
         except REFUSALS as error:
             raise_refused(name, error, self, other)
 
     def reflected(self: Any, other: Any) -> Any:
         try:
-            return wrap(primitive(core(other), core(self))) if isinstance(other, _OPERANDS) else NotImplemented
+            return wrap(primitive(core(other), core(self))) if _is_operand(other) else NotImplemented
         except REFUSALS as error:
             raise_refused(name, error, other, self)
 
@@ -362,6 +362,11 @@ class Array(Convertible):
 
 
 _OPERANDS = (Array, np.ndarray, np.generic, int, float, complex, list, tuple, Tracer)
+
+
+def _is_operand(x: Any) -> bool:
+    """True for what NumPy's operators take, and for arrays of other packages."""
+    return isinstance(x, _OPERANDS) or hasattr(x, "__dlpack__")
 
 
 def _meaning(function: Any) -> Any:

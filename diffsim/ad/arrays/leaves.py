@@ -12,9 +12,33 @@ from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.core import Tracer
 from diffsim.ad.ops.layout import snapshot
 from diffsim.ad.tree import Tree, flatten, unflatten
+from diffsim.base.arguments import host_array
 
 Cores = tuple[Any, ...]
 """Core values; leaves that are not arrays or numbers stay as they are."""
+
+
+def inputs_of(args: Any) -> tuple[list[Any], Tree]:
+    """The leaves of what is differentiated for, and its form. Arrays of other packages are read as NumPy's.
+
+    Raises:
+        ParameterError: an array that lies on a GPU, or a tensor that requires a gradient.
+    """
+    leaves, tree = flatten(args)
+    return [_hosted(leaf) if hasattr(leaf, "__dlpack__") else leaf for leaf in leaves], tree
+
+
+def hosted(args: Any) -> Any:
+    """A pytree whose arrays are NumPy's, see `inputs_of`."""
+    leaves, tree = inputs_of(args)
+    return unflatten(tree, leaves)
+
+
+def _hosted(leaf: Any) -> Any:
+    if isinstance(leaf, (np.ndarray, Array, Tracer)):
+        return leaf
+    values = host_array("an argument to differentiate for", leaf)
+    return leaf if values.dtype.kind not in "fc" else values if values.ndim else values[()]
 
 
 def array_core(leaf: Any) -> Any:

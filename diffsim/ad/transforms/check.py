@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.arrays.leaves import differentiable
+from diffsim.ad.arrays.leaves import differentiable, inputs_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import Tree, flatten, unflatten
@@ -72,7 +72,7 @@ def check_grads(
     if step is not None:
         step = arguments.positive("step", step)
     seed = arguments.whole("seed", seed, 0)
-    leaves, tree = flatten(tuple(args))
+    leaves, tree = inputs_of(tuple(args))
     floating = [k for k, leaf in enumerate(leaves) if differentiable(leaf) is not None]
     if not floating:
         raise ParameterError("args hold no floating-point values, expected some to differentiate for; use float(x) or astype(float)")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.arrays.array import Array, core, wrap
-from diffsim.ad.arrays.leaves import as_constant, differentiable
+from diffsim.ad.arrays.leaves import as_constant, differentiable, inputs_of
 from diffsim.ad.core import Primitive, laid_out
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import flatten, tree_map, unflatten
@@ -92,7 +92,7 @@ def place_of(number: int, count: int) -> int:
 
 
 def _require_floating(arg: Any, place: int) -> None:
-    leaves, _ = flatten(arg)
+    leaves, _ = inputs_of(arg)
     if not any(differentiable(leaf) is not None for leaf in leaves):
         kinds = ", ".join(sorted({str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves})) or "nothing"
         raise DerivativeError(

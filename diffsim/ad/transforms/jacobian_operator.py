@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from diffsim.ad.arrays.array import core
-from diffsim.ad.arrays.leaves import differentiable
+from diffsim.ad.arrays.leaves import differentiable, hosted
 from diffsim.ad.core import laid_out
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
@@ -77,6 +77,7 @@ class JacobianOperator(LinearOperator):
     """
 
     def __init__(self, f: Function, x: Any) -> None:
+        x = hosted(x)
         self._f, self._x, self._argument = f, x, Flattened(x, "the argument")
         self.value, self._pullback = vjp(f, x)
         self._result = Flattened(self.value, "the value")

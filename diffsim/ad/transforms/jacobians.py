@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.arrays.array import core, wrap
-from diffsim.ad.arrays.leaves import differentiable
+from diffsim.ad.arrays.leaves import differentiable, hosted
 from diffsim.ad.core import laid_out
 from diffsim.ad.ops.structure import reshape, transpose
 from diffsim.ad.transforms.gradients import grad, number_of, place_of
@@ -67,7 +67,7 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
 
     def jacobian(*args: Any) -> Any:
         place = place_of(number, len(args))
-        x = args[place]
+        x = hosted(args[place])
         _floating_leaves(x, "the argument")
         value, pullback = vjp(lambda v: f(*args[:place], v, *args[place + 1 :]), x)
         outs, out_tree = _floating_leaves(value, "the value")
@@ -112,7 +112,7 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
 
     def jacobian(*args: Any) -> Any:
         place = place_of(number, len(args))
-        x = args[place]
+        x = hosted(args[place])
         ins, in_tree = _floating_leaves(x, "the argument")
         columns: list[list[Any]] = []
         out_tree = None
@@ -124,7 +124,7 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
                 out_cores, out_tree = _floating_leaves(dot, "the value")
                 columns.append(out_cores)
         if out_tree is None:
-            outs, out_tree = _floating_leaves(f(*args), "the value")
+            outs, out_tree = _floating_leaves(f(*args[:place], x, *args[place + 1 :]), "the value")
             return unflatten(out_tree, [unflatten(in_tree, [wrap(np.zeros((*o.shape, *i.shape))) for i in ins]) for o in outs])
         blocks = []
         for m in range(len(columns[0])):
@@ -188,8 +188,10 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
         return (jacrev if mode == "rows" else jacfwd)(f, argnums)
 
     def chosen(*args: Any) -> Any:
-        x = args[place_of(number, len(args))]
-        sizes = [sum(laid_out(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (x, f(*args))]
+        place = place_of(number, len(args))
+        x = hosted(args[place])
+        value = f(*args[:place], x, *args[place + 1 :])
+        sizes = [sum(laid_out(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (x, value)]
         return (jacrev if sizes[1] <= sizes[0] else jacfwd)(f, argnums)(*args)
 
     return chosen

@@ -9,7 +9,7 @@ import numpy as np
 
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.array import wrap
-from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, differentiable
+from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, differentiable, inputs_of
 from diffsim.ad.core import local, running
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
@@ -56,7 +56,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     has_aux = arguments.flag("has_aux", has_aux)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise ShapeError("jvp expected primals and tangents as tuples, one entry an argument; write jvp(f, (x,), (x_dot,))")
-    leaves, tree = flatten(tuple(primals))
+    leaves, tree = inputs_of(tuple(primals))
     dots = leaves_like(tuple(tangents), tree, "tangents")
     outermost, local.met = not local.depth, "" if not local.depth else local.met
     pushed = _pushed(f, leaves, dots, tree, has_aux)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from diffsim.ad.arrays.array import Array, core
-from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, differentiable
+from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, differentiable, inputs_of
 from diffsim.ad.core import Tracer, bottom, running
 from diffsim.ad.transforms.modes import Node, ReverseTrace, ReverseTracer
 from diffsim.ad.tree import flatten, unflatten
@@ -206,7 +206,7 @@ def show_tape(f: Callable[..., Any], *args: Any) -> Tape:
         assert "slope" in str(tape) and "pressure" in str(tape)
     """
     arguments.function("f", f, "ds.show_tape(lambda x: x**2, x)", optional=False)
-    leaves, tree = flatten(args)
+    leaves, tree = inputs_of(args)
     names = _names(f, args)
     trace = ReverseTrace()
     with running():

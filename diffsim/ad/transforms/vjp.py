@@ -7,7 +7,7 @@ from typing import Any
 
 from diffsim.ad.arrays import guard
 from diffsim.ad.arrays.array import wrap
-from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, copied
+from diffsim.ad.arrays.leaves import array_core, as_constant, as_input, copied, inputs_of
 from diffsim.ad.core import local, running
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.transforms.modes import Node, ReverseTrace, ReverseTracer
@@ -95,7 +95,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     arguments.function("f", f, "ds.vjp(lambda x: x**2, x)", optional=False)
     has_aux = arguments.flag("has_aux", has_aux)
-    leaves, tree = flatten(primals)
+    leaves, tree = inputs_of(primals)
     tape = Recording()
     with tape:
         values = [copied(leaf) for leaf in leaves]

@@ -10,7 +10,7 @@ from diffsim.records.checks import FILL, OUTSIDE, require_share
 from diffsim.records.conventions.fills import fill_shown, fill_value
 from diffsim.records.conventions.records import Layout, Records
 from diffsim.records.read import read_records
-from diffsim.scene.schema.parts import Packet, Ricker, Sampled, Wavelet
+from diffsim.scene.schema.parts import Packet, Pulse, Ricker, Sampled, Wavelet
 from diffsim.scene.setup.place import Place
 from diffsim.scene.setup.start_time import after_start
 from diffsim.scene.words.domains import NUMBER
@@ -36,19 +36,25 @@ def wavelet_values(part: Wavelet, times: Array, key: str, unit: str = "") -> Arr
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # values that are not finite are refused below
         if isinstance(part, Ricker):
-            delay = 1.2 / part.frequency if part.delay is None else part.delay
-            a = (np.pi * part.frequency * (times - delay)) ** 2
+            a = (np.pi * part.frequency * (times - peak_of(part))) ** 2
             values = part.amplitude * (1 - 2 * a) * np.exp(-a)
         elif isinstance(part, Sampled):
             values = part.amplitude * _of_file(part, times, key, unit)
         elif isinstance(part, Packet):
-            late = times - (5 * part.width if part.delay is None else part.delay)
+            late = times - peak_of(part)
             values = part.amplitude * np.cos(2 * np.pi * part.frequency * late) * np.exp(-0.5 * (late / part.width) ** 2)
         else:
-            values = part.amplitude * np.exp(-0.5 * ((times - part.delay) / part.width) ** 2)
+            values = part.amplitude * np.exp(-0.5 * ((times - peak_of(part)) / part.width) ** 2)
     if not np.isfinite(values).all():
         raise SceneError(f"{key}: expected finite amplitudes at all times, found {values[~np.isfinite(values)][0]}; correct its numbers")
     return values
+
+
+def peak_of(part: Ricker | Pulse | Packet) -> float:
+    """The time of the peak of a wavelet by a formula, s."""
+    if part.delay is not None:
+        return part.delay
+    return 1.2 / part.frequency if isinstance(part, Ricker) else 5 * part.width
 
 
 def records_of_wavelet(part: Sampled) -> tuple[Records, ...]:

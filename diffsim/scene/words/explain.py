@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -83,7 +83,8 @@ def _merged(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
 
 def as_table(value: object) -> str:
     """The remedy where a table with a type is expected, and another value stands."""
-    return f"write {{type = {shown(value)}}} and its options" if isinstance(value, str) and value.isprintable() else "correct the value"
+    name = shown(value) if isinstance(value, str) and value.isprintable() else "..."
+    return f"write {{type = {name}}} and its options"
 
 
 def in_full(text: str) -> ValidationError:
@@ -120,7 +121,57 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
     words = {**limits, "characters": plural(least, "character"), "items": plural(least, "item")}
     expected = EXPECTED.get(problem["type"], "another kind of value").format(**words)
     remedy = _chosen(problem) if problem["type"] == "literal_error" else "correct the value"
+    if expected == "a table":
+        remedy = table_of(_kind_at(kind, problem["loc"]), problem["input"])
     return f"{key}: expected {expected}, found {shown(problem['input'])}; {remedy}"
+
+
+def table_of(kind: Any, value: object) -> str:
+    """The remedy where a table of a model is expected: the table that says what the value says alone, else one of its keys.
+
+    Args:
+        kind: the model, or the members of a union by their tags.
+        value: what stands there.
+    """
+    if isinstance(kind, dict):
+        tag = next((tag for tag, each in kind.items() if _is_file(value) and "path" in each.model_fields), None)
+        return as_table(value) if tag is None else f"write {{type = '{tag}', path = {shown(value)}}}"
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return "write a table, {name = value}"
+    way = next((way for way, part in _ways(kind) if _takes(way[-1], part, value)), None)
+    if way is not None:
+        return f"write {_nested(way, value)}"
+    first = next((name for name, field in kind.model_fields.items() if field.is_required()), next(iter(kind.model_fields)))
+    return f"write {{{first} = ...}}"
+
+
+def _is_file(value: object) -> bool:
+    return isinstance(value, str) and ("/" in value or "." in value.strip("."))
+
+
+def _takes(name: str, part: Any, value: object) -> bool:
+    """True if a key is where a value stands that was written in place of the table around it."""
+    if isinstance(value, str):
+        words = get_args(part) if get_origin(part) is Literal else ()
+        return value in words or name == ("path" if _is_file(value) else "type")
+    return name == "constant" and isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _ways(kind: type[BaseModel]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The keys of a model, then those of the models in it, as their names from its top, and what each takes."""
+    parts = {name: _unwrapped(field.annotation) for name, field in kind.model_fields.items()}
+    yield from (((name,), part) for name, part in parts.items())
+    for name, part in parts.items():
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            yield from (((name, *way), inner) for way, inner in _ways(part))
+
+
+def _nested(way: Sequence[str], value: object) -> str:
+    """Tables one in another, as TOML writes them in a line."""
+    text = shown(value)
+    for name in reversed(way):
+        text = f"{{{name} = {text}}}"
+    return text
 
 
 def _chosen(problem: ErrorDetails) -> str:
@@ -141,6 +192,15 @@ def _member(kind: Any) -> str:
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     return "a number > 0" if kind is float else "true or false" if kind is bool else ", ".join(map(repr, get_args(kind)))
+
+
+def _kind_at(kind: Any, location: Sequence[int | str]) -> Any:
+    """The model at the end of a location, or the members of a union by their tags."""
+    holder, _ = _walk(kind, location, "")
+    if holder is not None:
+        return _unwrapped(holder.model_fields[str(location[-1])].annotation) if str(location[-1]) in holder.model_fields else None
+    outer = _kind_at(kind, location[:-1]) if location else None
+    return _unwrapped([a for a in get_args(outer) if a is not Ellipsis][-1]) if get_args(outer) else None
 
 
 def _walk(kind: Any, location: Sequence[int | str], root: str) -> tuple[type[BaseModel] | None, str]:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, Validation
 
 from diffsim.base.messages import shown
 from diffsim.errors import SceneError
-from diffsim.scene.words.explain import as_table, explained, in_full
+from diffsim.scene.words.explain import explained, in_full, table_of
 from diffsim.scene.words.model import Model
 from diffsim.scene.words.objects import PartObject, call_arguments
 from diffsim.scene.words.options import Option, arguments_of
@@ -108,7 +108,7 @@ def model_of_table(given: Any, key: str, family: Family, base: type[Part], conte
     if isinstance(given, base):
         return given
     if not isinstance(given, dict):
-        raise SceneError(f"{key}: expected a table, found {shown(given)}; {as_table(given)}")
+        raise SceneError(f"{key}: expected a table, found {shown(given)}; {table_of(base, given)}")
     table, own = given, None
     name = table.get("type", base.model_fields["type"].default)
     if isinstance(name, str):

@@ -1,13 +1,17 @@
 """Reading scenes: the same object from a file and from Python, and one clear line for each thing that is wrong."""
 
+import copy
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from diffsim.checkpoint import KINDS, StoreAll
 from diffsim.errors import SceneError
 from diffsim.scene import Scene, scene_files
-from diffsim.scene.schema.load import find_scene
+from diffsim.scene.schema.load import find_scene, tomllib
 from diffsim.scene.schema.toml import to_toml
 from tests.scene.tiny import ACOUSTIC, DRIVEN, HEAT, WAVE, as_toml, scene, tables
 
@@ -188,3 +192,61 @@ def test_paths_start_at_the_scene(tmp_path):
     path = tmp_path / "file.toml"
     path.write_text(as_toml(tables(ACOUSTIC, unknowns__c__start={"file": {"path": "c.npy"}})))
     assert Scene.load(path).unknowns["c"].start.file.path == str(tmp_path / "c.npy")
+
+
+def _tables_of(table: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all tables in a scene."""
+    if isinstance(table, dict) and way:
+        yield way
+    for key, value in table.items() if isinstance(table, dict) else enumerate(table) if isinstance(table, list) else ():
+        yield from _tables_of(value, (*way, key))
+
+
+def _with(table: Any, way: tuple[Any, ...], value: Any) -> Any:
+    changed = copy.deepcopy(table)
+    holder = changed
+    for key in way[:-1]:
+        holder = holder[key]
+    holder[way[-1]] = value
+    return changed
+
+
+PLACES = [(kind, way) for kind, table in (("acoustic", ACOUSTIC), ("heat", HEAT)) for way in _tables_of(table)]
+
+
+@pytest.mark.parametrize("value", ["c.npy", 7.0], ids=["text", "number"])
+@pytest.mark.parametrize(("kind", "way"), PLACES, ids=lambda part: part if isinstance(part, str) else ".".join(map(str, part)))
+def test_a_value_in_place_of_a_table_names_the_table_that_says_it(kind, way, value):
+    table = {"acoustic": ACOUSTIC, "heat": HEAT}[kind]
+    with pytest.raises(SceneError, match=r"expected (a table|no slots)") as caught:
+        Scene(**_with(table, way, value))
+    (line,) = (line for line in str(caught.value).splitlines() if "expected a table" in line)
+    assert "correct the value" not in line
+    written = re.search(r"; write ({.*})$", line)
+    if written is None or "..." in written[1]:
+        assert re.search(r"; write (\{\w+ = \.\.\.\}|a table, \{name = value\}|\{type = .*\} and its options)$", line)
+        return
+    try:
+        Scene(**_with(table, way, tomllib.loads(f"value = {written[1]}")["value"]))
+        error = ""
+    except SceneError as refused:  # a file that is not there, say
+        error = str(refused)
+    assert "expected a table" not in error
+
+
+@pytest.mark.parametrize(
+    ("way", "value", "remedy"),
+    [
+        (("unknowns", "c", "start"), "c.npy", "write {file = {path = 'c.npy'}}"),
+        (("unknowns", "c", "start"), 2000.0, "write {constant = 2000.0}"),
+        (("unknowns", "c"), 2000.0, "write {start = {constant = 2000.0}}"),
+        (("sources", "f", "wavelet"), "w.npy", "write {type = 'file', path = 'w.npy'}"),
+        (("sources", "f", "wavelet"), "ricker", "write {type = 'ricker'} and its options"),
+        (("unknowns",), "c", "write a table, {name = value}"),
+        (("grid",), 5.0, "write {shape = ...}"),
+    ],
+)
+def test_tables_in_place_of_values(way, value, remedy):
+    with pytest.raises(SceneError) as caught:
+        Scene(**_with(ACOUSTIC, way, value))
+    assert any(line.endswith(remedy) for line in str(caught.value).splitlines())

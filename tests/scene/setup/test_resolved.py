@@ -205,6 +205,25 @@ def test_a_coarse_grid_is_noted_with_the_spacing_that_it_needs() -> None:
     assert not any(line.startswith("grid") for line in notes_of(fine.problem("f64")))
 
 
+@pytest.mark.parametrize(
+    "wavelet",
+    [
+        {"type": "ricker", "frequency": 0.5},
+        {"type": "ricker", "frequency": 40.0, "delay": -0.01},
+        {"type": "pulse", "width": 0.01, "delay": 3.0},
+        {"type": "packet", "frequency": 40.0, "width": 0.5},
+    ],
+    ids=["slow ricker", "ricker before", "late pulse", "long packet"],
+)
+def test_a_wavelet_that_peaks_outside_of_the_run_is_noted(wavelet: dict[str, Any]) -> None:
+    peak = wavelet.get("delay", 5 * wavelet["width"] if "width" in wavelet else 1.2 / wavelet["frequency"])
+    (note,) = (line for line in notes_of(Scene(**tables(sources__f__wavelet=wavelet)).problem("f64")) if "its peak" in line)
+    assert note.startswith(f"sources.f.wavelet: its peak at {peak:.3g} s lies outside of the run (0 to ")
+    assert ("more steps" in note) == (peak > 0) and note.endswith("give a delay")
+    good = Scene(**tables(sources__f__wavelet={"type": "ricker", "frequency": 40.0, "delay": 0.03}))
+    assert not any("its peak" in line for line in notes_of(good.problem("f64")))
+
+
 def test_amplitudes_like_a_fill_value_may_be_allowed(tmp_path: Path) -> None:
     np.save(tmp_path / "w.npy", [0.0, 0.5e20, 1e20, 0.5e20, 0.0])
     wavelet: dict[str, Any] = {"type": "file", "path": str(tmp_path / "w.npy"), "dt": 0.1}
