@@ -119,5 +119,5 @@ def unfired(problem: Problem) -> Iterator[str]:
         part = source.wavelet
         if isinstance(part, Sampled) or 0 <= peak_of(part) <= end:
             continue
-        remedy = "take more steps, or give a delay" if peak_of(part) > end else "give a delay"
+        remedy = "take more steps, or give a shorter delay" if peak_of(part) > end else "give a later delay"
         yield f"sources.{name}.wavelet: its peak at {peak_of(part):.3g} s lies outside of the run (0 to {end:.3g} s); {remedy}"

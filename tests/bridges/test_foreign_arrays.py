@@ -114,6 +114,11 @@ def test_a_tape_holds_no_memory_of_theirs() -> None:
     assert numpy.array_equal(pullback(numpy.ones(2, numpy.float32))[0], [2.0, 4.0])
 
 
+def test_a_factor_that_requires_a_gradient_is_refused() -> None:
+    with pytest.raises(ParameterError, match="requires a gradient, which would be lost"):
+        ds.grad(lambda x: np.sum(x * torch.ones(3, requires_grad=True)))(numpy.ones(3))
+
+
 def test_values_of_another_package_are_no_derivative_of_zero() -> None:
     with pytest.raises(DerivativeError, match="returned Tensor"):
         ds.grad(lambda x: torch.ones(3).sum())(numpy.ones(3))

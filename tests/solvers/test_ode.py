@@ -154,6 +154,28 @@ def test_a_control_of_each_member_is_a_row_and_series_take_part_in_linear_parts(
     np.testing.assert_allclose(gradient["decay"], 0.5 * value, rtol=1e-10)
 
 
+def test_a_series_may_stand_among_the_states() -> None:
+    """Arguments that are no series are the states, whatever their order."""
+    driven = ds.Simulation(ds.ODE(lambda x, u, v: (v, u), 0.1, method="euler", series=["u"]), precision="f64")
+    assert [*driven.equation.states] == ["x", "v"]
+    final = driven.run({"x": 0.0, "v": 0.0, "u": [1.0, 2.0, 4.0]}, 3).final
+    assert final["v"][0] == pytest.approx(0.7) and final["x"][0] == pytest.approx(0.1 * (0.1 + 0.3))
+
+
+@pytest.mark.parametrize(
+    ("rates", "options", "message"),
+    [
+        (lambda u_1, *, u: u[0] * u_1, {"series": {"u": 2}}, "u_1 is a state and a series"),
+        (lambda x, *, u, u_1: u[0] * u_1 * x, {"series": {"u": 2}}, "u_1 is a parameter and a series"),
+        (lambda x, *, x_1: (x[1], x_1), {"states": {"x": 2}}, "x_1 is a state and a parameter"),
+    ],
+    ids=["state", "parameter", "component"],
+)
+def test_components_with_the_name_of_another_input_are_refused(rates: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        ds.ODE(rates, 0.1, **options)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -26,6 +26,7 @@ from diffsim.ad.core import Tracer, bottom, laid_out, local
 from diffsim.ad.ops import elementwise as ew
 from diffsim.ad.ops import structure as st
 from diffsim.ad.ops.layout import Axes, axes_in_memory, axes_of_result, blank, is_compact, reshaped
+from diffsim.base.arguments import host_array
 from diffsim.base.messages import shown
 from diffsim.base.quantities import plain
 from diffsim.errors import ArrayTypeError, ArrayValueError, DerivativeError, ShapeError, StaleValueError
@@ -440,7 +441,9 @@ def core(x: Any) -> Any:
         return guard.private(x) if local.depth else x
     if isinstance(x, (list, tuple)):
         return _stack(x)
-    return core(np.asarray(x))  # which may share the memory of a buffer or of another library's array
+    return core(
+        host_array("an operand of an array program", x) if hasattr(x, "__dlpack__") else np.asarray(x)
+    )  # which may share the memory of a buffer or of another library's array
 
 
 def _stack(xs: Sequence[Any]) -> Any:

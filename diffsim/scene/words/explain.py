@@ -146,7 +146,8 @@ def table_of(kind: Any, value: object) -> str:
 
 
 def _is_file(value: object) -> bool:
-    return isinstance(value, str) and ("/" in value or "." in value.strip("."))
+    """True for a text like the name of a file, and not like a number with its unit."""
+    return isinstance(value, str) and re.match(r"[^\d+-].*(/|\.[A-Za-z])|\.{1,2}/", value.strip()) is not None
 
 
 def _takes(name: str, part: Any, value: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Literal
 
 from diffsim import integrators
@@ -123,8 +124,10 @@ class ODE(Equation):
         self.linear = self._linear(linear)
         self.states = {name: Variable("mirror") for group in self.parts.values() for name in group}
         self.uniform = tuple(self.states)
-        if both := self.states.keys() & (self.parameters.keys() | self.series.keys()):
-            raise ParameterError(f"{', '.join(sorted(both))} is a state and an input, expected names of one each; rename one")
+        kinds = {"a state": self.states, "a parameter": self.parameters, "a series": self.series}
+        for (one, its), (other, others) in combinations(kinds.items(), 2):
+            if both := its.keys() & others.keys():
+                raise ParameterError(f"{', '.join(sorted(both))} is {one} and {other}, expected names of one each; rename one")
 
     def _series(self, arguments: Sequence[str], series: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Variable]]:
         """For each argument that has values for each step, the names of its components; and these as fields."""
