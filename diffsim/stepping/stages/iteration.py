@@ -26,8 +26,8 @@ ENOUGH = 1e-4
 """A step must lower the residual by at least this part of the decrease of a linear residual."""
 
 REMEDY = (
-    "start from a closer guess= (such as the solution for a weaker nonlinearity, which is raised in steps), take a smaller time step, or "
-    "raise tolerance= or iterations="
+    "start from a closer guess, which of a steady problem is the initial state (such as the solution for a weaker nonlinearity, which is "
+    "raised in steps), take a smaller time step where there is one, or raise tolerance or iterations"
 )
 
 

@@ -7,11 +7,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from diffsim.base import arguments
 from diffsim.errors import TraceError
 from diffsim.expr.components import Layout
 from diffsim.expr.graph import is_const
 from diffsim.expr.symbol import Symbol
-from diffsim.linear import Given, Method
+from diffsim.linear import METHODS, Given, Method, require_preconditioner
 from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.stages.newton import newton_fields
 from diffsim.stepping.stages.solve import Function, applied, derivatives, is_linear, placeholders, require_square, solve_fields
@@ -37,6 +38,7 @@ class Steady(Equation):
 
     Raises:
         TraceError: by the simulation: not one residual for each state, or a residual that depends on none, or a state on which none does.
+        ParameterError: by the simulation: an attribute with a value that it cannot have.
 
     Example:
         import numpy as np
@@ -91,13 +93,27 @@ class Steady(Equation):
 
         def residual(unknowns: Sequence[Symbol]) -> list[Any]:
             known, free = with_groups(dict(zip(guesses, unknowns, strict=True)), groups)
-            arguments = {name: value for name, value in known.items() if name in asked or (everything and name in free)}
+            states = {name: value for name, value in known.items() if name in asked or (everything and name in free)}
             others = fields if everything else {name: value for name, value in fields.items() if name in asked}
-            return self._by_state(self.residual(**arguments, **others), groups)
+            return self._by_state(self.residual(**states, **others), groups)
 
         solution = [placed_of(guess) for guess in guesses.values()]
-        options = self.method, self.tolerance, self.iterations, self.preconditioner
-        return dict(zip(guesses, balanced_fields(residual, guesses, solution, *options), strict=True))
+        return dict(zip(guesses, balanced_fields(residual, guesses, solution, *self._options()), strict=True))
+
+    def _options(self) -> tuple[Method, float | None, int, Given | None]:
+        """Method, tolerance, iterations and preconditioner.
+
+        Raises:
+            ParameterError: one has a value that it cannot have.
+        """
+        kind, tolerance = type(self).__name__, self.tolerance
+        method = arguments.one_of(f"{kind}.method", self.method, METHODS)
+        if tolerance is not None:
+            name = f"{kind}.tolerance"
+            tolerance = arguments.number(name, tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-12 is usual in f64")
+        require_preconditioner(self.preconditioner, method)
+        iterations = arguments.whole(f"{kind}.iterations", self.iterations, 1, remedy="20 is usual")
+        return method, tolerance, iterations, self.preconditioner
 
     def _by_state(self, result: Any, groups: Mapping[str, Layout]) -> list[Any]:
         """The residual of each state, from a dict, from a tuple in the order of the states, or of the only state itself.

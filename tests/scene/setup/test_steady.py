@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import diffsim as ds
 from diffsim.errors import SceneError
+from diffsim.expr import laplacian
 from diffsim.scene import Scene
 from diffsim.scene.shots.truth import observe
 from diffsim.scene.shots.workers import HERE
@@ -58,3 +60,48 @@ def test_a_record_is_of_the_solution(kind: str, tmp_path: Path) -> None:
 def test_more_steps_are_refused() -> None:
     with pytest.raises(SceneError, match=r"^time: expected one step, .* steady equation heat, found 3; write dt = 1.0 and steps = 1$"):
         Scene(**ROD | {"time": {"dt": 1.0, "steps": 3}}).problem("f64")
+
+
+class Exchange(ds.Steady):
+    """Two temperatures that exchange heat by the product of them."""
+
+    def __init__(self, grid: ds.Grid, dt: float) -> None:
+        self.grid = grid
+        self.states = {"a": ds.Variable(((ds.Dirichlet("left"), ds.Dirichlet(0.0)),)), "b": ds.Variable("zero")}
+        self.parameters = {"rate": ds.Variable("mirror"), "left": ds.Variable(axes=())}
+
+    def residual(self, a: Any, b: Any, rate: Any, **sides: Any) -> dict[str, Any]:
+        return {"b": 2.0 * laplacian(b) - b**2 + rate * a, "a": laplacian(a) - rate * a}
+
+
+def test_a_system_of_several_fields_gives_up_its_inputs() -> None:
+    """A number and a field of two regions from both fields at three points, the gradient certified."""
+    scene = Scene(
+        **ROD
+        | {
+            "grid": {"shape": [20], "spacing": 0.1, "axes": ["x"]},
+            "equation": {"type": Exchange},
+            "fields": {"a": {"constant": 0.5}, "b": {"constant": 0.5}},
+            "receivers": {state: {"points": [[0.3], [0.9], [1.5]]} for state in ("a", "b")},
+            "unknowns": {
+                "rate": {
+                    "start": {"constant": 1.0},
+                    "transform": "log",
+                    "regions": {"layers": {"axis": "x", "tops": [0.95], "values": [0.0, 1.0]}},
+                },
+                "left": {"start": {"constant": 0.5}},
+            },
+            "truth": {
+                "noise": 1e-6,
+                "refine": 1.0,
+                "fields": {"rate": {"layers": {"axis": "x", "tops": [0.95], "values": [2.0, 0.7]}}, "left": {"constant": 1.5}},
+            },
+            "misfit": [{"of": "traces", "state": "a"}, {"of": "traces", "state": "b"}],
+            "optimise": {"iterations": 40},
+        }
+    )
+    outcome = scene.run(precision="f64")
+    assert outcome.unknowns["left"].answer == pytest.approx(1.5, rel=1e-3)
+    assert outcome.unknowns["rate"].answer[[2, 17]] == pytest.approx([2.0, 0.7], rel=1e-2)
+    report = scene.gradcheck()
+    assert report.passed, str(report)

@@ -295,7 +295,7 @@ def test_what_does_not_converge_is_named() -> None:
         def residual(self, first: Any, second: Any, s: Any) -> Any:
             return {"first": laplacian(first) - first + s, "second": laplacian(second) + second**2 + 1.0}  # has no solution
 
-    with pytest.raises(ConvergenceError, match=r"in the equation of second after \d+ iterations; start from a closer guess="):
+    with pytest.raises(ConvergenceError, match=r"in the equation of second after \d+ iterations; start from a closer guess"):
         ds.steady(Stuck((True, True)), precision="f64").run({"s": np.ones((6, 7)), "second": np.full((6, 7), 0.3)})
 
 

@@ -154,3 +154,20 @@ def test_what_is_no_steady_problem_is_refused() -> None:
     slow = ds.steady(Conduction(grid, BOTH, False, iterations=1), wrt=[], precision="f64")
     with pytest.raises(ConvergenceError, match="after 1 iterations"):
         slow.run({"k": np.ones(9), "s": np.full(9, 3.0), "cold": 0.0, "b": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("method", "thomas", r"Conduction.method = 'thomas' is unknown; choose one of .*lu"),
+        ("tolerance", -1.0, r"Conduction.tolerance = -1.0, expected a number between 0 and 1"),
+        ("iterations", "many", r"Conduction.iterations = 'many', expected a whole number of at least 1"),
+        ("iterations", 0, r"Conduction.iterations = 0, expected a whole number of at least 1"),
+    ],
+)
+@pytest.mark.parametrize("linear", [True, False], ids=["linear", "nonlinear"])
+def test_attributes_are_checked(linear: bool, name: str, value: Any, message: str) -> None:
+    case = Conduction(ds.Grid((9,), 0.5), BOTH, linear)
+    setattr(case, name, value)
+    with pytest.raises(ParameterError, match=message):
+        ds.steady(case, wrt=[])
