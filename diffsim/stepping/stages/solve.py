@@ -317,11 +317,15 @@ def solve_fields(
     method: Method,
     tolerance: float | None,
     preconditioner: Given | None,
+    affine: bool = False,
 ) -> list[Symbol]:
-    """`solve` of one equation or more, whose right sides have the names of the fields, for messages."""
+    """`solve` of one equation or more, whose right sides have the names of the fields, for messages.
+
+    `affine`: the operator may have a part without its argument, which is then subtracted from the right side.
+    """
     first, *_ = rights = [*right_sides.values()]
     graph = trace_of(first, "solve()")
-    weights, owed = matrix_of(operator, right_sides, graph, solution)
+    weights, owed = matrix_of(operator, right_sides, graph, solution, affine=affine)
     name = f"solve {next(graph.count)}"
     sides = []
     for right, field, part in zip(rights, solution, owed, strict=True):
@@ -408,11 +412,17 @@ def weights_of(
 
 
 def matrix_of(
-    operator: Function, like: Mapping[str, Symbol], graph: Trace, solution: Sequence[Placed], what: str = "the operator of solve()"
+    operator: Function,
+    like: Mapping[str, Symbol],
+    graph: Trace,
+    solution: Sequence[Placed],
+    what: str = "the operator of solve()",
+    affine: bool = False,
 ) -> tuple[dict[Entry, Node], list[Node]]:
     """The matrix of an operator: entry -> weight, an expression, and its parts from the values that rules name.
 
-    On a side where a rule gives a field, the rule replaces its equation. `what` names the operator in messages.
+    On a side where a rule gives a field, the rule replaces its equation. `what` names the operator in messages. `affine`: the operator may
+    have a part without its argument; it is in the second result too.
     """
     unknowns = placeholders(graph, len(solution))
     xs = [field.like(graph.read(unknown, (0,) * field.ndim), placed(field)) for unknown, field in zip(unknowns, like.values(), strict=True)]
@@ -422,7 +432,7 @@ def matrix_of(
     rests = [_without(graph, result, unknowns) for result in results]
     if not is_linear(weights, [result.node for result in results], unknowns):
         raise TraceError(f"{what} is not linear in its argument, or does not depend on it; take ds.newton")
-    if not all(is_const(rest, 0) for rest in rests):
+    if not affine and not all(is_const(rest, 0) for rest in rests):
         raise TraceError(f"{what} has a part without its argument; subtract that part from the right side")
     with_values = [graph.field(x, field.rules) for x, field in zip(xs, solution, strict=True)]
     if all(extended is x for extended, x in zip(with_values, xs, strict=True)):

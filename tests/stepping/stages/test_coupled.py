@@ -380,3 +380,33 @@ def test_refusals() -> None:
 
     with pytest.raises(TraceError, match=r"Unnamed\.residual gave first, expected one expression for each state: first, second"):
         ds.steady(Unnamed((True, True)))
+
+
+@pytest.mark.parametrize("factor", ["number", "c", "field"])
+@pytest.mark.parametrize("two", [False, True])
+def test_a_factor_of_the_whole_residual_does_not_matter(factor: str, two: bool) -> None:
+    class Factored(ds.Steady):
+        grid = ds.Grid((8,), 1.0)
+
+        def __init__(self, scaled: bool) -> None:
+            self.scaled = scaled
+            self.states = {name: ds.Variable(((ds.Dirichlet("held"), "mirror"),)) for name in ("a", "b")[: 1 + two]}
+            self.parameters = {"s": ds.Variable("mirror"), "field": ds.Variable("mirror")}
+            self.parameters |= {"c": ds.Variable(axes=()), "held": ds.Variable(axes=())}
+
+        def residual(self, **fields: Any) -> Any:
+            scale = ({"number": 3e8} | fields)[factor] if self.scaled else 1.0 + 0.0 * fields["c"]
+            a, s = fields["a"], fields["s"]
+            if not two:
+                return scale * (a - 4.0 * laplacian(a) - s)
+            b = fields["b"]
+            return {"a": scale * (a - 4.0 * laplacian(a) + 0.1 * b - s), "b": b - laplacian(b) - 0.3 * a - s}
+
+    inputs = {"s": start(8)["u"], "field": start(8)["k"], "c": 3.0, "held": 0.7}
+    ends = []
+    for scaled in (False, True):
+        simulation = ds.steady(Factored(scaled), wrt=["s", "held"], precision="f64")
+        _, gradient = simulation.value_and_grad(lambda end: (end.final["a"] ** 2).sum(), inputs)
+        ends.append((simulation.run(inputs).final["a"], gradient["s"], gradient["held"]))
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
