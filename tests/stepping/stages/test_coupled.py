@@ -10,7 +10,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.errors import ConvergenceError, ParameterError, SingularError, TraceError
-from diffsim.expr import diff, div, exp, grad, interpolate, laplacian
+from diffsim.expr import diff, div, exp, grad, interpolate, laplacian, sqrt, where
 from diffsim.linear import coupled
 from tests.curvature import require_second_derivatives
 
@@ -410,3 +410,20 @@ def test_a_factor_of_the_whole_residual_does_not_matter(factor: str, two: bool) 
         ends.append((simulation.run(inputs).final["a"], gradient["s"], gradient["held"]))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
+
+
+def test_a_singular_slope_of_an_equation_that_does_not_matter_counts_0() -> None:
+    """sqrt(p) at p = 0 stands in the equation of b alone, on which the value does not depend."""
+
+    class Apart(ds.Steady):
+        def __init__(self) -> None:
+            self.grid = ds.Grid((6,), 1.0)
+            self.states = {"a": ds.Variable("mirror"), "b": ds.Variable("mirror")}
+            self.parameters = {"p": ds.Variable("mirror"), "q": ds.Variable("mirror")}
+
+        def residual(self, a: Any, b: Any, p: Any, q: Any) -> Any:
+            return {"a": laplacian(a) - a - 0.1 * a**3 + q, "b": laplacian(b) - b - 0.1 * b**3 + where(b > -5, sqrt(p), 0.0) + 1}
+
+    inputs = {"p": np.zeros(6), "q": np.ones(6)}
+    gradient = ds.steady(Apart(), precision="f64").value_and_grad(lambda end: (end.final["a"] ** 2).sum(), inputs)[1]
+    assert not gradient["p"].any() and gradient["q"].all()
