@@ -368,11 +368,12 @@ def test_refusals() -> None:
     refused(lambda u, v, k: ds.newton(lambda a, b: (a, b), (u, 1.0)), TraceError, "expected expressions of the step")
     refused(lambda u, v, k: ds.newton(lambda a, b: (a - u, b - v), (u, v), [u]), TraceError, "has 1 entries, expected 2, for a, b")
     refused(lambda u, v, k: ds.solve(lambda a, b: (a * b, b), (u, v), "periodic"), TraceError, "is not linear")
-    direct = ds.Simulation(
-        Step(lambda u, v, k: dict(zip("uv", ds.solve(lambda a, b: (a + b, b), (u, v), "periodic", "direct"), strict=True)))
-    )
-    with pytest.raises(ParameterError, match="method = 'direct' for 2 fields, expected 'auto'"):
-        direct.run(start(), 1)
+    for method in ("direct", "tridiagonal"):
+
+        def by(u: Any, v: Any, k: Any, method: Any = method) -> Fields:
+            return dict(zip("uv", ds.solve(lambda a, b: (a + b, b), (u, v), "periodic", method), strict=True))
+
+        refused(by, ParameterError, f"method = '{method}' for 2 fields, expected 'auto'")
 
     class Unnamed(Open):
         def residual(self, first: Any, second: Any, s: Any) -> Any:
@@ -427,3 +428,52 @@ def test_a_singular_slope_of_an_equation_that_does_not_matter_counts_0() -> None
     inputs = {"p": np.zeros(6), "q": np.ones(6)}
     gradient = ds.steady(Apart(), precision="f64").value_and_grad(lambda end: (end.final["a"] ** 2).sum(), inputs)[1]
     assert not gradient["p"].any() and gradient["q"].all()
+
+
+@pytest.mark.parametrize("method", ["cg", "bicgstab"])
+@pytest.mark.parametrize(("joint", "ratio", "named"), [(False, 1.0, "the level of second"), (True, 2.0, "the level of first and second")])
+def test_iterations_refuse_an_open_level_although_the_right_side_is_compatible(method: str, joint: bool, ratio: float, named: str) -> None:
+    class Level(Open):
+        def residual(self, first: Any, second: Any, s: Any) -> Any:
+            both = first - second / ratio if joint else 0.0
+            held = 0.0 * first if joint else first
+            return {"first": laplacian(first) - held - both + s, "second": laplacian(second) / ratio**2 + both / ratio + s}
+
+    s = start(42)["u"].reshape(6, 7)
+    with pytest.raises(SingularError, match=f"leaves {named} open.*Dirichlet or Robin"):
+        ds.steady(Level((True, False), method), precision="f64").run({"s": s - s.mean()})
+
+
+def test_a_preconditioned_system_is_scaled() -> None:
+    """An equation in units of 1e-12 is solved to the same digits as the other one, and the preconditioner sees its own matrix."""
+    seen = []
+
+    def block(matrix: Any, shape: Any) -> Any:
+        seen.append(matrix)
+        return ds.BlockJacobi((2, 1, 1))(matrix, shape)
+
+    class Scaled(Open):
+        def residual(self, first: Any, second: Any, s: Any) -> Any:
+            return {"first": 1e12 * (first - 4 * laplacian(first) - s), "second": second - laplacian(second) - 0.1 * first - s}
+
+    ends = []
+    for method, given in (("lu", None), ("bicgstab", block)):
+        equation = Scaled((True, True), method)
+        equation.preconditioner = given
+        ends.append(ds.steady(equation, precision="f64").run({"s": start(42)["u"].reshape(6, 7)}).final["second"])
+    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-12)
+    assert seen and abs(seen[0]).max() > 1e12
+
+
+def test_two_equations_with_one_right_side() -> None:
+    """The cotangents of both add up."""
+
+    def step(u: Any, v: Any, k: Any) -> Fields:
+        return dict(zip("uv", ds.solve(lambda a, b: (3 * a - laplacian(a) + b, 2 * b - a), (u, u), "periodic"), strict=True))
+
+    pair = ds.Simulation(Step(step), wrt=["u"], precision="f64")
+    first = start()
+    w, x = np.cos(np.arange(12.0)), np.sin(np.arange(12.0))
+    _, pull = ds.vjp(lambda u: pair.run({**first, "u": u}, 1).final["u"], first["u"])
+    moved = pair.jvp(first, {"u": x}, 1)[1].final["u"]
+    assert float((np.asarray(pull(w)) * x).sum()) == pytest.approx(float((moved * w).sum()), rel=1e-10)
