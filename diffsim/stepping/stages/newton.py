@@ -221,7 +221,7 @@ def newton_fields(
     first, *_ = starts = [*guesses.values()]
     graph = trace_of(first, "newton()")
     name = f"newton {next(graph.unknowns)}"
-    outputs = outputs_of(name, solution)
+    outputs = outputs_of(name, solution, [*guesses])
     traced = _residual(residual, guesses, graph, outputs)
     rules = tuple(field.rules for field in solution)
 

@@ -334,7 +334,7 @@ def solve_fields(
         right = graph.on_sides(right, field)
         sides.append(stored_name(right if is_const(part, 0) else right - right.like(part), graph))
     stored = tuple(_stored(node, rights[row], solution[row].location, graph) for (row, _, _), node in weights.items())
-    outputs = outputs_of(name, solution)
+    outputs = outputs_of(name, solution, [*right_sides])
     open_ = len(sides) == 1 and _may_be_open([*weights.values()])
     size = _size(graph, f"size of {name}", solution[0].location, _unstored(graph, sides[0])) if open_ else None
     if size is not None:
@@ -344,9 +344,9 @@ def solve_fields(
     return [read_of(right, output) for right, output in zip(rights, outputs, strict=True)]
 
 
-def outputs_of(name: str, solution: Sequence[Placed]) -> tuple[Stored, ...]:
-    """The fields of a solution: of one field, that with the name of the stage."""
-    names = [name] if len(solution) == 1 else [f"{name} gives {number}" for number in range(len(solution))]
+def outputs_of(name: str, solution: Sequence[Placed], fields: Sequence[str]) -> tuple[Stored, ...]:
+    """The fields of a solution: of one field, that with the name of the stage; of several, by the names of the fields."""
+    names = [name] if len(solution) == 1 else [f"{name} for {field}" for field in fields]
     return tuple(Stored(field.location, field.rules, each) for each, field in zip(names, solution, strict=True))
 
 

@@ -477,3 +477,29 @@ def test_two_equations_with_one_right_side() -> None:
     _, pull = ds.vjp(lambda u: pair.run({**first, "u": u}, 1).final["u"], first["u"])
     moved = pair.jvp(first, {"u": x}, 1)[1].final["u"]
     assert float((np.asarray(pull(w)) * x).sum()) == pytest.approx(float((moved * w).sum()), rel=1e-10)
+
+
+def test_names_that_are_refused() -> None:
+    class Moving(ds.Equation):
+        grid, dt = ds.Grid((5, 6), 0.5), 0.1
+
+        def __init__(self, written: Callable[..., Any]) -> None:
+            self.states = {"w": ds.Vector("yx", "zero"), "p": ds.Variable("mirror")}
+            self.written = written
+
+        def step(self, w: Any, p: Any) -> Any:
+            return {"w": w, "p": p} | self.written(w, p)
+
+    def refused(step: Callable[..., Any], match: str) -> None:
+        with pytest.raises(TraceError, match=match):
+            ds.Simulation(Moving(step))
+
+    refused(lambda w, p: ds.newton(lambda now: now, {0: p, 1: p}), r"guess of newton\(\) has the keys 0, 1, expected names of the fields")
+    refused(lambda w, p: ds.newton(lambda now: now, {"w": w, "wx": p}), "has wx twice, alone and in a vector, expected it once; rename")
+    refused(lambda w, p: {"w": ds.newton(lambda now: {"y": now["y"], "x": now["x"]}, w)}, r"gave a dict for .*; give a tuple of them, ")
+
+    def undetermined(u: Any, v: Any, k: Any) -> Fields:
+        return dict(zip("uv", ds.solve(lambda a, b: (k * a + b, b), (u, v), "periodic"), strict=True))
+
+    with pytest.raises(SingularError, match=r"solve 0 for a and solve 0 for b.*leaves a change of a open"):
+        ds.Simulation(Step(undetermined)).run({**start(), "k": np.zeros(12)}, 1)
