@@ -503,3 +503,21 @@ def test_names_that_are_refused() -> None:
 
     with pytest.raises(SingularError, match=r"solve 0 for a and solve 0 for b.*leaves a change of a open"):
         ds.Simulation(Step(undetermined)).run({**start(), "k": np.zeros(12)}, 1)
+
+
+def test_a_level_is_found_although_cells_differ_in_size() -> None:
+    class Layers(Open):
+        def residual(self, first: Any, second: Any, s: Any) -> Any:
+            return {"first": laplacian(first) - first + s, "second": laplacian(second) + s * first}
+
+    layers = np.repeat(10.0 ** np.arange(6.0), 7).reshape(6, 7)
+    with pytest.raises(SingularError, match="leaves the level of second open"):
+        ds.steady(Layers((True, False)), precision="f64").run({"s": layers})
+
+
+def test_incomplete_factors_that_fail_name_the_field() -> None:
+    def step(u: Any, v: Any, k: Any) -> Fields:
+        return dict(zip("uv", ds.solve(lambda a, b: (k * a + b, b), (u, v), "periodic", "bicgstab"), strict=True))
+
+    with pytest.raises(SingularError, match="leaves a change of a open"):
+        ds.Simulation(Step(step), precision="f64").run({**start(), "k": np.arange(12.0)}, 1)
