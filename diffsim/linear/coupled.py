@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy.typing as npt
 from diffsim.base.messages import shown
 from diffsim.boundary import Rules
 from diffsim.errors import ParameterError, SingularError
+from diffsim.linear.iterations import Product
 from diffsim.linear.preconditioner import Given, Preconditioner, described, products
-from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, leaves_constants, scales
+from diffsim.linear.sparse import ROUND_OFF, BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, scales
 from diffsim.linear.stencil import Offset, Stencil
 from diffsim.linear.system import SMALL, TOLERANCE, Method, System, Weights, are_equal, require_finite
 
@@ -45,7 +46,11 @@ class CoupledSystem:
         names: of the fields, for messages.
         method: "auto", "lu", "bicgstab" or "cg", see `diffsim.stepping.stages.solve.solve`.
         tolerance: tolerance of iterations; None: by the type of the right side.
-        preconditioner: of iterations; None: the method chooses. Its grid has a first axis more, that of the fields.
+        preconditioner: of iterations; None: the method chooses. Its grid has a first axis more, that of the fields. Its matrix is not
+            scaled, but its products are.
+
+    Raises:
+        ParameterError: the method works for one field only.
     """
 
     def __init__(
@@ -57,6 +62,10 @@ class CoupledSystem:
         tolerance: float | None,
         preconditioner: Given | None = None,
     ) -> None:
+        if method in ("tridiagonal", "direct"):
+            raise ParameterError(
+                f"method = {shown(method)} for {len(names)} fields, expected 'auto', 'lu', 'bicgstab' or 'cg'; choose one of these"
+            )
         self.entries, self.rules, self.names = tuple(entries), tuple(rules), tuple(names)
         self.method, self.tolerance, self.preconditioner = method, tolerance, preconditioner
         self._blocks: dict[tuple[int, int], list[int]] = {}
@@ -137,48 +146,56 @@ class CoupledSystem:
         return csr_array(block_array(blocks, format="csr"))
 
     def _ready(self, matrix: csr_array, shape: tuple[int, ...], tolerance: float) -> _Scaled:
-        if self.method in ("tridiagonal", "direct"):
-            raise ParameterError(
-                f"method = {shown(self.method)} for {self.count} fields, expected 'auto', 'lu', 'bicgstab' or 'cg'; choose one of these"
-            )
-        if self.preconditioner is not None:
-            near = products(self.preconditioner, matrix, (self.count, *shape))
-            if self.method == "cg" or (self.method == "auto" and is_symmetric(matrix)):
-                return _Scaled(ConjugateGradients(matrix, tolerance, shape, (near[0], near[0])))
-            return _Scaled(BiConjugateGradients(matrix, tolerance, near))
-        if self.method == "cg":
-            return self._by_conjugate_gradients(matrix, shape, tolerance)
-        most = SMALL if sum(n > 1 for n in shape) > 2 else FLAT
-        rows, columns = scales(matrix)
+        cg = self.method == "cg" or (self.method == "auto" and self.preconditioner is not None and is_symmetric(matrix))
+        if cg:
+            diagonal = np.abs(matrix.diagonal())
+            rows = columns = np.sqrt(np.where(diagonal == 0, 1, diagonal))
+        else:
+            rows, columns = scales(matrix)
         scaled = (matrix * (1 / columns)[None, :]).tocsr()
         scaled = (scaled * (1 / rows)[:, None]).tocsr()
-        if self.method == "bicgstab" or (self.method == "auto" and matrix.shape[0] > most):
-            return _Scaled(BiConjugateGradients(scaled, tolerance), rows, columns)
-        return _Scaled(self._factored(scaled), rows, columns)
+        most = SMALL if sum(n > 1 for n in shape) > 2 else FLAT
+        if not cg and self.preconditioner is None and (self.method == "lu" or (self.method == "auto" and matrix.shape[0] <= most)):
+            return _Scaled(self._factored(scaled, columns), rows, columns)
+        self._require_levels(scaled, columns)
+        near = None
+        if self.preconditioner is not None:
+            near = _scaled_products(products(self.preconditioner, matrix, (self.count, *shape)), rows, columns)
+        if cg:
+            near = (np.copy, np.copy) if near is None else (near[0], near[0])
+            return _Scaled(ConjugateGradients(scaled, tolerance, shape, near), rows, columns)
 
-    def _by_conjugate_gradients(self, matrix: csr_array, shape: tuple[int, ...], tolerance: float) -> _Scaled:
-        if leaves_constants(matrix):
-            raise SingularError(self._not_determined(matrix))
-        diagonal = np.abs(matrix.diagonal())
-        roots = np.sqrt(np.where(diagonal == 0, 1, diagonal))
-        scaled = ((matrix * (1 / roots)[None, :]).tocsr() * (1 / roots)[:, None]).tocsr()
+        def what() -> str:
+            return self._not_determined(scaled, columns)
 
-        def nothing(values: npt.NDArray) -> npt.NDArray:
-            return values.copy()
+        return _Scaled(BiConjugateGradients(scaled, tolerance, near), rows, columns, what)
 
-        return _Scaled(ConjugateGradients(scaled, tolerance, shape, (nothing, nothing)), roots, roots)
+    def _require_levels(self, scaled: csr_array, columns: npt.NDArray) -> None:
+        """Raise `SingularError` if a matrix maps constants to 0, of one field or of several, which iterations do not notice."""
+        own = columns.reshape(self.count, -1)
+        constants = np.zeros((self.count, scaled.shape[0]))
+        for number, (values, row) in enumerate(zip(own, constants, strict=True)):
+            row.reshape(self.count, -1)[number] = values / values.max()
+        results = np.stack([scaled @ row for row in constants])
+        sizes = np.stack([abs(scaled) @ row for row in constants])
+        together = np.linalg.svd(results, full_matrices=False)[0][:, -1]
+        for mix in (*np.eye(self.count), together):
+            if np.abs(mix @ results).max() <= ROUND_OFF * (np.abs(mix) @ sizes).max():
+                largest = np.abs(mix).max()
+                names = [name for name, part in zip(self.names, np.abs(mix), strict=True) if part > SHARE * largest]
+                raise SingularError(self._message(names, level=True))
 
-    def _factored(self, matrix: csr_array) -> Factored:
+    def _factored(self, matrix: csr_array, columns: npt.NDArray) -> Factored:
         """The factors of a matrix whose rows and columns are of order 1, ordered by its pattern where its diagonal has pivots."""
         try:
             if (np.abs(matrix.diagonal()) > PIVOT**2).all():
                 return Factored(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=PIVOT, options={"SymmetricMode": True})
             return Factored(matrix)
         except SingularError as error:
-            raise SingularError(self._not_determined(matrix)) from error
+            raise SingularError(self._not_determined(matrix, columns)) from error
 
-    def _not_determined(self, matrix: csr_array) -> str:
-        """What a matrix without inverse leaves open, found by inverse iteration."""
+    def _not_determined(self, matrix: csr_array, columns: npt.NDArray) -> str:
+        """What a matrix without inverse leaves open, found by inverse iteration. `columns`: the sizes by which its columns are divided."""
         from scipy.sparse import eye_array, linalg
 
         vector = np.random.default_rng(0).standard_normal(matrix.shape[0])
@@ -194,7 +211,12 @@ class CoupledSystem:
         size = np.abs(each).max(axis=1)
         parts = [number for number in range(self.count) if size[number] > SHARE * size.max()]
         names = [self.names[number] for number in parts] or list(self.names)
-        level = bool(parts) and all(np.ptp(each[number]) <= LEVEL * size[number] for number in parts)
+        unscaled = each / columns.reshape(self.count, -1)
+        level = bool(parts) and all(np.ptp(unscaled[number]) <= LEVEL * np.abs(unscaled[number]).max() for number in parts)
+        return self._message(names, level)
+
+    @staticmethod
+    def _message(names: Sequence[str], level: bool) -> str:
         what = f"the level of {' and '.join(names)}" if level else f"a change of {' and '.join(names)}"
         return (
             f"expected a system with one solution, got one that leaves {what} open: the equations stay 0 with it; give "
@@ -203,18 +225,31 @@ class CoupledSystem:
         )
 
 
-class _Scaled:
-    """A prepared solver of R A C, where R and C divide rows and columns by their sizes."""
+def _scaled_products(near: tuple[Product, Product], rows: npt.NDArray, columns: npt.NDArray) -> tuple[Product, Product]:
+    """Products with an approximate inverse of a matrix, and with its transpose, as those of the matrix divided by these sizes."""
+    return lambda values: columns * near[0](rows * values), lambda values: rows * near[1](columns * values)
 
-    def __init__(self, solver: Factored | BiConjugateGradients | ConjugateGradients, rows: Any = None, columns: Any = None) -> None:
-        self._solver, self._rows, self._columns = solver, rows, columns
+
+class _Scaled:
+    """A prepared solver of R A C, where R and C divide rows and columns by their sizes. `what` tells what a singular matrix leaves open."""
+
+    def __init__(
+        self,
+        solver: Factored | BiConjugateGradients | ConjugateGradients,
+        rows: npt.NDArray,
+        columns: npt.NDArray,
+        what: Callable[[], str] | None = None,
+    ) -> None:
+        self._solver, self._rows, self._columns, self._what = solver, rows, columns, what
 
     def solve(self, sides: npt.NDArray, transposed: bool) -> npt.NDArray:
-        values = sides.ravel()
-        if self._rows is None:
-            return self._solver.solve(values, transposed).reshape(sides.shape)
         before, after = (self._columns, self._rows) if transposed else (self._rows, self._columns)
-        return (self._solver.solve(values / before, transposed) / after).reshape(sides.shape)
+        try:
+            return (self._solver.solve(sides.ravel() / before, transposed) / after).reshape(sides.shape)
+        except SingularError as error:
+            if self._what is None:
+                raise
+            raise SingularError(self._what()) from error
 
 
 def solutions(

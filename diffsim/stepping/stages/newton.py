@@ -96,21 +96,30 @@ class Newton(HostStage):
         owed = (*(bar(output.name) for output in self.outputs), *fields)
         parts[f"transpose of {self.name}"] = HostCall(function, owed, written)
         solution = [graph.read(name, here) for name in names]
+        values = self.iteration.residual.values
         seeds: dict[Node, Node] = {}
-        for value, node in zip(self.iteration.residual.values, solution, strict=True):
+        for value, node in zip(values, solution, strict=True):
             seed = graph.negative(node)
             seeds[value] = graph.add(seeds[value], seed) if value in seeds else seed
         terms = vjp(graph, seeds, lambda name: name in self.fields and wanted(name))
-        for by_offset in terms.values():
-            for offset, node in by_offset.items():
-                by_offset[offset] = self._where_solved(graph, solution, node) if singular(node) else node
+        if any(singular(node) for by_offset in terms.values() for node in by_offset.values()):
+            own = [
+                (node, vjp(graph, {value: graph.negative(node)}, lambda name: name in self.fields and wanted(name)))
+                for value, node in zip(values, solution, strict=True)
+            ]
+            for field, by_offset in terms.items():
+                for offset, whole in by_offset.items():
+                    if singular(whole):
+                        parts_of = [(node, each[field][offset]) for node, each in own if offset in each.get(field, {})]
+                        by_offset[offset] = graph.sum(self._where_solved(graph, node, part) for node, part in parts_of)
         return Transposed(parts, terms)
 
     @staticmethod
-    def _where_solved(graph: Graph, solution: list[Node], node: Node) -> Node:
-        """A cotangent, but 0 where all cotangents of the residuals are, such as outside of the grid."""
-        size = graph.sum(graph.apply("abs", each) for each in solution) if len(solution) > 1 else solution[0]
-        return graph.apply("select", graph.apply("eq", size, graph.const(0)), graph.const(0), node)
+    def _where_solved(graph: Graph, solved: Node, node: Node) -> Node:
+        """The cotangent from one residual, but 0 where that of the residual itself is, such as outside of the grid."""
+        if not singular(node):
+            return node
+        return graph.apply("select", graph.apply("eq", solved, graph.const(0)), graph.const(0), node)
 
     def roots(self) -> list[Node]:
         return list(self.iteration.residual.values)
@@ -212,7 +221,7 @@ def newton_fields(
     first, *_ = starts = [*guesses.values()]
     graph = trace_of(first, "newton()")
     name = f"newton {next(graph.unknowns)}"
-    outputs = outputs_of(name, solution)
+    outputs = outputs_of(name, solution, [*guesses])
     traced = _residual(residual, guesses, graph, outputs)
     rules = tuple(field.rules for field in solution)
 

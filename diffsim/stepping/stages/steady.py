@@ -10,7 +10,6 @@ from typing import Any
 from diffsim.base import arguments
 from diffsim.errors import TraceError
 from diffsim.expr.components import Layout
-from diffsim.expr.graph import is_const
 from diffsim.expr.symbol import Symbol
 from diffsim.linear import METHODS, Given, Method, require_preconditioner
 from diffsim.stepping.declare.equation import Equation
@@ -178,11 +177,5 @@ def balanced_fields(
     require_square(weights, [*guesses], "the residual")
     if not is_linear(weights, nodes, unknowns):
         return newton_fields(residual, guesses, solution, method, tolerance, iterations, preconditioner)
-    rests = graph.replace(nodes, lambda read: graph.const(0) if read.data[0] in unknowns else read)
-    known = [None if is_const(rest, 0) else result.like(rest) for result, rest in zip(results, rests, strict=True)]
-    right_sides = {name: 0.0 * guess if part is None else -part for (name, guess), part in zip(guesses.items(), known, strict=True)}
-
-    def operator(fields: Sequence[Symbol]) -> list[Symbol]:
-        return [each if part is None else each - part for each, part in zip(residual(fields), known, strict=True)]
-
-    return solve_fields(operator, right_sides, solution, method, tolerance, preconditioner)
+    zeros = {name: 0.0 * guess for name, guess in guesses.items()}
+    return solve_fields(residual, zeros, solution, method, tolerance, preconditioner, affine=True)

@@ -42,7 +42,15 @@ class Unknowns:
         values = dict(value) if form == "dict" else dict(zip(_names(function, several), several, strict=True))
         if not values or any(not isinstance(each, (Symbol, Components)) for each in values.values()):
             raise TraceError(f"{name} = {shown(value)} of {what}(), expected expressions of the step; give one for each unknown field")
-        unknowns = cls({str(key): each for key, each in values.items()}, form, what)
+        if any(not isinstance(key, str) for key in values):
+            raise TraceError(
+                f"{name} of {what}() has the keys {', '.join(map(repr, values))}, expected names of the fields; take text, as 'u'"
+            )
+        unknowns = cls(values, form, what)
+        if twice := unknowns._twice():
+            raise TraceError(
+                f"{name} of {what}() has {', '.join(twice)} twice, alone and in a vector, expected it once; rename one of them"
+            )
         first, *_ = fields = [*unknowns.fields.values()]
         trace_of(first, f"{what}()")
         require_same(fields)
@@ -56,6 +64,15 @@ class Unknowns:
             parts = value.parts.items() if isinstance(value, Components) else ()
             out |= {value.layout.name(name, *key): part for key, part in parts} if isinstance(value, Components) else {name: value}
         return out
+
+    def _twice(self) -> list[str]:
+        """Names of fields that occur more than once."""
+        names = [
+            each
+            for name, value in self.values.items()
+            for each in ([value.layout.name(name, *key) for key in value.parts] if isinstance(value, Components) else [name])
+        ]
+        return [*dict.fromkeys(name for name in names if names.count(name) > 1)]
 
     def joined(self, fields: Sequence[Symbol]) -> Any:
         """Other fields in the same form."""

@@ -61,5 +61,7 @@ def _own(name: str, value: object, declared: Layout | None, what: str) -> object
     components = value.over(declared.axes) if isinstance(value, Components) else None
     if components is None or components.parts.keys() != set(declared.keys):
         got = f"components {', '.join(components.parts)}" if components is not None else f"a {type(value).__name__}"
-        raise TraceError(f"{what}() gave {got} for {name}, expected components {', '.join(declared.keys)}; give all of them")
+        in_order = isinstance(value, Mapping) and declared.rank == 1
+        remedy = f"give a tuple of them, ({', '.join(declared.keys)})" if in_order else "give all of them"
+        raise TraceError(f"{what}() gave {got} for {name}, expected components {', '.join(declared.keys)}; {remedy}")
     return Components(declared, {key: components.parts[key] for key in declared.keys})

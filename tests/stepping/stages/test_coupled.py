@@ -10,7 +10,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.errors import ConvergenceError, ParameterError, SingularError, TraceError
-from diffsim.expr import diff, div, exp, grad, interpolate, laplacian
+from diffsim.expr import diff, div, exp, grad, interpolate, laplacian, sqrt, where
 from diffsim.linear import coupled
 from tests.curvature import require_second_derivatives
 
@@ -368,11 +368,12 @@ def test_refusals() -> None:
     refused(lambda u, v, k: ds.newton(lambda a, b: (a, b), (u, 1.0)), TraceError, "expected expressions of the step")
     refused(lambda u, v, k: ds.newton(lambda a, b: (a - u, b - v), (u, v), [u]), TraceError, "has 1 entries, expected 2, for a, b")
     refused(lambda u, v, k: ds.solve(lambda a, b: (a * b, b), (u, v), "periodic"), TraceError, "is not linear")
-    direct = ds.Simulation(
-        Step(lambda u, v, k: dict(zip("uv", ds.solve(lambda a, b: (a + b, b), (u, v), "periodic", "direct"), strict=True)))
-    )
-    with pytest.raises(ParameterError, match="method = 'direct' for 2 fields, expected 'auto'"):
-        direct.run(start(), 1)
+    for method in ("direct", "tridiagonal"):
+
+        def by(u: Any, v: Any, k: Any, method: Any = method) -> Fields:
+            return dict(zip("uv", ds.solve(lambda a, b: (a + b, b), (u, v), "periodic", method), strict=True))
+
+        refused(by, ParameterError, f"method = '{method}' for 2 fields, expected 'auto'")
 
     class Unnamed(Open):
         def residual(self, first: Any, second: Any, s: Any) -> Any:
@@ -380,3 +381,143 @@ def test_refusals() -> None:
 
     with pytest.raises(TraceError, match=r"Unnamed\.residual gave first, expected one expression for each state: first, second"):
         ds.steady(Unnamed((True, True)))
+
+
+@pytest.mark.parametrize("factor", ["number", "c", "field"])
+@pytest.mark.parametrize("two", [False, True])
+def test_a_factor_of_the_whole_residual_does_not_matter(factor: str, two: bool) -> None:
+    class Factored(ds.Steady):
+        grid = ds.Grid((8,), 1.0)
+
+        def __init__(self, scaled: bool) -> None:
+            self.scaled = scaled
+            self.states = {name: ds.Variable(((ds.Dirichlet("held"), "mirror"),)) for name in ("a", "b")[: 1 + two]}
+            self.parameters = {"s": ds.Variable("mirror"), "field": ds.Variable("mirror")}
+            self.parameters |= {"c": ds.Variable(axes=()), "held": ds.Variable(axes=())}
+
+        def residual(self, **fields: Any) -> Any:
+            scale = ({"number": 3e8} | fields)[factor] if self.scaled else 1.0 + 0.0 * fields["c"]
+            a, s = fields["a"], fields["s"]
+            if not two:
+                return scale * (a - 4.0 * laplacian(a) - s)
+            b = fields["b"]
+            return {"a": scale * (a - 4.0 * laplacian(a) + 0.1 * b - s), "b": b - laplacian(b) - 0.3 * a - s}
+
+    inputs = {"s": start(8)["u"], "field": start(8)["k"], "c": 3.0, "held": 0.7}
+    ends = []
+    for scaled in (False, True):
+        simulation = ds.steady(Factored(scaled), wrt=["s", "held"], precision="f64")
+        _, gradient = simulation.value_and_grad(lambda end: (end.final["a"] ** 2).sum(), inputs)
+        ends.append((simulation.run(inputs).final["a"], gradient["s"], gradient["held"]))
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
+
+
+def test_a_singular_slope_of_an_equation_that_does_not_matter_counts_0() -> None:
+    """sqrt(p) at p = 0 stands in the equation of b alone, on which the value does not depend."""
+
+    class Apart(ds.Steady):
+        def __init__(self) -> None:
+            self.grid = ds.Grid((6,), 1.0)
+            self.states = {"a": ds.Variable("mirror"), "b": ds.Variable("mirror")}
+            self.parameters = {"p": ds.Variable("mirror"), "q": ds.Variable("mirror")}
+
+        def residual(self, a: Any, b: Any, p: Any, q: Any) -> Any:
+            return {"a": laplacian(a) - a - 0.1 * a**3 + q, "b": laplacian(b) - b - 0.1 * b**3 + where(b > -5, sqrt(p), 0.0) + 1}
+
+    inputs = {"p": np.zeros(6), "q": np.ones(6)}
+    gradient = ds.steady(Apart(), precision="f64").value_and_grad(lambda end: (end.final["a"] ** 2).sum(), inputs)[1]
+    assert not gradient["p"].any() and gradient["q"].all()
+
+
+@pytest.mark.parametrize("method", ["cg", "bicgstab"])
+@pytest.mark.parametrize(("joint", "ratio", "named"), [(False, 1.0, "the level of second"), (True, 2.0, "the level of first and second")])
+def test_iterations_refuse_an_open_level_although_the_right_side_is_compatible(method: str, joint: bool, ratio: float, named: str) -> None:
+    class Level(Open):
+        def residual(self, first: Any, second: Any, s: Any) -> Any:
+            both = first - second / ratio if joint else 0.0
+            held = 0.0 * first if joint else first
+            return {"first": laplacian(first) - held - both + s, "second": laplacian(second) / ratio**2 + both / ratio + s}
+
+    s = start(42)["u"].reshape(6, 7)
+    with pytest.raises(SingularError, match=f"leaves {named} open.*Dirichlet or Robin"):
+        ds.steady(Level((True, False), method), precision="f64").run({"s": s - s.mean()})
+
+
+def test_a_preconditioned_system_is_scaled() -> None:
+    """An equation in units of 1e-12 is solved to the same digits as the other one, and the preconditioner sees its own matrix."""
+    seen = []
+
+    def block(matrix: Any, shape: Any) -> Any:
+        seen.append(matrix)
+        return ds.BlockJacobi((2, 1, 1))(matrix, shape)
+
+    class Scaled(Open):
+        def residual(self, first: Any, second: Any, s: Any) -> Any:
+            return {"first": 1e12 * (first - 4 * laplacian(first) - s), "second": second - laplacian(second) - 0.1 * first - s}
+
+    ends = []
+    for method, given in (("lu", None), ("bicgstab", block)):
+        equation = Scaled((True, True), method)
+        equation.preconditioner = given
+        ends.append(ds.steady(equation, precision="f64").run({"s": start(42)["u"].reshape(6, 7)}).final["second"])
+    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-12)
+    assert seen and abs(seen[0]).max() > 1e12
+
+
+def test_two_equations_with_one_right_side() -> None:
+    """The cotangents of both add up."""
+
+    def step(u: Any, v: Any, k: Any) -> Fields:
+        return dict(zip("uv", ds.solve(lambda a, b: (3 * a - laplacian(a) + b, 2 * b - a), (u, u), "periodic"), strict=True))
+
+    pair = ds.Simulation(Step(step), wrt=["u"], precision="f64")
+    first = start()
+    w, x = np.cos(np.arange(12.0)), np.sin(np.arange(12.0))
+    _, pull = ds.vjp(lambda u: pair.run({**first, "u": u}, 1).final["u"], first["u"])
+    moved = pair.jvp(first, {"u": x}, 1)[1].final["u"]
+    assert float((np.asarray(pull(w)) * x).sum()) == pytest.approx(float((moved * w).sum()), rel=1e-10)
+
+
+def test_names_that_are_refused() -> None:
+    class Moving(ds.Equation):
+        grid, dt = ds.Grid((5, 6), 0.5), 0.1
+
+        def __init__(self, written: Callable[..., Any]) -> None:
+            self.states = {"w": ds.Vector("yx", "zero"), "p": ds.Variable("mirror")}
+            self.written = written
+
+        def step(self, w: Any, p: Any) -> Any:
+            return {"w": w, "p": p} | self.written(w, p)
+
+    def refused(step: Callable[..., Any], match: str) -> None:
+        with pytest.raises(TraceError, match=match):
+            ds.Simulation(Moving(step))
+
+    refused(lambda w, p: ds.newton(lambda now: now, {0: p, 1: p}), r"guess of newton\(\) has the keys 0, 1, expected names of the fields")
+    refused(lambda w, p: ds.newton(lambda now: now, {"w": w, "wx": p}), "has wx twice, alone and in a vector, expected it once; rename")
+    refused(lambda w, p: {"w": ds.newton(lambda now: {"y": now["y"], "x": now["x"]}, w)}, r"gave a dict for .*; give a tuple of them, ")
+
+    def undetermined(u: Any, v: Any, k: Any) -> Fields:
+        return dict(zip("uv", ds.solve(lambda a, b: (k * a + b, b), (u, v), "periodic"), strict=True))
+
+    with pytest.raises(SingularError, match=r"solve 0 for a and solve 0 for b.*leaves a change of a open"):
+        ds.Simulation(Step(undetermined)).run({**start(), "k": np.zeros(12)}, 1)
+
+
+def test_a_level_is_found_although_cells_differ_in_size() -> None:
+    class Layers(Open):
+        def residual(self, first: Any, second: Any, s: Any) -> Any:
+            return {"first": laplacian(first) - first + s, "second": laplacian(second) + s * first}
+
+    layers = np.repeat(10.0 ** np.arange(6.0), 7).reshape(6, 7)
+    with pytest.raises(SingularError, match="leaves the level of second open"):
+        ds.steady(Layers((True, False)), precision="f64").run({"s": layers})
+
+
+def test_incomplete_factors_that_fail_name_the_field() -> None:
+    def step(u: Any, v: Any, k: Any) -> Fields:
+        return dict(zip("uv", ds.solve(lambda a, b: (k * a + b, b), (u, v), "periodic", "bicgstab"), strict=True))
+
+    with pytest.raises(SingularError, match="leaves a change of a open"):
+        ds.Simulation(Step(step), precision="f64").run({**start(), "k": np.arange(12.0)}, 1)
