@@ -195,7 +195,7 @@ class CoupledSystem:
             raise SingularError(self._not_determined(matrix, columns)) from error
 
     def _not_determined(self, matrix: csr_array, columns: npt.NDArray) -> str:
-        """What a matrix without inverse leaves open, found by inverse iteration. `columns`: the sizes by which its columns are divided."""
+        """The fields that a matrix without inverse leaves open, by inverse iteration. `columns`: by which its columns are divided."""
         from scipy.sparse import eye_array, linalg
 
         vector = np.random.default_rng(0).standard_normal(matrix.shape[0])

@@ -78,16 +78,16 @@ def test_generated_systems_and_their_gradients(seed: int) -> None:
     inputs, rng = equation.inputs(), np.random.default_rng(seed)
     weights = {name: rng.normal(size=equation.grid.shape) for name in equation.names}
 
-    def loss(found: Any) -> Any:
-        return sum((weights[name] * found.final[name] ** 2).sum() for name in equation.names)
+    def loss(solution: Any) -> Any:
+        return sum((weights[name] * solution.final[name] ** 2).sum() for name in equation.names)
 
     way = {name: rng.normal(size=np.shape(value)) for name, value in inputs.items()}
     _, gradient = simulation.value_and_grad(loss, inputs)
     along = sum(float(np.sum(gradient[name] * way[name])) for name in inputs)
     wanted = differences(lambda fields: float(loss(simulation.run(fields))), inputs, way)
     assert along == pytest.approx(wanted, rel=EXACT)
-    found, moved = simulation.jvp(inputs, way)
-    tangent = sum(float((2 * weights[name] * found.final[name] * moved.final[name]).sum()) for name in equation.names)
+    solution, moved = simulation.jvp(inputs, way)
+    tangent = sum(float((2 * weights[name] * solution.final[name] * moved.final[name]).sum()) for name in equation.names)
     assert tangent == pytest.approx(along, rel=1e-11)
     if seed in (0, 3):  # not linear, and linear
         require_second_derivatives(lambda fields: loss(simulation.run(fields)), inputs, rng, 1e-6)
@@ -110,8 +110,8 @@ def manufactured(n: int, ndim: int, linear: bool) -> float:
     u, v = np.prod([np.sin(np.pi * x) for x in axes], axis=0), np.prod([np.cos(np.pi * x) for x in axes], axis=0)
     square = ndim * np.pi**2
     inputs = {"f": square * u + 3 * v + (0 if linear else u**2), "g": 2 * square * v - u + v}
-    found = ds.steady(Pair(), wrt=[], precision="f64").run(inputs).final
-    return max(np.abs(found["u"] - u).max(), np.abs(found["v"] - v).max())
+    solution = ds.steady(Pair(), wrt=[], precision="f64").run(inputs).final
+    return max(np.abs(solution["u"] - u).max(), np.abs(solution["v"] - v).max())
 
 
 @pytest.mark.parametrize(("ndim", "linear"), [(1, True), (2, False)])
@@ -173,15 +173,15 @@ def test_a_vector_on_faces_at_rest() -> None:
     for load in loads:
         load["fy"][-1], load["fx"][:, -1] = 0, 0  # on the walls
     stiff = {"lam": 1.3, "mu": 0.7}
-    found = [plate.run(load | stiff).final for load in loads]
-    assert not found[0]["wy"][-1].any() and not found[0]["wx"][:, -1].any()
-    work = [sum(float((loads[one]["f" + a] * found[1 - one]["w" + a]).sum()) for a in "yx") for one in (0, 1)]
+    solutions = [plate.run(load | stiff).final for load in loads]
+    assert not solutions[0]["wy"][-1].any() and not solutions[0]["wx"][:, -1].any()
+    work = [sum(float((loads[one]["f" + a] * solutions[1 - one]["w" + a]).sum()) for a in "yx") for one in (0, 1)]
     assert work[0] == pytest.approx(work[1], rel=1e-10) and abs(work[0]) > 1e-3
     _, gradient = plate.value_and_grad(lambda end: sum((loads[0]["f" + a] * end.final["w" + a]).sum() for a in "yx"), loads[0] | stiff)
     scaled = plate.run(loads[0] | {"lam": 1.3, "mu": 0.7 + 1e-4}).final, plate.run(loads[0] | {"lam": 1.3, "mu": 0.7 - 1e-4}).final
     change = [sum(float((loads[0]["f" + a] * each["w" + a]).sum()) for a in "yx") for each in scaled]
     assert gradient["mu"] == pytest.approx((change[0] - change[1]) / 2e-4, rel=1e-6)
-    np.testing.assert_allclose(gradient["fy"], found[0]["wy"], atol=1e-10)  # half of it is the load, half the displacement it makes
+    np.testing.assert_allclose(gradient["fy"], solutions[0]["wy"], atol=1e-10)  # half of it is the load, half the displacement it makes
 
 
 class Step(ds.Equation):
@@ -315,9 +315,9 @@ def test_units_do_not_matter() -> None:
         equation.scale = scale
         inputs = {"s": start(42)["u"].reshape(6, 7), "first": np.ones((6, 7)), "second": np.full((6, 7), 0.2 * scale)}
         simulation = ds.steady(equation, precision="f64")
-        found = simulation.run(inputs).final
+        solution = simulation.run(inputs).final
         _, gradient = simulation.value_and_grad(lambda end, scale=scale: (end.final["second"] ** 2).sum() / scale**2, inputs)
-        ends.append((found["first"], found["second"] / scale, gradient["s"]))
+        ends.append((solution["first"], solution["second"] / scale, gradient["s"]))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
 
@@ -457,9 +457,9 @@ def test_a_preconditioned_system_is_scaled() -> None:
             return {"first": 1e12 * (first - 4 * laplacian(first) - s), "second": second - laplacian(second) - 0.1 * first - s}
 
     ends = []
-    for method, given in (("lu", None), ("bicgstab", block)):
+    for method, preconditioner in (("lu", None), ("bicgstab", block)):
         equation = Scaled((True, True), method)
-        equation.preconditioner = given
+        equation.preconditioner = preconditioner
         ends.append(ds.steady(equation, precision="f64").run({"s": start(42)["u"].reshape(6, 7)}).final["second"])
     np.testing.assert_allclose(ends[1], ends[0], rtol=1e-12)
     assert seen and abs(seen[0]).max() > 1e12
