@@ -441,9 +441,8 @@ def core(x: Any) -> Any:
         return guard.private(x) if local.depth else x
     if isinstance(x, (list, tuple)):
         return _stack(x)
-    return core(
-        host_array("an operand of an array program", x) if hasattr(x, "__dlpack__") else np.asarray(x)
-    )  # which may share the memory of a buffer or of another library's array
+    values = host_array("an operand of an array program", x) if hasattr(x, "__dlpack__") else np.asarray(x)
+    return core(values)  # which may share the memory of a buffer or of another library's array
 
 
 def _stack(xs: Sequence[Any]) -> Any:

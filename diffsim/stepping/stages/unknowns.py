@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +45,11 @@ class Unknowns:
             raise TraceError(f"{name} = {shown(value)} of {what}(), expected expressions of the step; give one for each unknown field")
         if any(not isinstance(key, str) for key in values):
             raise TraceError(
-                f"{name} of {what}() has the keys {', '.join(map(repr, values))}, expected names of the fields; take text, as 'u'"
+                f"{name} of {what}() has the keys {', '.join(map(shown, values))}, expected names of the fields; take text, as 'u'"
             )
         unknowns = cls(values, form, what)
-        if twice := unknowns._twice():
+        counts = Counter(each for each, _ in unknowns._named())
+        if twice := [each for each, count in counts.items() if count > 1]:
             raise TraceError(
                 f"{name} of {what}() has {', '.join(twice)} twice, alone and in a vector, expected it once; rename one of them"
             )
@@ -59,20 +61,14 @@ class Unknowns:
     @property
     def fields(self) -> dict[str, Symbol]:
         """All fields, the components of groups by their own names."""
-        out: dict[str, Symbol] = {}
-        for name, value in self.values.items():
-            parts = value.parts.items() if isinstance(value, Components) else ()
-            out |= {value.layout.name(name, *key): part for key, part in parts} if isinstance(value, Components) else {name: value}
-        return out
+        return dict(self._named())
 
-    def _twice(self) -> list[str]:
-        """Names of fields that occur more than once."""
-        names = [
-            each
-            for name, value in self.values.items()
-            for each in ([value.layout.name(name, *key) for key in value.parts] if isinstance(value, Components) else [name])
-        ]
-        return [*dict.fromkeys(name for name in names if names.count(name) > 1)]
+    def _named(self) -> Iterator[tuple[str, Symbol]]:
+        for name, value in self.values.items():
+            if isinstance(value, Components):
+                yield from ((value.layout.name(name, *key), part) for key, part in value.parts.items())
+            else:
+                yield name, value
 
     def joined(self, fields: Sequence[Symbol]) -> Any:
         """Other fields in the same form."""
@@ -131,7 +127,7 @@ class Unknowns:
         if self.form == "dict" and isinstance(boundary, Mapping):
             if set(boundary) != set(self.values):
                 raise TraceError(
-                    f"boundary of {self.what}() for {', '.join(map(str, boundary))}, expected one for each of {names}; add them"
+                    f"boundary of {self.what}() for {', '.join(map(str, boundary))}, expected one for each of {names}; give these"
                 )
             values = [boundary[name] for name in self.values]
         elif self.form != "one" and several:
