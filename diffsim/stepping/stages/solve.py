@@ -257,7 +257,7 @@ def solve(
             must have mean zero too, but for
             the rounding of the terms that it is a sum of, which are found through stages. What a function on the host, a loop or a state
             gives counts by its value: where that may be rounding alone, subtract its mean.
-            Several fields: "auto" is "lu" for up to 200 000 unknowns, in three dimensions up to 20 000, and "bicgstab" for more. "cg" is for
+            Several fields: "auto" is "lu" for up to 200 000 unknowns, in three dimensions 20 000, and "bicgstab" for more. "cg" is for
             symmetric systems. "tridiagonal" and "direct" are refused. A level that is open is refused.
         tolerance: for "cg" and "bicgstab": largest norm of the residual, relative to that of the right side. None: 1e-13 in f64, 1e-7 in
             f32. The gradient has this accuracy too.
