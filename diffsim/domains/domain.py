@@ -342,7 +342,7 @@ class InBox:
     ) -> Stepper:
         stepper = self.agreed(lambda: DomainStepper(self, step, points, receivers, dtype, differentiable))
         layout = stepper.layout  # a box inside of an absorbing layer may have other halos and spare tiles than its neighbour
-        layouts = self.every((layout.strides, layout.row_halo[1:], layout.stride))
+        layouts = self.every((layout.strides, layout.row_halo[1:], layout.stride, layout.lanes))
         stepper.in_place = all(each == layouts[0] for each in layouts)
         return stepper
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.elementwise import special
+from diffsim.elementwise import cube_root, special
 from diffsim.elementwise.function import Function, InSteps
 
 _LN2, _LN10, _DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)
@@ -37,12 +37,7 @@ _TABLE = (
         "The cube root.",
         np.cbrt,
         (lambda m, o: 1.0 / (3.0 * o * o),),
-        (
-            "a = {abs}(x)",
-            "r = {exp}({log}(ti.select(a == {0}, {1}, a)) / {3})",
-            "r = r - (r * r * r - a) / ({3} * r * r)",
-            "return ti.select((a == {0}) | ((a - a == {0}) == 0), x, {sign}(x) * r)",
-        ),
+        cube_root.SOURCE,
         slope="infinite",
     ),
     Function("exp", "The exponential function.", np.exp, (lambda m, o: o,), "{exp}({x})", slope="overflows", finite=False),

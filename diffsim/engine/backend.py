@@ -53,8 +53,8 @@ class Backend(ABC):
         """Threads to share work out to; None where each cell may have one."""
 
     @abstractmethod
-    def lanes(self, dtype: npt.DTypeLike) -> int:
-        """Lanes of a tile of `dtype`."""
+    def lanes(self, dtype: npt.DTypeLike, narrow: bool = False) -> int:
+        """Lanes of a tile of `dtype`, which fill one register if it is to be narrow."""
 
     @property
     def reads_unaligned(self) -> bool:
@@ -78,8 +78,9 @@ class Cpu(Backend):
     def threads(self) -> int | None:
         return self.settings.threads
 
-    def lanes(self, dtype: npt.DTypeLike) -> int:
-        return TILE_BYTES[self.settings.register_bytes] // np.dtype(dtype).itemsize
+    def lanes(self, dtype: npt.DTypeLike, narrow: bool = False) -> int:
+        width = self.settings.register_bytes
+        return (width if narrow else TILE_BYTES[width]) // np.dtype(dtype).itemsize
 
     @property
     def reads_unaligned(self) -> bool:
@@ -102,7 +103,7 @@ class Gpu(Backend):
     def threads(self) -> int | None:
         return None
 
-    def lanes(self, dtype: npt.DTypeLike) -> int:
+    def lanes(self, dtype: npt.DTypeLike, narrow: bool = False) -> int:
         return 1
 
     def wait(self) -> None:
@@ -144,9 +145,10 @@ def backend() -> Backend:
     return _present
 
 
-def lanes(dtype: npt.DTypeLike) -> int:
-    """Lanes of a tile of `dtype` on the present arch: as many as fill a vector register on a CPU, 1 on a GPU."""
-    return backend().lanes(dtype)
+def lanes(dtype: npt.DTypeLike, narrow: bool = False) -> int:
+    """Lanes of a tile of `dtype` on the present arch: as many as fill one vector register on a CPU, or two short ones unless it is to be
+    narrow; 1 on a GPU."""
+    return backend().lanes(dtype, narrow)
 
 
 def reads_unaligned() -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from diffsim.boundary import check_halo
 from diffsim.engine import backend, lanes
 from diffsim.errors import ShapeError
+from diffsim.expr.graph import operations
 from diffsim.mesh.field import Layout, Slim
 from diffsim.stepping.derive.adjoint import Adjoint, adjoint_program
 from diffsim.stepping.derive.forward import forward_program, ring_depths
@@ -31,6 +32,8 @@ from diffsim.stepping.trace.trace import TracedStep
 
 LARGE = 2**14
 """Cells of a grid above which memory traffic costs more than barriers."""
+LONG = 256
+"""Operations a cell of a step, or of an adjoint step, above which its values need registers more than they need wide tiles."""
 
 
 class Programs:
@@ -67,8 +70,9 @@ class Programs:
         check_halo(step.grid.shape, _farthest(self.forward.reach().values(), step.grid.ndim))
         reach = _farthest(self.reach().values(), step.grid.ndim)
         halo = _farthest([reach, *(far for program in self for far in program.touched())], step.grid.ndim)
-        margin = max((program.spare() for program in self), default=0) if lanes(dtype) > 1 else 0
-        self.layout = Layout(step.grid.shape, halo, lanes(dtype), dtype, margin, step.joined_rows(reach[0]))
+        width = lanes(dtype, narrow=self._operations() > LONG)
+        margin = max((program.spare() for program in self), default=0) if width > 1 else 0
+        self.layout = Layout(step.grid.shape, halo, width, dtype, margin, step.joined_rows(reach[0]))
 
     def __iter__(self) -> Iterator[Program]:
         yield self.forward
@@ -96,6 +100,13 @@ class Programs:
         if backend().on_host:
             program = with_interiors(with_sums_apart(program), self.step, self._regional(), self._dtype)
         return dataclasses.replace(self._rolling.rolled(program), overwrites=self._overwrites)
+
+    def _operations(self) -> int:
+        """Operations a cell of a step or of an adjoint step, as recorded sweeps compute them."""
+        forward, adjoint = self.forward, self.adjoint and self.adjoint.program
+        if self.with_residuals:
+            forward, adjoint = self.with_residuals.forward, self.with_residuals.adjoint
+        return max(map(_operations, filter(None, (forward, adjoint))))
 
     @cached_property
     def undone(self) -> Undo | None:
@@ -188,6 +199,13 @@ class Programs:
         """Arrays of states that exist only in a region, and of their cotangents."""
         states = {name: placed for name, placed in self.step.states.items() if placed.region is not None}
         return states | {bar(name): placed for name, placed in states.items()}
+
+
+def _operations(program: Program) -> int:
+    """Operations a cell of the nests of a program."""
+    bodies = (nest.roots or [assign.node for assign in nest.assigns] for nest in program.nests)
+    kept = (group.values.values() for nest in program.nests for group in nest.groups)
+    return sum(map(operations, (*bodies, *kept)))
 
 
 def _worth_barriers(step: TracedStep) -> bool:
