@@ -405,7 +405,9 @@ class ShallowWater(Equation, kind="shallow_water"):
         momenta = {name: state[name] for name in self.momenta}
         if self.drag != "none" or self.calm or self.supply != "none":
             state |= {name: stage(q, boundary=others[name]) for name, q in self._slowed(state["eta"], momenta, z, others, dt).items()}
-        state = self.method(lambda now: self.rate(now, z, others), state, dt)
+        before, state = state, self.method(lambda now: self.rate(now, z, others), state, dt)
+        if self.drag != "none":  # as a stage, so that cotangents of drag and of fluxes are computed in loops of their own
+            state = {name: stage(value, boundary=before[name]) for name, value in state.items()}
         return {"eta": state["eta"], **self._slowed(state["eta"], {name: state[name] for name in self.momenta}, z, others, dt)}
 
     def _slowed(
