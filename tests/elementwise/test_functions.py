@@ -213,3 +213,20 @@ def test_kernels_keep_digits_near_the_ends(name: str, at: float) -> None:
     f = getattr(dn, name)
     value = ds.tile.map(f)(np.full((3, 2), at))
     np.testing.assert_allclose(value, getattr(np, name)(at), rtol=1e-15)
+
+
+@precisions
+def test_cube_roots_of_all_magnitudes(dtype: str) -> None:
+    """In kernels as in C: below one unit in the last place of numbers with any exponent, next to powers of 8 too."""
+    limits, random = np.finfo(dtype), np.random.default_rng(3)
+    exponents = random.uniform(limits.minexp, limits.maxexp, 4096)
+    powers = 8.0 ** np.arange(limits.minexp // 3 + 1, limits.maxexp // 3)
+    x = np.concatenate([np.exp2(exponents), powers, np.nextafter(powers.astype(dtype), np.array(0, dtype)), [limits.max, limits.tiny]])
+    x = (x * random.choice((-1.0, 1.0), x.size)).astype(dtype)
+    exact = np.cbrt(x.astype(np.longdouble))
+    run, inputs = in_step("cbrt", [x], {"f4": "f32", "f8": "f64"}[dtype])
+    for value in (run.run(inputs, steps=1).final["found"], np.asarray(ds.tile.map(dn.cbrt)(x[None]))[0]):
+        assert value.dtype == dtype
+        assert (np.abs(value - exact) / np.spacing(np.abs(value))).max() < 1
+    signs = np.array([[0.0, -0.0, 8.0, -8.0]], dtype)
+    assert np.asarray(ds.tile.map(dn.cbrt)(signs)).tobytes() == np.cbrt(signs).tobytes()

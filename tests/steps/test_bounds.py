@@ -22,6 +22,8 @@ LINES = 4.0
 NONLINEAR = ("shallow water", "WENO", "advection", "Swift", "Navier-Stokes", "Burgers")
 OPERATIONS = {"linear": 4.0, "nonlinear": 6.0, "flow": 4.0}
 """Operations of a stored gradient over those of a run: forward 1, reverse 2 to 3, and nonlinear parts computed anew."""
+DRAG = 5.0
+"""Operations that drag adds to a stored gradient over those that it adds to a run: each half acts on one cell alone."""
 LINE_SOLUTION = 44
 """Cost of a tridiagonal system at a cell: two divisions, three products and three differences."""
 
@@ -88,3 +90,16 @@ def test_a_gradient_of_shallow_water_computes_less_than_four_and_a_half_runs(met
     """Before contributions were kept whole without a guard, and rises were stored, it was 6.5, and 4.6 before stages were kept."""
     sea = ds.solvers.ShallowWater(ds.Grid((16, 16), spacing=10.0), dt=0.1, method=method)
     assert of_a_gradient(ds.Simulation(sea, wrt=["z", "eta"])) <= 4.4
+
+
+@pytest.mark.parametrize("method", ["euler", "rk2"])
+@pytest.mark.parametrize("drag", ["manning", "quadratic"])
+def test_drag_of_shallow_water_is_differentiated_apart_from_its_fluxes(drag: Any, method: Any) -> None:
+    """A gradient with drag computes more than one without by no more than a few times what a run with drag computes more."""
+    costs = []
+    for each in "none", drag:
+        run = ds.Simulation(ds.solvers.ShallowWater(ds.Grid((24, 24), 10.0), 0.1, method=method, drag=each), wrt=("z", "eta"))
+        forward = operations(run, run._stepper.forward)
+        costs.append((forward, of_a_gradient(run) * forward))
+    (run_without, gradient_without), (run_with, gradient_with) = costs
+    assert gradient_with - gradient_without <= DRAG * (run_with - run_without)

@@ -103,10 +103,10 @@ class Programs:
 
     def _operations(self) -> int:
         """Operations a cell of a step or of an adjoint step, as recorded sweeps compute them."""
-        forward, adjoint = self.forward, self.adjoint and self.adjoint.program
+        programs = [self.forward, *([self.adjoint.program] if self.adjoint else [])]
         if self.with_residuals:
-            forward, adjoint = self.with_residuals.forward, self.with_residuals.adjoint
-        return max(map(_operations, filter(None, (forward, adjoint))))
+            programs = [self.with_residuals.forward, self.with_residuals.adjoint]
+        return max(map(_operations, programs))
 
     @cached_property
     def undone(self) -> Undo | None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from diffsim.base.system import usable_cores
+from diffsim.engine import lanes, settings
 from tests.arches import require_vulkan
 from tests.cases import CASES, Case
 from tests.sampled import sampled
@@ -86,10 +87,25 @@ def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
 @pytest.mark.parametrize("lanes", [1, 2, 16])
 @pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], 8, ids=lambda case: case.name))
 def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype: lanes)
+    monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype, narrow: lanes)
     found, wanted = outputs(case, "f64")
     for key in wanted:
         assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
+
+
+@pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], 8, ids=lambda case: case.name))
+def test_narrow_tiles_change_no_value(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long steps have tiles of one register, others of two short ones."""
+    asked = []
+    for limit in 0, 10**6:
+        monkeypatch.setattr("diffsim.stepping.derive.programs.LONG", limit)
+        monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype, narrow: asked.append(narrow) or (4 if narrow else 8))
+        found, wanted = outputs(case, "f64")
+        for key in wanted:
+            assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
+    assert {*asked} == {True, False}
+    width = settings().register_bytes
+    assert lanes("f8", narrow=True) * 8 == width and lanes("f8") * 8 == max(width, 64 if width > 16 else 16)
 
 
 @pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], 8, ids=lambda case: case.name))
@@ -99,7 +115,7 @@ def test_unaligned_reads_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr("diffsim.stepping.source.tile_loops.reads_unaligned", lambda unaligned=unaligned: unaligned)
         monkeypatch.setattr("diffsim.stepping.source.tile_loops.FEW_DISPLACED", 0)
         monkeypatch.setattr("diffsim.stepping.passes.streams.reads_unaligned", lambda unaligned=unaligned: unaligned)
-        monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype: 4)
+        monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype, narrow: 4)
         found[unaligned] = outputs(case, "f64")[0]
     assert found[True].keys() == found[False].keys()
     for key, values in found[True].items():
