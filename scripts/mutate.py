@@ -9,7 +9,8 @@
 A fault is a change of one node of the syntax tree: another operator or comparison, a number that is one more, a sign or a `not` that is
 gone, a condition that is always true or false, a statement that is dropped. Texts, annotations and errors that are raised stay as they are.
 The tests are `tests/` + the place of the module: its own file, else those of its folder, else those of its part; `--tests` names others.
-They run once before, and must pass. Each fault is applied to a copy of the tracked files; the working tree stays as it is.
+Each fault is applied to a copy of the tracked files; the working tree stays as it is. It counts as found if a test fails with it and
+passes without it: what failed is run again after the fault is taken out, and the script ends there if it fails again.
 
 Some faults change nothing that can be seen, as a bound that is never met, so the share that is found is less than 1. Exit status 1: it is
 less than `--least`.
@@ -23,6 +24,7 @@ import itertools
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -223,25 +225,40 @@ def copy_tree(to: Path) -> None:
             shutil.copy2(ROOT / name, to / name)
 
 
-def run_tests(root: Path, tests: Sequence[str], seconds: float | None = SECONDS) -> tuple[int, str]:
-    """Status of pytest on a copy of the tree, and the end of its output."""
+def run_tests(root: Path, tests: Sequence[str], which: str) -> tuple[int, str]:
+    """Status of pytest on a copy of the tree, and the end of its output.
+
+    Args:
+        root: of the copy.
+        tests: files, folders or node ids.
+        which: "--cache-clear" for all of them up to the first that fails, "--last-failed" for the one that failed in the last run (all of
+            them if that run came to no end).
+    """
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
-    try:
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return FAILED, "no end"
-    return done.returncode, (done.stdout + done.stderr)[-1500:]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", which, "--no-header", *tests]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=root, env=environment, text=True, start_new_session=True, **pipes) as process:
+        try:
+            output, _ = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # and the processes that tests started
+            return FAILED, "no end"
+    return process.returncode, output[-1500:]
 
 
 def found_by(fault: Fault, tests: Sequence[str], roots: SimpleQueue[Path], verbose: bool) -> bool:
     """Plant a fault in a copy of the tree that is free, and take it out again."""
     root, began = roots.get(), time.monotonic()
-    source = fault.plant(root)
-    status, output = run_tests(root, tests)
-    (root / fault.path).write_bytes(source)
-    roots.put(root)
-    failed = status not in (PASSED, EMPTY)
+    try:
+        source = fault.plant(root)
+        status, output = run_tests(root, tests, "--cache-clear")
+        (root / fault.path).write_bytes(source)
+        failed = status not in (PASSED, EMPTY)
+        again, cause = run_tests(root, tests, "--last-failed") if failed else (PASSED, "")
+    finally:
+        roots.put(root)
+    if again != PASSED:
+        raise SystemExit(f"expected {' '.join(tests)} to pass without the fault {fault}, got status {again}:\n{cause}")
     print(f"{'found' if failed else 'SURVIVED'}  {fault}  ({time.monotonic() - began:.0f} s)", flush=True)
     if verbose:
         print(output, flush=True)
@@ -272,9 +289,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for job in range(asked.jobs):
             roots.put(Path(folder) / str(job))
             copy_tree(Path(folder) / str(job))
-        status, output = run_tests(Path(folder) / "0", sorted({test for each in tests.values() for test in each}), None)
-        if status != PASSED:
-            raise SystemExit(f"expected the tests to pass without a fault, got status {status}:\n{output}")
         with ThreadPoolExecutor(asked.jobs) as pool:
             noticed = list(pool.map(lambda fault: found_by(fault, tests[fault.path], roots, asked.verbose), faults))
     print(f"{sum(noticed)} of {len(faults)} planted faults were found")
