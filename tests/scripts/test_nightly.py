@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ echo "${0##*/} $*" >>"$CALLS"
 if [[ "$*" == *--version* ]]; then mkdir -p "$DIFFSIM_VENV/bin"; cp "$0" "$DIFFSIM_VENV/bin/python"; exit; fi
 for word in $HANGS; do [[ "$*" != *$word* ]] || sleep 60; done
 for word in $FAILS; do [[ "$*" != *$word* ]] || exit 1; done
+[[ "$*" != *openblas.py ]] || { echo A; echo B; }
 """
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None or shutil.which("timeout") is None, reason="a script of bash")
@@ -69,15 +71,20 @@ def test_each_step_may_be_asked_for_alone_in_a_fresh_tree(tree: Path) -> None:
 
 
 def test_a_step_that_fails_or_hangs_hides_none_of_the_others(tree: Path) -> None:
-    status, output, calls = _run(tree, LIMIT="1s", HANGS="scenes.py", FAILS="strikes.py tests/test_docs.py")
+    status, output, calls = _run(tree, LIMIT="1s", HANGS="scenes.py", FAILS="strikes.py tests/linear")
     assert status == 1
     assert all(any(word in call for call in calls) for words in STEPS.values() for word in words), calls
-    failed = [line for line in output.splitlines() if line.startswith("FAILED")]
-    assert [line.split(": ")[1].split(",")[0] for line in failed] == [
-        "the code of all pages",
-        "mangled scenes",
-        "runs struck at random moments",
-    ]
+    kernels = ["linear algebra with kernels of A", "linear algebra with kernels of B"]
+    assert _failed(output) == [*kernels, "mangled scenes", "runs struck at random moments"]
+
+
+def test_no_types_hide_no_steps(tree: Path) -> None:
+    status, output, calls = _run(tree, FAILS="openblas.py")
+    assert status == 1 and _failed(output) == ["the types of OpenBLAS"] and "scripts/mutate.py" in calls[-1]
+
+
+def _failed(output: str) -> list[str]:
+    return [line.split(": ")[1].split(",")[0] for line in output.splitlines() if line.startswith("FAILED")]
 
 
 @pytest.mark.parametrize("jobs", ["1", "7"])
@@ -90,3 +97,17 @@ def test_the_number_of_processes_is_chosen(jobs: str, tree: Path) -> None:
 def test_a_step_that_is_none(tree: Path) -> None:
     status, output, calls = _run(tree, "linear", "slwo")
     assert status == 2 and "got slwo; name one of these" in output and not calls
+
+
+def test_each_type_of_openblas_is_another_one_and_has_its_kernels() -> None:
+    """A type that the library lacks is not among them, for then its kernels would be those of this processor again."""
+    command, library = [sys.executable, ROOT / "scripts" / "fuzz" / "openblas.py"], {}
+    environment = {key: value for key, value in os.environ.items() if key != "OPENBLAS_CORETYPE"}
+    here = subprocess.run([*command, "--chosen"], capture_output=True, text=True, env=environment, check=True).stdout.strip()
+    types = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout.split()
+    for kind in types:
+        environment["OPENBLAS_CORETYPE"] = kind
+        library[kind] = subprocess.run([*command, "--chosen"], capture_output=True, text=True, env=environment, check=True).stdout.strip()
+    assert library == {kind: kind for kind in types} and here not in types
+    if here == "Haswell":  # each processor that has its instructions has those of the types before it
+        assert types[:2] == ["Nehalem", "Sandybridge"]
