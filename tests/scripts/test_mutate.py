@@ -123,10 +123,16 @@ def test_a_fault_that_is_not_found_survives(
 
 
 @pytest.mark.parametrize("jobs", ["1", "3"])
-def test_tests_that_fail_without_a_fault_prove_nothing(jobs: str, chosen: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_fail_without_a_fault_judge_nothing(
+    jobs: str, chosen: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(mutate, "run_tests", lambda *_: (mutate.FAILED, "1 failed"))
-    with pytest.raises(SystemExit, match=r"expected tests/base/test_kinds.py to pass without the fault .*, got status 1:\n1 failed"):
-        mutate.main(["diffsim/base/kinds.py", "--jobs", jobs])
+    assert mutate.main(["diffsim/base/kinds.py", "--jobs", jobs, "--least", "0.1"]) == 1
+    printed = capsys.readouterr().out
+    assert (
+        printed.count("expected tests/base/test_kinds.py to pass without it, got status 1:\n1 failed") == printed.count("NOT JUDGED") == 4
+    )
+    assert "0 of 4 planted faults were found, 4 were not judged" in printed
 
 
 TESTS = """\
