@@ -40,6 +40,23 @@ ROOT = Path(__file__).resolve().parents[1]
 PASSED, FAILED, EMPTY = 0, 1, 5  # exit statuses of pytest; after the last one it ran no tests
 SECONDS = 600  # after which tests count as failed: some faults are endless loops
 
+
+class Running:
+    """Processes with tests, each the first of a group that a signal to this process does not reach."""
+
+    def __init__(self) -> None:
+        self.groups: set[int] = set()
+        self.ended = False
+
+    def end(self, number: int, _: object = None) -> None:
+        """End them all, and this process, which starts no more."""
+        self.ended = True
+        for group in list(self.groups):
+            os.killpg(group, signal.SIGKILL)
+        raise SystemExit(128 + number)
+
+
+running = Running()
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*", ast.Pow: "*",
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is",
@@ -238,12 +255,17 @@ def run_tests(root: Path, tests: Sequence[str], which: str) -> tuple[int, str]:
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", which, "--no-header", *tests]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+    if running.ended:
+        return FAILED, "not run"
     with subprocess.Popen(command, cwd=root, env=environment, text=True, start_new_session=True, **pipes) as process:
+        running.groups.add(process.pid)
         try:
             output, _ = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # and the processes that tests started
             return FAILED, "no end"
+        finally:
+            running.groups.discard(process.pid)
     return process.returncode, output[-1500:]
 
 
@@ -258,6 +280,8 @@ def fate_of(fault: Fault, tests: Sequence[str], roots: SimpleQueue[Path], verbos
         again, cause = run_tests(root, tests, "--last-failed") if failed else (PASSED, "")
     finally:
         roots.put(root)
+    if running.ended:
+        return "NOT JUDGED"
     fate = "NOT JUDGED" if again != PASSED else "found" if failed else "SURVIVED"
     print(f"{fate}  {fault}  ({time.monotonic() - began:.0f} s)", flush=True)
     if again != PASSED:
@@ -299,4 +323,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, running.end)
     raise SystemExit(main())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -180,3 +182,22 @@ def test_an_endless_fault_leaves_no_processes(tmp_path: Path, monkeypatch: pytes
         time.sleep(0.1)
     else:
         pytest.fail("its child lives on")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_tests_too(number: int, tmp_path: Path) -> None:
+    """That of a step's time limit, and Ctrl-C."""
+    (tmp_path / "test_long.py").write_text(
+        f"import os, time\ndef test():\n    open({str(tmp_path / 'child')!r}, 'w').write(str(os.getpid()))\n    time.sleep(100)\n"
+    )
+    command = [sys.executable, str(ROOT / "scripts" / "mutate.py"), "diffsim/base/kinds.py", "--number", "3"]
+    with subprocess.Popen([*command, "--tests", str(tmp_path / "test_long.py")], stdout=subprocess.DEVNULL) as process:
+        while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(number)
+        try:
+            assert process.wait(60) == 128 + number
+        finally:
+            process.kill()
+    assert not psutil.pid_exists(int((tmp_path / "child").read_text()))
