@@ -9,7 +9,9 @@
 A fault is a change of one node of the syntax tree: another operator or comparison, a number that is one more, a sign or a `not` that is
 gone, a condition that is always true or false, a statement that is dropped. Texts, annotations and errors that are raised stay as they are.
 The tests are `tests/` + the place of the module: its own file, else those of its folder, else those of its part; `--tests` names others.
-They run once before, and must pass. Each fault is applied to a copy of the tracked files; the working tree stays as it is.
+Each fault is applied to a copy of the tracked files; the working tree stays as it is. It counts as found if a test fails with it and
+passes without it: what failed is run again after the fault is taken out. A fault whose tests fail then, or take too long both times, is not
+judged, and counts as one that is not found.
 
 Some faults change nothing that can be seen, as a bound that is never met, so the share that is found is less than 1. Exit status 1: it is
 less than `--least`.
@@ -23,6 +25,7 @@ import itertools
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,6 +40,23 @@ ROOT = Path(__file__).resolve().parents[1]
 PASSED, FAILED, EMPTY = 0, 1, 5  # exit statuses of pytest; after the last one it ran no tests
 SECONDS = 600  # after which tests count as failed: some faults are endless loops
 
+
+class Running:
+    """Processes with tests, each the first of a group that a signal to this process does not reach."""
+
+    def __init__(self) -> None:
+        self.groups: set[int] = set()
+        self.ended = False
+
+    def end(self, number: int, _: object = None) -> None:
+        """End them all, and this process, which starts no more."""
+        self.ended = True
+        for group in list(self.groups):
+            os.killpg(group, signal.SIGKILL)
+        raise SystemExit(128 + number)
+
+
+running = Running()
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*", ast.Pow: "*",
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is",
@@ -223,29 +243,52 @@ def copy_tree(to: Path) -> None:
             shutil.copy2(ROOT / name, to / name)
 
 
-def run_tests(root: Path, tests: Sequence[str], seconds: float | None = SECONDS) -> tuple[int, str]:
-    """Status of pytest on a copy of the tree, and the end of its output."""
+def run_tests(root: Path, tests: Sequence[str], which: str) -> tuple[int, str]:
+    """Status of pytest on a copy of the tree, and the end of its output.
+
+    Args:
+        root: of the copy.
+        tests: files, folders or node ids.
+        which: "--cache-clear" for all of them up to the first that fails, "--last-failed" for the one that failed in the last run (all of
+            them if that run came to no end).
+    """
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
-    try:
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return FAILED, "no end"
-    return done.returncode, (done.stdout + done.stderr)[-1500:]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", which, "--no-header", *tests]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+    if running.ended:
+        return FAILED, "not run"
+    with subprocess.Popen(command, cwd=root, env=environment, text=True, start_new_session=True, **pipes) as process:
+        running.groups.add(process.pid)
+        try:
+            output, _ = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # and the processes that tests started
+            return FAILED, "no end"
+        finally:
+            running.groups.discard(process.pid)
+    return process.returncode, output[-1500:]
 
 
-def found_by(fault: Fault, tests: Sequence[str], roots: SimpleQueue[Path], verbose: bool) -> bool:
-    """Plant a fault in a copy of the tree that is free, and take it out again."""
+def fate_of(fault: Fault, tests: Sequence[str], roots: SimpleQueue[Path], verbose: bool) -> str:
+    """Plant a fault in a copy of the tree that is free, and take it out again. Returns "found", "SURVIVED" or "NOT JUDGED"."""
     root, began = roots.get(), time.monotonic()
-    source = fault.plant(root)
-    status, output = run_tests(root, tests)
-    (root / fault.path).write_bytes(source)
-    roots.put(root)
-    failed = status not in (PASSED, EMPTY)
-    print(f"{'found' if failed else 'SURVIVED'}  {fault}  ({time.monotonic() - began:.0f} s)", flush=True)
+    try:
+        source = fault.plant(root)
+        status, output = run_tests(root, tests, "--cache-clear")
+        (root / fault.path).write_bytes(source)
+        failed = status not in (PASSED, EMPTY)
+        again, cause = run_tests(root, tests, "--last-failed") if failed else (PASSED, "")
+    finally:
+        roots.put(root)
+    if running.ended:
+        return "NOT JUDGED"
+    fate = "NOT JUDGED" if again != PASSED else "found" if failed else "SURVIVED"
+    print(f"{fate}  {fault}  ({time.monotonic() - began:.0f} s)", flush=True)
+    if again != PASSED:
+        print(f"expected {' '.join(tests)} to pass without it, got status {again}:\n{cause}", flush=True)
     if verbose:
         print(output, flush=True)
-    return failed
+    return fate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -272,14 +315,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for job in range(asked.jobs):
             roots.put(Path(folder) / str(job))
             copy_tree(Path(folder) / str(job))
-        status, output = run_tests(Path(folder) / "0", sorted({test for each in tests.values() for test in each}), None)
-        if status != PASSED:
-            raise SystemExit(f"expected the tests to pass without a fault, got status {status}:\n{output}")
         with ThreadPoolExecutor(asked.jobs) as pool:
-            noticed = list(pool.map(lambda fault: found_by(fault, tests[fault.path], roots, asked.verbose), faults))
-    print(f"{sum(noticed)} of {len(faults)} planted faults were found")
-    return int(sum(noticed) < asked.least * len(faults))
+            fates = list(pool.map(lambda fault: fate_of(fault, tests[fault.path], roots, asked.verbose), faults))
+    noticed = fates.count("found")
+    print(f"{noticed} of {len(faults)} planted faults were found, {fates.count('NOT JUDGED')} were not judged")
+    return int(noticed < asked.least * len(faults))
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, running.end)
     raise SystemExit(main())

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -91,18 +96,25 @@ def test_a_place_that_is_none() -> None:
         list(mutate.modules(["diffsim/nowhere"]))
 
 
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Four faults, in place of those that would be drawn."""
+    faults = mutate.drawn(mutate.faults_of("diffsim/base/kinds.py"), 4, 0)
+    monkeypatch.setattr(mutate, "drawn", lambda *_: faults)
+    return faults
+
+
 @pytest.mark.parametrize(("least", "status"), [("0.5", 0), ("0.6", 1)])
 def test_a_fault_that_is_not_found_survives(
-    least: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    least: str, status: int, chosen: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every second one of four faults is found."""
-    chosen = mutate.drawn(mutate.faults_of("diffsim/base/kinds.py"), 4, 0)
-    monkeypatch.setattr(mutate, "drawn", lambda *_: chosen)
     planted: list[str] = []
 
-    def run(folder: Path, tests: list[str], seconds: float | None = None) -> tuple[int, str]:
+    def run(folder: Path, tests: list[str], which: str) -> tuple[int, str]:
         changed = [fault for fault in chosen if (folder / fault.path).read_bytes() == fault.changed((ROOT / fault.path).read_bytes())]
         planted.extend(str(fault) for fault in changed)
+        assert bool(changed) == (which == "--cache-clear")
         return int(bool(changed) and chosen.index(changed[0]) % 2 == 0), ""
 
     monkeypatch.setattr(mutate, "run_tests", run)
@@ -110,3 +122,82 @@ def test_a_fault_that_is_not_found_survives(
     printed = capsys.readouterr().out
     assert planted == [str(fault) for fault in chosen]
     assert printed.count("SURVIVED") == 2 and "2 of 4 planted faults were found" in printed
+
+
+@pytest.mark.parametrize("jobs", ["1", "3"])
+def test_tests_that_fail_without_a_fault_judge_nothing(
+    jobs: str, chosen: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(mutate, "run_tests", lambda *_: (mutate.FAILED, "1 failed"))
+    assert mutate.main(["diffsim/base/kinds.py", "--jobs", jobs, "--least", "0.1"]) == 1
+    printed = capsys.readouterr().out
+    assert (
+        printed.count("expected tests/base/test_kinds.py to pass without it, got status 1:\n1 failed") == printed.count("NOT JUDGED") == 4
+    )
+    assert "0 of 4 planted faults were found, 4 were not judged" in printed
+
+
+TESTS = """\
+import a
+import pytest
+
+@pytest.mark.parametrize("x", [5, 3, 4, 9])
+def test_f(x):
+    open("ran", "a").write(f"{x} ")
+    assert a.f(x) == x + 1
+"""
+
+
+def test_what_failed_with_a_fault_is_run_again_without_it(tmp_path: Path) -> None:
+    """And only that, though those before it passed and those after it did not run."""
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (tmp_path / "test_a.py").write_text(TESTS)
+    ran, source = tmp_path / "ran", tmp_path / "a.py"
+    for right, wrong, runs in [("x + 1", "x + 1 + (x == 4)", "5 3 4 "), ("x + 1", "x + 1 + (x == 5)", "5 ")]:
+        source.write_text(f"def f(x):\n    return {wrong}\n")
+        ran.write_text("")
+        assert mutate.run_tests(tmp_path, ["test_a.py"], "--cache-clear")[0] == mutate.FAILED
+        assert ran.read_text() == runs
+        source.write_text(f"def f(x):\n    return {right}\n")
+        ran.write_text("")
+        assert mutate.run_tests(tmp_path, ["test_a.py"], "--last-failed")[0] == mutate.PASSED
+        assert ran.read_text() == f"{runs.split()[-1]} "
+    source.write_text("def f(:\n")  # no test of it can be collected
+    assert mutate.run_tests(tmp_path, ["test_a.py"], "--cache-clear")[0] not in (mutate.PASSED, mutate.EMPTY)
+
+
+def test_an_endless_fault_leaves_no_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (tmp_path / "test_a.py").write_text(
+        "import subprocess, sys, time\ndef test():\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
+        "    open('child', 'w').write(str(child.pid))\n    time.sleep(100)\n"
+    )
+    monkeypatch.setattr(mutate, "SECONDS", 5)
+    assert mutate.run_tests(tmp_path, ["test_a.py"], "--cache-clear") == (mutate.FAILED, "no end")
+    child = int((tmp_path / "child").read_text())
+    for _ in range(100):
+        if not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE:
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("its child lives on")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_tests_too(number: int, tmp_path: Path) -> None:
+    """That of a step's time limit, and Ctrl-C."""
+    (tmp_path / "test_long.py").write_text(
+        f"import os, time\ndef test():\n    open({str(tmp_path / 'child')!r}, 'w').write(str(os.getpid()))\n    time.sleep(100)\n"
+    )
+    command = [sys.executable, str(ROOT / "scripts" / "mutate.py"), "diffsim/base/kinds.py", "--number", "3"]
+    with subprocess.Popen([*command, "--tests", str(tmp_path / "test_long.py")], stdout=subprocess.DEVNULL) as process:
+        while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(number)
+        try:
+            assert process.wait(60) == 128 + number
+        finally:
+            process.kill()
+    assert not psutil.pid_exists(int((tmp_path / "child").read_text()))

@@ -371,3 +371,10 @@ def test_names_that_walls_take_are_those_that_a_flow_with_bodies_declares() -> N
     scalar = NavierStokes(box(6), 0.1, bodies="fixed", scalars=("T",), gravity=(-1.0, 0.5))
     fields = ds.Simulation(scalar, wrt=[])._compiled.coefficients.traced.outputs
     assert {name for name in fields if name not in scalar.parameters} <= scalar._names_of_bodies()
+
+
+@pytest.mark.parametrize("way", ["sharp", "penalised"])
+def test_names_that_bodies_take_are_free_without_them(way: Any) -> None:
+    taken = NavierStokes(box(8), 0.1, bodies="fixed", bodies_method=way)._names_of_bodies()
+    assert {"phi", "force_x", "u_wall"} <= taken
+    assert taken <= {*NavierStokes(box(8), 0.1, scalars=tuple(sorted(taken))).states}

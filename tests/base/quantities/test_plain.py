@@ -192,12 +192,22 @@ def test_a_certificate_takes_quantities_of_inputs_directions_scales_and_bounds()
         ds.certify(rod, loss, {"kappa": _pint(kappa, "m"), "T": T}, 3)
 
 
-def test_a_program_refuses_operands_whose_unit_it_cannot_know() -> None:
-    def loss(x: Any) -> Any:
-        return (x * ds.numpy.asarray(_pint(np.ones(3), "km"))).sum()
-
+@pytest.mark.parametrize(
+    "operand",
+    [
+        lambda x, km: ds.numpy.asarray(np.ones(3) * km),
+        lambda x, km: ds.numpy.asarray([1.0 * km, 2.0 * km, 3.0 * km]),
+        lambda x, km: ds.numpy.full(3, 1.0 * km),
+        lambda x, km: ds.numpy.where(x > 0, x, np.ones(3) * km),
+        lambda x, km: ds.numpy.concatenate([x, np.ones(3) * km])[3:],
+        lambda x, km: x * (np.ones(3) * km),
+    ],
+    ids=["array", "list", "number", "where", "concatenate", "product"],
+)
+def test_a_program_refuses_operands_whose_unit_it_cannot_know(operand: Any) -> None:
+    """Its number would count, whatever it means."""
     with pytest.raises(ParameterError, match="operand of an array program has the unit kilometer"):
-        ds.grad(loss)(np.ones(3))
+        ds.grad(lambda x: (x * operand(x, _pint(1.0, "km"))).sum())(np.ones(3))
 
 
 def test_units_are_not_read_unless_something_states_one() -> None:
