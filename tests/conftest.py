@@ -84,6 +84,11 @@ def pytest_collection_finish() -> None:
     _look_through_no_more()
 
 
+def pytest_unconfigure() -> None:
+    """Let the engine's program go at the end: it keeps its kernels on disk when it is freed, which what is looked through no more prevents."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what `nightly` names as slow, and put the longest tests first: at the end, short ones fill the processes evenly."""
     cases: dict[str, list[tuple[str, pytest.Item]]] = {}
