@@ -13,6 +13,7 @@ os.environ["DIFFSIM_TUNING"] = ""  # tests do not depend on what the user measur
 import pytest
 
 import diffsim as ds
+from diffsim import engine
 from diffsim.stepping.run import pace
 from diffsim.stepping.source import slabs
 from tests import NEXT_TO_NOTHING, WORTH_A_THREAD
@@ -84,9 +85,12 @@ def pytest_collection_finish() -> None:
     _look_through_no_more()
 
 
-def pytest_unconfigure() -> None:
-    """Let the engine's program go at the end: it keeps its kernels on disk when it is freed, which what is looked through no more prevents."""
+def pytest_sessionfinish() -> None:
+    """Write compiled kernels to disk, which an engine does as its program ends. At the end of the process that would not come, for objects
+    that are looked through no more keep the program; and xdist ends a process that takes long to end."""
     gc.unfreeze()
+    if engine.running_on_host():
+        ds.init(arch="cpu", precision="f64", anew=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -79,8 +79,10 @@ def _digest(source: str, key: Hashable, things: Iterable[Any]) -> Callable[[], N
     """
     files = {*map(str, Path(__file__).parent.glob("*.py")), *files_behind(things)}
     engine = present()
-    about = (source, key, engine.name, engine.version, options_in_force, [Path(file).read_text(encoding="utf-8") for file in sorted(files)])
-    words = np.frombuffer(hashlib.sha256(repr(about).encode()).digest(), np.int32).tolist()
+    digest = hashlib.sha256(repr((source, key, engine.name, engine.version, options_in_force, len(files))).encode())
+    for file in sorted(files):
+        digest.update(hashlib.sha256(Path(file).read_bytes()).digest())
+    words = np.frombuffer(digest.digest(), np.int32).tolist()
 
     @expression
     def source_digest() -> None:
