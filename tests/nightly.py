@@ -80,19 +80,19 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_who_asks_while_another_thread_initialises_gets_its_settings_and_changes_nothing": (),
     },
     "engine/test_translation.py": {"test_an_engine_gets_the_same_tree_as_from_its_own_visitor": ()},
-    "expr/test_units.py": {"test_a_run_and_its_gradient_do_not_depend_on_the_unit": 2},
+    "expr/test_units.py": {"test_a_run_and_its_gradient_do_not_depend_on_the_unit": 3},
     "expr/test_van_albada.py": {
         "test_a_certificate_of_a_lake_at_rest": ("None-pass", "van_leer-fail"),
         "test_the_gradient_at_a_flat_state_is_that_of_the_smooth_limiter_only": (),
     },
     "kernels/test_histograms.py": {
-        "test_adjoint_of_any_operator": 4,
-        "test_any_operator": 4,
-        "test_histograms": 4,
-        "test_the_records_of_the_histogram_for_its_adjoint_change_no_bits": 4,
+        "test_adjoint_of_any_operator": 7,
+        "test_any_operator": 7,
+        "test_histograms": 7,
+        "test_the_records_of_the_histogram_for_its_adjoint_change_no_bits": 7,
     },
-    "kernels/test_operator.py": {"test_every_operation_compiled": 2},
-    "kernels/test_scans.py": {"test_adjoints_along_random_directions": 4, "test_running_extrema": 4, "test_scan_and_reduce": 8},
+    "kernels/test_operator.py": {"test_every_operation_compiled": 5},
+    "kernels/test_scans.py": {"test_adjoints_along_random_directions": 7, "test_running_extrema": 5, "test_scan_and_reduce": 13},
     "layers/test_cpml.py": {"test_steps_with_a_layer_are_computed_backwards": ()},
     "layers/test_reflection.py": {
         "test_grazing_waves_do_not_come_back": ("20",),
@@ -104,7 +104,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_solutions_of_drawn_boxes": 4,
         "test_storage_is_read_and_written_in_place": 3,
     },
-    "numpy/test_behaviour.py": {"test_along_axes": 2},
+    "numpy/test_behaviour.py": {"test_along_axes": 5},
     "numpy/test_singular_values.py": {"test_vectors_of_close_or_small_singular_values_are_right_or_refused": 3},
     "optimize/test_journal.py": {"test_resumes_after_kill_9": ("4-objective", "19-write")},
     "records/test_coordinates.py": {"test_coordinates_over_two_dimensions": 3},
@@ -113,6 +113,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_all_figures_are_there_and_none_is_blank": ("line", "driven", "design"),
         "test_the_folder_holds_nothing_else": ("line", "driven", "design"),
         "test_the_page_holds_the_same_figures_as_the_files": ("line", "driven", "design"),
+        "test_the_page_refers_to_nothing_outside": ("line", "driven", "design"),
     },
     "scene/disk/test_own_files.py": {
         "test_the_example_finds_the_field_that_made_the_records": (),
@@ -209,6 +210,9 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_an_inflow_on_the_high_side_is_the_mirror_image": (),
         "test_the_gradient_is_that_of_differences": (),
         "test_the_mean_error_of_a_sine_wave_falls_by_the_order": (),
+    },
+    "solvers/test_balance_of_sides.py": {
+        "test_a_small_part_that_stays_is_refused_by_the_sides_too": ("velocity-f32-parts0", "inflow-f64-parts1"),
     },
     "solvers/test_bodies.py": {
         "test_couette_flow_between_cylinders_is_of_second_order": (),
@@ -363,6 +367,11 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "stepping/run/test_guarded.py": {"test_no_kernel_touches_memory_beside_its_arrays": ("end-some",)},
     "stepping/run/test_leaving.py": {"test_launches_that_are_left_change_no_bit": ()},
     "stepping/run/test_pace.py": {"test_a_small_grid_has_one_worker": ("256-2",)},
+    "stepping/run/test_stepwise.py": {
+        "test_kernels_fill_halos_of_solutions_as_the_host_does": ("given",),
+        "test_residuals_of_small_boxes_are_cells_alone": ("mirror",),
+        "test_what_lies_before_and_after_an_array_changes_nothing": ("fluxes zero", "advection with an inlet"),
+    },
     "stepping/source/test_alike.py": {"test_the_laps_of_an_adjoint_share_functions_and_no_bit_changes": ()},
     "stepping/source/test_arches.py": {"test_every_lane_count_agrees": ("acoustic 2-D mixed-16",)},
     "stepping/source/test_folds.py": {
@@ -380,6 +389,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_steps_together_have_the_same_bits": ("heat mirror",),
         "test_steps_with_stages": (),
     },
+    "stepping/stages/test_coupled.py": {"test_generated_systems_and_their_gradients": ("3", "4")},
     "stepping/stages/test_host_stage.py": {
         "test_a_stage_between_fields_at_different_places": (),
         "test_in_f32_as_exact_as_f32_can_be": (),
@@ -448,7 +458,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_certificate_passes": ("Maxwell with a Drude metal", "shallow water, HLL, wetting and drying", "advection, 3-D"),
         "test_products_with_the_hessian": (),
     },
-    "test_docs.py": {"test_code_runs": ("README.md", "certificate.md", "inversion.md")},
+    "test_docs.py": {"test_code_runs": ("README.md", "inversion.md")},
     "test_integrators.py": {
         "test_gradients_are_certified": ("ssp_rk2", "leapfrog"),
         "test_gradients_of_projected_states_are_certified": (),
@@ -458,7 +468,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "test_tableaux.py": {"test_gradients_of_exponential_methods_are_certified": 2},
     "tile/test_arches.py": {"test_vulkan": ("cholesky 2",)},
-    "tile/test_collection.py": {"test_agrees_with_the_array_program": 4},
+    "tile/test_collection.py": {"test_agrees_with_the_array_program": 7},
     "tile/test_compositions.py": {
         "test_a_tangent_that_is_0_by_its_value_does_not_make_an_infinite_derivative_0": (),
         "test_no_derivative_of_a_composition_in_a_tile_is_wrong_without_a_word": (),
