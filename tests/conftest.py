@@ -53,7 +53,10 @@ and to compile takes longer than to wait."""
 NAMES = [entry.name.encode("unicode_escape").decode() for entry in (*CASES, *STEPS)]
 BY_NAME = ("tests/steps/", "tests/stepping/", "tests/simulation/")
 ALONE = ("tests/test_docs.py::test_code_runs", "tests/stepping/source/test_arches.py::test_gpu_kernels_on_vulkan")
-LONG = tuple(f"tests/{folder}/" for folder in ("steps", "stepping", "simulation", "solvers", "tile", "scene"))
+LONG = (
+    *(f"tests/{folder}/" for folder in ("steps", "stepping", "simulation", "solvers", "tile", "scene", "report")),
+    *(f"tests/test_{name}.py" for name in ("late", "reference")),  # one process for all of them, which others must not wait for at the end
+)
 
 
 def group(test: str) -> str:

@@ -109,12 +109,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "optimize/test_journal.py": {"test_resumes_after_kill_9": ("4-objective", "19-write")},
     "records/test_coordinates.py": {"test_coordinates_over_two_dimensions": 3},
     "report/test_compare.py": {"test_the_commands": ()},
-    "report/test_page.py": {
-        "test_all_figures_are_there_and_none_is_blank": ("line", "driven", "design"),
-        "test_the_folder_holds_nothing_else": ("line", "driven", "design"),
-        "test_the_page_holds_the_same_figures_as_the_files": ("line", "driven", "design"),
-        "test_the_page_refers_to_nothing_outside": ("line", "driven", "design"),
-    },
     "scene/disk/test_own_files.py": {
         "test_the_example_finds_the_field_that_made_the_records": (),
         "test_the_mistake_reads_as_the_page_says": (),
