@@ -361,6 +361,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "stepping/run/test_guarded.py": {"test_no_kernel_touches_memory_beside_its_arrays": ("end-some",)},
     "stepping/run/test_leaving.py": {"test_launches_that_are_left_change_no_bit": ()},
     "stepping/run/test_pace.py": {"test_a_small_grid_has_one_worker": ("256-2",)},
+    "stepping/run/test_read_states.py": {"test_states_that_no_adjoint_reads_are_not_held": 3},
     "stepping/run/test_stepwise.py": {
         "test_kernels_fill_halos_of_solutions_as_the_host_does": ("given",),
         "test_residuals_of_small_boxes_are_cells_alone": ("mirror",),
