@@ -11,15 +11,19 @@ import pytest
 from diffsim.engine import kernels, present
 from diffsim.engine.kernels import PACKAGE
 
+AROUND = "def around(inner):\n    def outer(x):\n        return inner(x)\n    return outer\n"
 WAYS = {
     "itself": "from_helper = helper",
-    "closed over": "def around(inner):\n    def from_helper(x):\n        return inner(x)\n    return from_helper\nfrom_helper = around(helper)",
-    "closed over twice": "def around(inner):\n    return lambda x: (lambda y: inner(y))(x)\nfrom_helper = around(around(helper))",
+    "closed over": f"{AROUND}from_helper = around(helper)",
+    "closed over twice": f"{AROUND}from_helper = around(around(helper))",
     "named": "def from_helper(x):\n    return helper(x)",
     "named by a function inside": "def from_helper(x):\n    return [part for part in map(lambda y: helper(y), x)]",
     "named by one that is named": "def second(x):\n    return helper(x)\ndef from_helper(x):\n    return second(x)",
     "of a method": "class Kind:\n    def apply(self, x):\n        return helper(x)\nfrom_helper = Kind().apply",
-    "beside an empty cell": "def around(inner):\n    if not inner:\n        late = 1\n    return lambda x: (inner(x), late)\nfrom_helper = around(helper)",
+    "beside an empty cell": (
+        "def around(inner):\n    def outer(x):\n        return inner(x), late\n    if not inner:\n        late = 1\n    return outer\n"
+        "from_helper = around(helper)"
+    ),
     "in a circle": "def second(x):\n    return from_helper(x)\ndef from_helper(x):\n    return second(helper(x))",
 }
 """Sources of a function that depends on `helper`, which another file defines."""

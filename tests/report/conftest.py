@@ -10,7 +10,6 @@ import pytest
 from diffsim.plot import style
 from diffsim.report import write_report
 from diffsim.scene.disk.outcome import Outcome
-
 from tests.sampled import sampled
 
 from .outcomes import KINDS
