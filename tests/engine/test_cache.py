@@ -108,6 +108,16 @@ def test_a_named_folder_that_does_not_work_is_named(variable: str, bits: Callabl
     assert said.count("Warning") == 1 and list((tmp_path / "tmp").iterdir()) == []
 
 
+def test_a_run_of_tests_keeps_its_kernels(tmp_path: Path) -> None:
+    """Those of its own process: what the tests leave to be looked through no more must not keep the engine's program to the end."""
+    surroundings = environment({"TI_OFFLINE_CACHE_FILE_PATH": str(tmp_path / "kernels"), "DIFFSIM_ENGINE": "taichi"}, tmp_path)
+    test = "tests/engine/test_decorated.py::test_methods_of_users_are_kernels"
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", test]
+    done = subprocess.run(command, env=surroundings, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+    assert list((tmp_path / "kernels").glob("*.tic"))
+
+
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """No variable of caches is set, and a home."""
