@@ -13,6 +13,7 @@ os.environ["DIFFSIM_TUNING"] = ""  # tests do not depend on what the user measur
 import pytest
 
 import diffsim as ds
+from diffsim import engine
 from diffsim.stepping.run import pace
 from diffsim.stepping.source import slabs
 from tests import NEXT_TO_NOTHING, WORTH_A_THREAD
@@ -52,7 +53,10 @@ and to compile takes longer than to wait."""
 NAMES = [entry.name.encode("unicode_escape").decode() for entry in (*CASES, *STEPS)]
 BY_NAME = ("tests/steps/", "tests/stepping/", "tests/simulation/")
 ALONE = ("tests/test_docs.py::test_code_runs", "tests/stepping/source/test_arches.py::test_gpu_kernels_on_vulkan")
-LONG = tuple(f"tests/{folder}/" for folder in ("steps", "stepping", "simulation", "solvers", "tile", "scene"))
+LONG = (
+    *(f"tests/{folder}/" for folder in ("steps", "stepping", "simulation", "solvers", "tile", "scene", "report")),
+    *(f"tests/test_{name}.py" for name in ("late", "reference")),  # one process for all of them, which others must not wait for at the end
+)
 
 
 def group(test: str) -> str:
@@ -82,6 +86,14 @@ def _look_through_no_more() -> None:
 
 def pytest_collection_finish() -> None:
     _look_through_no_more()
+
+
+def pytest_sessionfinish() -> None:
+    """Write compiled kernels to disk, which an engine does as its program ends. At the end of the process that would not come, for objects
+    that are looked through no more keep the program; and xdist ends a process that takes long to end."""
+    gc.unfreeze()
+    if engine.running_on_host():
+        ds.init(arch="cpu", precision="f64", anew=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ XDG = "XDG_CACHE_HOME"
 """Environment variable with the user's folder for caches, in which diffsim makes one of its own."""
 LEAST_FILES = 16
 """Files that a disk must have room for: an engine that can lock its folder, but not make a second file in it, ends the process."""
+
+OLD = 60
+"""Seconds after which an engine's lock in a folder is that of a killed process: to write kernels takes a few."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ def kernel_folder(engine: str, variable: str, part: str = "") -> Folder:
         wanted = None if base is None else Folder(base.path / engine, base.variable)
     why = "there is no home" if wanted is None else _obstacle(wanted.path / part)
     if wanted is not None and not why:
+        _remove_old_locks(wanted.path / part)
         return wanted
     if wanted is not None and wanted.variable:
         warnings.warn(
@@ -125,6 +130,14 @@ def _obstacle(folder: Path) -> str:
     if room is not None and room.f_files and room.f_favail < LEAST_FILES and os.access(folder, os.W_OK):
         return f"its disk has room for {room.f_favail} more files"
     return ""
+
+
+def _remove_old_locks(folder: Path) -> None:
+    """Remove the lock of a process that was killed as it read or wrote kernels: while it is there, an engine keeps and reads none."""
+    for lock in folder.glob("*.lock"):
+        with contextlib.suppress(OSError):  # another process may have removed it, and who may only read leaves it
+            if time.time() - lock.stat().st_mtime > OLD:
+                lock.unlink()
 
 
 def _temporary(why: str) -> Path:

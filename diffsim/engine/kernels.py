@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import linecache
 import types
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from diffsim.engine.engines import language, present
 from diffsim.engine.expressions import expression
 from diffsim.engine.session import before_start, lock, options_in_force, settings
 
+PACKAGE = __name__.partition(".")[0]
 _source_names = itertools.count(1)
 _shared: dict[tuple[str, Hashable], Any] = {}  # kernels by source and key
 _made: list[tuple[str, Any]] = []  # every kernel of the present program, with the name of its source
@@ -64,30 +65,58 @@ def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[],
         settings()
         if (source, key) not in _shared:
             names = namespace()
-            names["source_digest"] = _digest(source, key, names)
+            names["source_digest"] = _digest(source, key, [namespace, *names.values()])
             _shared[source, key] = compile_kernel(source, name, names, generated=True)
         return _shared[source, key]
 
 
-def _digest(source: str, key: Hashable, names: Mapping[str, Any]) -> Callable[[], None]:
-    """A function that a kernel calls to mark it with a digest of its source and of the objects of its names.
+def _digest(source: str, key: Hashable, things: Iterable[Any]) -> Callable[[], None]:
+    """A function that a kernel calls to mark it with a digest of its source, the meanings of its names, and the code behind them.
 
     An engine finds a compiled kernel, in memory or on disk, by its instructions, but knows no order of the functions that it calls: a
-        second
-    process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for the same.
-    So functions are left out (`Engine.functions_left_out`), and the digest, which they are part of, stands for them.
+    second process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for
+    the same. So functions are left out (`Engine.functions_left_out`), and the digest, which they are part of, stands for them.
     """
-    own = map(str, Path(__file__).parent.glob("*.py"))
-    files = {*own, *(value.__code__.co_filename for value in names.values() if hasattr(value, "__code__"))}
+    files = {*map(str, Path(__file__).parent.glob("*.py")), *files_behind(things)}
     engine = present()
-    about = (source, key, engine.name, engine.version, options_in_force, [Path(file).read_text(encoding="utf-8") for file in sorted(files)])
-    words = np.frombuffer(hashlib.sha256(repr(about).encode()).digest(), np.int32).tolist()
+    digest = hashlib.sha256(repr((source, key, engine.name, engine.version, options_in_force, len(files))).encode())
+    for file in sorted(files):
+        digest.update(hashlib.sha256(Path(file).read_bytes()).digest())
+    words = np.frombuffer(digest.digest(), np.int32).tolist()
 
     @expression
     def source_digest() -> None:
         present().mark(words)
 
     return source_digest
+
+
+def files_behind(things: Iterable[Any]) -> set[str]:
+    """Files of the functions among some things, of those that they close over, and of the package's own that they name."""
+    left, seen = list(things), dict[int, types.FunctionType]()
+    while left:
+        function = left.pop()
+        function = getattr(function, "__func__", function)
+        if isinstance(function, types.FunctionType) and id(function) not in seen:  # functions of one code may close over different things
+            seen[id(function)] = function
+            left += [*_closed_over(function), *_named(function.__code__, function.__globals__)]
+    return {function.__code__.co_filename for function in seen.values()}
+
+
+def _closed_over(function: types.FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # of a name that has no value yet
+            yield cell.cell_contents
+
+
+def _named(code: types.CodeType, names: Mapping[str, Any]) -> Iterator[Any]:
+    """Things of the package that a function, or one written inside of it, names."""
+    for name in code.co_names:
+        if str(getattr(names.get(name), "__module__", "")).partition(".")[0] == PACKAGE:
+            yield names[name]
+    for inside in code.co_consts:
+        if isinstance(inside, types.CodeType):
+            yield from _named(inside, names)
 
 
 def forget_kernels() -> None:

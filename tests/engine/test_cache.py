@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,6 +110,16 @@ def test_a_named_folder_that_does_not_work_is_named(variable: str, bits: Callabl
     assert said.count("Warning") == 1 and list((tmp_path / "tmp").iterdir()) == []
 
 
+def test_a_run_of_tests_keeps_its_kernels(tmp_path: Path) -> None:
+    """Those of its own process: what the tests leave to be looked through no more must not keep the engine's program to the end."""
+    surroundings = environment({"TI_OFFLINE_CACHE_FILE_PATH": str(tmp_path / "kernels"), "DIFFSIM_ENGINE": "taichi"}, tmp_path)
+    test = "tests/engine/test_decorated.py::test_methods_of_users_are_kernels"
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", test]
+    done = subprocess.run(command, env=surroundings, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+    assert list((tmp_path / "kernels").glob("*.tic"))
+
+
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """No variable of caches is set, and a home."""
@@ -115,6 +127,29 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return monkeypatch
+
+
+@pytest.mark.parametrize(("part", "name"), [("", "ticache.lock"), ("kernels", "qdcache.lock"), ("", "of a later version.lock")])
+@pytest.mark.parametrize(("age", "left"), [(0, True), (0.5 * cache.OLD, True), (2 * cache.OLD, False), (1e7, False)])
+def test_the_lock_of_a_killed_process_goes(age: float, left: bool, part: str, name: str, bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "kept" / part
+    folder.mkdir(parents=True)
+    then = time.time() - age
+    for file in (name, "T12.tic"):
+        (folder / file).touch()
+        os.utime(folder / file, (then, then))
+    bare.setenv("TI_OFFLINE_CACHE_FILE_PATH", str(tmp_path / "kept"))
+    assert cache.kernel_folder("taichi", "TI_OFFLINE_CACHE_FILE_PATH", part).path == tmp_path / "kept"
+    assert (folder / name).exists() is left and (folder / "T12.tic").exists()
+
+
+def test_kernels_are_kept_beside_the_lock_of_a_killed_process(bits: Callable[[str], str], tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (folder / "ticache.lock").touch()
+    os.utime(folder / "ticache.lock", (0, 0))
+    assert output(GRADIENT, "taichi", {"TI_OFFLINE_CACHE_FILE_PATH": str(folder)}, tmp_path / "tmp") == (bits("taichi"), "")
+    assert list(folder.glob("*.tic"))
 
 
 @pytest.mark.parametrize(

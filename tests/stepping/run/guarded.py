@@ -26,7 +26,7 @@ KEPT = [
     Maxwell(GRID, 5.0, layer=3),
 ]
 """Steps whose kernels keep values for later cells, also beyond the grid."""
-SOME = KEPT[2:4]
+SOME = KEPT[2:3]
 MAPPED = []
 
 

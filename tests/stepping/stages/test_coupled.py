@@ -236,6 +236,31 @@ def test_an_implicit_step_in_both_forms_and_its_gradient() -> None:
     assert report.passed, str(report)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_sides_with_values_are_those_of_the_residual(seed: int) -> None:
+    """A system that `ds.solve` solves at once takes the values of sides to its right side; in a residual they are where it reads beyond."""
+    rng = np.random.default_rng(seed)
+    sides = [(rule,) for rule in (SIDES[2](rng), SIDES[4](rng), (ds.Neumann(rng.uniform(0.1, 0.2)), ds.Dirichlet(0.4)))]
+    chosen = tuple(sides[number] for number in rng.choice(3, 2, replace=False))
+
+    def operator(k: Any) -> Callable[..., Any]:
+        return lambda a, b: (a - 0.3 * k * laplacian(a) + 0.2 * b.shifted(0, 1), b - laplacian(b) - 0.1 * a)
+
+    def solved(u: Any, v: Any, k: Any) -> Fields:
+        return dict(zip("uv", ds.solve(operator(k), (u, v), [u, v]), strict=True))
+
+    def searched(u: Any, v: Any, k: Any) -> Fields:
+        def residual(a: Any, b: Any) -> Any:
+            one, other = operator(k)(a, b)
+            return one - u, other - v
+
+        return dict(zip("uv", ds.newton(residual, (u, v), boundary=[u, v]), strict=True))
+
+    ends = [ds.Simulation(Step(step, chosen), wrt=[], precision="f64").run(start(), 2).final for step in (solved, searched)]
+    for name in "uv":
+        np.testing.assert_allclose(ends[0][name], ends[1][name], rtol=1e-10)
+
+
 @pytest.mark.parametrize("method", ["auto", "bicgstab", "lu"])
 def test_implicit_light_keeps_its_energy(method: Any) -> None:
     """E and H of Maxwell's equations by the scheme of Crank and Nicolson, at a time step far beyond the stable one."""
