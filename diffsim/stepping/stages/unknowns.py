@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from diffsim.base import arguments
 from diffsim.base.messages import shown
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
@@ -87,9 +88,14 @@ class Unknowns:
     def called(self, function: Callable[..., Any]) -> Callable[[Sequence[Symbol]], list[Any]]:
         """A user's function of the unknowns as one from fields to the results for these, in their order."""
 
+        whose = f"the function of {self.what}()"
+        arguments.require_takes(whose, function, *{"dict": ("fields",), "one": ("x",)}.get(self.form, tuple(self.values)))
+
         def of_fields(fields: Sequence[Symbol]) -> list[Any]:
-            arguments = self.joined(fields)
-            return self._apart(function(*arguments) if self.form == "tuple" else function(arguments))
+            values = self.joined(fields)
+            if self.form == "dict":
+                values = arguments.Named(whose, values)
+            return self._apart(function(*values) if self.form == "tuple" else function(values))
 
         return of_fields
 
