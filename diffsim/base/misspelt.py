@@ -51,7 +51,7 @@ def require_spelt(cls: type, elsewhere: Mapping[str, str] = NOWHERE) -> None:
     base = _base(cls)
     if base is None:
         return
-    arguments = {name: f"an argument of {base.__name__}; give it to super().__init__()" for name in _arguments(base)}
+    arguments = dict.fromkeys(_arguments(base), f"an argument of {base.__name__}; give it to super().__init__()")
     for name, value in vars(cls).items():
         if not isinstance(value, type) and not any(hasattr(other, name) for other in cls.__mro__[1:]):
             _require(cls, base, name, value, _own(cls), {**elsewhere, **arguments})

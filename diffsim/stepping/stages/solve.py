@@ -8,8 +8,9 @@ solution with the transposed matrix. The cotangent of the weight w_rco, with whi
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
@@ -64,7 +65,7 @@ class Solution:
     given: bool
     numbers: tuple[str, ...] = ()
     sized: bool = False
-    title: Title = field(default=Title("solve"), compare=False)
+    title: Title = dataclasses.field(default=Title("solve"), compare=False)
 
     def __call__(self, *cells: Array) -> list[Array]:
         count = self.system.count
@@ -155,7 +156,7 @@ class Solve(HostStage):
     outputs: tuple[Stored, ...]
     given: bool = True
     size: Size | None = None
-    title: Title = field(default=Title("solve"), compare=False)
+    title: Title = dataclasses.field(default=Title("solve"), compare=False)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -485,7 +486,7 @@ def require_square(weights: Mapping[Entry, Node], names: Sequence[str], what: st
 
 
 def applied(function: Function, xs: Sequence[Symbol], unknowns: Sequence[str], what: str, names: Sequence[str]) -> list[Symbol]:
-    """Apply a function to expressions of unknown fields, and check the results. `what` names the function in messages, `names` the fields."""
+    """Apply a function to expressions of unknown fields, and check the results. In messages `what` names it, `names` the fields."""
     graph = trace_of(xs[0], what)
     before = len(graph.stages)
     results = function(xs)

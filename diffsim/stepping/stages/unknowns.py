@@ -10,7 +10,7 @@ from typing import Any
 
 from diffsim.base import arguments
 from diffsim.base.messages import shown
-from diffsim.errors import TraceError
+from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.symbol import Symbol
 from diffsim.stepping.trace.fields import Placed
@@ -124,7 +124,16 @@ class Unknowns:
         out = []
         for field, own in zip(self.fields.values(), each, strict=True):
             location = placed(field)
-            out.append(Placed(location, trace_of(field, f"{self.what}()").bound(field if own is None else own, location)))
+            try:
+                rules = trace_of(field, f"{self.what}()").bound(field if own is None else own, location)
+            except ShapeError as error:
+                if self.form == "one" or own is not boundary or not isinstance(boundary, tuple):
+                    raise
+                names = ", ".join(self.values)
+                example = f", {shown([*boundary])}" if len(boundary) == len(self.values) else ""
+                each = "a dict with these keys" if self.form == "dict" else f"a list{example}"
+                raise ShapeError(f"{error}. A tuple has an entry for each axis; for a rule for each of {names} write {each}") from None
+            out.append(Placed(location, rules))
         return out
 
     def _boundaries(self, boundary: Any) -> list[Any]:
@@ -136,6 +145,9 @@ class Unknowns:
                     f"boundary of {self.what}() for {', '.join(map(str, boundary))}, expected one for each of {names}; give these"
                 )
             values = [boundary[name] for name in self.values]
+        elif isinstance(boundary, Mapping):
+            listed = f" or a list with one for each of {names}" if self.form == "tuple" else ""
+            raise TraceError(f"boundary of {self.what}() is a dict, expected a rule{listed}; write that")
         elif self.form != "one" and several:
             if len(boundary) != len(self.values):
                 raise TraceError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import integrators
-from diffsim.errors import DiffsimError, MissingError, TraceError
+from diffsim.errors import DiffsimError, MissingError, ShapeError, TraceError
 from diffsim.expr import laplacian, log, sqrt
 
 GRID = ds.Grid((6,), 1.0)
@@ -74,7 +75,7 @@ RESULTS: dict[str, Any] = {"nothing": None, "a text": "u", "an array": np.ones(6
 @pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize("result", RESULTS)
 def test_a_function_that_returns_no_expression(caller: str, result: str) -> None:
-    count, call = CALLERS[caller]
+    _, call = CALLERS[caller]
     value = RESULTS[result]
     for wrong in (value, {"u": value}, {"u": value, "v": value}, (value,), (value, value), (value,) * 3, {"w": value}):
         with pytest.raises(DiffsimError, match=r"expected .*; \w+"):
@@ -124,6 +125,45 @@ def test_rates_of_an_ode() -> None:
         for method in ("rk4", "euler", "dopri5"):
             with pytest.raises(DiffsimError, match=message):
                 ds.Simulation(ds.ODE(rates, 0.1, method=method)).run({x: 1.0, y: 2.0}, steps=2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(6,), (5, 6), (4, 5, 6)])
+@pytest.mark.parametrize("fields", [2, 3])
+def test_a_tuple_of_rules_is_for_axes(shape: tuple[int, ...], fields: int) -> None:
+    """A tuple of as many rules as fields is refused, unless there are as many axes; the message has the list to write."""
+    names = "uvw"[:fields]
+    rules = ["mirror", "zero", "mirror"][:fields]
+
+    def step(self: Any, boundary: Any, keyed: bool, now: Fields) -> Fields:
+        if keyed:
+            return ds.newton(lambda x: {name: x[name] - now[name] for name in names}, now, boundary=boundary)
+        results = ds.newton(
+            lambda *x: tuple(a - now[name] for a, name in zip(x, names, strict=True)), tuple(now.values()), boundary=boundary
+        )
+        return dict(zip(names, results, strict=True))
+
+    def traced(boundary: Any, keyed: bool) -> None:
+        states = {name: ds.Variable("mirror") for name in names}
+        attributes = {
+            "grid": ds.Grid(shape, 1.0),
+            "dt": 0.1,
+            "states": states,
+            "step": lambda self, **now: step(self, boundary, keyed, now),
+        }
+        ds.Simulation(type("Two", (ds.Equation,), attributes)(), precision="f64")
+
+    for keyed in (False, True):
+        if len(shape) != fields:
+            remedy = "a dict with these keys" if keyed else re.escape(f"a list, {rules}")
+            with pytest.raises(
+                ShapeError, match=rf"has {fields} entries.*A tuple has an entry for each axis; .* each of .*write {remedy}$"
+            ):
+                traced(tuple(rules), keyed)
+        else:
+            traced(tuple(rules), keyed)
+        traced(dict(zip(names, rules, strict=True)) if keyed else rules, keyed)
+    with pytest.raises(TraceError, match=r"boundary of newton\(\) is a dict, expected a rule or a list with one for each of"):
+        traced(dict(zip(names, rules, strict=True)), keyed=False)
 
 
 STEADY_SLIPS: dict[str, tuple[Callable[..., Any], tuple[str, ...], str]] = {
