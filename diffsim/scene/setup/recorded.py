@@ -110,7 +110,7 @@ def read_data(
     for records in every:
         if points is not None and len(records.names) == 1 < len(points) == len(records.times):
             raise DataError(
-                f"{records.where}: expected {len(points)} traces, one for each point of receivers, found {len(points)} samples of one trace; "
+                f"{records.where}: expected {len(points)} traces, one for each point of receivers, found as many samples of one trace; "
                 "if these are the receivers at one time, save them as one row, values[None, :]"
             )
     if steady:

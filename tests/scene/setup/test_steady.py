@@ -65,7 +65,7 @@ def test_one_row_of_receivers_is_no_trace(count: int, tmp_path: Path) -> None:
     np.save(tmp_path / "T.npy", points * (1 - points))
     tables = {key: value for key, value in ROD.items() if key != "truth"} | {"receivers": receivers}
     data = {"path": str(tmp_path / "T.npy"), "dt": 1.0}
-    expected = rf"data.T: .*T.npy: expected {count} traces, one for each point of receivers, found {count} samples of one trace; if these"
+    expected = rf"data.T: .*T.npy: expected {count} traces, one for each point of receivers, found as many samples of one trace; if these"
     with pytest.raises(SceneError, match=expected):
         Scene(**tables | {"data": {"T": data}}).problem("f64")
     np.save(tmp_path / "T.npy", (points * (1 - points))[None, :])

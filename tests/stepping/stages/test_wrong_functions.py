@@ -11,7 +11,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import integrators
-from diffsim.errors import DiffsimError, MissingError, ShapeError, TraceError
+from diffsim.errors import DiffsimError, MissingError, ShapeError, SingularError, TraceError
 from diffsim.expr import laplacian, log, sqrt
 
 GRID = ds.Grid((6,), 1.0)
@@ -203,6 +203,41 @@ def test_a_part_of_the_inputs_alone_is_no_matter_of_the_guess() -> None:
         ds.errors.ConvergenceError, match=r"a part without T = -inf in cell \(0,\).*; correct the fields that it is computed"
     ):
         simulation.run({"k": np.ones(6)})
+
+
+SCALES: dict[str, tuple[Callable[..., Any], str, str]] = {
+    "of a field": (lambda u, lam: lam * u, "zero", "an operator"),
+    "of a Laplacian": (lambda u, lam: lam * laplacian(u), "zero", "an operator"),
+    "of a Laplacian that leaves constants": (lambda u, lam: lam * laplacian(u), "mirror", "an operator"),
+    "of all terms": (lambda u, lam: lam * (u - laplacian(u)), "periodic", "an operator"),
+}
+
+
+@pytest.mark.parametrize("method", ["auto", "direct", "cg", "bicgstab", "lu"])
+@pytest.mark.parametrize("case", SCALES)
+def test_a_coefficient_of_0_that_leaves_no_operator(case: str, method: Any) -> None:
+    """It is named as the cause, in place of sides and means, in one system and as one equation of two."""
+    operator, boundary, what = SCALES[case]
+
+    class Scaled(ds.Equation):
+        grid, dt = ds.Grid((6, 7), 1.0), 0.1
+        states = {"u": ds.Variable("mirror")}  # noqa: RUF012
+        parameters = {"lam": ds.Variable(axes=())}  # noqa: RUF012
+
+        def step(self, u: Any, lam: Any) -> Fields:
+            return {"u": ds.solve(lambda x: operator(x, lam), u, boundary, method)}
+
+    class Both(Scaled):
+        def step(self, u: Any, lam: Any) -> Fields:
+            x, _ = ds.solve(lambda x, y: (operator(x, lam), y - x), (u, u), boundary, "lu" if method == "direct" else method)
+            return {"u": x}
+
+    inputs = {"u": np.random.default_rng(0).normal(size=(6, 7)), "lam": 0.0}
+    for equation, name in ((Scaled(), what), (Both(), "an equation of x")):
+        with pytest.raises(
+            SingularError, match=rf"in step 0, solve for .*: expected {name} with weights that are not all 0, got 0 everywh"
+        ):
+            ds.Simulation(equation, precision="f64").run(inputs, steps=1)
 
 
 def test_a_steady_problem_has_no_steps() -> None:
