@@ -69,8 +69,9 @@ def test_one_row_of_receivers_is_no_trace(count: int, tmp_path: Path) -> None:
     with pytest.raises(SceneError, match=expected):
         Scene(**tables | {"data": {"T": data}}).problem("f64")
     np.save(tmp_path / "T.npy", (points * (1 - points))[None, :])
-    problem = Scene(**tables | {"data": {"T": data}}).problem("f64")
-    np.testing.assert_array_equal(problem.setup.recorded["T"].values[0, -1], points * (1 - points))
+    scene = Scene(**tables | {"data": {"T": data}})
+    (values,) = observe(scene, scene.problem("f64").setup, HERE).traces["T"]
+    np.testing.assert_array_equal(values[-1], points * (1 - points))
 
 
 def test_an_equation_that_lacks_inputs_names_those() -> None:
