@@ -33,9 +33,9 @@ REMEDY = {
     True: "start from a closer initial state, such as the solution for a weaker nonlinearity, which is raised in steps, or raise tolerance "
     "or iterations",
 }
-"""What to do where an iteration does not end; True: of a steady problem."""
+"""Remedies where an iteration does not end; True: of a steady problem."""
 GUESS = {False: "give another guess=", True: "give another initial state, which is the guess"}
-"""What to do where it cannot begin."""
+"""Remedies where it cannot begin."""
 
 OPERATORS = {"div": "quotient", "mul": "product", "add": "sum", "sub": "difference", "pow": "power"}
 """Names of operations in messages, where they differ from those of the functions."""

@@ -59,7 +59,7 @@ def test_a_record_is_of_the_solution(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_one_row_of_receivers_is_no_trace(count: int, tmp_path: Path) -> None:
-    """Of shape (receivers,), which is that of one trace."""
+    """A file of the shape (receivers,), which is that of one trace."""
     points = np.linspace(0.1, 0.8, count)
     receivers = {"T": {"points": [[float(x)] for x in points]}}
     np.save(tmp_path / "T.npy", points * (1 - points))

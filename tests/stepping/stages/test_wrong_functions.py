@@ -54,7 +54,7 @@ CALLERS: dict[str, tuple[int, Callable[[Any], None]]] = {
     "project": (2, lambda f: stepped(lambda self, u: integrators.rk4(decay, {"u": u}, 0.1, project=f), "u")),
     "operator": (1, lambda f: stepped(lambda self, u: integrators.imex_euler(decay, {"u": f}, {"u": u}, 0.1), "u")),
 }
-"""What calls a function, with its number of arguments."""
+"""Callers of a function, with its number of arguments."""
 
 
 @pytest.mark.parametrize("caller", CALLERS)
