@@ -131,8 +131,8 @@ class Unknowns:
                     raise
                 names = ", ".join(self.values)
                 example = f", {shown([*boundary])}" if len(boundary) == len(self.values) else ""
-                each = "a dict with these keys" if self.form == "dict" else f"a list{example}"
-                raise ShapeError(f"{error}. A tuple has an entry for each axis; for a rule for each of {names} write {each}") from None
+                remedy = "a dict with these keys" if self.form == "dict" else f"a list{example}"
+                raise ShapeError(f"{error}. A tuple has an entry for each axis; for a rule for each of {names} write {remedy}") from None
             out.append(Placed(location, rules))
         return out
 
