@@ -43,7 +43,7 @@ class ParameterError(DiffsimError, ValueError):
 
 
 class MissingError(ParameterError, KeyError):
-    """A name that a solution does not have."""
+    """A name that a solution, or the state that a function is called with, does not have."""
 
     def __str__(self) -> str:
         return str(self.args[0])

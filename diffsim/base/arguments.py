@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import os
@@ -12,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.messages import path_shown, shown
+from diffsim.base.messages import cut, path_shown, printable, shown
 from diffsim.base.quantities import ANYTHING, Meaning, plain
-from diffsim.errors import DiffsimError, ParameterError, ShapeError
+from diffsim.errors import DiffsimError, MissingError, ParameterError, ShapeError, TraceError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Known = TypeVar("Known")
@@ -117,6 +118,42 @@ def function(name: str, value: Function | None, example: str, optional: bool = T
     if not callable(value) and not (optional and value is None):
         raise ParameterError(f"{name} = {shown(value)}, expected a function; write it like {example}")
     return value
+
+
+def require_takes(name: str, value: Callable[..., Any], *arguments: str) -> None:
+    """Raise `TraceError` unless a function can be called with as many arguments as there are names for messages."""
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):  # of another language
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        number = plural(len(arguments), "argument")
+        raise TraceError(
+            f"{name} takes {shown_signature(signature)}, expected a function of {number}, ({', '.join(arguments)}); write one with these"
+        ) from None
+
+
+def shown_signature(signature: inspect.Signature) -> str:
+    """The arguments of a function for a message."""
+    return cut(printable(f"({', '.join(str(each.replace(annotation=each.empty)) for each in signature.parameters.values())})"))
+
+
+class Named(dict[str, Value]):
+    """Values by name for a function of a user's. A name that it does not have is refused with those that it has.
+
+    Args:
+        what: what asks for a name, for messages.
+        values: the values.
+    """
+
+    def __init__(self, what: str, values: Mapping[str, Value]) -> None:
+        super().__init__(values)
+        self._what = what
+
+    def __missing__(self, name: object) -> Value:
+        raise MissingError(f"{self._what} asks for {shown(name)}, expected one of {', '.join(self)}; correct the name")
 
 
 def instance(name: str, value: object, kind: type[Value] | tuple[type[Value], ...], expected: str, remedy: str) -> Value:

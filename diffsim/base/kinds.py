@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from diffsim.base.messages import shown
+from diffsim.base.misspelt import NOWHERE, is_packaged, require_spelt
 from diffsim.errors import ParameterError
 
 Base = TypeVar("Base")
@@ -18,10 +19,11 @@ class Kinds(Mapping[str, type[Base]], Generic[Base]):
     Args:
         what: what the classes are, for errors, such as "schedule".
         taken: names that mean something else.
+        elsewhere: names that are no attributes of the classes, which a user may take for some -> where they belong.
     """
 
-    def __init__(self, what: str, taken: tuple[str, ...] = ()) -> None:
-        self._what, self._taken = what, taken
+    def __init__(self, what: str, taken: tuple[str, ...] = (), elsewhere: Mapping[str, str] = NOWHERE) -> None:
+        self._what, self._taken, self._elsewhere = what, taken, elsewhere
         self._classes: dict[str, type[Base]] = {}
 
     def __getitem__(self, kind: str) -> type[Base]:
@@ -46,8 +48,9 @@ class Kinds(Mapping[str, type[Base]], Generic[Base]):
             kind: its name; None: it has none.
 
         Raises:
-            ParameterError: the name is no identifier, means something else, or is that of another class.
+            ParameterError: the name is no identifier, means something else, or is that of another class; or an attribute is misspelt.
         """
+        require_spelt(cls, self._elsewhere)
         before = next((name for name, other in self.items() if _definition(other) == _definition(cls)), None)
         if kind is None and (fields := vars(cls).get(FIELDS)) is not None:
             # dataclass(slots=True) makes its class a second time, with the attributes of the first and without its keywords
@@ -69,11 +72,6 @@ class Kinds(Mapping[str, type[Base]], Generic[Base]):
             del self._classes[before]
         if kind is not None:
             self._classes[kind] = cls
-
-
-def is_packaged(cls: type) -> bool:
-    """True if a class is one of diffsim's."""
-    return cls.__module__.partition(".")[0] == "diffsim"
 
 
 def _definition(cls: type) -> tuple[str, str]:

@@ -155,7 +155,10 @@ def per_axis(boundary: Any, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
     if not isinstance(boundary, (tuple, list)):
         rules *= ndim
     if len(rules) != ndim:
-        raise ShapeError(f"boundary = {shown(boundary)} has {len(rules)} entries, expected one rule, or {ndim} (one an axis); give those")
+        two = f", or ({shown(boundary)},) for the low and the high side" if ndim == 1 and len(rules) == 2 else ""
+        raise ShapeError(
+            f"boundary = {shown(boundary)} has {len(rules)} entries, expected one rule, or {ndim} (one an axis); give those{two}"
+        )
     return rules
 
 

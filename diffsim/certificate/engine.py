@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from diffsim.certificate.line import Line, cannot_judge
-from diffsim.certificate.measures import NO_EFFECT, equal_sums, same_bits, spread
+from diffsim.certificate.measures import LONGER, NO_EFFECT, equal_sums, same_bits, spread
 from diffsim.certificate.path import Path
 from diffsim.certificate.taylor import CLEAR
 from diffsim.certificate.verdict import judge
@@ -118,6 +118,16 @@ def measure(subject: Subject) -> Iterator[Line]:
     Args:
         subject: the subject of the check.
     """
+    lines = _measured(subject)
+    return (replace(line, note=line.note.replace(LONGER, "")) for line in lines) if _steady(subject) else lines
+
+
+def _steady(subject: Subject) -> bool:
+    simulation = subject.simulation
+    return (simulation._one if isinstance(simulation, Batch) else simulation).equation.steady
+
+
+def _measured(subject: Subject) -> Iterator[Line]:
     stored = _stored(subject)
     try:
         reference = subject.gradient(stored)
@@ -192,7 +202,8 @@ def _checkpoints(subject: Subject, stored: AnySchedule, reference: Mapping[str, 
     """Every schedule against the one that stores all."""
     steps = subject.steps
     if steps == 1:
-        note = "a run of 1 step keeps no states, so no schedule was tried; take more steps"
+        one = "a steady problem" if _steady(subject) else "a run of 1 step"
+        note = f"{one} keeps no states, so no schedule was tried" + ("" if _steady(subject) else "; take more steps")
         yield replace(cannot_judge("checkpoints", note), needed=False)
     against = "all stored" if isinstance(stored, StoreAll) else f"{stored.slots} slots"
     for slots in SLOTS:

@@ -20,10 +20,10 @@ LOST = 1e-8
 """A rounding beyond this share of the sums does not excuse a difference: an adjoint in single precision would have it, too."""
 ARRIVED = 1e-12
 """Changes at the receivers that are at most this share of those in the cells are the far tail of a stencil, not a signal."""
-NOTHING = "the input has no effect here, nothing has arrived yet, or the loss is at a minimum; move the point, or take more steps"
-NO_EFFECT = (
-    "nothing has reached the values that the loss reads; take more steps, or put receivers nearer, or begin with a state that is not 0"
-)
+LONGER = "take more steps, or "
+"""A remedy that a steady problem does not have."""
+NOTHING = f"the input has no effect here, nothing has arrived yet, or the loss is at a minimum; {LONGER}move the point"
+NO_EFFECT = f"nothing has reached the values that the loss reads; {LONGER}put receivers nearer, or begin with a state that is not 0"
 
 
 def random_weights(moved: Solution, rng: np.random.Generator, simulation: Simulation | Batch) -> Solution:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any, TypeAlias
 
+from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.symbol import Symbol
@@ -184,11 +187,17 @@ def _combined(weights: Sequence[Any], fields: Sequence[Any]) -> Any:
 def _implicit(right: State, operators: Operators, state: State, dt: Time, method: Method, tolerance: float | None) -> dict[str, Symbol]:
     """Solutions of (1 - dt L) u = right; fields without an L are their right sides."""
 
+    def applied(name: str, x: Symbol) -> Symbol:
+        result = operators[name](x)
+        if not isinstance(result, (Symbol, Real)):
+            raise TraceError(f"the operator of {name} gave {shown(result)}, expected an expression of its argument; return that")
+        return result
+
     def solved(name: str, side: Any, field: Any) -> Any:
         if isinstance(side, Components):
             side = side.over(field.layout.axes)
             return side.each(lambda *index: solved(name, side[index], field[index]))
-        return solve(lambda x: x - dt * operators[name](x), side, field, method, tolerance)
+        return solve(lambda x: x - dt * applied(name, x), side, field, method, tolerance)
 
     return {name: solved(name, side, state[name]) if name in operators else side for name, side in right.items()}
 
@@ -199,6 +208,8 @@ def _require_operators(operators: Operators, state: State) -> None:
             f"operators = {type(operators).__name__}, expected a dict of linear functions of a field; write it like "
             "{'u': lambda x: nu * laplacian(x)}"
         )
+    for name, operator in operators.items():
+        arguments.require_takes(f"the operator of {name}", operator, "u")
     unknown = set(operators) - set(state)
     if unknown:
         raise TraceError(

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, TypeAlias
 
+from diffsim.base import arguments
+from diffsim.base.messages import shown
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.symbol import Symbol
@@ -50,7 +52,8 @@ def projected(values: State, state: State, dt: Time, project: Project | None) ->
 
 def constrained(free: State, state: State, dt: Time, project: Project, others: bool = False) -> dict[str, Symbol]:
     """The projection of a state that is stored; `others`: with the other fields that it has."""
-    obeying = project(dict(free), dt)
+    arguments.require_takes("project", project, "state", "dt")
+    obeying = project(arguments.Named("project", free), dt)
     named = isinstance(obeying, Mapping) and set(state) <= set(obeying)
     own = matching("the projected state", {name: obeying[name] for name in state} if named else obeying, state)
     return {**obeying, **own} if others else own
@@ -60,7 +63,9 @@ def rates(rate: Rate, state: State) -> dict[str, Symbol]:
     """The rate of each field of a state."""
     if not isinstance(state, Mapping) or not state or not all(isinstance(u, (Symbol, Components)) for u in state.values()):
         raise TraceError(f"state = {type(state).__name__}, expected a dict of fields of the step; write it like {{'u': u}}")
-    return matching("the rate", rate(dict(state)), state)
+    arguments.function("rate", rate, "lambda now: {'u': -now['u']}", optional=False)
+    arguments.require_takes("the rate", rate, "state")
+    return matching("the rate", rate(arguments.Named("the rate", state)), state)
 
 
 def matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:
@@ -70,4 +75,7 @@ def matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:
         raise TraceError(
             f"{what} has {got}, expected a dict with an entry for each field of the state: {', '.join(state)}; correct the names"
         )
+    for name, value in fields.items():
+        if not isinstance(value, (Symbol, Components, Real)):
+            raise TraceError(f"{what} of {name} is {shown(value)}, expected an expression of the step; return one")
     return {name: fields[name] for name in state}

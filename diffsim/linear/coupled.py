@@ -15,7 +15,7 @@ from diffsim.linear.iterations import Product
 from diffsim.linear.preconditioner import Given, Preconditioner, described, products
 from diffsim.linear.sparse import ROUND_OFF, BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, scales
 from diffsim.linear.stencil import Offset, Stencil
-from diffsim.linear.system import SMALL, TOLERANCE, Method, System, Weights, are_equal, require_finite
+from diffsim.linear.system import SMALL, TOLERANCE, Method, System, Weights, are_equal, require_finite, require_some
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -116,7 +116,8 @@ class CoupledSystem:
         entries = len(self.entries) * cells
         if self.preconditioner is not None:
             return 80 * entries + (self.preconditioner.room(self.count * cells) if isinstance(self.preconditioner, Preconditioner) else 0)
-        factored = self.method == "lu" or (self.method == "auto" and self.count * cells <= FLAT)
+        most = SMALL if len(self.rules[0]) > 2 else FLAT
+        factored = self.method == "lu" or (self.method == "auto" and self.count * cells <= most)
         return (280 if factored else 160) * entries
 
     def _for(self, weights: Weights, like: npt.NDArray) -> _Scaled:
@@ -130,6 +131,9 @@ class CoupledSystem:
         if known is None or self._prepared is None or not are_equal(known, weights):
             self._prepared = self._weights = None
             require_finite(weights)
+            for row, name in enumerate(self.names):
+                own = [weight for weight, entry in zip(weights, self.entries, strict=True) if entry[0] == row]
+                require_some(own, f"an equation of {name}")
             self._prepared = self._ready(self._matrix(weights), like.shape, self.tolerance or TOLERANCE[like.dtype])
             self._weights = [w if isinstance(w, float) else w.copy() for w in weights]
         return self._prepared

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from diffsim.base.messages import shown
 from diffsim.boundary import Rules
-from diffsim.errors import ParameterError
+from diffsim.errors import ParameterError, SingularError
 from diffsim.linear.dominant import DominantFactors, dominates
 from diffsim.linear.held import HeldLayer, held_layer
 from diffsim.linear.neighbours import neighbours
@@ -133,6 +133,7 @@ class System:
 
     def _ready(self, stencil: Stencil, weights: Weights, tolerance: float) -> Prepared:
         require_finite(weights)
+        require_some(weights, "an operator")
         if self.preconditioner is not None:
             return self._preconditioned(self.preconditioner, stencil.matrix(weights), tolerance, stencil.shape)
         ways: dict[str, Callable[[], Prepared | None]] = {
@@ -174,6 +175,15 @@ WANTS = {
     "tridiagonal": "expected an operator that reads a cell and its two neighbours along one axis of 3 cells or more, got another one",
     "direct": "expected an operator with constant weights that sine, cosine or Fourier transforms diagonalise, got another one",
 }
+
+
+def require_some(weights: Weights, what: str) -> None:
+    """Raise `SingularError` if all weights of an operator are 0."""
+    if not any(np.any(weight) for weight in weights):
+        raise SingularError(
+            f"expected {what} with weights that are not all 0, got 0 everywhere, as where a coefficient that multiplies it is 0; give that "
+            "another value"
+        )
 
 
 def _factored(matrix: csr_array) -> Factored | DominantFactors:

@@ -169,7 +169,10 @@ class Evaluator:
 
     def _evaluate(self, x: npt.NDArray[np.float64], parts: IntArray | None) -> Evaluation:
         start = perf_counter()
-        answer = self._objective(x.copy()) if parts is None else self._objective(x.copy(), parts)
+        try:
+            answer = self._objective(x.copy()) if parts is None else self._objective(x.copy(), parts)
+        except DivergenceError as error:
+            raise self._not_finite("a finite value and gradient", f"an error of the objective ({error})") from error
         seconds = perf_counter() - start
         if not isinstance(answer, (tuple, list)) or len(answer) != 2 or np.ndim(answer[0]) != 0:
             raise ParameterError(f"objective gave {shown(answer)}, expected (value, gradient); return a number and a vector")

@@ -21,6 +21,8 @@ SHORT, ZERO, CLIP, SOURCES, FILL, OUTSIDE = "short", "zero", "clipped", "sources
 ALLOWED = (SHORT, ZERO, CLIP, SOURCES, FILL, OUTSIDE)
 """Mismatches that can be allowed: records that end before the run, traces of zeros or clipped ones, sources elsewhere, fill values, and
 records of which the run takes a small part."""
+DROP = "\0drop"
+"""The place of a remedy that depends on the trace."""
 SHARE = 0.9
 """The least share of the samples of a file that lies within the run."""
 
@@ -53,18 +55,28 @@ def problems(records: Records, end: float, allow: Collection[str] = (), spacing:
     live = [number for number, name in enumerate(records.names) if name not in records.dead]
     if not live:
         yield f"{records.where}: expected at least one trace that is not dead, found none; leave out the shot"
-    lost = False
+    alike: dict[str, list[int]] = {}
     for number in live:
         problem = _problem(records, number, inside, end, allow)
         if problem is not None:
-            lost = True
-            yield f"{records.trace(number)}: {problem}"
+            alike.setdefault(problem.replace(records.to_drop(number), DROP), []).append(number)
+    lost = bool(alike)
+    yield from (_of_traces(records, numbers, text, len(live)) for text, numbers in alike.items())
     inside_share = share_within(times, np.isfinite(records.values).sum(axis=1), end)
     if not lost and OUTSIDE not in allow and inside_share < SHARE:
         yield (
             f"{records.where}: expected most samples during the run (0 to {end:g} s), found {inside_share:.3g} of them there, and all from "
             f'{times[0]:g} to {times[-1]:g} s; correct time_unit or start, run longer, or allow = ["{OUTSIDE}"]'
         )
+
+
+def _of_traces(records: Records, numbers: list[int], text: str, count: int) -> str:
+    """One line for all traces with the same problem."""
+    if len(numbers) == 1:
+        return f"{records.trace(numbers[0])}: {text.replace(DROP, records.to_drop(numbers[0]))}"
+    which = f"all {count} traces" if len(numbers) == count else f"{len(numbers)} of {count} traces, {records.names_of(numbers)}"
+    remedy = "correct the file" if len(numbers) == count else records.to_drop(*numbers)
+    return f"{records.where}, {which}: {text.replace(DROP, remedy)}"
 
 
 def share_within(times: Array, counts: npt.NDArray[np.integer], end: float) -> float:

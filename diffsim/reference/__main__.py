@@ -2,7 +2,7 @@
 
 python -m diffsim.reference NAME            print an entry, such as solve, diffsim.losses.L2Misfit or Simulation.value_and_grad
 python -m diffsim.reference scene.data      print the keys of a part of a scene file; scene alone lists the parts
-python -m diffsim.reference                 write all entries as pages, in Markdown
+python -m diffsim.reference                 write all entries as pages, in Markdown, into the folder diffsim-reference
 python -m diffsim.reference --out FOLDER    write them into this folder
 """
 
@@ -29,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.name is not None:
             print(entry_text(options.name), end="")
             return 0
+        print(f"writing all entries as pages into the folder {options.out}; with a NAME its entry is printed instead")
         every = pages()
         options.out.mkdir(parents=True, exist_ok=True)
         for name, text in every.items():

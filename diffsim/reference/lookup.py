@@ -7,6 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 
+from diffsim.base.messages import reason_shown
 from diffsim.errors import ParameterError
 from diffsim.reference.entries import NUMPY, OPTIONAL, PACKAGES, Entry, entries, packages, public_names, summary
 from diffsim.reference.keys import ROOT as SCENE
@@ -38,7 +39,7 @@ def entry_text(name: str) -> str:
         return _package_text(wanted)
     matches = dict(_matches(wanted))
     if not matches:
-        known = [f"{entry.package}.{entry.name}" for package in packages() for entry in entries(package)]
+        known = [f"{entry.package}.{entry.name}" for package in packages() for entry in _entries(package, "")]
         short = {title.rpartition(".")[2]: title for title in reversed(known)}
         remedy = nearest(wanted.rpartition(".")[2], [], short)
         remedy = f"python -m {ROOT}.reference {ROOT} lists names" if remedy.startswith("choose") else remedy
@@ -55,7 +56,7 @@ def _matches(wanted: str) -> Iterator[tuple[str, str]]:
     for package in packages():
         if package in OPTIONAL and not wanted.startswith(package):
             continue  # their packages take long to import
-        for entry in entries(package):
+        for entry in _entries(package, wanted):
             title, value, text = f"{package}.{entry.name}", entry.value, ""
             if _ends(title, wanted):
                 text = _entry_text(entry)
@@ -67,6 +68,19 @@ def _matches(wanted: str) -> Iterator[tuple[str, str]]:
                 yield title, text
     if not seen and _ends(f"{NUMPY}.{last}", wanted) and last in public_names(NUMPY):
         yield f"{NUMPY}.{last}", f"{NUMPY}.{last}\n\nIt is as NumPy's of the same name, with derivatives.\n"
+
+
+def _entries(package: str, wanted: str) -> list[Entry]:
+    """The entries of a package; none where another package that it needs is broken, unless the name that is wanted is in it."""
+    try:
+        return entries(package)
+    except Exception as error:  # the import of a broken package may raise anything
+        if wanted.startswith(f"{package}."):
+            raise ParameterError(
+                f"{wanted}: expected {package} to be there, got {type(error).__name__} on import ({reason_shown(error)}); "
+                "install what it needs anew"
+            ) from error
+        return []
 
 
 def _ends(title: str, wanted: str) -> bool:

@@ -71,13 +71,13 @@ class Scene(Description):
 
     def problem(self, precision: str | None = None) -> Problem:
         """The assembled scene."""
-        with named_errors(self.equation.of):
+        with named_errors(self.classes()):
             return assemble(self, precision or settings().precision)
 
     def objective(self, precision: str | None = None) -> Objective:
         """The loss with its gradient, on new synthetic data."""
         problem = self.problem(precision)
-        with named_errors(self.equation.of):
+        with named_errors(self.classes()):
             return Objective(problem, observe(problem.scene, problem.setup))
 
     def value_and_grad(self, theta: Array | None = None) -> tuple[float, npt.NDArray[np.float64]]:
@@ -86,7 +86,7 @@ class Scene(Description):
         Everything is built and compiled anew. For more than one value, keep `objective()`.
         """
         objective = self.objective()
-        with named_errors(self.equation.of):
+        with named_errors(self.classes()):
             return objective(objective.problem.theta if theta is None else theta)
 
     def run(
@@ -101,14 +101,16 @@ class Scene(Description):
     ) -> Outcome:
         """Find the unknowns; see `diffsim.scene.run.run_scene`."""
         folder = None if out is None else path_of("out", out)
-        with named_errors(self.equation.of):
+        with named_errors(self.classes()):
             return run_scene(self, folder, resume, certificate, precision, watcher, workers, domains)
 
     def plan(self, precision: str | None = None) -> Plan:
         """Plan a gradient of one shot: its predicted cost, and how its states are stored; see `diffsim.plan`."""
-        return plan_of(self.problem(precision))
+        problem = self.problem(precision)
+        with named_errors(self.classes()):
+            return plan_of(problem)
 
     def gradcheck(self, on_line: Callable[[Line], None] | None = None) -> Certificate:
         """Measure the certificate; see `diffsim.scene.search.certificate`."""
-        with named_errors(self.equation.of):
+        with named_errors(self.classes()):
             return certify(self, on_line)

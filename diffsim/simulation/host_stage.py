@@ -20,7 +20,8 @@ from diffsim.boundary import Boundary
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
-from diffsim.stepping.trace.stages import array_stage, placed
+from diffsim.stepping.ir.names import Title
+from diffsim.stepping.trace.stages import array_stage, placed, trace_of
 
 
 def host_stage(
@@ -91,7 +92,8 @@ def host_stage(
     homes = [placed(each) for each in symbols] if outputs is None else [placed(symbols[0])] * count
     locations = homes if location is None else _one_each("location", location, count)
     several = several if outputs is None else count > 1
-    function = ArrayProgram(f, count if several else None, identity_of(f))
+    title = Title(f"host_stage of {getattr(f, '__qualname__', type(f).__name__)}", steady=trace_of(symbols[0], "host_stage()").steady)
+    function = ArrayProgram(f, count if several else None, identity_of(f), title)
     results = array_stage(function, symbols, locations, _one_each("boundary", boundary, count))
     return tuple(results) if several else results[0]
 
@@ -112,11 +114,13 @@ class ArrayProgram:
         f: a function of arrays that returns arrays.
         count: the number of results; None: a single array, not in a tuple.
         about: a text that identifies it.
+        title: its name in messages.
     """
 
     f: Callable[..., Any]
     count: int | None
     about: str = field(compare=False)
+    title: Title = field(compare=False)
 
     def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
         return [np.asarray(value) for value in self._values(*(each.copy() for each in cells))]
@@ -139,7 +143,7 @@ class ArrayProgram:
             half = len(both) // 2
             return tuple(jvp(self._values, both[:half], both[half:])[1])
 
-        return ArrayProgram(along, self.count or 1, f"tangent of {self.about}")
+        return ArrayProgram(along, self.count or 1, f"tangent of {self.about}", self.title)
 
     def transpose(self, wanted: Sequence[int]) -> Pullback:
         return Pullback(self, tuple(wanted))
@@ -170,6 +174,11 @@ class Pullback:
 
         _, pullback = vjp(of_wanted, *(copies[number] for number in self.wanted))
         return [np.asarray(bar) for bar in pullback(tuple(each.copy() for each in cells[count:]))]
+
+    @property
+    def title(self) -> Title:
+        """Its name in messages."""
+        return self.program.title
 
     def identity(self) -> str:
         return f"transpose of {self.program.about}"

@@ -204,7 +204,7 @@ class Heat(Equation, kind="heat"):
             return solve(lambda x: x - 0.5 * dt / c * diff(self.flux(x, axis, media), axis), right, boundary=T)
 
         if self.steady:
-            return {"T": balanced(lambda x: gain(x) + s, T)}
+            return {"T": balanced(lambda x: gain(x) + s, T, "T")}
         if self.method == "explicit":
             return {"T": T + dt * (gain(T) + s + q) / c}
         if self.method == "crank_nicolson":

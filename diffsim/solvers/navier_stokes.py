@@ -17,7 +17,7 @@ from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div, grad
 from diffsim.integrators import IMPLICIT_SHARE, TABLEAUX, imex_ars222, rk4, ssp_rk2, ssp_rk3
 from diffsim.mesh.grid import Grid
-from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides, check_outline
+from diffsim.solvers.parts.flow_sides import FREE, WORDS, FlowSides, check_outline, check_slope
 from diffsim.solvers.parts.fluxes import advection, carried
 from diffsim.solvers.parts.given import series_of
 from diffsim.solvers.parts.immersed import Walls, drawing_fields, flux_fields, names_of_walls, wall_fields
@@ -463,6 +463,8 @@ class NavierStokes(Equation, kind="navier_stokes"):
         check_sign("viscosity nu", nu, "m²/s", positive=layers)
         if self.bodies != "none":
             check_outline(parameters["phi"], self._around)
+            if not self.sharp:
+                check_slope(parameters["phi"], self.grid.spacing)
         for name in ("nu", *(f"kappa_{name}" for name in self.scalars)):
             check_sign(name, parameters[name], "m²/s", positive=False)
             if (most := float(parameters[name].max())) > 0:
@@ -473,13 +475,13 @@ class NavierStokes(Equation, kind="navier_stokes"):
     def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
         """Raise if `dt` is not stable for a flow with the velocity of a side, or if more fluid enters than leaves."""
         inlets = {name: axis for (axis, _), name in self._around.inlets().items()}
-        if inlets and self.bodies == "none" and all(name in series or name not in self.series for name in inlets):
+        if inlets and self.bodies != "moving" and all(name in series or name not in self.series for name in inlets):
             on_sides: dict[str, Array] = {name: series[name] for name in inlets.keys() & {*self.series}}
             for name, axis in inlets.items():
                 if name not in self.series:
                     values = np.asarray(parameters[name])
                     on_sides[name] = np.asarray(values.take(0, axis)) if values.ndim == self.grid.ndim else values
-            self._around.check_balance(self.grid, on_sides)
+            self._around.check_balance(self.grid, on_sides, bodies=self.bodies != "none")
         least = sorted((float(parameters[name].min()), name) for name in ("nu", *(f"kappa_{name}" for name in self.scalars)))
         for axis, name in self._around.speeds():
             if name in series:

@@ -14,6 +14,7 @@ import diffsim.numpy as dnp
 from diffsim.certificate.measures import _weights
 from diffsim.certificate.path import Path
 from diffsim.certificate.taylor import taylor
+from diffsim.expr import laplacian
 from diffsim.solvers import Acoustic, Heat
 from diffsim.stepping.derive import reverse
 from diffsim.stepping.ir import levels
@@ -278,3 +279,23 @@ def test_an_output_that_is_rounding_counts_as_another_of_its_unit() -> None:
     weights = _weights(ds.Solution(changes, {}), np.random.default_rng(0), units).final
     normal = np.random.default_rng(0).standard_normal(4)
     assert np.allclose([weights[name][0] for name in changes], normal / [2.0, 2.0, 1e-20, 1.0], rtol=1e-12)
+
+
+def test_a_steady_problem_is_not_told_to_take_more_steps() -> None:
+    """Whatever cannot judge: an input without effect, a loss that is 0, and schedules, of which there are none."""
+
+    class Wall(ds.Steady):
+        grid = ds.Grid((5,), 1.0)
+        states = {"T": ds.Variable("zero")}  # noqa: RUF012
+        parameters = {"k": ds.Variable("mirror"), "s": ds.Variable("mirror")}  # noqa: RUF012
+
+        def residual(self, T: Any, k: Any, s: Any) -> Any:
+            return laplacian(T) - T + s * (1 + 0 * k)
+
+    wall = ds.steady(Wall(), precision="f64")
+    inputs = {"k": np.ones(5), "s": np.ones(5)}
+    for loss in (lambda found: (found.final["T"] ** 2).sum(), lambda found: 0.0 * found.final["T"].sum()):
+        notes = [line.note for line in ds.certify(wall, loss, inputs, steps=1, directions=1)]
+        assert any("a steady problem keeps no states" in note for note in notes)
+        assert not [note for note in notes if "more steps" in note]
+    assert any("nothing has arrived yet, or the loss is at a minimum; move the point" in note for note in notes)

@@ -10,12 +10,13 @@ import pytest
 from scipy.sparse import csr_array
 
 import diffsim as ds
-from diffsim.boundary import Rules, bound, extend, linear
+from diffsim.boundary import Rules, bound, extend, linear, zero_rules
 from diffsim.errors import ConvergenceError, ParameterError, ShapeError, SingularError
-from diffsim.linear import METHODS, System, sparse, tridiagonal
+from diffsim.linear import METHODS, CoupledSystem, System, coupled, sparse, tridiagonal
 from diffsim.linear.dominant import DominantFactors
 from diffsim.linear.iterations import End, biconjugate_gradients
 from diffsim.linear.multigrid import Multigrid
+from diffsim.linear.sparse import Factored
 from diffsim.linear.stencil import Stencil
 
 ROUND_OFF = 1e-11
@@ -363,3 +364,25 @@ def test_transforms_keep_the_odd_part_of_a_matrix_that_is_nearly_singular(drift:
         np.exp(1j * k * (np.arange(n) + 0.5) * h) / (damping + (2 * np.sin(k * h / 2) / h) ** 2 + 1j * drift * np.sin(k * h) / h)
     )
     np.testing.assert_allclose(solution - solution.mean(), exact, rtol=0, atol=1e-12)  # the mean is rounding over the damping
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_the_room_of_several_fields_is_that_of_the_method_taken(ndim: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Factors end at fewer unknowns in three dimensions."""
+    monkeypatch.setattr(coupled, "SMALL", 60)
+    monkeypatch.setattr(coupled, "FLAT", 150)
+    here = (0,) * ndim
+    entries = [(row, column, here) for row in range(count) for column in range(count)]
+    factored = []
+    for length in range(2, 140 // ndim**2):
+        shape = (length, 3, 3)[:ndim]
+        system = CoupledSystem(entries, [zero_rules(ndim)] * count, "abc"[:count], "auto", None)
+        rng = np.random.default_rng(length)
+        weights = [rng.uniform(2.0, 3.0, shape) if row == column else rng.uniform(0.1, 0.2, shape) for row, column, _ in entries]
+        system.solve(weights, [np.ones(shape)] * count)
+        assert system._prepared is not None
+        factored.append(isinstance(system._prepared._solver, Factored))
+        cells = int(np.prod(shape))
+        assert system.room(cells) == (280 if factored[-1] else 160) * len(entries) * cells
+    assert True in factored and False in factored

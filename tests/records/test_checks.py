@@ -45,8 +45,8 @@ CASES: dict[str, tuple[Records, str]] = {
         "g.csv: expected records up to the end of the run at 10 s, found their last sample at 5.5 s",
     ),
     "elsewhere": (records((slice(0, 11), 1, np.nan)), "trace B: expected samples during the run (0 to 10 s), found them from 11 to 11 s"),
-    "deviation": (records(deviation=0 * ONES), "g.csv, trace A: expected a deviation above 0 for each sample, found 0; correct it"),
-    "weight": (records(weight=-ONES), "g.csv, trace A: expected a weight of at least 0 for each sample, found -1; correct it"),
+    "deviation": (records(deviation=0 * ONES), "g.csv, all 3 traces: expected a deviation above 0 for each sample, found 0; correct it"),
+    "weight": (records(weight=-ONES), "g.csv, all 3 traces: expected a weight of at least 0 for each sample, found -1; correct it"),
 }
 
 
@@ -55,7 +55,7 @@ def test_a_mismatch_is_one_line(name: str) -> None:
     sample, message = CASES[name]
     lines = list(problems(sample, end=10.0))
     assert message in lines[0]
-    assert len(lines) == (3 if name in ("deviation", "weight") else 1)
+    assert len(lines) == 1
     with pytest.raises(DataError) as caught:
         require_sound(sample, end=10.0)
     assert str(caught.value).splitlines()[0] == lines[0]
@@ -74,11 +74,35 @@ def test_allowed_problems(name: str) -> None:
 
 
 def test_many_problems_are_counted() -> None:
-    many = Records(np.zeros((12, 30)), TIMES, tuple(map(str, range(30))), where="g.csv")
+    clipped = np.minimum(10 * np.sin(TIMES)[:, None] + 20, np.arange(11.0, 14.0, 0.1)) * np.ones((12, 30))
+    many = Records(clipped, TIMES, tuple(map(str, range(30))), where="g.csv")  # each at a level of its own
     with pytest.raises(DataError) as caught:
         require_sound(many, 10.0)
     lines = str(caught.value).splitlines()
     assert len(lines) == 11 and lines[-1] == "and 20 more"
+
+
+@pytest.mark.parametrize("kind", ["gaps only", "zero", "deviation", "elsewhere"])
+@pytest.mark.parametrize("which", [[0, 1], range(1, 9), range(12)])
+@pytest.mark.parametrize("shot", [None, 3])
+def test_one_problem_of_several_traces_is_one_line(kind: str, which: Any, shot: int | None) -> None:
+    """It counts them, and names the first."""
+    values, deviation = np.tile(np.sin(TIMES)[:, None] + 2, 12), np.ones((12, 12))
+    for number in which:
+        if kind == "deviation":
+            deviation[:, number] = 0
+        else:
+            values[: 11 if kind == "elsewhere" else 12, number] = 0.0 if kind == "zero" else np.nan
+    many = Records(values, TIMES, tuple("ABCDEFGHIJKL"), where="g.csv", deviation=deviation, shot=shot)
+    lines = [line for line in problems(many, end=10.0) if "most samples" not in line]
+    names = [many.names[number] for number in which]
+    listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    expected = "all 12 traces" if len(names) == 12 else f"{len(names)} of 12 traces, {listed}"
+    assert len(lines) == 1 and lines[0].startswith(f"g.csv, {expected}: expected")
+    if kind in ("gaps only", "zero") and len(names) < 12:
+        prefix = "" if shot is None else f"{shot}:"
+        assert f'drop = ["{prefix}{names[0]}", "{prefix}{names[1]}"' in lines[0] and (", ...]" in lines[0]) == (len(names) > 5)
+    assert "\0" not in lines[0]
 
 
 def test_receivers_outside_of_the_grid() -> None:

@@ -68,3 +68,24 @@ def test_a_small_part_that_stays_is_refused_by_the_sides_too(word: str, precisio
                 flow.run(inputs, 1)
         inputs[high] = rng.permutation(inputs[low])
         flow.run(inputs, 1)
+
+
+@pytest.mark.parametrize("method", ["sharp", "penalised"])
+@pytest.mark.parametrize("word", ["inflow", "velocity"])
+@pytest.mark.parametrize("both", [False, True])
+def test_bodies_beside_an_inflow_without_an_outlet(both: bool, word: str, method: Literal["sharp", "penalised"]) -> None:
+    """They may cover parts of the sides, but what enters through all of them has nowhere to go."""
+    grid = ds.Grid((10, 14), 0.1)
+    sides = ("slip", (word, word if both else "no_slip"))
+    flow = ds.Simulation(NavierStokes(grid, 1e-3, sides, bodies="fixed", bodies_method=method), wrt=[])
+    y, x = np.meshgrid(grid.coordinates(0), grid.coordinates(1), indexing="ij")
+    inputs = {name: np.zeros(flow.input_shape(name, 1)) for name in flow.inputs} | {"nu": 1e-3, "phi": np.hypot(y - 0.5, x - 0.6) - 0.2}
+    inlets = flow.equation._around.inlets()
+    rng = np.random.default_rng(4)
+    for (_, high), name in inlets.items():
+        inputs[name] = (-1.0 if high else 1.0) * rng.uniform(0.1, 0.2, inputs[name].shape)
+    with pytest.raises(ParameterError, match=r'^sides: fluid enters with .* through low_x.*, and no side is open, .*"outflow"'):
+        flow.run(inputs, 1)
+    if both:
+        inputs[inlets[1, 1]] = inputs[inlets[1, 0]]
+        flow.run(inputs, 1)  # as much leaves

@@ -91,7 +91,7 @@ def test_one_state_or_vector_may_have_its_rate_itself() -> None:
     assert all(np.array_equal(whole[name], again[name]) for name in whole) and whole["x_2"] == alone["x"]
     with pytest.raises(ParameterError, match="expected 3 rates, of x_0, x_1, x_2"):
         ds.Simulation(ds.ODE(lambda x: (x[0], x[1]), 0.1, states={"x": 3}))
-    with pytest.raises(ParameterError, match="expected 1 rates, of x"):
+    with pytest.raises(ParameterError, match="expected 1 rate, of x"):
         ds.Simulation(ds.ODE(lambda x: (x, x), 0.1))
 
 

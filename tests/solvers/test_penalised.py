@@ -182,3 +182,23 @@ def test_a_body_that_is_as_its_fluid_takes_and_gives_nothing(precision: Any) -> 
     assert after(0.0, 0.0)["heat_T"] == 0
     carried, rounding = after(0.7, 0.3), 1e-9 if precision == "f64" else 1e-2
     assert max(abs(carried["force_x"]), abs(carried["force_y"]), abs(carried["heat_T"])) < rounding
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+@pytest.mark.parametrize("radius", [0.8, 2.3, 4.1])
+def test_a_phi_that_is_no_distance_is_refused(radius: float, ndim: int) -> None:
+    """By its slope at the outline, for a body of any size and in any unit; level sets that are nearly distances are taken."""
+    grid = ds.Grid((12,) * ndim, 0.25)
+    flow = NavierStokes(grid, 1e-3, bodies="fixed", bodies_method="penalised")
+    places = np.meshgrid(*(grid.coordinates(axis) for axis in range(ndim)), indexing="ij")
+    distance = np.sqrt(sum((x - 1.4) ** 2 for x in places)) - 0.25 * radius
+    inputs: Fields = {"nu": np.array(1e-3)}
+    for factor in (0.7, 1.0, 1.6):
+        flow.check(inputs | {"phi": factor * distance})
+    for factor in (1e-3, 0.01, 0.3, 4.0, 100.0, 1000.0):
+        with pytest.raises(
+            ParameterError, match=r"phi changes by [\d.e+-]+ m a metre at the outline of the bodies, expected about 1 .*; divide"
+        ):
+            flow.check(inputs | {"phi": factor * distance})
+    if ndim == 2:
+        NavierStokes(grid, 1e-3, bodies="fixed").check(inputs | {"phi": 100 * distance})  # sharp walls read quotients

@@ -19,6 +19,8 @@ EVEN = 1e-6
 """Times are evenly spaced if no distance of two samples is off the mean by more than this part of it."""
 MOST_PROBLEMS = 10
 """Problems that one message lists."""
+MOST_NAMES = 5
+"""Names of traces that one problem lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +90,16 @@ class Records:
         """A trace in a message."""
         return f"{self.where}, trace {name_shown(self.names[number])}"
 
-    def to_drop(self, number: int) -> str:
-        """How a scene leaves out a trace, of this shot alone where there are several."""
-        name = self.names[number]
-        return f'drop = ["{name}"]' if self.shot is None else f'drop = ["{self.shot}:{name}"]'
+    def names_of(self, numbers: Sequence[int]) -> str:
+        """The first of some traces in a message."""
+        few = ", ".join(name_shown(self.names[number]) for number in numbers[:MOST_NAMES])
+        return few if len(numbers) <= MOST_NAMES else f"{few}, ..."
+
+    def to_drop(self, *numbers: int) -> str:
+        """How a scene leaves out traces, of this shot alone where there are several."""
+        prefix = "" if self.shot is None else f"{self.shot}:"
+        names = [f'"{prefix}{self.names[number]}"' for number in numbers[:MOST_NAMES]]
+        return f"drop = [{', '.join(names)}{', ...' if len(numbers) > MOST_NAMES else ''}]"
 
     def silenced(self, names: Collection[str]) -> Records:
         """The records with gaps in place of the traces of these names, which stay in their places."""

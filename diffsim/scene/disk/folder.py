@@ -110,8 +110,7 @@ def _flat(value: Any, name: str = "") -> dict[str, str]:
 
 def _code(scene: Description) -> dict[str, str]:
     """Digests of the code of all classes that the scene names."""
-    parts = (*scene.misfit, *scene.penalty, *scene.unknowns.values())
-    kinds = (scene.equation.of, *(part.of_class for part in parts))
+    kinds = (kind for _, kind in scene.classes())
     return {f"the code of {kind.__module__}:{kind.__qualname__}": DIGEST + digest for kind in kinds if (digest := code_digest(kind))}
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 import numpy as np
 from pydantic import Discriminator, SerializeAsAny, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
 
+from diffsim.base.arguments import require_takes
 from diffsim.errors import ParameterError
 from diffsim.losses.regularise import KINDS, Regulariser
 from diffsim.scene.words.model import Mask, Name, NotNegative, Widths
@@ -61,9 +62,10 @@ class PenaltyModel(TypedModel):
             arguments["spacing"] = _in_lengths(steps, getattr(self, "length"))  # noqa: B009  # a key of classes with a spacing
             weight /= np.count_nonzero(free) * prod(arguments["spacing"])
         if self.takes("weight"):
-            penalty: Regulariser = self.instance(weight=weight, **arguments)
-            return penalty
-        return Weighted(self.instance(**arguments), weight)
+            arguments["weight"] = weight
+        penalty: Regulariser = self.instance(**arguments)
+        require_takes(f"{self.of_class.__name__}.__call__", penalty, "field")
+        return penalty if self.takes("weight") else Weighted(penalty, weight)
 
 
 @dataclass(frozen=True)

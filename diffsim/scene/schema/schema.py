@@ -483,6 +483,13 @@ class Description(Model):
         """The table of the objectives of a design, for messages."""
         return "[[maximise]]" if self.maximise else "[[minimise]]"
 
+    def classes(self) -> tuple[tuple[str, type], ...]:
+        """The key of each part that has a class, and the class, which may be a user's own."""
+        unknowns = ((f"unknowns.{name}", model.of_class) for name, model in self.unknowns.items())
+        misfits = ((f"misfit[{number}]", model.of_class) for number, model in enumerate(self.misfit))
+        penalties = ((f"penalty[{number}]", model.of_class) for number, model in enumerate(self.penalty))
+        return ("equation", self.equation.of), *unknowns, *misfits, *penalties
+
     def stages(self) -> tuple[Stage, ...]:
         """The stages of the search, at least one, with the settings that they take over from `optimise`."""
         inherited = self.optimise.model_dump(include={"method", "iterations", "tolerance"})

@@ -64,6 +64,7 @@ class Problem:
         unknowns: theta <-> fields.
         penalties: label -> unknown, and its penalty.
         of_variables: label -> unknown, and the penalty of its part of theta.
+        keys: label of a penalty -> its key in the scene, for messages.
         policy: the checkpointing policy of the scene.
         checkpoint: the result of the policy: a policy with its schedule, or a plan.
         workers: where its shots run.
@@ -78,6 +79,7 @@ class Problem:
     unknowns: Stacked
     penalties: Mapping[str, tuple[str, Regulariser]]
     of_variables: Mapping[str, tuple[str, Regulariser]]
+    keys: Mapping[str, str]
     policy: Policy
     checkpoint: Checkpoint
     workers: Workers = HERE
@@ -177,18 +179,19 @@ def assemble(
             except ParameterError as error:
                 _require_between(name, model, start[name][chosen], setup.unit(name), error)
                 raise
-    penalties, of_variables = {}, {}
+    penalties, of_variables, keys = {}, {}, dict[str, str]()
     for number, penalty in enumerate(scene.penalty):
         with prefix_error(f"penalty[{number}]"):
             label = f"{penalty.type} of {penalty.unknown}"
             name = penalty.unknown
             if penalty.of == "variables":
                 label, theta = f"{penalty.type} of the variables of {name}", parts[name].from_field(start[name])
-                label = f"{label} [{number}]" if label in of_variables else label
+            label = f"{label} [{number}]" if label in keys else label
+            keys[label] = f"penalty[{number}]"
+            if penalty.of == "variables":
                 of_variables[label] = name, penalty.built(theta, np.ones(theta.shape, bool), (1.0,))
-                continue
-            steps = setup.lengths(name)
-            penalties[f"{label} [{number}]" if label in penalties else label] = name, penalty.built(start[name], free[name], steps)
+            else:
+                penalties[label] = name, penalty.built(start[name], free[name], setup.lengths(name))
     unknowns = Stacked(parts)
     check_stages(scene, setup, unknowns, start)
     policy = policy_of(scene.checkpoint, folder, workers)
@@ -201,6 +204,7 @@ def assemble(
         unknowns,
         penalties,
         of_variables,
+        keys,
         policy,
         decided(policy, setup, workers),
         workers,

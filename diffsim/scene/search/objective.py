@@ -25,7 +25,7 @@ from diffsim.scene.search.curvature import Curvature
 from diffsim.scene.setup.design import Mean, Transmission, label_of, mean_of, transmissions
 from diffsim.scene.setup.setup import Where
 from diffsim.scene.shots.band import Band, filters_of
-from diffsim.scene.shots.misfits import Misfits, bend, gradient_of_sum, values_of
+from diffsim.scene.shots.misfits import Misfits, bend, finite, gradient_of_sum, values_of
 from diffsim.scene.shots.shot_misfits import misfits_of
 from diffsim.scene.shots.shot_runs import gradients, losses
 from diffsim.scene.shots.shots import ShotFile, ShotSums, digest_of
@@ -88,21 +88,27 @@ class Objective:
         jumps = jumps_of(problem.scene, stage)
         self._key = digest_of([identify(problem.scene, problem.setup.simulation.precision).search, repr(jumps)], data)
         terms: dict[str, tuple[tuple[Where, ...], list[Misfit] | list[Transmission] | list[Mean]]] = {}
+        keys: dict[str, str] = {}
+
+        def add(key: str, label: str, places: tuple[Where, ...], term: list[Misfit] | list[Transmission] | list[Mean]) -> None:
+            label = f"{label} [{key.partition('[')[2]}" if label in terms else label
+            terms[label], keys[label] = (places, term), key
+
         for number, model in enumerate(problem.scene.misfit):
             label, where = f"{model.of} of {model.state}", (model.of, model.state)
             with prefix_error(f"misfit[{number}]"):
                 misfits = band.misfits(where, misfits_of(model, band.observed, problem.setup))
-                terms[f"{label} [{number}]" if label in terms else label] = (where,), misfits
+            add(f"misfit[{number}]", label, (where,), misfits)
         for number, design in enumerate(problem.scene.maximise):
             watched = problem.setup.watched
             assert watched is not None  # a scene that maximises has monitors
             label, part = label_of(design), transmissions(watched, design)
             places = tuple(("traces", state) for state in part.states)
-            terms[f"{label} [{number}]" if label in terms else label] = places, [part] * len(problem.setup.shots)
+            add(f"maximise[{number}]", label, places, [part] * len(problem.setup.shots))
         for number, small in enumerate(problem.scene.minimise):
             label, mean = f"mean of {small.state}", mean_of(small, problem.setup.times(), f"minimise[{number}]")
-            terms[f"{label} [{number}]" if label in terms else label] = (("traces", small.state),), [mean] * len(problem.setup.shots)
-        self.misfits = Misfits(terms, jumps)
+            add(f"minimise[{number}]", label, (("traces", small.state),), [mean] * len(problem.setup.shots))
+        self.misfits = Misfits(terms, jumps, keys, problem.scene.classes())
 
     def __call__(self, theta: Array, shots: IntArray | None = None) -> tuple[float, npt.NDArray[np.float64]]:
         evaluation = self.evaluate(theta, None, shots)
@@ -126,7 +132,7 @@ class Objective:
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
         gradient = vjp(problem.unknowns.split, theta)[1](sums.by_cell)[0]  # only now, because its memory would add to that of the states
-        of_variables, slope = gradient_of_sum(self._of_variables, np.asarray(theta, float)) if problem.of_variables else ({}, 0.0)
+        of_variables, slope = self._gradient_of_variables(theta) if problem.of_variables else ({}, 0.0)
         gradient = gradient + slope
         predicted = {where: self._at_records(where, rows) for where, rows in sums.predicted.items()}
         return Evaluation(sums.parts | penalties | of_variables, gradient, sums.by_cell, predicted)
@@ -135,7 +141,8 @@ class Objective:
         """The loss alone, without a reverse sweep."""
         problem = self.problem
         fields = problem.unknowns.split(theta)
-        total = sum(self._penalties(fields).values()) + sum(self._of_variables(theta).values())
+        penalties = self._penalties(fields) | self._of_variables(theta)
+        total = sum(finite({label: float(value) for label, value in penalties.items()}, problem.keys).values())
         for shot in problem.workers.run(losses, (problem.forward, self.misfits), (fields,), range(len(problem.setup.shots))):
             total += sum(shot.values())
         return float(total)
@@ -161,18 +168,23 @@ class Objective:
 
     def penalty(self, fields: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, Array]]:
         """Each penalty, and the gradient of their sum with respect to each unknown field, f64."""
-        return gradient_of_sum(self._penalties, {name: np.asarray(fields[name], float) for name, _ in self.problem.penalties.values()})
+        place = {name: np.asarray(fields[name], float) for name, _ in self.problem.penalties.values()}
+        return gradient_of_sum(self._penalties, place, self.problem.keys)
+
+    def _gradient_of_variables(self, theta: Array) -> tuple[dict[str, float], Array]:
+        """Each penalty of a part of theta, and the gradient of their sum."""
+        return gradient_of_sum(self._of_variables, np.asarray(theta, float), self.problem.keys)
 
     def _penalties(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Each penalty."""
-        return values_of("penalty", {label: partial(penalty, fields[name]) for label, (name, penalty) in self.problem.penalties.items()})
+        parts = {label: partial(penalty, fields[name]) for label, (name, penalty) in self.problem.penalties.items()}
+        return values_of(parts, self.problem.keys)
 
     def _of_variables(self, theta: Any) -> dict[str, Any]:
         """Each penalty of a part of theta."""
         slices = self.problem.unknowns.slices
-        return values_of(
-            "penalty", {label: partial(penalty, theta[slices[name]]) for label, (name, penalty) in self.problem.of_variables.items()}
-        )
+        parts = {label: partial(penalty, theta[slices[name]]) for label, (name, penalty) in self.problem.of_variables.items()}
+        return values_of(parts, self.problem.keys)
 
     def _at_records(self, where: Where, predicted: Array) -> Array:
         """Predictions of the run at the times of the records, if there are some."""

@@ -107,6 +107,12 @@ def read_data(
     if len(every) > 1:
         every = [replace(records, shot=shot) for shot, records in enumerate(every)]
     every = [_prepared(_without(records, model.drop, every), model, unit, dt, end) for records in every]
+    for records in every:
+        if points is not None and len(records.names) == 1 < len(points) == len(records.times):
+            raise DataError(
+                f"{records.where}: expected {len(points)} traces, one for each point of receivers, found as many samples of one trace; "
+                "if these are the receivers at one time, save them as one row, values[None, :]"
+            )
     if steady:
         every = [_of_solution(records, end) for records in every]
     if len(every) != shots.count:

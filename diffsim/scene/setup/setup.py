@@ -410,12 +410,12 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
         step: key of the time step.
     """
     parameters = setup.equation.parameters
-    needed = (*parameters, *setup.equation.series)
-    for name in needed:
-        if name not in inputs:
-            raise SceneError(
-                f"fields.{name}: expected a field, for the equation needs {', '.join(needed)}, found none; add [fields.{name}]"
-            )
+    missing = [name for name in (*parameters, *setup.equation.series) if name not in inputs]
+    if missing:
+        raise SceneError(
+            f"fields.{missing[0]}: expected a field, for the equation needs {' and '.join(missing)}, found none; add "
+            f"{' and '.join(f'[fields.{name}]' for name in missing)}"
+        )
     dtype = setup.simulation.dtype
     for name, values in inputs.items():
         largest = float(np.max(np.abs(values)))

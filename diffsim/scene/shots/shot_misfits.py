@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import diffsim.numpy as dnp
-from diffsim.errors import ParameterError
+from diffsim.base.arguments import require_takes
+from diffsim.errors import ParameterError, TraceError
 from diffsim.losses import Misfit, TraceMisfit
 from diffsim.records.conventions.records import distances, even_spacing
 from diffsim.scene.schema.misfit_keys import MisfitModel
@@ -82,8 +83,8 @@ def _of_shot(number: int) -> Iterator[None]:
     """Name the shot whose data do not suit a misfit."""
     try:
         yield
-    except ParameterError as error:
-        raise ParameterError(f"shot {number}: {error}") from None
+    except (ParameterError, TraceError) as error:
+        raise type(error)(f"shot {number}: {error}") from None
 
 
 def _misfit(
@@ -104,6 +105,7 @@ def _misfit(
         arguments["dt"] = spacing
     with _of_shot(number):
         built: Misfit = model.instance(**arguments)
+        require_takes(f"{model.of_class.__name__}.__call__", built, "predicted")
     return built
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from itertools import chain
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -26,11 +27,12 @@ T = TypeVar("T")
 
 
 def _named(function: Callable[Concatenate[Forward, P], Iterator[T]]) -> Callable[Concatenate[Forward, P], Iterator[T]]:
-    """A function of shots whose errors from a user's own equation are named, in the process that has their traceback."""
+    """A function of shots whose errors from a user's own classes are named, in the process that has their traceback."""
 
     @wraps(function)
     def named(forward: Forward, *args: P.args, **options: P.kwargs) -> Iterator[T]:
-        with named_errors(type(forward.setup.equation)):
+        others = (each.classes for each in args if isinstance(each, Misfits))
+        with named_errors((("equation", type(forward.setup.equation)), *chain.from_iterable(others))):
             yield from function(forward, *args, **options)
 
     return named

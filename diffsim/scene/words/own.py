@@ -14,8 +14,9 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from diffsim.base.kinds import Kinds, is_packaged
+from diffsim.base.kinds import Kinds
 from diffsim.base.messages import cut, path_shown, printable, shown
+from diffsim.base.misspelt import is_packaged
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.scene.words.objects import is_object
 from diffsim.scene.words.suggest import nearest

@@ -22,6 +22,7 @@ from diffsim.boundary import KINDS, Rule
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.mesh.grid import Grid
 from diffsim.scene.words.model import Model, Name
+from diffsim.scene.words.own_errors import named_errors
 from diffsim.scene.words.rule_keys import checked
 from diffsim.scene.words.suggest import nearest
 from diffsim.stepping.declare.equation import Variable
@@ -69,7 +70,8 @@ class RuleModel(Model):
     @model_validator(mode="after")
     def _complete(self) -> RuleModel:
         try:
-            name = self.name
+            with named_errors(()):
+                name = self.name
         except DiffsimError as error:
             raise ValueError(str(error)) from None
         if self.varies is not None and name is None:

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from diffsim import integrators
-from diffsim.base.arguments import function, number, one_of, whole
+from diffsim.base.arguments import function, number, one_of, plural, whole
 from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
 from diffsim.expr.symbol import Symbol
@@ -27,6 +27,7 @@ class ODE(Equation):
     """A system of ordinary differential equations, of one state or of an ensemble of states.
 
     Its grid has a cell for each member of the ensemble, so a state is an array of shape (members,), and a receiver at [k] records member k.
+    As of any equation, a state that is left out of the inputs starts at 0.
     Parameters are numbers, which all members share; for a parameter that differs from member to member take `diffsim.Batch`.
 
     A state with many components is a vector: with `states={"x": 3}` the argument x is a tuple of three expressions, its rate one of three,
@@ -154,6 +155,11 @@ class ODE(Equation):
         """For each argument that is a state, or field of the dataclass, the names of its components."""
         if self.record:
             fields = dataclasses.fields(self.record)
+            if inspect.signature(self.rates).parameters[arguments[0]].kind is inspect.Parameter.KEYWORD_ONLY:
+                raise ParameterError(
+                    f"rates takes {arguments[0]} by keyword alone, expected the {self.record.__name__} of the states as first argument; "
+                    "write it before the *"
+                )
             if derived := [field.name for field in fields if not field.init]:
                 raise ParameterError(
                     f"states = {shown(self.record)} has {', '.join(derived)} with init=False, expected fields that are states; make a "
@@ -256,6 +262,10 @@ def _of_one(values: Any, vector: bool) -> Any:
 
 def _named(values: Any, names: Sequence[str]) -> dict[str, Any]:
     """The rates that a function returned, by name."""
-    if not isinstance(values, (tuple, list)) or len(values) != len(names):
-        raise ParameterError(f"rates returned {shown(values)}, expected {len(names)} rates, of {', '.join(names)}; return a tuple of them")
+    several = isinstance(values, (tuple, list))
+    if not several or len(values) != len(names):
+        got = plural(len(values), "rate") if several else "one expression" if isinstance(values, Symbol) else shown(values)
+        if isinstance(values, Mapping):
+            got = f"a dict of {', '.join(map(str, values))}"
+        raise ParameterError(f"rates returned {got}, expected {plural(len(names), 'rate')}, of {', '.join(names)}; return a tuple of them")
     return dict(zip(names, values, strict=True))

@@ -190,7 +190,9 @@ class Profile:
         return replace(self, axis=self.axis + 1)
 
 
-KINDS: Kinds[Equation] = Kinds("equation")
+KINDS: Kinds[Equation] = Kinds(
+    "equation", elsewhere={"boundary": "an argument of Variable; write states = {'u': Variable(boundary)}, of each field"}
+)
 """The class of each kind of equation that has a name."""
 
 

@@ -1,6 +1,30 @@
-"""Names of fields in a step's derivatives. Each contains a space, so no field of an equation can have such a name."""
+"""Names of fields in a step's derivatives, and of host functions in messages. A field of an equation has no such name: each has a space."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Title:
+    """The name of a host function in messages.
+
+    Attributes:
+        what: the function that a user called, such as "newton".
+        fields: for which it solves.
+        steady: name of the steady problem that it belongs to; "" in a step.
+    """
+
+    what: str
+    fields: tuple[str, ...] = ()
+    steady: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} for {', '.join(self.fields)}" if self.fields else self.what
+
+    def at(self, step: int) -> str:
+        """Where a call of it failed."""
+        return f"in the steady problem {self.steady}, {self}" if self.steady else f"in step {step}, {self}"
 
 
 def bar(name: str) -> str:

@@ -164,7 +164,7 @@ class HostFunction(Protocol):
     """A function of arrays over the cells that runs on the host, between kernels.
 
     One with a single result may have a method `between(cells, result)`: it returns a function without arguments that computes the result
-    from these arrays, in place, as often as it is called, or None.
+    from these arrays, in place, as often as it is called, or None. One may have a `title`, a `Title` for messages.
     """
 
     def __call__(self, *cells: Array) -> Sequence[Array]:

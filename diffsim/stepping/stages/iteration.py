@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from diffsim.base.arguments import plural
 from diffsim.boundary import Rules, zero_rules
 from diffsim.errors import ConvergenceError, SingularError
 from diffsim.expr.evaluate import evaluate, inner, pad
-from diffsim.expr.graph import Node, reads
+from diffsim.expr.graph import Node, ordered, reads
 from diffsim.linear import CoupledSystem, Entry, System, solutions
+from diffsim.stepping.ir.names import Title
 from diffsim.typing import Array
 
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-7}
@@ -25,10 +28,19 @@ HALVINGS = 30
 ENOUGH = 1e-4
 """A step must lower the residual by at least this part of the decrease of a linear residual."""
 
-REMEDY = (
-    "start from a closer guess, which of a steady problem is the initial state (such as the solution for a weaker nonlinearity, which is "
-    "raised in steps), take a smaller time step where there is one, or raise tolerance or iterations"
-)
+REMEDY = {
+    False: "start from a closer guess, take a smaller time step, or raise tolerance or iterations",
+    True: "start from a closer initial state, such as the solution for a weaker nonlinearity, which is raised in steps, or raise tolerance "
+    "or iterations",
+}
+"""Remedies where an iteration does not end; True: of a steady problem."""
+GUESS = {False: "give another guess=", True: "give another initial state, which is the guess"}
+"""Remedies where it cannot begin."""
+
+OPERATORS = {"div": "quotient", "mul": "product", "add": "sum", "sub": "difference", "pow": "power"}
+"""Names of operations in messages, where they differ from those of the functions."""
+MOST_READS = 3
+"""Most values of unknowns in a message about one operation."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,7 @@ class Iteration:
         system: the linear system of a step.
         tolerance: largest residual of a cell, relative to the largest sum of the magnitudes of its terms; None: by the type of the guess.
         most: largest number of iterations.
+        title: its name in messages.
     """
 
     residual: Residual
@@ -120,6 +133,7 @@ class Iteration:
     system: System | CoupledSystem
     tolerance: float | None
     most: int
+    title: Title = field(default=Title("newton"), compare=False)
 
     def __call__(self, *cells: Array) -> list[Array]:
         count = len(self.residual.unknowns)
@@ -131,8 +145,9 @@ class Iteration:
             for name, values in zip(self.residual.fields, fields, strict=True)
         }
         now = self._at([guess.astype(float) for guess in guesses], around)
+        steady = bool(self.title.steady)
         if not now.finite:
-            raise ConvergenceError("newton expected a finite residual and derivative at the guess, got others; give another guess=")
+            raise ConvergenceError(f"expected a finite residual and derivative at the guess, got {self._cause(now.x, around)}")
         for number in range(self.most + 1):
             met = now.met(tolerance)
             if met and (number or not any(now.largest)):  # a good guess is still improved, or slow changes would be lost step by step
@@ -146,16 +161,43 @@ class Iteration:
         equation, left = now.worst()
         where = f" in the equation of {self.residual.names[equation]}" if count > 1 else ""
         raise ConvergenceError(
-            f"newton expected a residual of at most {tolerance:.1e} of its terms, got {left:.1e}{where} after {number} iterations; {REMEDY}"
+            f"expected a residual of at most {tolerance:.1e} of its terms, got {left:.1e}{where} after {plural(number, 'iteration')}; "
+            f"{REMEDY[steady]}"
         )
+
+    def _extended(self, x: list[Array]) -> dict[str, Array]:
+        """The unknowns with their values outside the grid."""
+        reach = self.residual.reach
+        return {name: pad(own, reach, rules) for name, own, rules in zip(self.residual.unknowns, x, self.rules, strict=True)}
+
+    def _cause(self, x: list[Array], around: dict[str, Array]) -> str:
+        """The first operation that has no finite value at the guess, with its operands there, and the remedy."""
+        residual, shape = self.residual, x[0].shape
+        fields = {**around, **self._extended(x)}
+        roots = {f"the residual of {name}": node for name, node in zip(residual.names, residual.values, strict=True)}
+        for (row, column, _), node in residual.weights.items():
+            roots.setdefault(f"the derivative of the residual of {residual.names[row]} for {residual.names[column]}", node)
+        names = dict(zip(residual.unknowns, residual.names, strict=True))
+        for where, root in roots.items():
+            nodes = ordered([root])
+            with np.errstate(all="ignore"):
+                values = dict(zip((n.id for n in nodes), evaluate(nodes, fields, shape, residual.reach), strict=True))
+            for node in nodes:
+                if not (fine := np.isfinite(values[node.id])).all():
+                    cell = np.unravel_index(int(np.argmin(fine)), shape)
+                    alone = node.op == "read" and node.data[0] not in names
+                    remedy = "correct the fields that it is computed of" if alone else GUESS[bool(self.title.steady)]
+                    return f"{_at_cell(node, values, cell, names)} in cell {tuple(map(int, cell))}, in {where}; {remedy}"
+        raise AssertionError("a value is not finite")
 
     def _at(self, x: list[Array], around: dict[str, Array]) -> State:
         residual, reach, shape = self.residual, self.residual.reach, x[0].shape
-        extended = [pad(values, reach, rules) for values, rules in zip(x, self.rules, strict=True)]
+        unknowns = self._extended(x)
+        extended = [*unknowns.values()]
         roots = [*residual.values, *residual.sizes, *residual.weights.values()]
         count = len(x)
         with np.errstate(all="ignore"):  # values that are not finite are detected later
-            results = evaluate(roots, {**around, **dict(zip(residual.unknowns, extended, strict=True))}, shape, reach)
+            results = evaluate(roots, {**around, **unknowns}, shape, reach)
             values, terms, derivatives = results[:count], results[count : 2 * count], results[2 * count :]
             weights = [
                 float(node.data) if node.op == "const" else values
@@ -177,9 +219,7 @@ class Iteration:
         try:
             changes = solutions(self.system, now.weights, [-residual for residual in now.residuals], given=False)
         except SingularError as error:
-            raise SingularError(
-                f"in iteration {number} of newton: {error}. Another guess= may have a derivative with an inverse"
-            ) from error
+            raise SingularError(f"in iteration {number}: {error}; or {GUESS[bool(self.title.steady)]}") from error
         before = now.norm(now.sizes)
         for halving in range(HALVINGS + 1):
             part = 0.5**halving
@@ -195,3 +235,23 @@ class Iteration:
         """Bytes of its linear system, of the system at the solution for tangents and adjoints, and of its working fields."""
         fields = 2 * len(self.residual.fields) + len(self.residual.weights) + 10 * len(self.residual.unknowns)
         return 2 * self.system.room(cells) + 8 * cells * fields
+
+
+def _at_cell(node: Node, values: Mapping[int, Array], cell: tuple[Any, ...], names: Mapping[str, str]) -> str:
+    """An operation with its operands and its value in a cell, such as "the log of T = 0, which is -inf". `names`: of the unknowns."""
+
+    def number(each: Node) -> str:
+        return f"{float(values[each.id][cell]):.6g}"
+
+    def read(each: Node) -> str:
+        name = each.data[0]
+        own = names.get(name, name if name.isidentifier() else f"a part without {', '.join(names.values())}")
+        return f"{own}{' of a neighbour' if any(each.data[1]) else ''} = {number(each)}"
+
+    if node.op == "read":
+        return read(node)
+    exponent = [f"{node.data:g}"] if isinstance(node.data, (int, float)) else []
+    operands = [*(read(each) if each.op == "read" else number(each) for each in node.args), *exponent]
+    inside = [each for each in ordered([node]) if each.op == "read" and each.data[0] in names and each not in node.args]
+    where = f", where {', '.join(map(read, inside[:MOST_READS]))}" if inside else ""
+    return f"the {OPERATORS.get(node.op, node.op)} of {' and '.join(operands)}, which is {number(node)}{where},"

@@ -18,7 +18,7 @@ from diffsim.expr.derive import CHOICES, jvp, singular, vjp
 from diffsim.expr.graph import CONDITIONS, Graph, Node, linear_terms, ordered
 from diffsim.expr.symbol import Symbol
 from diffsim.linear import METHODS, CoupledSystem, Given, Method, System, require_preconditioner, system_of
-from diffsim.stepping.ir.names import bar, dot
+from diffsim.stepping.ir.names import Title, bar, dot
 from diffsim.stepping.ir.program import Assign, HostCall, Part, Place, Written
 from diffsim.stepping.stages.iteration import LINEAR, Iteration, Residual
 from diffsim.stepping.stages.solve import Function, Solution, Solve, applied, derivatives, outputs_of, require_square, written_to
@@ -83,14 +83,19 @@ class Newton(HostStage):
         ]
         outputs = tuple(replace(output, name=dot(output.name, order), rules=linear(output.rules)) for output in self.outputs)
         right_sides = tuple(side.name for side in sides)
-        return [*stored.values(), *sides, Solve(name, self.at_solution, right_sides, weights, outputs, given=False)]
+        return [
+            *stored.values(),
+            *sides,
+            Solve(name, self.at_solution, right_sides, weights, outputs, given=False, title=self.iteration.title),
+        ]
 
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
         here = (0,) * len(self.outputs[0].location)
         names, rules = [f"transposed {output.name}" for output in self.outputs], zero_rules(len(here))
         weights, stored = self._weights(f"transposed {self.name}")
         fields = tuple(stored)
-        function = Solution(self.at_solution, tuple(fields.index(w) if isinstance(w, str) else w for w in weights), True, False)
+        places = tuple(fields.index(w) if isinstance(w, str) else w for w in weights)
+        function = Solution(self.at_solution, places, True, False, title=self.iteration.title)
         parts: dict[str, Part] = {name: Assign(Place(name), field.node, rules) for name, field in stored.items()}
         written = tuple(Written(name, Place(name), rules) for name in names)
         owed = (*(bar(output.name) for output in self.outputs), *fields)
@@ -228,7 +233,7 @@ def newton_fields(
     def system(tolerance: float | None) -> System | CoupledSystem:
         return system_of([*traced.weights], rules, [*guesses], method, tolerance, preconditioner)
 
-    iteration = Iteration(traced, rules, system(LINEAR), tolerance, most)
+    iteration = Iteration(traced, rules, system(LINEAR), tolerance, most, Title("newton", tuple(guesses), graph.steady))
     names = tuple(stored_name(start, graph) for start in starts)
     graph.store(Newton(name, names, iteration, system(None), outputs))
     return [read_of(start, output) for start, output in zip(starts, outputs, strict=True)]
@@ -246,7 +251,8 @@ def _residual(residual: Function, guesses: Mapping[str, Symbol], graph: Trace, o
     ]
     extended = [graph.field(x, output.rules) for x, output in zip(xs, outputs, strict=True)]
     expressions = []
-    for result, x, output in zip(applied(residual, extended, unknowns, "the residual of newton()"), xs, outputs, strict=True):
+    results = applied(residual, extended, unknowns, "the residual of newton()", [*guesses])
+    for result, x, output in zip(results, xs, outputs, strict=True):
         on_sides = graph.on_sides(x.like(graph.const(0)), output)
         expressions.append(graph.on_sides(result, output, x) - on_sides)
     values, sizes, fields = [], [], dict[str, None]()

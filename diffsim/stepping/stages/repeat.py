@@ -231,6 +231,7 @@ def repeat(
     """
     arguments.whole("count of repeat()", count, 1, MOST_LAPS)
     arguments.function("body", body, "ds.repeat(20, lambda p: p + laplacian(p), p)", optional=False)
+    arguments.require_takes("the body of repeat()", body, *(f"field {k}" for k in range(len(start))))
     if laps is not None and not isinstance(laps, Symbol):
         raise TraceError(f"laps of repeat() = {shown(laps)}, expected an expression of the step; give that, or a number as count")
     if not start or not all(isinstance(field, Symbol) for field in start):

@@ -8,6 +8,7 @@ solution with the transposed matrix. The cotangent of the weight w_rco, with whi
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +28,7 @@ from diffsim.expr.symbol import Symbol, merge_locations
 from diffsim.linear import METHODS, CoupledSystem, Entry, Given, Method, System, require_preconditioner, solutions, system_of
 from diffsim.mesh.field import Location
 from diffsim.stepping.derive.undo import decided_by
-from diffsim.stepping.ir.names import bar, dot
+from diffsim.stepping.ir.names import Title, bar, dot
 from diffsim.stepping.ir.program import HostCall, Place, Written
 from diffsim.stepping.stages.unknowns import Unknowns
 from diffsim.stepping.trace.fields import Derive, Placed, Stage, Stored
@@ -55,6 +56,7 @@ class Solution:
         given: boundary rules use their given values. For a tangent these are 0.
         numbers: names of the fields with one value in all cells.
         sized: the last field is the magnitude of the terms of the right side.
+        title: its name in messages.
     """
 
     system: System | CoupledSystem
@@ -63,6 +65,7 @@ class Solution:
     given: bool
     numbers: tuple[str, ...] = ()
     sized: bool = False
+    title: Title = dataclasses.field(default=Title("solve"), compare=False)
 
     def __call__(self, *cells: Array) -> list[Array]:
         count = self.system.count
@@ -143,6 +146,7 @@ class Solve(HostStage):
         outputs: the solution, a field for each equation.
         given: whether its boundary rules use their given values. For a tangent these are 0.
         size: the magnitude of the terms of the right side, if the matrix may have no inverse.
+        title: its name in messages.
     """
 
     name: str
@@ -152,6 +156,7 @@ class Solve(HostStage):
     outputs: tuple[Stored, ...]
     given: bool = True
     size: Size | None = None
+    title: Title = dataclasses.field(default=Title("solve"), compare=False)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -169,7 +174,7 @@ class Solve(HostStage):
 
     def _function(self, transposed: bool) -> Solution:
         weights = tuple(self.fields.index(weight) if isinstance(weight, str) else weight for weight in self.weights)
-        return Solution(self.system, weights, transposed, self.given, self.numbers, self.size is not None and not transposed)
+        return Solution(self.system, weights, transposed, self.given, self.numbers, self.size is not None and not transposed, self.title)
 
     def operation(self, targets: Mapping[str, Place]) -> HostCall:
         return HostCall(self._function(False), self.inputs, written_to(self.outputs, targets))
@@ -340,7 +345,8 @@ def solve_fields(
     if size is not None:
         graph.store(size)
     system = system_of([*weights], [field.rules for field in solution], [*right_sides], method, tolerance, preconditioner)
-    graph.store(Solve(name, system, tuple(sides), stored, outputs, size=size))
+    title = Title("solve", tuple(right_sides), graph.steady)
+    graph.store(Solve(name, system, tuple(sides), stored, outputs, size=size, title=title))
     return [read_of(right, output) for right, output in zip(rights, outputs, strict=True)]
 
 
@@ -428,7 +434,7 @@ def matrix_of(
     """
     unknowns = placeholders(graph, len(solution))
     xs = [field.like(graph.read(unknown, (0,) * field.ndim), placed(field)) for unknown, field in zip(unknowns, like.values(), strict=True)]
-    results = [graph.on_sides(*each) for each in zip(applied(operator, xs, unknowns, what), solution, xs, strict=True)]
+    results = [graph.on_sides(*each) for each in zip(applied(operator, xs, unknowns, what, [*like]), solution, xs, strict=True)]
     weights = derivatives(graph, [result.node for result in results], unknowns)
     require_square(weights, [*like], what)
     rests = [_without(graph, result, unknowns) for result in results]
@@ -479,14 +485,15 @@ def require_square(weights: Mapping[Entry, Node], names: Sequence[str], what: st
             raise TraceError(f"{what} depends on {name} nowhere, expected an equation that does; add it, or make {name} an input")
 
 
-def applied(function: Function, xs: Sequence[Symbol], unknowns: Sequence[str], what: str) -> list[Symbol]:
-    """Apply a function to expressions of unknown fields, and check the results. `what` names the function in messages."""
+def applied(function: Function, xs: Sequence[Symbol], unknowns: Sequence[str], what: str, names: Sequence[str]) -> list[Symbol]:
+    """Apply a function to expressions of unknown fields, and check the results. In messages `what` names it, `names` the fields."""
     graph = trace_of(xs[0], what)
     before = len(graph.stages)
     results = function(xs)
-    for result, x in zip(results, xs, strict=True):
+    for result, x, name in zip(results, xs, names, strict=True):
         if not isinstance(result, Symbol) or result.graph is not graph:
-            raise TraceError(f"{what} gave {shown(result)}, expected an expression of its argument; return that")
+            which = f" for {name}" if len(names) > 1 else ""
+            raise TraceError(f"{what} gave {shown(result)}{which}, expected an expression of {', '.join(names)}; return that")
         result.expect(False, what)
         merge_locations(result.location, x.location)
     if any(not stage.reads().keys().isdisjoint(unknowns) for stage in graph.stages[before:]):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from diffsim.base import arguments
 from diffsim.errors import TraceError
-from diffsim.expr.components import Layout
+from diffsim.expr.components import Components, Layout
 from diffsim.expr.symbol import Symbol
 from diffsim.linear import METHODS, Given, Method, require_preconditioner
 from diffsim.stepping.declare.equation import Equation
@@ -18,6 +17,7 @@ from diffsim.stepping.stages.solve import Function, applied, derivatives, is_lin
 from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.grouped import apart, with_groups
 from diffsim.stepping.trace.stages import placed, trace_of
+from diffsim.stepping.trace.tracing import DECLARED_IN, called
 
 
 class Steady(Equation):
@@ -82,19 +82,17 @@ class Steady(Equation):
         guesses: dict[str, Symbol] = {}
         for name in list(fields):
             if name in groups:
-                guesses |= {groups[name].name(name, *key): part for key, part in fields.pop(name).parts.items()}
+                guesses |= dict(_parts(name, fields.pop(name)))
             elif name in self.states:
                 guesses[name] = fields.pop(name)
         guesses = {name: guesses[name] for name in self.states}
-        declared = inspect.signature(self.residual).parameters.values()
-        everything = any(each.kind is each.VAR_KEYWORD for each in declared)
-        asked = {each.name for each in declared}
+        parts = {name: part for group, value in fields.items() if isinstance(value, Components) for name, part in _parts(group, value)}
+        what = f"{type(self).__name__}.residual"
 
         def residual(unknowns: Sequence[Symbol]) -> list[Any]:
             known, free = with_groups(dict(zip(guesses, unknowns, strict=True)), groups)
-            states = {name: value for name, value in known.items() if name in asked or (everything and name in free)}
-            others = fields if everything else {name: value for name, value in fields.items() if name in asked}
-            return self._by_state(self.residual(**states, **others), groups)
+            result = called(self.residual, {**parts, **fields, **known}, {**fields, **free}, what, DECLARED_IN["step"])
+            return self._by_state(result, groups)
 
         solution = [placed_of(guess) for guess in guesses.values()]
         return dict(zip(guesses, balanced_fields(residual, guesses, solution, *self._options()), strict=True))
@@ -127,7 +125,7 @@ class Steady(Equation):
             results = result if several else (result,)
             if len(results) != len(ordered):
                 raise TraceError(
-                    f"{kind}.residual gave {len(results)} {'expressions' if several else 'expression'}, expected {len(ordered)}, one for "
+                    f"{kind}.residual gave {arguments.plural(len(results), 'expression')}, expected {len(ordered)}, one for "
                     f"each unknown field: {', '.join(ordered)}; return a dict, as in {{'{ordered[0]}': ...}}"
                 )
             result = dict(zip(ordered, results, strict=True))
@@ -145,15 +143,23 @@ class Steady(Equation):
         return (of.get(name, name) for name in self.states)
 
 
+def _parts(group: str, value: Components) -> Iterator[tuple[str, Symbol]]:
+    """The components of a vector or tensor, by their names."""
+    return ((value.layout.name(group, *key), part) for key, part in value.parts.items())
+
+
 def placed_of(guess: Symbol) -> Placed:
     """The location of a field of the step, with its rules."""
     location = placed(guess)
     return Placed(location, trace_of(guess, "residual()").bound(guess, location))
 
 
-def balanced(residual: Callable[[Symbol], Symbol], guess: Symbol) -> Symbol:
-    """The field x for which `residual(x) = 0`, with the rules of the guess: by `solve` if the residual is linear in x, else by `newton`."""
-    (solution,) = balanced_fields(lambda fields: [residual(*fields)], {"x": guess}, [placed_of(guess)])
+def balanced(residual: Callable[[Symbol], Symbol], guess: Symbol, name: str) -> Symbol:
+    """The field x for which `residual(x) = 0`, with the rules of the guess: by `solve` if the residual is linear in x, else by `newton`.
+
+    `name`: of the field, for messages.
+    """
+    (solution,) = balanced_fields(lambda fields: [residual(*fields)], {name: guess}, [placed_of(guess)])
     return solution
 
 
@@ -171,7 +177,7 @@ def balanced_fields(
     graph = trace_of(starts[0], "residual()")
     unknowns = placeholders(graph, len(starts))
     xs = [guess.like(graph.read(name, (0,) * guess.ndim), placed(guess)) for name, guess in zip(unknowns, starts, strict=True)]
-    results = applied(residual, xs, unknowns, "the residual")
+    results = applied(residual, xs, unknowns, "the residual", [*guesses])
     nodes = [result.node for result in results]
     weights = derivatives(graph, nodes, unknowns)
     require_square(weights, [*guesses], "the residual")

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from diffsim.base import arguments
 from diffsim.base.messages import shown
-from diffsim.errors import TraceError
+from diffsim.errors import ShapeError, TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.symbol import Symbol
 from diffsim.stepping.trace.fields import Placed
@@ -87,9 +88,14 @@ class Unknowns:
     def called(self, function: Callable[..., Any]) -> Callable[[Sequence[Symbol]], list[Any]]:
         """A user's function of the unknowns as one from fields to the results for these, in their order."""
 
+        whose = f"the function of {self.what}()"
+        arguments.require_takes(whose, function, *{"dict": ("fields",), "one": ("x",)}.get(self.form, tuple(self.values)))
+
         def of_fields(fields: Sequence[Symbol]) -> list[Any]:
-            arguments = self.joined(fields)
-            return self._apart(function(*arguments) if self.form == "tuple" else function(arguments))
+            values = self.joined(fields)
+            if self.form == "dict":
+                values = arguments.Named(whose, values)
+            return self._apart(function(*values) if self.form == "tuple" else function(values))
 
         return of_fields
 
@@ -118,7 +124,16 @@ class Unknowns:
         out = []
         for field, own in zip(self.fields.values(), each, strict=True):
             location = placed(field)
-            out.append(Placed(location, trace_of(field, f"{self.what}()").bound(field if own is None else own, location)))
+            try:
+                rules = trace_of(field, f"{self.what}()").bound(field if own is None else own, location)
+            except ShapeError as error:
+                if self.form == "one" or own is not boundary or not isinstance(boundary, tuple):
+                    raise
+                names = ", ".join(self.values)
+                example = f", {shown([*boundary])}" if len(boundary) == len(self.values) else ""
+                remedy = "a dict with these keys" if self.form == "dict" else f"a list{example}"
+                raise ShapeError(f"{error}. A tuple has an entry for each axis; for a rule for each of {names} write {remedy}") from None
+            out.append(Placed(location, rules))
         return out
 
     def _boundaries(self, boundary: Any) -> list[Any]:
@@ -130,6 +145,9 @@ class Unknowns:
                     f"boundary of {self.what}() for {', '.join(map(str, boundary))}, expected one for each of {names}; give these"
                 )
             values = [boundary[name] for name in self.values]
+        elif isinstance(boundary, Mapping):
+            listed = f" or a list with one for each of {names}" if self.form == "tuple" else ""
+            raise TraceError(f"boundary of {self.what}() is a dict, expected a rule{listed}; write that")
         elif self.form != "one" and several:
             if len(boundary) != len(self.values):
                 raise TraceError(

@@ -41,11 +41,14 @@ class Trace(Graph):
         placed: fields that change with the steps.
         fixed: fields that are constant in time.
         reduce: computes a number from all cells of an expression.
+        steady: name of the equation, of a steady problem; "" of others.
     """
 
-    def __init__(self, grid: Grid, dt: float, placed: Mapping[str, Placed], fixed: Mapping[str, Placed], reduce: Reduce) -> None:
+    def __init__(
+        self, grid: Grid, dt: float, placed: Mapping[str, Placed], fixed: Mapping[str, Placed], reduce: Reduce, steady: str = ""
+    ) -> None:
         super().__init__()
-        self.grid, self.dt, self.reduce_by = grid, dt, reduce
+        self.grid, self.dt, self.reduce_by, self.steady = grid, dt, reduce, steady
         self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
         self.unknowns = itertools.count()  # numbers of placeholder fields while an operator is traced

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, EvenImage, Rules, bound, on_low_side, rules_of
-from diffsim.errors import ShapeError, TraceError
+from diffsim.errors import DiffsimError, ShapeError, TraceError
 from diffsim.expr.components import Layout
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol, describe
@@ -133,7 +134,7 @@ def trace_step(
     grid, states = equation.grid, _placed(equation.states, equation.grid)
     low = _low_faces(states)
     states |= {name: replace(states[name], rules=on_low_side(states[of].rules, axis)) for name, (of, axis) in low.items()}
-    graph = Trace(grid, equation.dt, states, coefficients, reduce)
+    graph = Trace(grid, equation.dt, states, coefficients, reduce, type(equation).__name__ if equation.steady else "")
     symbols = {name: _symbol(graph, grid, name, placed.where) for name, placed in {**states, **coefficients, **series}.items()}
     symbols |= _profile_symbols(graph, equation)
     declared = (*symbols, *equation.forcings, *equation.parameters, *equation.initials)
@@ -281,22 +282,42 @@ def _as_symbol(graph: Graph, grid: Grid, value: object, name: str) -> Symbol:
     )
 
 
+def called(function: Callable[..., Any], known: Mapping[str, Any], free: Mapping[str, Any], what: str, declared_in: str) -> Any:
+    """Call a function of an equation with the fields that its arguments name.
+
+    Args:
+        function: the function.
+        known: all fields that it may name.
+        free: those of an argument `**others`.
+        what: its name, for messages.
+        declared_in: where a field may be declared, for messages.
+
+    Raises:
+        TraceError: it asks for another field, or has arguments without names.
+    """
+    declared = inspect.signature(function).parameters
+    if nameless := [str(p) for p in declared.values() if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]:
+        raise TraceError(f"{what}() has {', '.join(nameless)} without a name for calls, expected names of fields; write these out")
+    names = [name for name, p in declared.items() if p.kind is not p.VAR_KEYWORD]
+    others = [name for name, p in declared.items() if p.kind is p.VAR_KEYWORD]
+    unknown = [name for name in names if name not in known and declared[name].default is inspect.Parameter.empty]
+    expected = f"expected some of {', '.join(free)}, which the equation has there; declare it in {declared_in}, or correct the name"
+    if unknown:
+        raise TraceError(f"{what}() asks for {', '.join(unknown)}, {expected}")
+    try:
+        return function(**{name: known[name] for name in dict.fromkeys([*names, *(free if others else ())]) if name in known})
+    except KeyError as error:
+        (key,) = error.args or ("",)
+        if others and isinstance(key, str) and key not in known and not isinstance(error, DiffsimError):
+            raise TraceError(f"{what}() raised KeyError: {shown(key)}; if it asks **{others[0]} for this field, {expected}") from error
+        raise
+
+
 def _call(
     function: Callable[..., Mapping[str, object]], symbols: Mapping[str, Symbol], what: str, groups: Mapping[str, Layout]
 ) -> tuple[dict[str, object], dict[str, Layout]]:
     """The results of a function of an equation, by the names of fields, and the vectors and tensors among them."""
-    known, free = with_groups(symbols, groups)
-    declared = inspect.signature(function).parameters
-    names = [name for name, p in declared.items() if p.kind is not p.VAR_KEYWORD]
-    if len(names) < len(declared):  # **fields: all fields that are not named
-        names = list(dict.fromkeys([*names, *free]))
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise TraceError(
-            f"{what}() asks for {', '.join(unknown)}, expected some of {', '.join(free)}, which the equation has there; declare it in "
-            f"{DECLARED_IN[what]}, or correct the name"
-        )
-    results = function(**{name: known[name] for name in names})
+    results = called(function, *with_groups(symbols, groups), what, DECLARED_IN[what])
     if not isinstance(results, dict):
         raise TraceError(
             f"{what}() gave a {type(results).__name__}, expected a dict of names and expressions; return one, as in {{'u': u}}"

@@ -248,7 +248,7 @@ MISMATCHES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "clock": (
         sized(),
         {"start": 0.06},
-        "shot 0, trace 4: expected samples during the run (0 to 0.048 s), found them from -0.06",
+        "shot 0, all 5 traces: expected samples during the run (0 to 0.048 s), found them from -0.06",
     ),
     "variable": (sized(), {"values": "p"}, "expected one of the variables values, found no p; name one of them"),
     "no times": (sized(), {"dt": None}, "found no times; name them, or give dt"),

@@ -57,6 +57,36 @@ def test_a_record_is_of_the_solution(kind: str, tmp_path: Path) -> None:
     assert outcome.unknowns["kappa"].answer[0] == pytest.approx(2.0, rel=1e-4)
 
 
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_one_row_of_receivers_is_no_trace(count: int, tmp_path: Path) -> None:
+    """A file of the shape (receivers,), which is that of one trace."""
+    points = np.linspace(0.1, 0.8, count)
+    receivers = {"T": {"points": [[float(x)] for x in points]}}
+    np.save(tmp_path / "T.npy", points * (1 - points))
+    tables = {key: value for key, value in ROD.items() if key != "truth"} | {"receivers": receivers}
+    data = {"path": str(tmp_path / "T.npy"), "dt": 1.0}
+    expected = rf"data.T: .*T.npy: expected {count} traces, one for each point of receivers, found as many samples of one trace; if these"
+    with pytest.raises(SceneError, match=expected):
+        Scene(**tables | {"data": {"T": data}}).problem("f64")
+    np.save(tmp_path / "T.npy", (points * (1 - points))[None, :])
+    scene = Scene(**tables | {"data": {"T": data}})
+    (values,) = observe(scene, scene.problem("f64").setup, HERE).traces["T"]
+    np.testing.assert_array_equal(values[-1], points * (1 - points))
+
+
+def test_an_equation_that_lacks_inputs_names_those() -> None:
+    tables = ROD | {"equation": {"type": Exchange}, "receivers": {"a": ROD["receivers"]["T"]}, "misfit": [{"of": "traces", "state": "a"}]}
+    inputs = {"rate": {"constant": 1.0}, "left": {"constant": 0.5}}
+    for unknown in inputs:
+        (other,) = inputs.keys() - {unknown}
+        case = tables | {"fields": {}, "unknowns": {unknown: {"start": inputs[unknown]}}}
+        case |= {"truth": {"noise": 0.1, "refine": 1.0, "fields": {unknown: {"constant": 2.0}}}}
+        with pytest.raises(
+            SceneError, match=rf"^fields.{other}: expected a field, for the equation needs {other}, found none; add \[fields.{other}\]$"
+        ):
+            Scene(**case).problem("f64")
+
+
 def test_more_steps_are_refused() -> None:
     with pytest.raises(SceneError, match=r"^time: expected one step, .* steady equation heat, found 3; write dt = 1.0 and steps = 1$"):
         Scene(**ROD | {"time": {"dt": 1.0, "steps": 3}}).problem("f64")

@@ -185,17 +185,17 @@ def called(equation: ds.Equation, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in vars(Kinds) if name.startswith("a_")])
 def test_each_kind_of_method(name: str) -> None:
     equation = Kinds(ds.Grid((4,), 1.0), 0.1)
-    with pytest.raises(SceneError, match=rf"^equation: Kinds\.{name} raised ValueError: x"), named_errors(Kinds):
+    with pytest.raises(SceneError, match=rf"^equation: Kinds\.{name} raised ValueError: x"), named_errors([("equation", Kinds)]):
         called(equation, name)
 
 
 @pytest.mark.parametrize(("name", "error"), [("refuses", ParameterError), ("is_full", MemoryError)])
 def test_errors_that_say_enough_stay(name: str, error: type[Exception]) -> None:
-    with pytest.raises(error), named_errors(Kinds):
+    with pytest.raises(error), named_errors([("equation", Kinds)]):
         getattr(Kinds(ds.Grid((4,), 1.0), 0.1), name)()
 
 
 @pytest.mark.parametrize("kind", [Kinds, ds.solvers.Heat])
 def test_errors_from_elsewhere_stay(kind: type[ds.Equation]) -> None:
-    with pytest.raises(ValueError, match="could not convert"), named_errors(kind):
+    with pytest.raises(ValueError, match="could not convert"), named_errors([("equation", kind)]):
         float("x")

@@ -515,7 +515,7 @@ def test_a_run_that_cannot_go_on_says_in_which_step() -> None:
         run.run({"u": u, "v": np.full(shape, 2.0 - least), "k": np.ones(shape)}, STEPS)
 
     lowest = 4 * np.sin(np.pi / 24) ** 2 + 4 * np.sin(np.pi / 30) ** 2  # of -laplacian on 11 x 14 cells between zeros
-    with pytest.raises(ConvergenceError, match=r"in step 2, the function that gives solve \d: cg expected a residual of at most 1.0e-10"):
+    with pytest.raises(ConvergenceError, match=r"in step 2, solve for x: cg expected a residual of at most 1.0e-10"):
         falling(laplacian, lowest, method="cg", tolerance=1e-10)
     with pytest.raises(SingularError, match=r"in step 2, .* subtract its mean"):
         falling(laplacian, 0.0, method="cg", boundary="mirror")
@@ -551,7 +551,7 @@ class Implicit(ds.Equation):
 
 
 def test_errors_of_a_first_call_name_the_step_and_the_function() -> None:
-    with pytest.raises(ParameterError, match="in step 0, the function that gives solve 0: method = 'tridiagonal' expected an operator"):
+    with pytest.raises(ParameterError, match="in step 0, solve for x: method = 'tridiagonal' expected an operator"):
         ds.Simulation(Implicit(method="tridiagonal"), precision="f64").run({"T": np.ones((8, 16))}, 1)
 
 

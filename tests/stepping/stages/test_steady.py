@@ -152,7 +152,7 @@ def test_what_is_no_steady_problem_is_refused() -> None:
     with pytest.raises(TraceError, match="does not depend on"):
         ds.steady(Fixed(grid, "zero", True))
     slow = ds.steady(Conduction(grid, BOTH, False, iterations=1), wrt=[], precision="f64")
-    with pytest.raises(ConvergenceError, match="after 1 iterations"):
+    with pytest.raises(ConvergenceError, match=r"newton for T: expected a residual .* after 1 iteration;"):
         slow.run({"k": np.ones(9), "s": np.full(9, 3.0), "cold": 0.0, "b": 2.0})
 
 
