@@ -2,7 +2,7 @@
 
 |x| is brought to 1 ≤ a < 8 by powers of 8, of which the root has powers of 2, all exact. a^(-1/3) is a polynomial (error 7e-3) and two
 steps of third order, y (1 + h/3 + 2h²/9) with h = 1 - a y³; none divides. The last line but one takes off most of the rounding of a y²: the
-error is below one unit in the last place.
+error is below one unit in the last place of normal numbers.
 
 The powers are those of f64. In f32 the largest ones are infinite and the smallest ones 0, so that their comparisons are false.
 """

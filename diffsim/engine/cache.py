@@ -25,7 +25,9 @@ XDG = "XDG_CACHE_HOME"
 LEAST_FILES = 16
 """Files that a disk must have room for: an engine that can lock its folder, but not make a second file in it, ends the process."""
 
-OLD = 60
+LOCKS = ("ticache.lock", "qdcache.lock")
+"""Names of the engines' locks in their folders, which may have other files of the user."""
+OLD = 600
 """Seconds after which an engine's lock in a folder is that of a killed process: to write kernels takes a few."""
 
 
@@ -134,7 +136,7 @@ def _obstacle(folder: Path) -> str:
 
 def _remove_old_locks(folder: Path) -> None:
     """Remove the lock of a process that was killed as it read or wrote kernels: while it is there, an engine keeps and reads none."""
-    for lock in folder.glob("*.lock"):
+    for lock in map(folder.joinpath, LOCKS):
         with contextlib.suppress(OSError):  # another process may have removed it, and who may only read leaves it
             if time.time() - lock.stat().st_mtime > OLD:
                 lock.unlink()

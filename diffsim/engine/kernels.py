@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import itertools
 import linecache
+import os
+import time
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +22,7 @@ from diffsim.engine.expressions import expression
 from diffsim.engine.session import before_start, lock, options_in_force, settings
 
 PACKAGE = __name__.partition(".")[0]
+_IMPORTED = time.time()
 _source_names = itertools.count(1)
 _shared: dict[tuple[str, Hashable], Any] = {}  # kernels by source and key
 _made: list[tuple[str, Any]] = []  # every kernel of the present program, with the name of its source
@@ -71,17 +74,21 @@ def shared_kernel(source: str, name: str, key: Hashable, namespace: Callable[[],
 
 
 def _digest(source: str, key: Hashable, things: Iterable[Any]) -> Callable[[], None]:
-    """A function that a kernel calls to mark it with a digest of its source, the meanings of its names, and the code behind them.
+    """A function that a kernel calls to mark it with a digest of its source, the meanings of its names, and the functions behind them.
 
     An engine finds a compiled kernel, in memory or on disk, by its instructions, but knows no order of the functions that it calls: a
     second process finds nothing. With `offline_cache` off it does not look at functions at all, and takes a kernel that calls others for
     the same. So functions are left out (`Engine.functions_left_out`), and the digest, which they are part of, stands for them.
+
+    Files are read now, and the code was read when it was imported: where a file has changed since, the kernel is shared with no process.
     """
     files = {*map(str, Path(__file__).parent.glob("*.py")), *files_behind(things)}
     engine = present()
     digest = hashlib.sha256(repr((source, key, engine.name, engine.version, options_in_force, len(files))).encode())
     for file in sorted(files):
         digest.update(hashlib.sha256(Path(file).read_bytes()).digest())
+    if any(Path(file).stat().st_mtime > _IMPORTED for file in files):
+        digest.update(os.urandom(16))
     words = np.frombuffer(digest.digest(), np.int32).tolist()
 
     @expression
@@ -92,7 +99,7 @@ def _digest(source: str, key: Hashable, things: Iterable[Any]) -> Callable[[], N
 
 
 def files_behind(things: Iterable[Any]) -> set[str]:
-    """Files of the functions among some things, of those that they close over, and of the package's own that they name."""
+    """Files of the functions and methods among some things, of those that they close over, and of the package's own that they name."""
     left, seen = list(things), dict[int, types.FunctionType]()
     while left:
         function = left.pop()

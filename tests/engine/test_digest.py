@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import types
 from pathlib import Path
 from typing import Any
@@ -47,12 +49,23 @@ def module(path: Path, text: str, **names: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_it_changes_with_the_code_behind_a_name(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_IMPORTED", math.inf)
     marks = []
     for text in ("def helper(x):\n    return x", "def helper(x):\n    return -x", "def helper(x):\n    return x"):
         helper = module(tmp_path / "helping.py", text)["helper"]
         function = module(tmp_path / "using.py", WAYS[way], helper=helper)["from_helper"]
         marks.append(digest([function, 3, "text"], monkeypatch))
     assert marks[0] == marks[2] != marks[1]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_process_whose_files_have_changed_shares_no_kernel(later: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code is that of before, and the digest is of the files."""
+    path = tmp_path / "helping.py"
+    helper = module(path, "def helper(x):\n    return x")["helper"]
+    os.utime(path, (0.0, kernels._IMPORTED + (1.0 if later else -1.0)))
+    first, second = (digest([helper], monkeypatch) for _ in range(2))
+    assert (first != second) is later
 
 
 def test_it_changes_with_what_makes_the_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,20 @@ def test_the_same_run_takes_it(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_states_in_tiles_of_another_width_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long step has narrow tiles, whose width is that of the machine's registers: the run begins anew."""
+    gradients = []
+    for width in 4, 8:
+        monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype, narrow, width=width: width)
+        model = acoustic()
+        if width == 4:
+            cut(model, tmp_path)
+            assert list(tmp_path.iterdir())
+        solution, pullback = model.vjp(INPUTS, STEPS, policy(tmp_path))
+        gradients.append(pullback(weights(solution)))
+    assert all(np.allclose(gradients[0][name], gradients[1][name], rtol=1e-4, atol=1e-12) for name in gradients[0])
+
+
 def test_traces_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the key does not know of: the run computes its traces again, and they must be the kept ones."""
     monkeypatch.setattr("diffsim.simulation.gradients.suspended.run_key", lambda *what: "the same for all runs")

@@ -64,7 +64,7 @@ def by_own_lanes(step: Step) -> Fields:
 def test_other_lane_counts_agree(step: Step, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fewest and the most; tests/stepping/source/test_arches.py also has two, as all contracts with registers of 16 bytes have."""
     wanted = by_own_lanes(step)
-    monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype: lanes)
+    monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype, narrow: lanes)
     assert wrong(numbers(step), wanted, ROUND_OFF) == {}
 
 

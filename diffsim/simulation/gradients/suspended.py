@@ -34,6 +34,7 @@ def run_key(compiled: Compiled, call: Call, schedule: AnySchedule) -> str:
     compression = call.options.policy.compression
     others: list[object] = [
         call.steps,
+        compiled.stepper.layout.lanes,  # states are saved as they are stored
         schedule if schedule.runs_backwards else None,
         compression.relative_error if isinstance(compression, Lossy) else None,
     ]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import diffsim as ds
 from diffsim.base.system import usable_cores
 from diffsim.engine import lanes, settings
 from tests.arches import require_vulkan
@@ -104,6 +105,17 @@ def test_narrow_tiles_change_no_value(case: Case, monkeypatch: pytest.MonkeyPatc
         for key in wanted:
             assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
     assert {*asked} == {True, False}
+
+
+def test_long_steps_have_narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype, narrow: 4 if narrow else 8)
+    grid = ds.Grid((24, 24), 10.0)
+    waves: list[ds.Equation] = [ds.solvers.Acoustic(grid, 1e-3, order=8), ds.solvers.Elastic(grid, 1e-3), ds.solvers.Maxwell(grid, 1e-9)]
+    flows: list[ds.Equation] = [ds.solvers.ShallowWater(grid, 0.1), ds.solvers.NavierStokes(grid, 0.1), ds.solvers.Burgers(grid, 0.1)]
+    assert [ds.Simulation(each)._stepper.layout.lanes for each in (*waves, *flows)] == [8] * 3 + [4] * 3
+
+
+def test_narrow_tiles_fill_one_register() -> None:
     width = settings().register_bytes
     assert lanes("f8", narrow=True) * 8 == width and lanes("f8") * 8 == max(width, 64 if width > 16 else 16)
 
