@@ -14,8 +14,9 @@ cotangents have the values of the other end, and each cell gathers from there.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from diffsim.boundary import Rules
 from diffsim.expr.derive import vjp
@@ -69,13 +70,18 @@ class Adjoint:
 
 
 def adjoint_program(
-    step: TracedStep, receivers: Iterable[str], name: str = "adjoint", points_last: bool = False, within: str = ""
+    step: TracedStep,
+    receivers: Iterable[str],
+    name: str = "adjoint",
+    points_last: bool = False,
+    within: str = "",
+    kept: Mapping[str, Place] = MappingProxyType({}),
 ) -> Adjoint:
     """Transpose of `forward_program(step, receivers)`, for states, coefficients and the forcings' amplitudes.
 
     `points_last`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage,
     to which those of the receivers are added last. Otherwise it is a copy. `within` ends names of subtotals and of shares of cells, which a
-    step and the body of its loop may have for the same field.
+    step and the body of its loop may have for the same field. `kept` are the places of fields of stages that are not computed again.
     """
     graph, ndim = step.graph, step.grid.ndim
     zero = (0,) * ndim
@@ -165,9 +171,9 @@ def adjoint_program(
     ring = ring_depths(step)
     places |= {s: Place(primary, steps) for s, (primary, steps) in delays.items()}
     places |= {name: Place(name) for name in step.fixed}
-    again = _needed_stages(step.stages, parts.values(), inline)
+    again = _needed_stages(step.stages, parts.values(), inline, kept)
     targets = {name: Place(name) for name in written_by(again)}
-    places |= targets
+    places |= targets | kept
     stored = {s.name: s.operation(targets) for s in again}
     for part in (*stored.values(), *parts.values()):
         if isinstance(part, Loop):
@@ -240,14 +246,14 @@ def _at_later(graph: Graph, node: Node, steps: int) -> Node:
     return moved
 
 
-def _needed_stages(stages: Sequence[Stage], parts: Iterable[Part], inline: dict[str, Node]) -> list[Stage]:
-    """Stages of the primal step that the adjoint reads, and those that they read, in order."""
+def _needed_stages(stages: Sequence[Stage], parts: Iterable[Part], inline: dict[str, Node], kept: Container[str]) -> list[Stage]:
+    """Stages of the primal step that the adjoint reads, and those that they read, in order; without those whose fields are kept."""
     wanted: set[str] = set()
     for part in parts:
         wanted |= needed(part, inline)
     found: list[Stage] = []
     for stage in reversed(stages):
-        if any(field.name in wanted for field in stage.outputs):
+        if any(field.name in wanted and field.name not in kept for field in stage.outputs):
             found.insert(0, stage)
             wanted |= stage.reads().keys()
     return found

@@ -372,8 +372,9 @@ class DeviceKernel(Kernel):
             spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
             with text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
                 targets = [nest.assigns[index].target for index in which]
+                far = {index: {ghost.position for ghost in self.ghosts(rules, nest.assigns[index].outside, axis)} for index in which}
                 for ghost in self.ghosts(rules, outside, axis):
-                    for target in targets:
+                    for target in (nest.assigns[index].target for index in which if ghost.position in far[index]):
                         of = self.stored(target).tile(self._along(stored, ghost.position))
                         for cell, weight in ghost.cells:
                             to = self._along(stored, cell)

@@ -6,10 +6,10 @@ target row computes the outside row.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 
 from diffsim.boundary import Ghost, Rules
 from diffsim.expr.source import row_start
@@ -30,7 +30,8 @@ class Fold:
         name: of the functions for its cells.
         number: of this fold of the nest.
         rules: that filled the cells outside the grid.
-        outside: cells outside the grid that have cotangents, along each axis.
+        outside: cells outside the grid that have cotangents, along each axis: of the assignment with the most. Others are computed there, too,
+            but read values that nothing has set, so each is added as far as it has cotangents, and cleared farther out.
         which: numbers of its assignments in the nest.
         beyond: how far beyond the grid the loops over the cells of the nest go (`TileKernel.beyond`).
     """
@@ -49,28 +50,24 @@ class Fold:
         """Whether the loops over the cells compute cells outside as well."""
         return any(self.beyond)
 
-    @cached_property
-    def targets(self) -> list[Place]:
-        return [self.nest.assigns[index].target for index in self.which]
-
     def write(self) -> None:
         """Compute the cells outside the grid, unless the loops over the cells did, and add them to those inside.
 
         One function does the latter for all axes: LLVM puts shorter ones in the place of each call.
         """
         self._compute_outside()
-        for place in self.targets:
-            self.kernel.call_on(place, "fold", self._fold)
+        for assign in (self.nest.assigns[index] for index in self.which):
+            self.kernel.call_on(assign.target, "fold", functools.partial(self._fold, assign.outside))
 
-    def _fold(self, target: Place) -> None:
-        """Add the cells outside the grid to those inside, axis by axis, and clear them."""
+    def _fold(self, own: tuple[int, ...], target: Place) -> None:
+        """Add the cells outside the grid to those inside, axis by axis, as far as they have cotangents of their `own`, and clear them."""
         kernel, outside = self.kernel, self.outside
         if kernel.ndim > 1 and outside[0]:
-            self._fold_first_axis(target)
+            self._fold_first_axis(own, target)
         if len(kernel.rows) == 2 and outside[1]:
-            self._fold_rows(target)
+            self._fold_rows(own, target)
         if outside[-1]:
-            self._fold_ends(target)
+            self._fold_ends(own, target)
         if self.swept:
             _clear(kernel, target, self.beyond, spare=True)
 
@@ -127,12 +124,12 @@ class Fold:
             boxes += [wide | {"above": own["below"]}, wide | {"below": own["above"]}]
         return boxes
 
-    def _planes(self) -> list[Ghost]:
+    def _planes(self, outside: tuple[int, ...] | None = None) -> list[Ghost]:
         """The rows (planes in three dimensions) beyond the sides of the first axis whose cells are added to others."""
-        kernel = self.kernel
-        if kernel.ndim == 1 or not self.outside[0]:
+        kernel, outside = self.kernel, self.outside if outside is None else outside
+        if kernel.ndim == 1 or not outside[0]:
             return []
-        return [ghost for ghost in kernel.ghosts(self.rules, self.outside, 0) if ghost.cells]
+        return [ghost for ghost in kernel.ghosts(self.rules, outside, 0) if ghost.cells]
 
     def _beyond(self, row: int) -> dict[str, str]:
         """The bounds of a row (plane in three dimensions) outside the grid."""
@@ -140,18 +137,21 @@ class Fold:
         wide = kernel.bounds((0, *(self.beyond if self.swept else self.outside)[1:]))
         return wide | {"first": str(row - halo), "last": str(row - halo + 1)}
 
-    def _fold_first_axis(self, target: Place) -> None:
+    def _fold_first_axis(self, own: tuple[int, ...], target: Place) -> None:
         """Add each row (plane in three dimensions) outside the grid to those that it depends on, and clear it if a `Fold` computed it."""
         layout = self.kernel.layout
         size = layout.strides[0]
+        added = {ghost.position for ghost in self._planes(own)}
         for ghost in self._planes():
+            if ghost.position not in added and self.beyond[0]:
+                continue
             with self.kernel.text.block(owner(layout, ghost)):
-                for cell, weight in ghost.cells:
+                for cell, weight in ghost.cells if ghost.position in added else ():
                     self._add(target, size, str(cell * size), str(ghost.position * size), weight)
                 if not self.beyond[0]:
                     _clear_tiles(self.kernel, target, size, str(ghost.position * size))
 
-    def _fold_rows(self, target: Place) -> None:
+    def _fold_rows(self, own: tuple[int, ...], target: Place) -> None:
         """In each plane of the slab, add rows outside the grid to the rows that they depend on, and clear those that a `Fold` computed."""
         kernel, layout = self.kernel, self.kernel.layout
 
@@ -159,7 +159,7 @@ class Fold:
             return f"k * {layout.strides[0]} + {row * layout.stride}"
 
         with kernel.text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
-            for ghost in kernel.ghosts(self.rules, self.outside, 1):
+            for ghost in kernel.ghosts(self.rules, own, 1):
                 for cell, weight in ghost.cells:
                     self._add(target, layout.stride, start(cell), start(ghost.position), weight)
             if not self.swept:
@@ -173,11 +173,11 @@ class Fold:
             image, outside = (kernel.stored(target).tile(f"{start} + j") for start in (to, of))
             kernel.put_tile(target, f"{to} + j", f"{image} + {weighted(weight, outside)}")
 
-    def _fold_ends(self, target: Place) -> None:
+    def _fold_ends(self, own: tuple[int, ...], target: Place) -> None:
         """In each row of the slab, add cells beyond its ends to the cells that they depend on, and clear those that a `Fold` computed."""
         kernel = self.kernel
         with _each_row(kernel):
-            for ghost in kernel.ghosts(self.rules, self.outside, kernel.ndim - 1):
+            for ghost in kernel.ghosts(self.rules, own, kernel.ndim - 1):
                 of = kernel.target_cell(target, kernel.rows, str(ghost.position))
                 for cell, weight in ghost.cells:
                     to = kernel.target_cell(target, kernel.rows, str(cell))

@@ -17,7 +17,7 @@ from diffsim.errors import TraceError
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.stepping.derive.adjoint import adjoint_program
-from diffsim.stepping.derive.forward import forward_program
+from diffsim.stepping.derive.forward import forward_program, own_stages
 from diffsim.stepping.derive.tangent import tangent_step
 from diffsim.stepping.ir.names import bar, dot
 from diffsim.stepping.ir.program import Assign, Laps, Loop, Nest, Operation, Part, Place, Program, Total
@@ -150,10 +150,11 @@ class Repeat(SelfTransposed):
     def transposed(self, graph: Graph, wanted: Callable[[str], bool]) -> Transposed:
         here, states, count = self._here, self.body.states, self.count
         active = frozenset(name for name in self.body.coefficients if wanted(name))
-        adjoint = adjoint_program(replace(self.body, active=active), (), f"adjoint of {self.name}", within=f" in {self.name}")
+        kept = {field: Place(state, 1) for field, state in own_stages(self.body, self.body.outputs).items()}  # results of the lap
+        adjoint = adjoint_program(replace(self.body, active=active), (), f"adjoint of {self.name}", within=f" in {self.name}", kept=kept)
         zero = zero_rules(len(here))
         sums = {name: f"{bar(name)} in {self.name}" for name in sorted(active)}
-        moved = {Place(state, 0): Place(state, 0, count + 1, turns=True) for state in states}
+        moved = {Place(state, k): Place(state, k, count + 1, turns=True) for state in states for k in (0, 1)}
         moved |= {Place(bar(state), k): Place(bar(state), 1 - k, 2, turns=True) for state in states for k in (0, 1)}
         moved |= {Place(bar(name)): Place(total) for name, total in sums.items()}
         seeds = {state: graph.read(bar(output.name), here) for state, output in zip(states, self.outputs, strict=True)}
@@ -164,7 +165,7 @@ class Repeat(SelfTransposed):
         ends |= {total: Place(total) for total in sums.values()}
         inputs = {*self.body.coefficients, *self._around(), *(bar(output.name) for output in self.outputs)}
         loop = self._loop(adjoint.program, moved, first, ends, inputs, down=True)
-        if not adjoint.program.reads().keys().isdisjoint(states):
+        if not adjoint.program.reads().keys().isdisjoint({*states, *kept}):
             loop = replace(loop, inputs=(*loop.inputs, *(output.name for output in self.outputs)))
         terms: dict[str, dict[Offset, Node]] = {}
         contributions = [*zip(self.starts, before.values(), strict=True), *sums.items()]

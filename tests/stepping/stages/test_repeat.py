@@ -255,3 +255,65 @@ def test_outside_a_step() -> None:
 
     with pytest.raises(TraceError, match=r"repeat\(\) was called outside a step"):
         ds.Simulation(Early(ds.Grid((5, 6), 1.0), 2))
+
+
+class Drawn(ds.Equation):
+    """A step of two laps or more, whose body is drawn: each field is an expression of the fields so far or a stage of one, given as it is
+    or within another expression, and read by later ones or not.
+
+    Args:
+        grid: of one or two axes.
+        seed: of the draw.
+        laps: how the laps are written: "loop" in Python, "all" of `repeat`, or as many as a "number" says.
+    """
+
+    def __init__(self, grid: ds.Grid, seed: int, laps: str) -> None:
+        self.grid, self.dt, self.seed, self.laps = grid, 0.1, seed, laps
+        self.names = "abc"[: 2 + seed % 2]
+        self.rule: Any = ("mirror", "periodic")[seed % 3 == 0]
+        self.states = {name: ds.Variable(self.rule) for name in self.names}
+        self.parameters = {"k": ds.Variable(self.rule)}
+
+    def step(self, k: Any, **fields: Any) -> dict[str, Any]:
+        count, body = 2 + self.seed % 3, self.body(k)
+        values: Any = tuple(fields.values())
+        if self.laps == "loop":
+            for _ in range(count):
+                values = body(*values)
+        else:
+            laps = max_of(0.0 * values[0] + count) if self.laps == "number" else None
+            values = ds.repeat(count + 3 * (self.laps == "number"), body, *values, laps=laps)
+        return dict(zip(self.names, values, strict=True))
+
+    def body(self, k: Any) -> Any:
+        def lap(*fields: Any) -> tuple[Any, ...]:
+            random, now = np.random.default_rng(self.seed), list(fields)
+            for i in random.permutation(len(fields)).repeat(2):
+                other = now[random.integers(len(fields))]
+                rate = random.choice([lambda f, g: laplacian(f * g), lambda f, g: k * f / (1 + g * g), lambda f, g: f * laplacian(g)])
+                now[i] = now[i] + 0.03 * rate(now[i], other)
+                if random.random() < 0.6:
+                    now[i] = ds.stage(now[i], boundary=self.rule)
+            return tuple(1.0 * field if random.random() < 0.2 else field for field in now)
+
+        return lap
+
+
+@pytest.mark.parametrize("laps", ["all", "number"])
+@pytest.mark.parametrize("seed", sampled(range(24), 3))
+def test_gradients_of_drawn_bodies_are_those_of_loops_in_python(seed: int, laps: str) -> None:
+    """Where a stage is the result of a lap, it is stored there, and the adjoint of the lap reads it."""
+    grid = ds.Grid((9,) if seed % 4 else (5, 6), 1.0)
+    random = np.random.default_rng(seed)
+    answers = []
+    inputs = {name: random.uniform(0.5, 1.5, grid.shape) for name in "abck"}
+    weights = {name: random.normal(size=grid.shape) for name in "abc"}
+    for way in laps, "loop":
+        run = ds.Simulation(Drawn(grid, seed, way), precision="f64")
+        chosen = {name: inputs[name] for name in (*run.equation.states, "k")}
+        value, gradient = run.value_and_grad(lambda s: sum(ds.numpy.sum(weights[n] * s.final[n] ** 2) for n in s.final), chosen, 2)
+        answers.append((float(value), gradient))
+    (value, gradient), (wanted, exact) = answers
+    assert abs(value - wanted) <= 1e-12 * abs(wanted)
+    for name in exact:
+        np.testing.assert_allclose(gradient[name], exact[name], rtol=1e-10, atol=1e-10 * np.abs(exact[name]).max(), err_msg=name)
