@@ -205,13 +205,15 @@ def test_a_phi_that_is_no_distance_is_refused(radius: float, ndim: int) -> None:
         NavierStokes(grid, 1e-3, bodies="fixed").check(inputs | {"phi": 100 * distance})  # sharp walls read quotients
 
 
-@pytest.mark.parametrize("far", [math.inf, math.nan, 1e308])
+@pytest.mark.parametrize("far", [math.inf, math.nan, 1e100])
 def test_the_slope_is_that_at_the_outline(far: float) -> None:
     """Values far from it may be anything, an axis may have one cell, and a part of a grid without an outline has no slope."""
     x, y = np.meshgrid(np.arange(20.0), np.arange(20.0), indexing="ij")
     distance = np.hypot(x - 9, y - 8) - 4
     for factor, right in (1.0, True), (0.2, False), (5.0, False), (-0.8, True):
-        phi = np.where(distance > 3, far, factor * distance)
+        if factor < 0 and math.isnan(far):
+            continue  # beside a channel's wall it would count as fluid
+        phi = np.where(distance > 3, math.copysign(far, factor), factor * distance)
         for part in phi, phi[:, 8:9], phi[9:10], phi[:, 8]:
             if right:
                 check_slope(part, (1.0,) * part.ndim)
