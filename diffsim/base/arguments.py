@@ -73,6 +73,12 @@ def number(
     return converted
 
 
+def without_axes(value: Any) -> Any:
+    """A real number of NumPy, or an array of one number without an axis, as a number of Python; anything else as it is."""
+    one = isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 and value.dtype.kind in "fiu"
+    return value.item() if one else value
+
+
 def positive(name: str, value: object, remedy: str = "correct it", unit: str = "") -> float:
     """A finite number above zero. A quantity is converted to the unit."""
     return number(name, value, "a positive finite number", lambda x: 0 < x < math.inf, remedy, unit)

@@ -75,7 +75,8 @@ def matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:
         raise TraceError(
             f"{what} has {got}, expected a dict with an entry for each field of the state: {', '.join(state)}; correct the names"
         )
-    for name, value in fields.items():
+    values = {name: arguments.without_axes(fields[name]) for name in state}
+    for name, value in values.items():
         if not isinstance(value, (Symbol, Components, Real)):
             raise TraceError(f"{what} of {name} is {shown(value)}, expected an expression of the step; return one")
-    return {name: fields[name] for name in state}
+    return values

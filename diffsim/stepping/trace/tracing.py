@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from diffsim.base.arguments import without_axes
 from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, EvenImage, Rules, bound, on_low_side, rules_of
 from diffsim.errors import DiffsimError, ShapeError, TraceError
@@ -274,6 +275,7 @@ def _as_symbol(graph: Graph, grid: Grid, value: object, name: str) -> Symbol:
     if isinstance(value, Symbol):
         value.expect(False, name)
         return value
+    value = without_axes(value)
     if isinstance(value, (int, float)):
         return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.uniform_spacing)
     raise TraceError(
