@@ -146,16 +146,16 @@ def shown_signature(signature: inspect.Signature) -> str:
     return cut(printable(f"({', '.join(str(each.replace(annotation=each.empty)) for each in signature.parameters.values())})"))
 
 
-class Named(dict[str, Value]):
-    """Values by name for a function of a user's. A name that it does not have is refused with those that it has.
+class FieldsByName(dict[str, Value]):
+    """Fields by name for a function of a user's. A name that it does not have is refused with those that it has.
 
     Args:
         what: what asks for a name, for messages.
-        values: the values.
+        fields: those that it has.
     """
 
-    def __init__(self, what: str, values: Mapping[str, Value]) -> None:
-        super().__init__(values)
+    def __init__(self, what: str, fields: Mapping[str, Value]) -> None:
+        super().__init__(fields)
         self._what = what
 
     def __missing__(self, name: object) -> Value:

@@ -284,7 +284,7 @@ def _as_symbol(graph: Graph, grid: Grid, value: object, name: str) -> Symbol:
     )
 
 
-def called(function: Callable[..., Any], known: Mapping[str, Any], free: Mapping[str, Any], what: str, declared_in: str) -> Any:
+def call_with_fields(function: Callable[..., Any], known: Mapping[str, Any], free: Mapping[str, Any], what: str, declared_in: str) -> Any:
     """Call a function of an equation with the fields that its arguments name.
 
     Args:
@@ -319,7 +319,7 @@ def _call(
     function: Callable[..., Mapping[str, object]], symbols: Mapping[str, Symbol], what: str, groups: Mapping[str, Layout]
 ) -> tuple[dict[str, object], dict[str, Layout]]:
     """The results of a function of an equation, by the names of fields, and the vectors and tensors among them."""
-    results = called(function, *with_groups(symbols, groups), what, DECLARED_IN[what])
+    results = call_with_fields(function, *with_groups(symbols, groups), what, DECLARED_IN[what])
     if not isinstance(results, dict):
         raise TraceError(
             f"{what}() gave a {type(results).__name__}, expected a dict of names and expressions; return one, as in {{'u': u}}"
