@@ -131,7 +131,7 @@ def test_rates_of_an_ode() -> None:
     "number", [3, 3.0, *(kind(3) for kind in (np.float64, np.float32, np.int64, np.uint8)), np.array(3.0), np.array(3)], ids=repr
 )
 def test_any_number_may_be_a_result(number: Any) -> None:
-    """Of a rate, an operator or a step: of Python, of NumPy, or an array of NumPy without an axis."""
+    """A rate, an operator and a step may return one of Python, of NumPy, or an array of NumPy without an axis."""
     for method in ("rk4", "euler", "dopri5"):
         run = ds.Simulation(ds.ODE(lambda x, y: (number, x), 0.25, method=method), precision="f64")
         assert run.run({"x": 1.0, "y": 2.0}, steps=4).final["x"] == pytest.approx(4.0, rel=1e-14)
