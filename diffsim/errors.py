@@ -179,3 +179,7 @@ class LongStepWarning(UserWarning):
 
 class JitWarning(UserWarning):
     """A function of `ds.jit` runs as a plain call, so that it is no faster."""
+
+
+class MisspeltWarning(UserWarning):
+    """An attribute of a user's class has nearly the name of an option, and the code of the class does not read it."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import itertools
 import os
 import random
@@ -48,12 +49,24 @@ class Running:
         self.groups: set[int] = set()
         self.ended = False
 
+    def add(self, process: subprocess.Popen[str]) -> None:
+        """Enter a process that has just started. One that started while the others were ended is ended here."""
+        self.groups.add(process.pid)
+        if self.ended:
+            end_group(process.pid)
+
     def end(self, number: int, _: object = None) -> None:
         """End them all, and this process, which starts no more."""
         self.ended = True
         for group in list(self.groups):
-            os.killpg(group, signal.SIGKILL)
+            end_group(group)
         raise SystemExit(128 + number)
+
+
+def end_group(group: int) -> None:
+    """Kill the processes of a group, of which none may be left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 running = Running()
@@ -243,26 +256,26 @@ def copy_tree(to: Path) -> None:
             shutil.copy2(ROOT / name, to / name)
 
 
-def run_tests(root: Path, tests: Sequence[str], which: str) -> tuple[int, str]:
+def run_tests(root: Path, tests: Sequence[str], option: str) -> tuple[int, str]:
     """Status of pytest on a copy of the tree, and the end of its output.
 
     Args:
         root: of the copy.
         tests: files, folders or node ids.
-        which: "--cache-clear" for all of them up to the first that fails, "--last-failed" for the one that failed in the last run (all of
+        option: "--cache-clear" for all of them up to the first that fails, "--last-failed" for the one that failed in the last run (all of
             them if that run came to no end).
     """
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", which, "--no-header", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", option, "--no-header", *tests]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     if running.ended:
         return FAILED, "not run"
     with subprocess.Popen(command, cwd=root, env=environment, text=True, start_new_session=True, **pipes) as process:
-        running.groups.add(process.pid)
+        running.add(process)
         try:
             output, _ = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # and the processes that tests started
+            end_group(process.pid)  # and the processes that tests started
             return FAILED, "no end"
         finally:
             running.groups.discard(process.pid)

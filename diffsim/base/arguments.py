@@ -73,6 +73,12 @@ def number(
     return converted
 
 
+def without_axes(value: Any) -> Any:
+    """A real number of NumPy, or an array of one number without an axis, as a number of Python; anything else as it is."""
+    one = isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 and value.dtype.kind in "fiu"
+    return value.item() if one else value
+
+
 def positive(name: str, value: object, remedy: str = "correct it", unit: str = "") -> float:
     """A finite number above zero. A quantity is converted to the unit."""
     return number(name, value, "a positive finite number", lambda x: 0 < x < math.inf, remedy, unit)
@@ -140,16 +146,16 @@ def shown_signature(signature: inspect.Signature) -> str:
     return cut(printable(f"({', '.join(str(each.replace(annotation=each.empty)) for each in signature.parameters.values())})"))
 
 
-class Named(dict[str, Value]):
-    """Values by name for a function of a user's. A name that it does not have is refused with those that it has.
+class FieldsByName(dict[str, Value]):
+    """Fields by name for a function of a user's. A name that it does not have is refused with those that it has.
 
     Args:
         what: what asks for a name, for messages.
-        values: the values.
+        fields: those that it has.
     """
 
-    def __init__(self, what: str, values: Mapping[str, Value]) -> None:
-        super().__init__(values)
+    def __init__(self, what: str, fields: Mapping[str, Value]) -> None:
+        super().__init__(fields)
         self._what = what
 
     def __missing__(self, name: object) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from diffsim.base.messages import shown
-from diffsim.base.misspelt import NOWHERE, is_packaged, require_spelt
+from diffsim.base.misspelt import NOWHERE, is_packaged, warn_of_misspelt
 from diffsim.errors import ParameterError
 
 Base = TypeVar("Base")
@@ -48,9 +48,9 @@ class Kinds(Mapping[str, type[Base]], Generic[Base]):
             kind: its name; None: it has none.
 
         Raises:
-            ParameterError: the name is no identifier, means something else, or is that of another class; or an attribute is misspelt.
+            ParameterError: the name is no identifier, means something else, or is that of another class.
         """
-        require_spelt(cls, self._elsewhere)
+        warn_of_misspelt(cls, self._elsewhere)
         before = next((name for name, other in self.items() if _definition(other) == _definition(cls)), None)
         if kind is None and (fields := vars(cls).get(FIELDS)) is not None:
             # dataclass(slots=True) makes its class a second time, with the attributes of the first and without its keywords

@@ -102,20 +102,29 @@ def silenced() -> Iterator[None]:
         _silent.on = before
 
 
-def warn_user(text: str, category: type[Warning]) -> None:
+def warn_user(text: str, category: type[Warning], each: bool = False) -> bool:
     """Warn at the line outside of this package that called it. The default filter shows one text of a category a line.
 
     It is like `warnings.warn` with `skip_file_prefixes`, which needs Python 3.12, but the registry of a module has the texts that were
     shown, by line. Texts with numbers differ from call to call, so a line in a loop would warn each time.
+
+    Args:
+        text: one line.
+        category: class of the warning.
+        each: whether another text is shown though the line has shown one.
+
+    Returns:
+        whether warnings are not silenced.
     """
     if _silent.on:
-        return
+        return False
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
+    while frame.f_back is not None and (frame.f_code.co_filename.startswith(PACKAGE) or frame.f_globals.get("__name__") == "abc"):
+        frame = frame.f_back  # a class with an ABCMeta is made within Python's module abc
     names, line = frame.f_globals, frame.f_lineno
     registry = names.setdefault("__warningregistry__", {})
     key = text, category, line
-    if any(isinstance(other, tuple) and other[1:] == key[1:] for other in registry):
+    if not each and any(isinstance(other, tuple) and other[1:] == key[1:] for other in registry):
         registry[key] = 1  # which Python forgets when the filters change
     warnings.warn_explicit(text, category, frame.f_code.co_filename, line, names.get("__name__"), registry)
+    return True

@@ -2,7 +2,8 @@
 
 A class of diffsim has options as attributes, which a subclass may set: `tolerance = 1e-6`. Another name is an attribute of the user's own,
 for Python as for diffsim. It is taken for a misspelling of an option if all of this holds: it is nearly the name of the option, which the
-class leaves at its default; its value is of the kind that the option takes; and no code of the modules of the class reads it.
+class leaves at its default; its value is of the kind that the option takes; and no code of the modules of the class reads it. That is a
+guess, for code elsewhere may read it: so it is a warning, once for each class and name.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from collections.abc import Collection, Iterator, Mapping
 from numbers import Number
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from diffsim.base.messages import name_shown
-from diffsim.errors import ParameterError
+from diffsim.base.messages import name_shown, warn_user
+from diffsim.errors import MisspeltWarning
 
 LIKENESS = 0.85
 """Likeness of two names (`difflib`) from which on one is a misspelling of the other: of 9 letters one may be wrong, or left out."""
@@ -31,6 +33,8 @@ LONGEST = 60
 GENERATED = ("__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__")
 """Methods that `dataclass` writes, which read each field."""
 NOWHERE: Mapping[str, str] = MappingProxyType({})
+_warned: WeakKeyDictionary[type, set[str]] = WeakKeyDictionary()
+"""Class -> the names that it was warned of."""
 
 
 def is_packaged(cls: type) -> bool:
@@ -38,51 +42,45 @@ def is_packaged(cls: type) -> bool:
     return cls.__module__.partition(".")[0] == "diffsim"
 
 
-def require_spelt(cls: type, elsewhere: Mapping[str, str] = NOWHERE) -> None:
-    """Refuse a misspelt option in the body of a class.
+def warn_of_misspelt(cls: type, elsewhere: Mapping[str, str] = NOWHERE) -> None:
+    """Warn of misspelt options in the body of a class.
 
     Args:
         cls: a subclass of a class of diffsim.
         elsewhere: names that are no attributes, which a user may take for some -> where they belong.
-
-    Raises:
-        ParameterError: there is one.
     """
     base = _base(cls)
-    if base is None:
+    if base is None or "__dataclass_fields__" in vars(cls):  # the second class of dataclass(slots=True) has the attributes of the first
         return
     arguments = dict.fromkeys(_arguments(base), f"an argument of {base.__name__}; give it to super().__init__()")
     for name, value in vars(cls).items():
         if not isinstance(value, type) and not any(hasattr(other, name) for other in cls.__mro__[1:]):
-            _require(cls, base, name, value, _own(cls), {**elsewhere, **arguments})
+            _warn(cls, base, name, value, _own(cls), {**elsewhere, **arguments})
 
 
-def require_spelt_on(instance: object) -> None:
-    """Refuse a misspelt option among the attributes of an object, which its constructor or other code has set.
-
-    Raises:
-        ParameterError: there is one.
-    """
+def warn_of_misspelt_on(instance: object) -> None:
+    """Warn of misspelt options among the attributes of an object, which its constructor or other code has set."""
     cls = type(instance)
     base = _base(cls) or cls
     own = {*_own(cls), *vars(instance)}
     for name, value in vars(instance).items():
         if not hasattr(cls, name) and name not in _mentioned(base):
-            _require(cls, base, name, value, own, NOWHERE)
+            _warn(cls, base, name, value, own, NOWHERE)
 
 
-def _require(cls: type, base: type, name: str, value: Any, own: Collection[str], elsewhere: Mapping[str, str]) -> None:
-    """Raise if a name is a misspelling of an attribute of `base`. `own`: the names that the class itself sets."""
-    if name.startswith("_") or not SHORTEST <= len(name) <= LONGEST:
+def _warn(cls: type, base: type, name: str, value: Any, own: Collection[str], elsewhere: Mapping[str, str]) -> None:
+    """Warn if a name is a misspelling of an attribute of `base`. `own`: the names that the class itself sets."""
+    if name.startswith("_") or not SHORTEST <= len(name) <= LONGEST or name in _warned.get(cls, ()):
         return
-    right = _close(name, base)
-    if right and right not in own and _of_one_kind(value, getattr(base, right)) and not _is_read(cls, name):
-        raise ParameterError(
-            f"{cls.__name__} sets {name_shown(name)}, which nothing reads, expected {right}, as {base.__name__} has it; rename it {right}"
-        )
-    likely = difflib.get_close_matches(name, elsewhere, 1, LIKENESS)
-    if likely and not callable(value) and not _is_read(cls, name):
-        raise ParameterError(f"{cls.__name__} sets {name_shown(name)}, which nothing reads, expected {likely[0]} as {elsewhere[likely[0]]}")
+    right, remedy = _close(name, base), ""
+    if right and right not in own and _of_one_kind(value, getattr(base, right)):
+        remedy = f"{right}, as {base.__name__} has it; rename it {right}"
+    elif not callable(value) and (likely := difflib.get_close_matches(name, elsewhere, 1, LIKENESS)):
+        remedy = f"{likely[0]} as {elsewhere[likely[0]]}"
+    if remedy and not _is_read(cls, name):
+        text = f"{cls.__name__} sets {name_shown(name)}, which its module does not read, expected {remedy}, or keep it for other code"
+        if warn_user(text, MisspeltWarning, each=True):
+            _warned.setdefault(cls, set()).add(name)
 
 
 def _base(cls: type) -> type | None:

@@ -187,8 +187,8 @@ def _combined(weights: Sequence[Any], fields: Sequence[Any]) -> Any:
 def _implicit(right: State, operators: Operators, state: State, dt: Time, method: Method, tolerance: float | None) -> dict[str, Symbol]:
     """Solutions of (1 - dt L) u = right; fields without an L are their right sides."""
 
-    def applied(name: str, x: Symbol) -> Symbol:
-        result = operators[name](x)
+    def applied(name: str, x: Symbol) -> Any:
+        result = arguments.without_axes(operators[name](x))
         if not isinstance(result, (Symbol, Real)):
             raise TraceError(f"the operator of {name} gave {shown(result)}, expected an expression of its argument; return that")
         return result

@@ -53,7 +53,7 @@ def projected(values: State, state: State, dt: Time, project: Project | None) ->
 def constrained(free: State, state: State, dt: Time, project: Project, others: bool = False) -> dict[str, Symbol]:
     """The projection of a state that is stored; `others`: with the other fields that it has."""
     arguments.require_takes("project", project, "state", "dt")
-    obeying = project(arguments.Named("project", free), dt)
+    obeying = project(arguments.FieldsByName("project", free), dt)
     named = isinstance(obeying, Mapping) and set(state) <= set(obeying)
     own = matching("the projected state", {name: obeying[name] for name in state} if named else obeying, state)
     return {**obeying, **own} if others else own
@@ -65,7 +65,7 @@ def rates(rate: Rate, state: State) -> dict[str, Symbol]:
         raise TraceError(f"state = {type(state).__name__}, expected a dict of fields of the step; write it like {{'u': u}}")
     arguments.function("rate", rate, "lambda now: {'u': -now['u']}", optional=False)
     arguments.require_takes("the rate", rate, "state")
-    return matching("the rate", rate(arguments.Named("the rate", state)), state)
+    return matching("the rate", rate(arguments.FieldsByName("the rate", state)), state)
 
 
 def matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:
@@ -75,7 +75,8 @@ def matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:
         raise TraceError(
             f"{what} has {got}, expected a dict with an entry for each field of the state: {', '.join(state)}; correct the names"
         )
-    for name, value in fields.items():
+    values = {name: arguments.without_axes(fields[name]) for name in state}
+    for name, value in values.items():
         if not isinstance(value, (Symbol, Components, Real)):
             raise TraceError(f"{what} of {name} is {shown(value)}, expected an expression of the step; return one")
-    return {name: fields[name] for name in state}
+    return values

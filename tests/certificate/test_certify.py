@@ -294,7 +294,7 @@ def test_a_steady_problem_is_not_told_to_take_more_steps() -> None:
 
     wall = ds.steady(Wall(), precision="f64")
     inputs = {"k": np.ones(5), "s": np.ones(5)}
-    for loss in (lambda found: (found.final["T"] ** 2).sum(), lambda found: 0.0 * found.final["T"].sum()):
+    for loss in (lambda solution: (solution.final["T"] ** 2).sum(), lambda solution: 0.0 * solution.final["T"].sum()):
         notes = [line.note for line in ds.certify(wall, loss, inputs, steps=1, directions=1)]
         assert any("a steady problem keeps no states" in note for note in notes)
         assert not [note for note in notes if "more steps" in note]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -111,10 +112,10 @@ def test_a_fault_that_is_not_found_survives(
     """Every second one of four faults is found."""
     planted: list[str] = []
 
-    def run(folder: Path, tests: list[str], which: str) -> tuple[int, str]:
+    def run(folder: Path, tests: list[str], option: str) -> tuple[int, str]:
         changed = [fault for fault in chosen if (folder / fault.path).read_bytes() == fault.changed((ROOT / fault.path).read_bytes())]
         planted.extend(str(fault) for fault in changed)
-        assert bool(changed) == (which == "--cache-clear")
+        assert bool(changed) == (option == "--cache-clear")
         return int(bool(changed) and chosen.index(changed[0]) % 2 == 0), ""
 
     monkeypatch.setattr(mutate, "run_tests", run)
@@ -201,3 +202,38 @@ def test_a_signal_ends_the_tests_too(number: int, tmp_path: Path) -> None:
         finally:
             process.kill()
     assert not psutil.pid_exists(int((tmp_path / "child").read_text()))
+
+
+@pytest.fixture
+def sleepers() -> Iterator[list[Any]]:
+    """Processes that sleep, each the first of its group."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"], start_new_session=True, text=True) for _ in range(3)
+    ]
+    yield started
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("first", range(3))
+def test_a_group_that_has_just_ended_hides_no_others(first: int, sleepers: list[Any]) -> None:
+    running = mutate.Running()
+    for process in sleepers:
+        running.add(process)
+    running.groups = sorted(running.groups)
+    ended = next(process for process in sleepers if process.pid == running.groups[first])
+    ended.kill()
+    ended.wait()
+    with pytest.raises(SystemExit):
+        running.end(signal.SIGTERM)
+    assert all(process.wait(20) == -signal.SIGKILL for process in sleepers)
+
+
+def test_a_process_that_starts_while_the_others_are_ended(sleepers: list[Any]) -> None:
+    """Between the question whether it may start and its entry in the list."""
+    running = mutate.Running()
+    with pytest.raises(SystemExit):
+        running.end(signal.SIGTERM)
+    running.add(sleepers[0])
+    assert sleepers[0].wait(20) == -signal.SIGKILL and sleepers[1].poll() is None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -25,8 +28,8 @@ STEPS = {
 PROGRAM = """#!/bin/bash
 [ "$1" != -c ] || exit 0
 echo "${0##*/} $*" >>"$CALLS"
+for word in $HANGS; do [[ "$*" != *$word* ]] || { sleep 60 & echo $$ $! >"$CALLS.hang"; wait; }; done
 if [[ "$*" == *--version* ]]; then mkdir -p "$DIFFSIM_VENV/bin"; cp "$0" "$DIFFSIM_VENV/bin/python"; exit; fi
-for word in $HANGS; do [[ "$*" != *$word* ]] || sleep 60; done
 for word in $FAILS; do [[ "$*" != *$word* ]] || exit 1; done
 [[ "$*" != *openblas.py ]] || { echo A; echo B; }
 """
@@ -48,12 +51,17 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _environment(tree: Path, **variables: str) -> dict[str, str]:
+    """Variables with which the script finds the programs of the tree, where no calls have been noted yet."""
+    (tree / "calls").write_text("")
+    kept = {key: value for key, value in os.environ.items() if key not in ("DAY", "JOBS", "LIMIT")}
+    path, calls = f"{tree / 'bin'}:{os.environ['PATH']}", str(tree / "calls")
+    return {**kept, "PATH": path, "DIFFSIM_VENV": str(tree / "venv"), "CALLS": calls, **variables}
+
+
 def _run(tree: Path, *steps: str, **variables: str) -> tuple[int, str, list[str]]:
     """Exit status, output, and the calls of programs in their order."""
-    calls = tree / "calls"
-    calls.write_text("")
-    environment = {key: value for key, value in os.environ.items() if key not in ("DAY", "JOBS", "LIMIT")}
-    environment |= {"PATH": f"{tree / 'bin'}:{os.environ['PATH']}", "DIFFSIM_VENV": str(tree / "venv"), "CALLS": str(calls), **variables}
+    environment, calls = _environment(tree, **variables), tree / "calls"
     done = subprocess.run([tree / ".ci" / "nightly", *steps], capture_output=True, text=True, env=environment, timeout=100)
     return done.returncode, done.stdout + done.stderr, calls.read_text().splitlines()
 
@@ -76,6 +84,34 @@ def test_a_step_that_fails_or_hangs_hides_none_of_the_others(tree: Path) -> None
     assert all(any(word in call for call in calls) for words in STEPS.values() for word in words), calls
     kernels = ["linear algebra with kernels of A", "linear algebra with kernels of B"]
     assert _failed(output) == [*kernels, "mangled scenes", "runs struck at random moments"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("hangs", ["scenes.py", "tests/linear", "--version"])
+def test_a_signal_ends_the_running_step_and_starts_no_other(hangs: str, number: signal.Signals, tree: Path) -> None:
+    """That of a terminal goes to the group of the script, in which the step is not. Bash starts `sleep` so that it ignores SIGINT."""
+    (tree / "tmp").mkdir()
+    hanging, environment = tree / "calls.hang", _environment(tree, HANGS=hangs, TMPDIR=str(tree / "tmp"))
+    before = signal.signal(number, lambda *_: None)  # what is ignored here, as in a process of `nohup`, would be ignored there
+    try:
+        command = [tree / ".ci" / "nightly", "linear", "mangled", "mutants"]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    finally:
+        signal.signal(number, before)
+    with process:
+        try:
+            while not hanging.exists() or not hanging.read_text().endswith("\n"):
+                assert process.poll() is None
+                time.sleep(0.02)
+            os.killpg(process.pid, number)
+            output, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + number and f"== ended by {number.name}" in output
+    assert hangs in (tree / "calls").read_text().splitlines()[-1]
+    for each in hanging.read_text().split():
+        assert not psutil.pid_exists(int(each)) or psutil.Process(int(each)).status() == psutil.STATUS_ZOMBIE, "the step lives on"
+    assert not [*(tree / "tmp").iterdir()]
 
 
 def test_no_types_hide_no_steps(tree: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import diffsim as ds
 from diffsim.errors import ParameterError
 from diffsim.solvers import NavierStokes, bodies
+from diffsim.solvers.parts.flow_sides import check_slope
 from diffsim.solvers.parts.penalty import DEEPEST, SCALE, THICKNESS
 from tests.solvers.test_bodies import require_gradient
 
@@ -202,3 +203,24 @@ def test_a_phi_that_is_no_distance_is_refused(radius: float, ndim: int) -> None:
             flow.check(inputs | {"phi": factor * distance})
     if ndim == 2:
         NavierStokes(grid, 1e-3, bodies="fixed").check(inputs | {"phi": 100 * distance})  # sharp walls read quotients
+
+
+@pytest.mark.parametrize("far", [math.inf, math.nan, 1e100])
+def test_the_slope_is_that_at_the_outline(far: float) -> None:
+    """Values far from it may be anything, an axis may have one cell, and a part of a grid without an outline has no slope."""
+    x, y = np.meshgrid(np.arange(20.0), np.arange(20.0), indexing="ij")
+    distance = np.hypot(x - 9, y - 8) - 4
+    for factor, right in (1.0, True), (0.2, False), (5.0, False), (-0.8, True):
+        if factor < 0 and math.isnan(far):
+            continue  # beside a channel's wall it would count as fluid
+        phi = np.where(distance > 3, math.copysign(far, factor), factor * distance)
+        for part in phi, phi[:, 8:9], phi[9:10], phi[:, 8]:
+            if right:
+                check_slope(part, (1.0,) * part.ndim)
+            else:
+                with pytest.raises(ParameterError, match=r"phi changes by [\d.]+ m a metre .*; divide phi by"):
+                    check_slope(part, (1.0,) * part.ndim)
+        check_slope(phi[:3], (1.0, 1.0))
+    remedy = "divide phi by .*, or take one of" if math.isfinite(far) else "take one of"
+    with pytest.raises(ParameterError, match=f"which reads distances; {remedy}"):
+        check_slope(np.where(distance < 0, distance, far), (1.0, 1.0))

@@ -20,13 +20,14 @@ Classes: TypeAlias = Iterable[tuple[str, type]]
 
 
 @contextmanager
-def named_errors(classes: Classes) -> Iterator[None]:
+def named_errors(classes: Classes, rules: str = "equation.boundary") -> Iterator[None]:
     """Turn errors from methods of a user's own classes into those of a scene.
 
     Errors of diffsim stay, for they say what was expected. So do errors that come from elsewhere: they are no fault of these classes.
 
     Args:
         classes: of the parts of the scene. Rules of a user's own are added.
+        rules: the key of these; "": that of the rule, which the caller says.
 
     Raises:
         SceneError: a method of a class raised another error.
@@ -36,8 +37,7 @@ def named_errors(classes: Classes) -> Iterator[None]:
     except (DiffsimError, MemoryError):
         raise
     except Exception as error:  # the code of a user may raise anything
-        rules = (("equation.boundary", rule) for rule in RULES.values())
-        methods = _methods((*classes, *rules))
+        methods = _methods((*classes, *((rules, rule) for rule in RULES.values())))
         for frame, line in traceback.walk_tb(error.__traceback__):
             if (name := methods.get(frame.f_code)) is not None:
                 text = cut(printable(traceback.format_exception_only(error)[-1].strip()), 200)
@@ -58,7 +58,7 @@ def _methods(classes: Classes) -> dict[CodeType, str]:
                 for name, value in vars(kind).items():
                     for function in _functions(value):
                         if code := getattr(function, "__code__", None):
-                            named.setdefault(code, f"{key}: {whole.__name__}.{name}")
+                            named.setdefault(code, f"{key}: {whole.__name__}.{name}".removeprefix(": "))
     return named
 
 

@@ -70,7 +70,7 @@ class RuleModel(Model):
     @model_validator(mode="after")
     def _complete(self) -> RuleModel:
         try:
-            with named_errors(()):
+            with named_errors((), rules=""):
                 name = self.name
         except DiffsimError as error:
             raise ValueError(str(error)) from None

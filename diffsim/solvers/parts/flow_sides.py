@@ -167,18 +167,25 @@ class FlowSides:
 
 
 def check_slope(phi: Array, spacing: Sequence[float]) -> None:
-    """Raise ParameterError if the slope of a distance to bodies is far from 1 at their outline, where a resistance reads lengths."""
-    slopes = np.sqrt(sum(part.astype(float) ** 2 for part in np.gradient(phi, *spacing)))
-    at_outline = []
+    """Raise ParameterError if the slope of a distance to bodies is far from 1 at their outline, where a resistance reads lengths.
+
+    Values far away may be infinite. Without an outline, as in a box of a process, nothing is judged.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        parts = [np.gradient(phi.astype(float), h, axis=axis) for axis, h in enumerate(spacing) if phi.shape[axis] > 1]
+        slopes = np.sqrt(sum(part**2 for part in parts))
+    at_outline: list[float] = []
     for axis, n in enumerate(phi.shape):
-        low, high = ([slice(None)] * axis + [part] for part in (slice(0, n - 1), slice(1, n)))
-        crossed = (phi[tuple(low)] < 0) != (phi[tuple(high)] < 0)
-        at_outline.append(np.maximum(slopes[tuple(low)], slopes[tuple(high)])[crossed])
-    slope = float(np.median(np.concatenate(at_outline)))
+        low, high = (tuple([slice(None)] * axis + [part]) for part in (slice(0, n - 1), slice(1, n)))
+        crossed = (phi[low] < 0) != (phi[high] < 0)
+        if crossed.any():
+            at_outline.extend(np.fmax(slopes[low], slopes[high])[crossed])
+    slope = float(np.median(at_outline)) if at_outline else 1.0
     if not 1 / STEEPEST <= slope <= STEEPEST:
+        scaled = f"divide phi by {slope:.3g}, or " if 0 < slope < np.inf else ""
         raise ParameterError(
             f"phi changes by {slope:.3g} m a metre at the outline of the bodies, expected about 1 ({1 / STEEPEST:g} to {STEEPEST:g}) with "
-            f'bodies_method = "penalised", which reads distances; divide phi by {slope:.3g}, or take one of diffsim.solvers.bodies'
+            f'bodies_method = "penalised", which reads distances; {scaled}take one of diffsim.solvers.bodies'
         )
 
 

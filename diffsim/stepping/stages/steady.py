@@ -17,7 +17,7 @@ from diffsim.stepping.stages.solve import Function, applied, derivatives, is_lin
 from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.grouped import apart, with_groups
 from diffsim.stepping.trace.stages import placed, trace_of
-from diffsim.stepping.trace.tracing import DECLARED_IN, called
+from diffsim.stepping.trace.tracing import DECLARED_IN, call_with_fields
 
 
 class Steady(Equation):
@@ -91,7 +91,7 @@ class Steady(Equation):
 
         def residual(unknowns: Sequence[Symbol]) -> list[Any]:
             known, free = with_groups(dict(zip(guesses, unknowns, strict=True)), groups)
-            result = called(self.residual, {**parts, **fields, **known}, {**fields, **free}, what, DECLARED_IN["step"])
+            result = call_with_fields(self.residual, {**parts, **fields, **known}, {**fields, **free}, what, DECLARED_IN["step"])
             return self._by_state(result, groups)
 
         solution = [placed_of(guess) for guess in guesses.values()]

@@ -94,7 +94,7 @@ class Unknowns:
         def of_fields(fields: Sequence[Symbol]) -> list[Any]:
             values = self.joined(fields)
             if self.form == "dict":
-                values = arguments.Named(whose, values)
+                values = arguments.FieldsByName(whose, values)
             return self._apart(function(*values) if self.form == "tuple" else function(values))
 
         return of_fields

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from diffsim.base import arguments
 from diffsim.base.arguments import instance, mapping, positive
 from diffsim.base.messages import shown
-from diffsim.base.misspelt import require_spelt_on
+from diffsim.base.misspelt import warn_of_misspelt_on
 from diffsim.base.quantities import stated
 from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.mesh.grid import Grid
@@ -24,7 +24,7 @@ def check_declared(equation: Equation) -> None:
         raise ParameterError(
             f"equation = {shown(equation)}, expected an instance of a subclass of diffsim.Equation; take one of diffsim.solvers"
         )
-    require_spelt_on(equation)
+    warn_of_misspelt_on(equation)
     grid = getattr(equation, "grid", None)
     instance(f"grid of {kind}", grid, Grid, "a diffsim.Grid", "set self.grid in __init__")
     if stated(getattr(equation, "dt", None)):

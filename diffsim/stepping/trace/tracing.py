@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from diffsim.base.arguments import without_axes
 from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, EvenImage, Rules, bound, on_low_side, rules_of
 from diffsim.errors import DiffsimError, ShapeError, TraceError
@@ -274,6 +275,7 @@ def _as_symbol(graph: Graph, grid: Grid, value: object, name: str) -> Symbol:
     if isinstance(value, Symbol):
         value.expect(False, name)
         return value
+    value = without_axes(value)
     if isinstance(value, (int, float)):
         return Symbol(graph, graph.const(value), (None,) * grid.ndim, grid.uniform_spacing)
     raise TraceError(
@@ -282,7 +284,7 @@ def _as_symbol(graph: Graph, grid: Grid, value: object, name: str) -> Symbol:
     )
 
 
-def called(function: Callable[..., Any], known: Mapping[str, Any], free: Mapping[str, Any], what: str, declared_in: str) -> Any:
+def call_with_fields(function: Callable[..., Any], known: Mapping[str, Any], free: Mapping[str, Any], what: str, declared_in: str) -> Any:
     """Call a function of an equation with the fields that its arguments name.
 
     Args:
@@ -317,7 +319,7 @@ def _call(
     function: Callable[..., Mapping[str, object]], symbols: Mapping[str, Symbol], what: str, groups: Mapping[str, Layout]
 ) -> tuple[dict[str, object], dict[str, Layout]]:
     """The results of a function of an equation, by the names of fields, and the vectors and tensors among them."""
-    results = called(function, *with_groups(symbols, groups), what, DECLARED_IN[what])
+    results = call_with_fields(function, *with_groups(symbols, groups), what, DECLARED_IN[what])
     if not isinstance(results, dict):
         raise TraceError(
             f"{what}() gave a {type(results).__name__}, expected a dict of names and expressions; return one, as in {{'u': u}}"

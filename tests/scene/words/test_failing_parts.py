@@ -155,10 +155,13 @@ def broken(what: str) -> Callable[..., Any]:
     return method
 
 
-@pytest.mark.parametrize("method", ["ghost", "weights", "given"])
-def test_a_rule_that_fails(forget: None, method: str) -> None:
-    attribute = broken(method) if method == "ghost" else property(broken(method))
+@pytest.mark.parametrize(("method", "place"), [("ghost", ""), ("weights", ""), ("given", r"\.x\[1\]"), ("__post_init__", r"\.x\[1\]")])
+def test_a_rule_that_fails(forget: None, method: str, place: str) -> None:
+    """In a run, or while the scene is read, where the place of the rule is known."""
+    attribute = broken(method) if method in ("ghost", "__post_init__") else property(broken(method))
     base = {"weights": property(lambda self: (1.0, 0.5)), "given": property(lambda self: 0.0), "__annotations__": {"air": "float"}}
     dataclass(frozen=True)(type("Cooled", (boundary.Condition,), base | {method: attribute}, kind="cooled"))
-    with pytest.raises(SceneError, match=rf"equation\.boundary: Cooled\.{method} raised LookupError: {method} \(.*, line \d+\), expected"):
+    message = rf"equation\.boundary{place}: Cooled\.\w+ raised LookupError: {method} \(.*, line \d+\), expected"
+    with pytest.raises(SceneError, match=message) as caught:
         warm(equation={"type": "heat", "boundary": {"x": ["mirror", {"type": "cooled", "air": 0.3}]}}).value_and_grad()
+    assert str(caught.value).count("equation.boundary") == 1

@@ -69,13 +69,13 @@ def run_cases(arch: str, threads: str, precision: str, names: tuple[str, ...] = 
     return json.loads(lines[0].removeprefix("RESULT "))
 
 
-def digests(found: dict[str, tuple[str, float]], names: tuple[str, ...]) -> list[str]:
-    return [found[name][0] for name in names]
+def digests(results: dict[str, tuple[str, float]], names: tuple[str, ...]) -> list[str]:
+    return [results[name][0] for name in names]
 
 
-def too_large(found: dict[str, tuple[str, float]], most: float, **others: float) -> dict[str, float]:
+def too_large(results: dict[str, tuple[str, float]], most: float, **others: float) -> dict[str, float]:
     """Errors above `most`, or above what is given for a case."""
-    return {name: error for name, (_, error) in found.items() if not error <= others.get(name, most)}
+    return {name: error for name, (_, error) in results.items() if not error <= others.get(name, most)}
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core only: there is no second thread to compare")
@@ -89,9 +89,9 @@ def test_the_number_of_threads_changes_no_bit(precision: str) -> None:
 @pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], 8, ids=lambda case: case.name))
 def test_every_lane_count_agrees(case: Case, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype, narrow: lanes)
-    found, wanted = outputs(case, "f64")
+    results, wanted = outputs(case, "f64")
     for key in wanted:
-        assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
+        assert np.abs(results[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
 
 
 @pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], 8, ids=lambda case: case.name))
@@ -101,9 +101,9 @@ def test_narrow_tiles_change_no_value(case: Case, monkeypatch: pytest.MonkeyPatc
     for limit in 0, 10**6:
         monkeypatch.setattr("diffsim.stepping.derive.programs.LONG", limit)
         monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype, narrow: asked.append(narrow) or (4 if narrow else 8))
-        found, wanted = outputs(case, "f64")
+        results, wanted = outputs(case, "f64")
         for key in wanted:
-            assert np.abs(found[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
+            assert np.abs(results[key] - wanted[key]).max() <= ROUND_OFF * np.abs(wanted[key]).max(), key
     assert {*asked} == {True, False}
 
 
@@ -122,24 +122,24 @@ def test_narrow_tiles_fill_one_register() -> None:
 
 @pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], 8, ids=lambda case: case.name))
 def test_unaligned_reads_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {}
+    results = {}
     for unaligned in False, True:
         monkeypatch.setattr("diffsim.stepping.source.tile_loops.reads_unaligned", lambda unaligned=unaligned: unaligned)
         monkeypatch.setattr("diffsim.stepping.source.tile_loops.FEW_DISPLACED", 0)
         monkeypatch.setattr("diffsim.stepping.passes.streams.reads_unaligned", lambda unaligned=unaligned: unaligned)
         monkeypatch.setattr("diffsim.stepping.derive.programs.lanes", lambda dtype, narrow: 4)
-        found[unaligned] = outputs(case, "f64")[0]
-    assert found[True].keys() == found[False].keys()
-    for key, values in found[True].items():
-        np.testing.assert_array_equal(values, found[False][key], err_msg=key)
+        results[unaligned] = outputs(case, "f64")[0]
+    assert results[True].keys() == results[False].keys()
+    for key, values in results[True].items():
+        np.testing.assert_array_equal(values, results[False][key], err_msg=key)
 
 
 @pytest.mark.parametrize("names", ON_VULKAN)
 def test_gpu_kernels_on_vulkan(names: tuple[str, ...]) -> None:
     require_vulkan()
-    found = run_cases("vulkan", "-", "f32", names)
-    assert set(found) == set(names)
-    assert too_large(found, SINGLE, functions=LOOSE) == {}
+    results = run_cases("vulkan", "-", "f32", names)
+    assert set(results) == set(names)
+    assert too_large(results, SINGLE, functions=LOOSE) == {}
 
 
 WIDE = [pytest.param(("acoustic 2-D mixed",), id="first"), pytest.param((*FIRST_ON_VULKAN, "sides 2-D"), id="all", marks=pytest.mark.slow)]
@@ -163,6 +163,6 @@ def test_gpu_kernels_on_cuda() -> None:
 
 @pytest.mark.parametrize("names", gate(THREADS["f32"], FEW))
 def test_f32_is_as_exact_as_f32_can_be(names: tuple[str, ...]) -> None:
-    found = run_cases("cpu", str(min(2, usable_cores())), "f32", names)
-    assert set(found) == set(names)
-    assert too_large(found, SINGLE) == {}
+    results = run_cases("cpu", str(min(2, usable_cores())), "f32", names)
+    assert set(results) == set(names)
+    assert too_large(results, SINGLE) == {}

@@ -127,6 +127,27 @@ def test_rates_of_an_ode() -> None:
                 ds.Simulation(ds.ODE(rates, 0.1, method=method)).run({x: 1.0, y: 2.0}, steps=2)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "number", [3, 3.0, *(kind(3) for kind in (np.float64, np.float32, np.int64, np.uint8)), np.array(3.0), np.array(3)], ids=repr
+)
+def test_any_number_may_be_a_result(number: Any) -> None:
+    """A rate, an operator and a step may return one of Python, of NumPy, or an array of NumPy without an axis."""
+    for method in ("rk4", "euler", "dopri5"):
+        run = ds.Simulation(ds.ODE(lambda x, y: (number, x), 0.25, method=method), precision="f64")
+        assert run.run({"x": 1.0, "y": 2.0}, steps=4).final["x"] == pytest.approx(4.0, rel=1e-14)
+    stepped(lambda self, u: {"u": number}, "u")
+    with pytest.raises(TraceError, match="has a part without its argument"):  # which is said of an operator that is read
+        stepped(lambda self, u: integrators.imex_euler(lambda now: {"u": number}, {"u": lambda u: number}, {"u": u}, 0.1), "u")
+
+
+@pytest.mark.parametrize("wrong", [np.array([3.0]), np.array("3"), np.array(True), np.bool_(True), np.array(3j)], ids=repr)
+def test_what_is_no_number_is_refused(wrong: Any) -> None:
+    with pytest.raises(TraceError, match=r"the rate of x is .*, expected an expression"):
+        ds.Simulation(ds.ODE(lambda x: wrong, 0.25))
+    with pytest.raises(TraceError, match=r"u is a .*, expected an expression"):
+        stepped(lambda self, u: {"u": wrong}, "u")
+
+
 @pytest.mark.parametrize("shape", [(6,), (5, 6), (4, 5, 6)])
 @pytest.mark.parametrize("fields", [2, 3])
 def test_a_tuple_of_rules_is_for_axes(shape: tuple[int, ...], fields: int) -> None:
