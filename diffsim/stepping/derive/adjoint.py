@@ -173,7 +173,7 @@ def adjoint_program(
     places |= {name: Place(name) for name in step.fixed}
     again = _needed_stages(step.stages, parts.values(), inline, kept)
     targets = {name: Place(name) for name in written_by(again)}
-    places |= targets | kept
+    places |= {**targets, **kept}
     stored = {s.name: s.operation(targets) for s in again}
     for part in (*stored.values(), *parts.values()):
         if isinstance(part, Loop):

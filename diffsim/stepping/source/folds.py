@@ -30,8 +30,8 @@ class Fold:
         name: of the functions for its cells.
         number: of this fold of the nest.
         rules: that filled the cells outside the grid.
-        outside: cells outside the grid that have cotangents, along each axis: of the assignment with the most. Others are computed there, too,
-            but read values that nothing has set, so each is added as far as it has cotangents, and cleared farther out.
+        outside: cells outside the grid that have cotangents, along each axis: of the assignment with the most. Others are computed there,
+            too, but read values that nothing has set, so each is added as far as it has cotangents, and cleared farther out.
         which: numbers of its assignments in the nest.
         beyond: how far beyond the grid the loops over the cells of the nest go (`TileKernel.beyond`).
     """
