@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from diffsim.expr.graph import Graph
 from diffsim.expr.source import Text, identifier
@@ -103,10 +103,14 @@ class FunctionKernel(Kernel):
         body, self.text = self.text.lines, caller
         return body
 
+    def along(self, tiles: int) -> AbstractContextManager[None]:
+        """A loop over `tiles` tiles `j`."""
+        return self.counted("j", "0", str(tiles))
+
     @contextmanager
-    def along(self, tiles: int) -> Iterator[None]:
-        """A loop over `tiles` tiles `j`. LLVM cannot compute its length: it would write out the body for each tile of a short row."""
-        self.text("j = 0")
-        with self.text.block(f"while j < {tiles}"):
+    def counted(self, name: str, start: str, end: str) -> Iterator[None]:
+        """A loop whose length LLVM cannot compute: it would write out the body several times, which gains nothing in halos."""
+        self.text(f"{name} = {start}")
+        with self.text.block(f"while {name} < {end}"):
             yield
-            self.text(f"j = j + 1 + control[{ZERO}]")
+            self.text(f"{name} = {name} + 1 + control[{ZERO}]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 from diffsim.boundary import Ghost, Rules, fills
 from diffsim.stepping.ir.program import Assign, Place, Written
@@ -22,17 +22,16 @@ def _fill(kernel: FunctionKernel, target: Place, rules: Rules, reach: tuple[int,
     text, layout = kernel.text, kernel.layout
     planes = len(kernel.rows) == 2
     if reach[-1] and (fills(rules[-1]) or layout.shape[-1] % kernel.lanes):
-        if planes:
-            text(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]}):")
-            text.depth += 1
-            bounds = ", ".join(kernel.across(layout.row_halo[1]))
-        else:
-            bounds = f"lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]}"
-        with text.block(f"for i in range({bounds})"):
+        with ExitStack() as loops:
+            if planes:
+                loops.enter_context(kernel.counted("k", f"lo + {layout.row_halo[0]}", f"hi + {layout.row_halo[0]}"))
+                bounds = kernel.across(layout.row_halo[1])
+            else:
+                bounds = f"lo + {layout.row_halo[0]}", f"hi + {layout.row_halo[0]}"
+            loops.enter_context(kernel.counted("i", *bounds))
             _fill_ends(kernel, target, rules, reach[-1])
-        text.depth -= planes
     if planes and reach[1] and fills(rules[1]):
-        with text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
+        with kernel.counted("k", f"lo + {layout.row_halo[0]}", f"hi + {layout.row_halo[0]}"):
             text(f"plane = k * {layout.strides[0]}")
             for ghost in kernel.ghosts(rules, reach, 1):
                 with text.block(owner(layout, ghost, 1)) if kernel.banded else nullcontext():
