@@ -176,8 +176,11 @@ class Fold:
     def _fold_ends(self, own: tuple[int, ...], target: Place) -> None:
         """In each row of the slab, add cells beyond its ends to the cells that they depend on, and clear those that a `Fold` computed."""
         kernel = self.kernel
+        added = [ghost for ghost in kernel.ghosts(self.rules, own, kernel.ndim - 1) if ghost.cells]
+        if not added and self.swept:
+            return
         with _each_row(kernel):
-            for ghost in kernel.ghosts(self.rules, own, kernel.ndim - 1):
+            for ghost in added:
                 of = kernel.target_cell(target, kernel.rows, str(ghost.position))
                 for cell, weight in ghost.cells:
                     to = kernel.target_cell(target, kernel.rows, str(cell))
