@@ -158,7 +158,7 @@ class Fold:
         def start(row: int) -> str:
             return f"k * {layout.strides[0]} + {row * layout.stride}"
 
-        with kernel.text.block(f"for k in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
+        with kernel.counted("k", f"lo + {layout.row_halo[0]}", f"hi + {layout.row_halo[0]}"):
             for ghost in kernel.ghosts(self.rules, own, 1):
                 for cell, weight in ghost.cells:
                     self._add(target, layout.stride, start(cell), start(ghost.position), weight)
@@ -208,7 +208,7 @@ def _clear(kernel: TileKernel, target: Place, beyond: tuple[int, ...], spare: bo
             with text.block(f"if {condition}"):
                 _clear_tiles(kernel, target, size * len(part), str(size * part[0]))
     if len(kernel.rows) == 2 and beyond[1]:
-        with text.block(f"for k in range(lo + {halo}, hi + {halo})"):
+        with kernel.counted("k", f"lo + {halo}", f"hi + {halo}"):
             for row in _outside(layout, 1, beyond[1]):
                 _clear_tiles(kernel, target, layout.stride, f"k * {layout.strides[0]} + {row * layout.stride}")
     if beyond[-1]:
@@ -227,10 +227,10 @@ def _outside(layout: Layout, axis: int, far: int) -> list[int]:
 @contextmanager
 def _each_row(kernel: TileKernel) -> Iterator[None]:
     """A loop over the rows of the slab."""
-    layout, text = kernel.layout, kernel.text
-    with text.block(f"for {kernel.rows[0]} in range(lo + {layout.row_halo[0]}, hi + {layout.row_halo[0]})"):
-        loop = f"for i in range({layout.row_halo[-1]}, {layout.row_halo[-1] + layout.rows[-1]})"
-        with text.block(loop) if len(kernel.rows) == 2 else nullcontext():
+    layout = kernel.layout
+    with kernel.counted(kernel.rows[0], f"lo + {layout.row_halo[0]}", f"hi + {layout.row_halo[0]}"):
+        row = "i", str(layout.row_halo[-1]), str(layout.row_halo[-1] + layout.rows[-1])
+        with kernel.counted(*row) if len(kernel.rows) == 2 else nullcontext():
             yield
 
 

@@ -105,8 +105,15 @@ class FunctionKernel(Kernel):
 
     @contextmanager
     def along(self, tiles: int) -> Iterator[None]:
-        """A loop over `tiles` tiles `j`. LLVM cannot compute its length: it would write out the body for each tile of a short row."""
-        self.text("j = 0")
-        with self.text.block(f"while j < {tiles}"):
+        """A loop over `tiles` tiles `j`, see `counted`."""
+        with self.counted("j", "0", str(tiles)):
             yield
-            self.text(f"j = j + 1 + control[{ZERO}]")
+
+    @contextmanager
+    def counted(self, name: str, begin: str, end: str) -> Iterator[None]:
+        """A loop whose length LLVM cannot compute. Others it writes out: the whole of short ones, and eight turns of those around them."""
+        self.text(f"{name} = {begin}")
+        self.text(f"{name}_by = 1 + control[{ZERO}]")
+        with self.text.block(f"while {name} < {end}"):
+            yield
+            self.text(f"{name} = {name} + {name}_by")

@@ -39,9 +39,18 @@ def slab_bounds(layout: Layout, workers: int) -> list[int]:
     return [worker * (n // unit) // workers * unit for worker in range(workers)] + [n]
 
 
-def owner(layout: Layout, ghost: Ghost, axis: int = 0) -> str:
-    """Source of the condition under which a row outside the grid is filled, or folded: the worker's slab, or along axis 1 the present band
-    of rows, has the rows that this row depends on."""
-    halo, rows, (low, high) = layout.row_halo[axis], layout.rows[axis], (("lo", "hi"), ("front", "back"))[axis]
-    row = ghost.cells[0][0] if ghost.cells else min(max(ghost.position, halo), halo + rows - 1)
+def owner_row(layout: Layout, ghost: Ghost, axis: int = 0) -> int:
+    """The row of storage whose owner fills, or folds, a row outside the grid: the first one that it depends on."""
+    halo, rows = layout.row_halo[axis], layout.rows[axis]
+    return ghost.cells[0][0] if ghost.cells else min(max(ghost.position, halo), halo + rows - 1)
+
+
+def owned(layout: Layout, row: int | str, axis: int = 0) -> str:
+    """Source of the condition that a row of storage is in the worker's slab, or along axis 1 in the present band of rows."""
+    halo, (low, high) = layout.row_halo[axis], (("lo", "hi"), ("front", "back"))[axis]
     return f"if {low} + {halo} <= {row} and {row} < {high} + {halo}"
+
+
+def owner(layout: Layout, ghost: Ghost, axis: int = 0) -> str:
+    """Source of the condition under which a row outside the grid is filled, or folded."""
+    return owned(layout, owner_row(layout, ghost, axis), axis)
