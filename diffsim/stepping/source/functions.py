@@ -27,6 +27,7 @@ class FunctionKernel(Kernel):
 
     Attributes:
         banded: whether planes are computed in bands of rows, each from row `front` to `back`.
+        body: the lines of the kernel that calls the functions, once they are written.
     """
 
     def __init__(self, program: Program, graph: Graph, fields: StoredFields, banded: bool = False) -> None:
@@ -35,6 +36,7 @@ class FunctionKernel(Kernel):
         self._functions: dict[str, Function] = {}
         self._shared: dict[tuple[str, ...], str] = {}  # body -> name of the function
         self._merged: list[Function] = []
+        self.body: list[str] = []
 
     def across(self, ahead: int = 0) -> tuple[str, str]:
         """Source of the first row of a plane that is computed, and of the end, both `ahead` rows farther on."""
@@ -87,6 +89,7 @@ class FunctionKernel(Kernel):
         back = any(isinstance(operation, Loop) and operation.down for operation in self.program.operations)
         used = [each for each in self._functions.values() if each.body]
         self._merged, kernel = merged(used, self.text.lines, REPEATED if back else WORTH)
+        self.body = kernel[2:]
         self.text.lines = [line for function in self._merged for line in function.lines] + kernel
 
     def functions(self) -> list[Function]:

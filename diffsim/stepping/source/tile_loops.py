@@ -29,11 +29,25 @@ for loads that stand idle while splices wait for the one that shuffles. With mor
 
 
 class TileKernel(FunctionKernel):
-    """Source of a program whose nests are loops over the tiles of each worker's slab, for `workers` CPU threads."""
+    """Source of a program whose nests are loops over the tiles of each worker's slab, for `workers` CPU threads.
 
-    def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int, banded: bool = False) -> None:
+    Args:
+        program, graph, fields, banded: see `FunctionKernel`.
+        workers: number of threads.
+        peers: programs with which it may have bodies in common.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        graph: Graph,
+        fields: StoredFields,
+        workers: int,
+        banded: bool = False,
+        peers: Sequence[Program] = (),
+    ) -> None:
         super().__init__(program, graph, fields, banded)
-        self.workers = workers
+        self.workers, self.peers = workers, peers or (program,)
 
     # which rows and tiles
 
@@ -288,8 +302,9 @@ class TileKernel(FunctionKernel):
     @cached_property
     def _repeated(self) -> set[tuple[Shape, ...]]:
         """The shapes that bodies of several functions have."""
-        groups = [tuple(group.values.values()) for nest in self._variants for group in nest.groups]
-        return repeated([*groups, *(nest.roots or tuple(a.node for a in nest.assigns) for nest in self._variants)], LEAST)
+        variants = [each for program in self.peers for nest in program.nests for each in nest.variants]
+        groups = [tuple(group.values.values()) for nest in variants for group in nest.groups]
+        return repeated([*groups, *(nest.roots or tuple(a.node for a in nest.assigns) for nest in variants)], LEAST)
 
     # kept values
 
