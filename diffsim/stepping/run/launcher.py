@@ -13,6 +13,7 @@ from diffsim.base.system import without_collection
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock, settings
 from diffsim.errors import BackendError
 from diffsim.expr.graph import Graph
+from diffsim.expr.shapes import Shape
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import strip
 from diffsim.stepping.ir.program import HostCall, Place, Program, Written
@@ -49,6 +50,7 @@ from diffsim.stepping.source.kernel import (
 from diffsim.stepping.source.parts import PartKernel, shared_parts
 from diffsim.stepping.source.sequence import LONGEST, SequenceKernel
 from diffsim.stepping.source.slabs import slab_bounds, useful_workers
+from diffsim.stepping.source.tile_loops import repeated_bodies
 from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKernel, ways
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
@@ -80,6 +82,7 @@ class Launcher(FieldArrays):
         self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
         self._peers: dict[str, list[Program]] = {}  # the kernels' parts of a program with calls, by the name of each
+        self._common: dict[str, set[tuple[Shape, ...]]] = {}  # shapes of bodies that these have in common
         self._shared: dict[tuple[str, int], WorkerKernel | PartKernel] = {}  # their kernels, by name and workers
         self._prepared: dict[str, list[StepPart]] = {}  # parts of programs with calls, for the present arrays
         self.log: list[Launch] | None = None  # gets the launches on a CPU while it is a list
@@ -106,7 +109,7 @@ class Launcher(FieldArrays):
             return DeviceKernel(program, self.graph, self.fields, workers)
         if wavefront is not None:
             return WavefrontKernel(program, self.graph, self.fields, workers or threads, wavefront)
-        return WorkerKernel(program, self.graph, self.fields, workers or threads, peers=self._peers.get(program.name, ()))
+        return WorkerKernel(program, self.graph, self.fields, workers or threads, common=self._common.get(program.name))
 
     def _kernel_of(self, program: Program, workers: int, wavefront: Wavefront | None) -> Kernel | PartKernel:
         """The kernel of a program. Parts of a step that are alike share one."""
@@ -114,7 +117,8 @@ class Launcher(FieldArrays):
         if len(peers) < 2 or self._threads is None:
             return self.source_of(program, workers, wavefront)
         if (program.name, workers) not in self._shared:
-            kernels = [WorkerKernel(each, self.graph, self.fields, workers, peers=peers) for each in peers]
+            common = self._common[program.name]
+            kernels = [WorkerKernel(each, self.graph, self.fields, workers, common=common) for each in peers]
             self._shared |= {(each.name, workers): kernel for each, kernel in zip(peers, shared_parts(kernels), strict=True)}
         return self._shared[program.name, workers]
 
@@ -250,6 +254,8 @@ class Launcher(FieldArrays):
             self._parts[program.name] = program.parts(self._threads is not None, unpacked)
             own = [part for part in self._parts[program.name] if isinstance(part, Program)]
             self._peers |= {part.name: own for part in own}
+            if self._threads is not None:
+                self._common |= dict.fromkeys((part.name for part in own), repeated_bodies(own))
         kernels = [part for part in self._parts[program.name] if isinstance(part, Program)]
         most = self._launches(program).most
         for done in range(0, steps, most):

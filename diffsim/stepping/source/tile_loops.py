@@ -34,7 +34,7 @@ class TileKernel(FunctionKernel):
     Args:
         program, graph, fields, banded: see `FunctionKernel`.
         workers: number of threads.
-        peers: programs with which it may have bodies in common.
+        common: shapes of bodies that it has in common with other programs, from `repeated_bodies`; None: those of its own functions.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class TileKernel(FunctionKernel):
         fields: StoredFields,
         workers: int,
         banded: bool = False,
-        peers: Sequence[Program] = (),
+        common: set[tuple[Shape, ...]] | None = None,
     ) -> None:
         super().__init__(program, graph, fields, banded)
-        self.workers, self.peers = workers, peers or (program,)
+        self.workers, self._common = workers, common
 
     # which rows and tiles
 
@@ -302,9 +302,7 @@ class TileKernel(FunctionKernel):
     @cached_property
     def _repeated(self) -> set[tuple[Shape, ...]]:
         """The shapes that bodies of several functions have."""
-        variants = [each for program in self.peers for nest in program.nests for each in nest.variants]
-        groups = [tuple(group.values.values()) for nest in variants for group in nest.groups]
-        return repeated([*groups, *(nest.roots or tuple(a.node for a in nest.assigns) for nest in variants)], LEAST)
+        return repeated_bodies([self.program]) if self._common is None else self._common
 
     # kept values
 
@@ -360,6 +358,13 @@ class TileKernel(FunctionKernel):
                     found[place.array, cells] = f"{identifier(place.array)}__by_{cells}".replace("-", "m")
         plain = self.program.direction > 0 and not self.program.keeps_residuals
         return found if reads_unaligned() or (plain and len(found) <= FEW_DISPLACED) else {}
+
+
+def repeated_bodies(programs: Sequence[Program]) -> set[tuple[Shape, ...]]:
+    """The shapes that several bodies of nests, and of values that they keep, have in some programs."""
+    variants = [each for program in programs for nest in program.nests for each in nest.variants]
+    groups = [tuple(group.values.values()) for nest in variants for group in nest.groups]
+    return repeated([*groups, *(nest.roots or tuple(a.node for a in nest.assigns) for nest in variants)], LEAST)
 
 
 def _bound(which: Literal["min", "max"], bound: str, other: int) -> str:
