@@ -77,8 +77,8 @@ class Engine(ABC):
             return ops.cast(value, kind) if isinstance(value, expression) else expression(value, dtype=kind)
 
         def variable(value: Any) -> Any:
-            made = impl.expr_init(value)
-            return made if isinstance(value, expression) else impl.expr_init(made)  # that of a vector in Python is no variable yet
+            first = impl.expr_init(value)
+            return first if isinstance(value, expression) else impl.expr_init(first)  # that of a vector in Python is no variable yet
 
         return Translator(types, impl.subscript, variable, condition, convert, statement)
 

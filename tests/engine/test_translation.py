@@ -54,13 +54,13 @@ def _variables(values: int, monkeypatch: pytest.MonkeyPatch) -> int:
     )
     ti = language()
     kernel = compile_kernel(source, "kernel", {"Numbers": ti.types.ndarray(dtype=ti.f64, ndim=1)}, generated=True)
-    made, own = list[object](), ti.lang.impl.expr_init
-    monkeypatch.setattr(ti.lang.impl, "expr_init", lambda value: made.append(value) or own(value))
+    asked, own = list[object](), ti.lang.impl.expr_init
+    monkeypatch.setattr(ti.lang.impl, "expr_init", lambda value: asked.append(value) or own(value))
     x = np.array([3.0, 0.0])
     kernel(x)
     monkeypatch.undo()
     assert x[1] == 3.0 * 2.0**values
-    return len(made)
+    return len(asked)
 
 
 def test_a_value_takes_one_variable(monkeypatch: pytest.MonkeyPatch) -> None:
