@@ -76,7 +76,11 @@ class Engine(ABC):
         def convert(kind: Any, value: Any) -> Any:
             return ops.cast(value, kind) if isinstance(value, expression) else expression(value, dtype=kind)
 
-        return Translator(types, impl.subscript, impl.expr_init, condition, convert, statement)
+        def variable(value: Any) -> Any:
+            first = impl.expr_init(value)
+            return first if isinstance(value, expression) else impl.expr_init(first)  # that of a vector in Python is no variable yet
+
+        return Translator(types, impl.subscript, variable, condition, convert, statement)
 
     @property
     def version(self) -> str:

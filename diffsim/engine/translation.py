@@ -123,7 +123,7 @@ class Translator:
     Attributes:
         types: the class of its types of numbers.
         subscript: of a context, a value and indices, an element.
-        variable: of a value, a new variable that has it.
+        variable: of a value, a new variable that has it. An engine goes through a whole function for each variable of it.
         condition: of a comparison, its truth.
         convert: of a type and a value, the value in that type.
         statement: translates one statement.
@@ -235,4 +235,4 @@ class _Variables(dict[str, Any]):
         if self._context.is_var_declared(name):
             self[name]._assign(self._variable(value))
         else:
-            self._context.create_variable(name, self._variable(self._variable(value)))  # twice, as the engines do
+            self._context.create_variable(name, self._variable(value))

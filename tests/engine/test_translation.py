@@ -13,7 +13,9 @@ from types import FrameType
 import numpy as np
 import pytest
 
-from diffsim.engine import translation
+import diffsim as ds
+from diffsim.engine import language, translation
+from diffsim.engine.kernels import compile_kernel
 from tests.engine.installed import require
 from tests.sampled import sampled
 from tests.steps import STEPS
@@ -41,6 +43,29 @@ def test_an_engine_gets_the_same_tree_as_from_its_own_visitor(engine: str, name:
     lines, digest = _translated(engine, name)
     assert lines > 1000  # it did print its programs
     assert (lines, digest) == _translated(engine, name, "by_itself")
+
+
+def _variables(values: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The variables that Taichi makes for a kernel with so many values."""
+    ds.init(precision="f64", threads=1)
+    lines = [f"        v{k + 1} = v{k} * 2.0" for k in range(values)]
+    source = "\n".join(
+        ["@ti.kernel", "def kernel(x: Numbers):", "    for i in range(1):", "        v0 = x[0]", *lines, f"        x[1] = v{values}"]
+    )
+    ti = language()
+    kernel = compile_kernel(source, "kernel", {"Numbers": ti.types.ndarray(dtype=ti.f64, ndim=1)}, generated=True)
+    asked, own = list[object](), ti.lang.impl.expr_init
+    monkeypatch.setattr(ti.lang.impl, "expr_init", lambda value: asked.append(value) or own(value))
+    x = np.array([3.0, 0.0])
+    kernel(x)
+    monkeypatch.undo()
+    assert x[1] == 3.0 * 2.0**values
+    return len(asked)
+
+
+def test_a_value_takes_one_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taichi goes through a whole function for each."""
+    assert _variables(30, monkeypatch) - _variables(10, monkeypatch) == 20
 
 
 def test_functions_are_in_a_class_where_its_body_decorates_them() -> None:

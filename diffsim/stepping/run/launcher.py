@@ -13,6 +13,7 @@ from diffsim.base.system import without_collection
 from diffsim.engine import BoundKernel, DeviceArray, backend, check_generation, displaced, lock, settings
 from diffsim.errors import BackendError
 from diffsim.expr.graph import Graph
+from diffsim.expr.shapes import Shape
 from diffsim.stepping.declare.points import PointTable
 from diffsim.stepping.ir.names import strip
 from diffsim.stepping.ir.program import HostCall, Place, Program, Written
@@ -46,8 +47,10 @@ from diffsim.stepping.source.kernel import (
     control_size,
     table_offset,
 )
+from diffsim.stepping.source.parts import PartKernel, shared_parts
 from diffsim.stepping.source.sequence import LONGEST, SequenceKernel
 from diffsim.stepping.source.slabs import slab_bounds, useful_workers
+from diffsim.stepping.source.tile_loops import repeated_bodies
 from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKernel, ways
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
@@ -78,6 +81,9 @@ class Launcher(FieldArrays):
         self.packed: dict[str, Packed] = {}  # fields of programs with calls of host functions, of which one level is stored for kernels
         self._queue = Queue(backend().wait)
         self._parts: dict[str, list[Program | HostCall]] = {}
+        self._peers: dict[str, list[Program]] = {}  # the kernels' parts of a program with calls, by the name of each
+        self._common: dict[str, set[tuple[Shape, ...]]] = {}  # shapes of bodies that these have in common
+        self._shared: dict[tuple[str, int], WorkerKernel | PartKernel] = {}  # their kernels, by name and workers
         self._prepared: dict[str, list[StepPart]] = {}  # parts of programs with calls, for the present arrays
         self.log: list[Launch] | None = None  # gets the launches on a CPU while it is a list
         self.outside: Callable[[Callable[..., Any]], Any] = lambda function: function
@@ -103,7 +109,18 @@ class Launcher(FieldArrays):
             return DeviceKernel(program, self.graph, self.fields, workers)
         if wavefront is not None:
             return WavefrontKernel(program, self.graph, self.fields, workers or threads, wavefront)
-        return WorkerKernel(program, self.graph, self.fields, workers or threads)
+        return WorkerKernel(program, self.graph, self.fields, workers or threads, common=self._common.get(program.name))
+
+    def _kernel_of(self, program: Program, workers: int, wavefront: Wavefront | None) -> Kernel | PartKernel:
+        """The kernel of a program. Parts of a step that are alike share one."""
+        peers = self._peers.get(program.name, ())
+        if len(peers) < 2 or self._threads is None:
+            return self.source_of(program, workers, wavefront)
+        if (program.name, workers) not in self._shared:
+            common = self._common[program.name]
+            kernels = [WorkerKernel(each, self.graph, self.fields, workers, common=common) for each in peers]
+            self._shared |= {(each.name, workers): kernel for each, kernel in zip(peers, shared_parts(kernels), strict=True)}
+        return self._shared[program.name, workers]
 
     def text_of(self, program: Program) -> str:
         """The source of a program, with a line for each call of a function on the host."""
@@ -235,6 +252,10 @@ class Launcher(FieldArrays):
         if program.name not in self._parts:
             unpacked = tuple(Written(name, Place(name, 0), each.rules) for name, each in packed.items() if program.direction < 0)
             self._parts[program.name] = program.parts(self._threads is not None, unpacked)
+            own = [part for part in self._parts[program.name] if isinstance(part, Program)]
+            self._peers |= {part.name: own for part in own}
+            if self._threads is not None:
+                self._common |= dict.fromkeys((part.name for part in own), repeated_bodies(own))
         kernels = [part for part in self._parts[program.name] if isinstance(part, Program)]
         most = self._launches(program).most
         for done in range(0, steps, most):
@@ -355,14 +376,17 @@ class Launcher(FieldArrays):
             with lock:
                 check_generation(self.generation)
                 with without_collection():
-                    source = self.source_of(program, workers, wavefront)
+                    source = self._kernel_of(program, workers, wavefront)
                     self._bound[key] = self._bind(key, source, self._launches(program).control, workers)
         return self._bound[key]
 
-    def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel, control: Allocated, workers: int) -> BoundKernel:
+    def _bind(self, key: tuple[str, int, Wavefront | None], kernel: Kernel | PartKernel, control: Allocated, workers: int) -> BoundKernel:
         if key not in self._compiled:
             self._compiled[key] = kernel.compile()
         own: dict[str, Callable[[], object]] = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
+        if isinstance(kernel, PartKernel):
+            own["levels"] = lambda: self._copied(kernel.levels, kernel.levels.dtype)
+            own["numbers"] = lambda: self._copied(kernel.numbers, self.layout.dtype)
         arguments = [own[a.kind]() if a.kind in own else self._argument(a, workers) for a in kernel.arguments]
         plain = [a.data if isinstance(a, DeviceArray) else a for a in arguments]
         if isinstance(kernel, DeviceKernel):
@@ -376,7 +400,7 @@ class Launcher(FieldArrays):
             plain.append(0)
         return BoundKernel(self._compiled[key], plain)
 
-    def _rolled(self, kernel: Kernel | SequenceKernel) -> object:
+    def _rolled(self, kernel: Kernel | PartKernel | SequenceKernel) -> object:
         """Memory for the values that a kernel keeps. Kernels run one after the other, so they share it."""
         size = kernel.rolled_tiles * self.layout.lanes
         if self._scratch is None or self._scratch.shape[0] < size:

@@ -54,7 +54,7 @@ class Function:
 
 
 @dataclass
-class _Form:
+class Form:
     """A function with places in the place of names, levels and numbers.
 
     Attributes:
@@ -82,8 +82,8 @@ def _in_place(body: Sequence[str]) -> list[str]:
     return lines
 
 
-def _form(function: Function) -> _Form:
-    form, kinds, lines = _Form(), function.kinds, list[str]()
+def form_of(function: Function) -> Form:
+    form, kinds, lines = Form(), function.kinds, list[str]()
     of_cells = {name for name, kind in kinds.items() if kind == "Array" or kind.startswith(("field_of_", "ring_of_"))}
 
     def place(array: str, start: str) -> str:
@@ -119,7 +119,7 @@ def _form(function: Function) -> _Form:
     return form
 
 
-class _Merged:
+class Merged:
     """One function for several.
 
     Args:
@@ -130,7 +130,7 @@ class _Merged:
         function: the one.
     """
 
-    def __init__(self, members: Sequence[tuple[Function, _Form]]) -> None:
+    def __init__(self, members: Sequence[tuple[Function, Form]]) -> None:
         first, form = members[0]
         self.names = [function.name for function, _ in members]
         self._members = {function.name: (function, each) for function, each in members}
@@ -155,18 +155,22 @@ class _Merged:
             array, start = arrays[place], f"{starts[place]} + " if place in starts else ""
             return f"{array}, {start}" if match[0].endswith("~") else f"{array}[{start}"
 
-        kinds = dict.fromkeys(arrays.values(), "Array") | dict.fromkeys(starts.values(), "ti.i32")
+        kinds = {name: kind for place in arrays for name, kind in ((arrays[place], "Array"), (starts.get(place, ""), "ti.i32")) if name}
         kinds |= {name: place.partition(":")[2] for place, name in names.items()} | dict.fromkeys(written.values(), "F")
         self.function = Function(first.name, kinds, _PLACE.sub(original, form.text).split("\n"))
 
+    def passed(self, name: str, arguments: Sequence[str]) -> list[str]:
+        """The arguments with which it does what a member does with these."""
+        function, form = self._members[name]
+        known = dict(zip(function.kinds, arguments, strict=True)) | {"0": "0"}
+        passed = list[str]()
+        for (array, start), place in form.arrays.items():
+            passed += [known[array], known.get(start, start)] if place in self._started else [known[array]]
+        return [*passed, *(known[part] for part in form.names), *(form.numbers[at] for at in self._numbers)]
+
     def call(self, name: str, arguments: Sequence[str]) -> str:
         """The call that does what the call of a member with these arguments did."""
-        function, form = self._members[name]
-        given = dict(zip(function.kinds, arguments, strict=True)) | {"0": "0"}
-        passed = [given[array] for array, _ in form.arrays]
-        passed += [given[start] for (_, start), place in form.arrays.items() if place in self._started]
-        passed += [given[part] for part in form.names]
-        return f"{self.function.name}({', '.join([*passed, *(form.numbers[at] for at in self._numbers)])})"
+        return f"{self.function.name}({', '.join(self.passed(name, arguments))})"
 
 
 def merged(functions: Sequence[Function], kernel: Sequence[str], worth: float = WORTH) -> tuple[list[Function], list[str]]:
@@ -179,31 +183,52 @@ def merged(functions: Sequence[Function], kernel: Sequence[str], worth: float = 
     """
     before, functions, kernel = (list(functions), list(kernel)), list(functions), list(kernel)
     for calling in (False, True):  # callers of functions that are alike may be alike
-        alike: dict[str, list[tuple[Function, _Form]]] = {}
+        alike: dict[str, list[tuple[Function, Form]]] = {}
         for function in functions:
             if len(function.body) >= LEAST and any(map(_CALL.match, function.body)) is calling:
-                form = _form(function)
+                form = form_of(function)
                 alike.setdefault(form.text, []).append((function, form))
-        ones = {name: one for one in map(_Merged, filter(lambda members: len(members) > 1, alike.values())) for name in one.names}
+        ones = {name: one for one in map(Merged, filter(lambda members: len(members) > 1, alike.values())) for name in one.names}
         out: dict[str, Function] = {}
         for function in functions:
             one = ones[function.name].function if function.name in ones else function
-            out.setdefault(one.name, Function(one.name, one.kinds, [_called(line, ones) for line in one.body]))
-        functions, kernel = list(out.values()), [_called(line, ones) for line in kernel]
+            out.setdefault(one.name, Function(one.name, one.kinds, [called(line, ones) for line in one.body]))
+        functions, kernel = list(out.values()), [called(line, ones) for line in kernel]
     least, lines = (sum(len(function.body) for function in each) for each in (functions, before[0]))
     return (functions, kernel) if least <= (1 - worth) * lines else before
 
 
-def _called(line: str, ones: Mapping[str, _Merged]) -> str:
+def called(line: str, ones: Mapping[str, Merged]) -> str:
     """A line, with the function that stands for the one that it calls."""
     match = _CALL.match(line)
     if match is None or match[2] not in ones:
         return line
+    return match[1] + ones[match[2]].call(match[2], _arguments(match[3]))
+
+
+def paired(line: str, forms: Mapping[str, tuple[str, Function, Form]]) -> str:
+    """A line that passes arguments in the order in which the function uses them, each array with its level.
+
+    Args:
+        line: of a source.
+        forms: the functions that it may call: name -> another name, the function, and its form.
+    """
+    match = _CALL.match(line)
+    if match is None or match[2] not in forms:
+        return line
+    name, function, form = forms[match[2]]
+    known = dict(zip(function.kinds, _arguments(match[3]), strict=True)) | {"0": "0"}
+    pairs = [f"{known[array]}, {known[start]}" for array, start in form.arrays]
+    return f"{match[1]}{name}({', '.join([*pairs, *(known[part] for part in form.names)])})"
+
+
+def _arguments(passed: str) -> list[str]:
+    """The arguments of a call."""
     arguments, depth = [""], 0
-    for letter in match[3]:
+    for letter in passed:
         depth += {"(": 1, ")": -1}.get(letter, 0)
         if letter == "," and not depth:
             arguments.append("")
         else:
             arguments[-1] += letter
-    return match[1] + ones[match[2]].call(match[2], [argument.strip() for argument in arguments])
+    return [argument.strip() for argument in arguments]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from diffsim.expr.graph import Graph
 from diffsim.expr.source import Text, identifier
@@ -27,6 +27,7 @@ class FunctionKernel(Kernel):
 
     Attributes:
         banded: whether planes are computed in bands of rows, each from row `front` to `back`.
+        body: the lines of the kernel that calls the functions, once they are written.
     """
 
     def __init__(self, program: Program, graph: Graph, fields: StoredFields, banded: bool = False) -> None:
@@ -35,6 +36,7 @@ class FunctionKernel(Kernel):
         self._functions: dict[str, Function] = {}
         self._shared: dict[tuple[str, ...], str] = {}  # body -> name of the function
         self._merged: list[Function] = []
+        self.body: list[str] = []
 
     def across(self, ahead: int = 0) -> tuple[str, str]:
         """Source of the first row of a plane that is computed, and of the end, both `ahead` rows farther on."""
@@ -87,6 +89,7 @@ class FunctionKernel(Kernel):
         back = any(isinstance(operation, Loop) and operation.down for operation in self.program.operations)
         used = [each for each in self._functions.values() if each.body]
         self._merged, kernel = merged(used, self.text.lines, REPEATED if back else WORTH)
+        self.body = kernel[2:]
         self.text.lines = [line for function in self._merged for line in function.lines] + kernel
 
     def functions(self) -> list[Function]:
@@ -103,14 +106,17 @@ class FunctionKernel(Kernel):
         body, self.text = self.text.lines, caller
         return body
 
-    def along(self, tiles: int) -> AbstractContextManager[None]:
-        """A loop over `tiles` tiles `j`."""
-        return self.counted("j", "0", str(tiles))
+    @contextmanager
+    def along(self, tiles: int) -> Iterator[None]:
+        """A loop over `tiles` tiles `j`, see `counted`."""
+        with self.counted("j", "0", str(tiles)):
+            yield
 
     @contextmanager
-    def counted(self, name: str, start: str, end: str) -> Iterator[None]:
-        """A loop whose length LLVM cannot compute: it would write out the body several times, which gains nothing in halos."""
-        self.text(f"{name} = {start}")
+    def counted(self, name: str, begin: str, end: str) -> Iterator[None]:
+        """A loop whose length LLVM cannot compute. Others it writes out: the whole of short ones, and eight turns of those around them."""
+        self.text(f"{name} = {begin}")
+        self.text(f"{name}_by = 1 + control[{ZERO}]")
         with self.text.block(f"while {name} < {end}"):
             yield
-            self.text(f"{name} = {name} + 1 + control[{ZERO}]")
+            self.text(f"{name} = {name} + {name}_by")

@@ -78,6 +78,8 @@ Kind = Literal[
     "rolled",
     "chunks",
     "inside",
+    "levels",
+    "numbers",
 ]
 
 

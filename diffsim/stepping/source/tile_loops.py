@@ -29,11 +29,25 @@ for loads that stand idle while splices wait for the one that shuffles. With mor
 
 
 class TileKernel(FunctionKernel):
-    """Source of a program whose nests are loops over the tiles of each worker's slab, for `workers` CPU threads."""
+    """Source of a program whose nests are loops over the tiles of each worker's slab, for `workers` CPU threads.
 
-    def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int, banded: bool = False) -> None:
+    Args:
+        program, graph, fields, banded: see `FunctionKernel`.
+        workers: number of threads.
+        common: shapes of bodies that it has in common with other programs, from `repeated_bodies`; None: those of its own functions.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        graph: Graph,
+        fields: StoredFields,
+        workers: int,
+        banded: bool = False,
+        common: set[tuple[Shape, ...]] | None = None,
+    ) -> None:
         super().__init__(program, graph, fields, banded)
-        self.workers = workers
+        self.workers, self._common = workers, common
 
     # which rows and tiles
 
@@ -288,8 +302,7 @@ class TileKernel(FunctionKernel):
     @cached_property
     def _repeated(self) -> set[tuple[Shape, ...]]:
         """The shapes that bodies of several functions have."""
-        groups = [tuple(group.values.values()) for nest in self._variants for group in nest.groups]
-        return repeated([*groups, *(nest.roots or tuple(a.node for a in nest.assigns) for nest in self._variants)], LEAST)
+        return repeated_bodies([self.program]) if self._common is None else self._common
 
     # kept values
 
@@ -345,6 +358,13 @@ class TileKernel(FunctionKernel):
                     found[place.array, cells] = f"{identifier(place.array)}__by_{cells}".replace("-", "m")
         plain = self.program.direction > 0 and not self.program.keeps_residuals
         return found if reads_unaligned() or (plain and len(found) <= FEW_DISPLACED) else {}
+
+
+def repeated_bodies(programs: Sequence[Program]) -> set[tuple[Shape, ...]]:
+    """The shapes that several bodies of nests, and of values that they keep, have in some programs."""
+    variants = [each for program in programs for nest in program.nests for each in nest.variants]
+    groups = [tuple(group.values.values()) for nest in variants for group in nest.groups]
+    return repeated([*groups, *(nest.roots or tuple(a.node for a in nest.assigns) for nest in variants)], LEAST)
 
 
 def _bound(which: Literal["min", "max"], bound: str, other: int) -> str:

@@ -118,7 +118,7 @@ def test_tiles_at_other_levels_are_those_of_one_function() -> None:
     field = Function("nest_1", {"s": "field_of_s", "b": "field_of_b", "at": "ti.i32"}, text("s", ""))
     ((one,), calls) = merged([ring, field], ["    called = nest_0(u, b, at, u_lap_1)", "    called = nest_1(s, b, at)"])
     assert one.body[:2] == ["    v0 = tile_from(u__array_0, u__start_0 + at - 56, 448)", "    v1 = tile_from(b__array_1, at - 56, 448)"]
-    assert calls == ["    called = nest_0(u, b, u_lap_1, at)", "    called = nest_0(s, b, 0, at)"]
+    assert calls == ["    called = nest_0(u, u_lap_1, b, at)", "    called = nest_0(s, 0, b, at)"]
 
 
 @pytest.mark.parametrize("name", ["data0", "beta0", "v1a0", "a00"])
