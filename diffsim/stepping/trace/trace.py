@@ -172,8 +172,9 @@ class Trace(Graph):
 
     def _ones(self, sides: Sides, like: Symbol) -> Symbol:
         """The extension of a field that is 1 in the grid by the rules of an axis."""
-        axis, n = sides[0].place.axis, self.grid.shape[sides[0].place.axis]
-        return self.profile(sides, Ones(axis, np.ones(n), int(sides[0].place.face), sides), like)
+        axis = sides[0].place.axis
+        at = like.location[axis] or 0  # sides that act alike at faces and centres do not know where they are
+        return self.profile((sides, at), Ones(axis, np.ones(self.grid.shape[axis]), at, sides), like)
 
     def profile(self, key: Hashable, profile: Profile, like: Symbol) -> Symbol:
         """A profile that no equation declares, cached by key, in the step of another expression."""

@@ -89,6 +89,34 @@ def test_a_name_is_its_number(seed: int) -> None:
         assert np.vdot(gradient[name], direction) == pytest.approx(slope, rel=1e-6, abs=1e-8 * scale), f"{name} {boundary}"
 
 
+EARLIER = ("antiperiodic", ("zero", "mirror"), (ds.Extrapolate(1), ds.Dirichlet(0.4)))
+PLACES = ((1, 0), (1, 1))
+
+
+class Corners(ds.Equation):
+    """A state for each rule of the first axis and each place of the cell, whose step reads beyond both sides at once."""
+
+    def __init__(self, value: float | str) -> None:
+        self.grid, self.dt = ds.Grid((5, 6), (1.0, 0.8)), 0.1
+        later = (ds.Neumann(value), ds.Robin(0.5, 0.2, value))
+        self.states = {
+            f"u{k}{i}": ds.Variable((rule, later), location=place) for k, rule in enumerate(EARLIER) for i, place in enumerate(PLACES)
+        }
+        self.parameters = {"value": ds.Variable(axes=())}
+
+    def step(self, value: Symbol, **fields: Symbol) -> dict[str, Symbol]:
+        return {name: u + 0.1 * u.shifted(0, 1).shifted(1, 1) * u.shifted(0, -1).shifted(1, -1) for name, u in fields.items()}
+
+
+def test_a_name_is_its_number_beyond_two_sides_at_any_place_of_the_cell() -> None:
+    rng = np.random.default_rng(0)
+    named, plain = (ds.Simulation(Corners(value), wrt=[], precision="f64") for value in ("value", 0.3))
+    inputs = {name: rng.normal(size=(5, 6)) for name in named.equation.states} | {"value": 0.3}
+    final, expected = named.run(inputs, 2).final, plain.run(inputs, 2).final
+    for name, value in expected.items():
+        np.testing.assert_allclose(final[name], value, rtol=0, atol=1e-14 * np.abs(value).max(), err_msg=name)
+
+
 class Plate(ds.Equation):
     """Heat with a given temperature along one side, a given flux along the next, both in time, and air at the third."""
 
