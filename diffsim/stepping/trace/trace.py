@@ -134,6 +134,13 @@ class Trace(Graph):
             for side in (side for side in sides if side.named and not side.homogeneous):
                 value = self._value(side)
                 assert isinstance(value, Symbol)  # the side names it
+                for other, at in enumerate(value.location):
+                    if at is not None and at != stored.location[other]:
+                        words = ("centres", "faces")
+                        raise ShapeError(
+                            f"{shown(side.rule)} along axis {axis} names {side.rule.given}, whose values lie at the {words[at]} of axis "
+                            f"{other}, expected the {words[1 - at]}, where those of the field lie; declare it at their location"
+                        )
                 term = self._beyond(side, stored) * value
                 for other in range(axis):
                     if value.location[other] is None and not all(goes_on(s, self.grid.shape[other]) for s in rules[other]):

@@ -117,6 +117,22 @@ def test_a_name_is_its_number_beyond_two_sides_at_any_place_of_the_cell() -> Non
         np.testing.assert_allclose(final[name], value, rtol=0, atol=1e-14 * np.abs(value).max(), err_msg=name)
 
 
+@pytest.mark.parametrize("at", [0, 1])
+def test_values_along_a_side_lie_where_the_field_lies(at: int) -> None:
+    class Along(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt = ds.Grid((5, 6), 1.0), 0.1
+            self.states = {"u": ds.Variable(("mirror", (ds.Dirichlet("held"), "mirror")), location=(1 - at, 0))}
+            self.parameters = {"held": ds.Variable(axes=(0,), location=(at, 0))}
+
+        def step(self, u: Symbol) -> dict[str, Symbol]:
+            return {"u": u}
+
+    lie, expected = ("centres", "faces") if at == 0 else ("faces", "centres")
+    with pytest.raises(ShapeError, match=rf"names held, whose values lie at the {lie} of axis 0, expected the {expected}, where"):
+        ds.Simulation(Along())
+
+
 class Plate(ds.Equation):
     """Heat with a given temperature along one side, a given flux along the next, both in time, and air at the third."""
 
@@ -234,7 +250,7 @@ def test_names_that_no_input_has() -> None:
         ds.Dirichlet("not a name")
     equation = Plate((7, 11))
     equation.series |= {"flux": ds.Variable(location=(1, 0), axes=(0,))}
-    with pytest.raises(ShapeError, match="operands live at different places"):
+    with pytest.raises(ShapeError, match="names flux, whose values lie at the faces of axis 0, expected the centres"):
         ds.Simulation(equation)
 
 
