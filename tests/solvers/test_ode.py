@@ -188,3 +188,16 @@ def test_components_with_the_name_of_another_input_are_refused(rates: Any, optio
 def test_series_that_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         ds.ODE(steered, 0.1, **options)
+
+
+@pytest.mark.parametrize(
+    ("rates", "options", "remark"),
+    [
+        (lambda t, x, v: (v, -x * t), {}, "expected 3 rates, of t, x, v; return a tuple of them; t counts as a state here"),
+        (lambda x, v: (v, -x), {"series": ["x"]}, "expected 1 rate, of v; return a tuple of them; x has no rate, as a series"),
+        (lambda x, u, w: (u, w), {"series": ["u", "w"]}, "u, w has no rate"),
+    ],
+)
+def test_rates_of_what_is_no_state_say_so(rates: Any, options: dict[str, Any], remark: str) -> None:
+    with pytest.raises(ParameterError, match=remark):
+        ds.Simulation(ds.ODE(rates, 0.1, **options))

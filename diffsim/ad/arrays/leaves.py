@@ -63,14 +63,15 @@ def copied(leaf: Any) -> Any:
 
 
 def as_input(leaf: Any, value: Any) -> Any:
-    """A traced value as the function gets it: a number where a number was given."""
-    if isinstance(leaf, np.ndarray):
-        return Array(value, strides=leaf.strides)
-    return Array(value, scalar=not value.shape)
+    """A traced value as the function gets it: a number where a number was given, an array of no axes where an array was."""
+    scalar, strides = _form(leaf) if isinstance(leaf, (Array, np.ndarray)) else (not value.shape, None)
+    return Array(value, scalar=scalar, strides=strides)
 
 
 def as_constant(leaf: Any) -> Any:
-    """A leaf that is not differentiated for, as the function gets it."""
+    """A leaf that is not differentiated for, as the function gets it: an array of its own, which it may edit."""
+    if isinstance(leaf, Array) and not leaf._scalar:
+        return Array(leaf.core(), strides=leaf._layout().strides)
     return Array(guard.private(leaf), strides=_strides(leaf)) if isinstance(leaf, np.ndarray) else leaf
 
 

@@ -101,10 +101,11 @@ class _Check:
         self.h = (2e-2 if single else 1e-3) if step is None else step
 
     def values(self, *x: Any) -> list[Any]:
-        """The floating-point leaves of the value."""
+        """The floating-point leaves of the value. The function may edit its arguments, so it gets copies."""
         full = list(self.leaves)
         for k, value in zip(self.floating, x, strict=True):
             full[k] = value
+        full = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in full]
         out = flatten(self.f(*unflatten(self.tree, full)))[0]
         return [o for o in out if differentiable(o) is not None]
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.arrays.array import core, wrap
-from diffsim.ad.arrays.leaves import differentiable, hosted
+from diffsim.ad.arrays.array import Array, core, wrap
+from diffsim.ad.arrays.leaves import as_constant, differentiable, hosted
 from diffsim.ad.core import laid_out
 from diffsim.ad.ops.structure import reshape, transpose
 from diffsim.ad.transforms.gradients import grad, number_of, place_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
-from diffsim.ad.tree import Tree, flatten, unflatten
+from diffsim.ad.tree import Tree, flatten, tree_map, unflatten
 from diffsim.base import arguments
 from diffsim.base.copies import remade
 from diffsim.base.messages import shown
@@ -46,6 +46,16 @@ def _floating_leaves(x: Any, what: str) -> tuple[list[Any], Tree]:
     return cores, tree
 
 
+def _of_one(f: Function, args: tuple[Any, ...], place: int) -> Function:
+    """The function of the argument at a place. It gets the others as arrays of its own, which it may edit."""
+    return lambda v: f(*(v if k == place else tree_map(as_constant, arg) for k, arg in enumerate(args)))
+
+
+def _value(f: Function, args: tuple[Any, ...]) -> Any:
+    """The value for copies of the arguments, which the function may edit."""
+    return f(*(tree_map(lambda leaf: leaf.copy() if isinstance(leaf, (Array, np.ndarray)) else leaf, arg) for arg in args))
+
+
 @remade
 def jacrev(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by rows: one reverse sweep an entry of the value.
@@ -69,7 +79,7 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
         place = place_of(number, len(args))
         x = hosted(args[place])
         _floating_leaves(x, "the argument")
-        value, pullback = vjp(lambda v: f(*args[:place], v, *args[place + 1 :]), x)
+        value, pullback = vjp(_of_one(f, args, place), x)
         outs, out_tree = _floating_leaves(value, "the value")
         _, in_tree = flatten(x)
         blocks = []
@@ -120,11 +130,11 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
             for unit in _basis(leaf.shape, leaf.dtype):
                 dots: list[Any] = [None] * len(ins)
                 dots[k] = unit
-                _, dot = jvp(lambda v: f(*args[:place], v, *args[place + 1 :]), (x,), (unflatten(in_tree, dots),))
+                _, dot = jvp(_of_one(f, args, place), (x,), (unflatten(in_tree, dots),))
                 out_cores, out_tree = _floating_leaves(dot, "the value")
                 columns.append(out_cores)
         if out_tree is None:
-            outs, out_tree = _floating_leaves(f(*args[:place], x, *args[place + 1 :]), "the value")
+            outs, out_tree = _floating_leaves(_value(f, (*args[:place], x, *args[place + 1 :])), "the value")
             return unflatten(out_tree, [unflatten(in_tree, [wrap(np.zeros((*o.shape, *i.shape))) for i in ins]) for o in outs])
         blocks = []
         for m in range(len(columns[0])):
@@ -190,7 +200,7 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
     def chosen(*args: Any) -> Any:
         place = place_of(number, len(args))
         x = hosted(args[place])
-        value = f(*args[:place], x, *args[place + 1 :])
+        value = _value(f, (*args[:place], x, *args[place + 1 :]))
         sizes = [sum(laid_out(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (x, value)]
         return (jacrev if sizes[1] <= sizes[0] else jacfwd)(f, argnums)(*args)
 

@@ -51,9 +51,14 @@ def cause_of_run(traces: Mapping[str, Array]) -> str:
 
 CAUSE_OF_GRADIENT = (
     "The run itself is finite, so an operation has no finite derivative where it is taken: a root at 0, a division by all but 0; or "
-    "the run is so chaotic that its adjoint overflows. Move the inputs away from there, take fewer steps, or compute in "
-    "f64, whose range is wider"
+    "the run is so chaotic that its adjoint overflows. Move the inputs away from there"
 )
+
+
+def cause_of_gradient(dtype: np.dtype) -> str:
+    """The probable cause of a gradient that is not finite, and what helps in this precision."""
+    ways = ", or take fewer steps" if dtype == np.float64 else ", take fewer steps, or compute in f64, whose range is wider"
+    return CAUSE_OF_GRADIENT + ways
 
 
 def _later(traces: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -16,7 +16,7 @@ from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains import Domain, Whole
 from diffsim.engine import PRECISIONS, require_precision, settings
 from diffsim.errors import ParameterError
-from diffsim.simulation.prepared.blown_up import CAUSE_OF_GRADIENT, cause_of_run
+from diffsim.simulation.prepared.blown_up import cause_of_gradient, cause_of_run
 from diffsim.simulation.prepared.checks import check_names, finite_solution, require_finite
 from diffsim.simulation.prepared.groups import Gradient, Groups
 from diffsim.simulation.prepared.locks import Turn
@@ -319,7 +319,7 @@ class Compiled:
         cotangents = {**self.coefficients.vjp(fields, coefficient_bars), **initial}
         gradient = {**self.domain.cotangents(cotangents, self.traced.fields), **driven}
         wanted = {name: gradient[name] for name in self.wrt}
-        finite = self.domain.agreed(lambda: require_finite(wanted, steps, lambda: CAUSE_OF_GRADIENT, "the gradient for "))
+        finite = self.domain.agreed(lambda: require_finite(wanted, steps, lambda: cause_of_gradient(self.dtype), "the gradient for "))
         return Gradient(finite, self.groups) if self.groups.parts else finite
 
     def wait(self, run: Waiting) -> None:

@@ -209,6 +209,12 @@ class ODE(Equation):
         self.parameters = {**self.parameters, **{name: Variable(axes=()) for name in named}}
         return parts
 
+    def _remark(self) -> str:
+        """What to say where there are more or fewer rates than states: which arguments are none that a user may take for some."""
+        if "t" in self.parts and len(self.parts) > 1:
+            return "; t counts as a state here, for rates know no time: give it as series=['t'], or as a state whose rate is 1"
+        return f"; {', '.join(self.controls)} has no rate, as a series that is given" if self.controls else ""
+
     @property
     def component_names(self) -> Mapping[str, tuple[str, ...]]:
         return {name: self.parts[name] for name in self.vectors} | {name: self.controls[name] for name in self.vectors_of_series}
@@ -223,14 +229,14 @@ class ODE(Equation):
             if self.record:
                 values = self.rates(self.record(**now), **parameters)
                 values = [getattr(values, name) for name in now] if isinstance(values, self.record) else values
-                return _named(values, [*now])
+                return _named(values, [*now], self._remark())
             arguments = {
                 name: tuple(now[one] for one in group) if name in self.vectors else now[name] for name, group in self.parts.items()
             }
             values = self.rates(**arguments, **parameters)
             if len(self.parts) == 1:
                 values = _of_one(values, bool(self.vectors))
-            values = _named(values, [*self.parts])
+            values = _named(values, [*self.parts], self._remark())
             parts = (_named(values[n], group) if n in self.vectors else {n: values[n]} for n, group in self.parts.items())
             return {name: value for part in parts for name, value in part.items()}
 
@@ -260,12 +266,14 @@ def _of_one(values: Any, vector: bool) -> Any:
     return (values,) if itself else values
 
 
-def _named(values: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The rates that a function returned, by name."""
+def _named(values: Any, names: Sequence[str], remark: str = "") -> dict[str, Any]:
+    """The rates that a function returned, by name. `remark`: which arguments may have been meant otherwise."""
     several = isinstance(values, (tuple, list))
     if not several or len(values) != len(names):
         got = plural(len(values), "rate") if several else "one expression" if isinstance(values, Symbol) else shown(values)
         if isinstance(values, Mapping):
             got = f"a dict of {', '.join(map(str, values))}"
-        raise ParameterError(f"rates returned {got}, expected {plural(len(names), 'rate')}, of {', '.join(names)}; return a tuple of them")
+        raise ParameterError(
+            f"rates returned {got}, expected {plural(len(names), 'rate')}, of {', '.join(names)}; return a tuple of them{remark}"
+        )
     return dict(zip(names, values, strict=True))

@@ -134,6 +134,13 @@ class Trace(Graph):
             for side in (side for side in sides if side.named and not side.homogeneous):
                 value = self._value(side)
                 assert isinstance(value, Symbol)  # the side names it
+                for other, at in enumerate(value.location):
+                    if at is not None and at != stored.location[other]:
+                        words = ("centres", "faces")
+                        raise ShapeError(
+                            f"{shown(side.rule)} along axis {axis} names {side.rule.given}, whose values lie at the {words[at]} of axis "
+                            f"{other}, expected the {words[1 - at]}, where those of the field lie; declare it at their location"
+                        )
                 term = self._beyond(side, stored) * value
                 for other in range(axis):
                     if value.location[other] is None and not all(goes_on(s, self.grid.shape[other]) for s in rules[other]):
@@ -172,8 +179,9 @@ class Trace(Graph):
 
     def _ones(self, sides: Sides, like: Symbol) -> Symbol:
         """The extension of a field that is 1 in the grid by the rules of an axis."""
-        axis, n = sides[0].place.axis, self.grid.shape[sides[0].place.axis]
-        return self.profile(sides, Ones(axis, np.ones(n), int(sides[0].place.face), sides), like)
+        axis = sides[0].place.axis
+        at = like.location[axis] or 0  # sides that act alike at faces and centres do not know where they are
+        return self.profile((sides, at), Ones(axis, np.ones(self.grid.shape[axis]), at, sides), like)
 
     def profile(self, key: Hashable, profile: Profile, like: Symbol) -> Symbol:
         """A profile that no equation declares, cached by key, in the step of another expression."""

@@ -217,6 +217,38 @@ def test_a_body_and_the_step_around_it_give_to_the_same_parameter() -> None:
         assert gradient[name] @ way == pytest.approx((high - low) / 2e-6, rel=1e-8), name
 
 
+@pytest.mark.parametrize(("clock", "stored"), sampled([(clock, stored) for stored in (True, False) for clock in "tnsk"], 5))
+def test_what_the_body_alone_reads(clock: str, stored: bool) -> None:
+    """The time, its number, a series and a parameter, in an expression or in a stage of a lap."""
+
+    def lap(x: Any, now: Any) -> Any:
+        drift = now * (1 + x)
+        return x + 0.1 * (ds.stage(drift, "mirror") if stored else drift)
+
+    class Alone(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt = ds.Grid((5,), 1.0), 0.1
+            self.states, self.parameters, self.series = {"u": ds.Variable("mirror")}, {"k": ds.Variable(axes=())}, {"s": ds.Variable()}
+
+        def step(self, u: Symbol, k: Symbol, s: Symbol, t: Symbol, n: Symbol) -> dict[str, Symbol]:
+            now = {"t": t, "n": n, "s": s, "k": k}[clock]
+            return {"u": ds.repeat(3, lambda x: lap(x, now), u)}
+
+    u, values = (
+        np.linspace(0.0, 1.0, 5),
+        {"t": 0.1 * np.arange(4), "n": np.arange(4.0), "s": np.array([0.3, -0.2, 0.5, 0.1]), "k": np.full(4, 0.7)},
+    )
+    inputs, expected = {"u": u, "k": 0.7, "s": values["s"]}, u
+    for now in values[clock]:
+        for _ in range(3):
+            expected = expected + 0.1 * now * (1 + expected)
+    run = ds.Simulation(Alone(), precision="f64")
+    np.testing.assert_allclose(run.run(inputs, 4).final["u"], expected, rtol=1e-14)
+    _, gradient = run.value_and_grad(lambda s: ds.numpy.sum(s.final["u"]), inputs, 4)
+    slope = np.prod((1 + 0.1 * values[clock]) ** 3)
+    np.testing.assert_allclose(gradient["u"], np.full(5, slope), rtol=1e-13)
+
+
 def _with(lap: Any, *fields: str, count: Any = 2, **options: Any) -> ds.Equation:
     class Wrong(ds.Equation):
         grid, dt = ds.Grid((6, 7), 1.0), 0.1

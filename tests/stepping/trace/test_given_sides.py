@@ -89,6 +89,50 @@ def test_a_name_is_its_number(seed: int) -> None:
         assert np.vdot(gradient[name], direction) == pytest.approx(slope, rel=1e-6, abs=1e-8 * scale), f"{name} {boundary}"
 
 
+EARLIER = ("antiperiodic", ("zero", "mirror"), (ds.Extrapolate(1), ds.Dirichlet(0.4)))
+PLACES = ((1, 0), (1, 1))
+
+
+class Corners(ds.Equation):
+    """A state for each rule of the first axis and each place of the cell, whose step reads beyond both sides at once."""
+
+    def __init__(self, value: float | str) -> None:
+        self.grid, self.dt = ds.Grid((5, 6), (1.0, 0.8)), 0.1
+        later = (ds.Neumann(value), ds.Robin(0.5, 0.2, value))
+        self.states = {
+            f"u{k}{i}": ds.Variable((rule, later), location=place) for k, rule in enumerate(EARLIER) for i, place in enumerate(PLACES)
+        }
+        self.parameters = {"value": ds.Variable(axes=())}
+
+    def step(self, value: Symbol, **fields: Symbol) -> dict[str, Symbol]:
+        return {name: u + 0.1 * u.shifted(0, 1).shifted(1, 1) * u.shifted(0, -1).shifted(1, -1) for name, u in fields.items()}
+
+
+def test_a_name_is_its_number_beyond_two_sides_at_any_place_of_the_cell() -> None:
+    rng = np.random.default_rng(0)
+    named, plain = (ds.Simulation(Corners(value), wrt=[], precision="f64") for value in ("value", 0.3))
+    inputs = {name: rng.normal(size=(5, 6)) for name in named.equation.states} | {"value": 0.3}
+    final, expected = named.run(inputs, 2).final, plain.run(inputs, 2).final
+    for name, value in expected.items():
+        np.testing.assert_allclose(final[name], value, rtol=0, atol=1e-14 * np.abs(value).max(), err_msg=name)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_values_along_a_side_lie_where_the_field_lies(at: int) -> None:
+    class Along(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt = ds.Grid((5, 6), 1.0), 0.1
+            self.states = {"u": ds.Variable(("mirror", (ds.Dirichlet("held"), "mirror")), location=(1 - at, 0))}
+            self.parameters = {"held": ds.Variable(axes=(0,), location=(at, 0))}
+
+        def step(self, u: Symbol) -> dict[str, Symbol]:
+            return {"u": u}
+
+    lie, expected = ("centres", "faces") if at == 0 else ("faces", "centres")
+    with pytest.raises(ShapeError, match=rf"names held, whose values lie at the {lie} of axis 0, expected the {expected}, where"):
+        ds.Simulation(Along())
+
+
 class Plate(ds.Equation):
     """Heat with a given temperature along one side, a given flux along the next, both in time, and air at the third."""
 
@@ -206,7 +250,7 @@ def test_names_that_no_input_has() -> None:
         ds.Dirichlet("not a name")
     equation = Plate((7, 11))
     equation.series |= {"flux": ds.Variable(location=(1, 0), axes=(0,))}
-    with pytest.raises(ShapeError, match="operands live at different places"):
+    with pytest.raises(ShapeError, match="names flux, whose values lie at the faces of axis 0, expected the centres"):
         ds.Simulation(equation)
 
 
