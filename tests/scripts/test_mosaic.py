@@ -75,6 +75,21 @@ def test_vortices_decay_as_the_closed_form_says_for_any_extent_and_step(script: 
         assert np.abs(final - wanted).max() < 1e-5 * np.abs(v0).max() and divided == (1 if extent > 4 else 4)
 
 
+def test_waves_of_two_cells_are_left_out_on_the_way_to_faces(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By matrices and by transforms, which agree. All other waves come back unchanged, and so do waves along its own axis from faces."""
+    rng, signs = np.random.default_rng(3), (-1.0) ** np.arange(8)
+    smooth = np.fft.irfft2(np.fft.rfft2(rng.normal(size=(8, 8))) * (np.arange(8) != 4)[:, None] * (np.arange(5) != 4))
+    rough = smooth + signs * rng.normal(size=(8, 1)) + signs[:, None] * rng.normal(size=8)
+    for along in (0, 1):
+        at_faces = script.between(rough, along, -0.5)
+        own = np.moveaxis(np.repeat(signs[:, None], 8, 1), 0, along)
+        with monkeypatch.context() as patch:
+            patch.setattr(script, "SHORT", 4)
+            np.testing.assert_allclose(script.between(rough, along, -0.5), at_faces, atol=1e-14)
+            np.testing.assert_allclose(script.between(smooth + own, along, 0.5), script.between(smooth, along, 0.5) + own, atol=1e-14)
+        np.testing.assert_allclose(script.between(at_faces + own, along, 0.5), smooth + own, atol=1e-14)
+
+
 @pytest.fixture
 def tesseract(script: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The Tesseract of `ns-grid`, with stand-ins for the classes of Mosaic, which is not installed."""

@@ -45,7 +45,7 @@ TRANSFORMED: dict[str, Callable[[Any], Callable[[Any, Any], Any]]] = {
 
 
 def result(name: str, f: Any, y: Any) -> tuple[Any, Any]:
-    """What a transformation gives, and the second argument afterwards."""
+    """The result of a transformation, and the second argument afterwards."""
     c = np.array([3.0, 1.0]) * np.sum(y)
     return np.sum(TRANSFORMED[name](f)(y, c)), c
 
