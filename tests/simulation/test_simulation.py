@@ -173,6 +173,14 @@ def test_amplitudes_of_another_number_of_steps_say_what_to_give(rows: tuple[int,
         simulation.run({"r": one, "k": one, "g": np.ones(rows)}, 5)
 
 
+@pytest.mark.parametrize(("tide", "values", "remedy"), [("side", (4, 12), "each step$"), ("cell", (4,), "each step and cell$")])
+def test_series_of_numbers_and_of_cells_say_what_to_give(tide: str, values: tuple[int, ...], remedy: str) -> None:
+    grid = ds.Grid((12, 14), 10.0)
+    simulation = ds.Simulation(ds.solvers.ShallowWater(grid, 0.1, sides=("wall", ("tide", "wall")), tide=tide, fastest=20.0))
+    with pytest.raises(ds.errors.ShapeError, match=f"give a value for {remedy}"):
+        simulation.run({"z": np.full(grid.shape, -5.0), "tide": np.zeros(values)}, 4)
+
+
 @pytest.mark.parametrize("case", CASES[::5], ids=lambda case: case.name)
 def test_the_source_of_each_kernel(case: Case) -> None:
     texts = {kind: case.simulation().source(kind) for kind in ("forward", "jvp", "vjp")}  # type: ignore[arg-type]

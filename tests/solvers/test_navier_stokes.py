@@ -111,9 +111,9 @@ EXCHANGES: dict[int, dict[int, dict[int, float]]] = {
 
 
 @pytest.mark.parametrize("order", [2, 4, 6])
-def test_exchanges_have_their_order_and_keep_energy_where_the_divergence_is_none(order: int) -> None:
+def test_weights_of_exchanges_have_their_order_and_keep_energy_where_the_divergence_is_none(order: int) -> None:
     """The sum over j of c_ij s_j for waves of velocity and of the carried amount is that of (∂(U s) + U ∂s) / 2 up to the error of the
-    order, and the sum of c_ij is half the difference that gives the divergence."""
+    order, and the sum of c_ij is half the difference that gives the divergence. The solver's weights are compared by `roll_step`."""
 
     def term(p: np.ndarray, q: np.ndarray) -> np.ndarray:
         pairs = [(cells, n / 2, w) for cells, between in EXCHANGES[order].items() for n, w in between.items()]

@@ -75,6 +75,24 @@ def as_constant(leaf: Any) -> Any:
     return Array(guard.private(leaf), strides=_strides(leaf)) if isinstance(leaf, np.ndarray) else leaf
 
 
+def own_arrays(args: Sequence[Any]) -> list[Any]:
+    """Arguments whose arrays are copies, which a function may edit. One that is there twice is one; what holds none is the same."""
+    copies: dict[int, Any] = {}
+
+    def own(leaf: Any) -> Any:
+        if not isinstance(leaf, (Array, np.ndarray)):
+            return leaf
+        if id(leaf) not in copies:
+            copies[id(leaf)] = as_constant(leaf) if isinstance(leaf, Array) else np.array(leaf, order="K", subok=True)
+        return copies[id(leaf)]
+
+    out = []
+    for arg in args:
+        leaves, tree = flatten(arg)
+        out.append(unflatten(tree, list(map(own, leaves))) if any(isinstance(leaf, (Array, np.ndarray)) for leaf in leaves) else arg)
+    return out
+
+
 def as_kept(leaf: Any) -> Any:
     """A leaf that the tape refers to as it is: an array of NumPy's that nobody will edit unnoticed."""
     return guard.private(leaf) if isinstance(leaf, np.ndarray) else leaf

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.arrays.leaves import differentiable, inputs_of
+from diffsim.ad.arrays.leaves import differentiable, inputs_of, own_arrays
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.ad.tree import Tree, flatten, unflatten
@@ -105,8 +105,7 @@ class _Check:
         full = list(self.leaves)
         for k, value in zip(self.floating, x, strict=True):
             full[k] = value
-        full = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in full]
-        out = flatten(self.f(*unflatten(self.tree, full)))[0]
+        out = flatten(self.f(*unflatten(self.tree, own_arrays(full))))[0]
         return [o for o in out if differentiable(o) is not None]
 
     def run(self, order: int, modes: tuple[str, ...], name: str) -> None:

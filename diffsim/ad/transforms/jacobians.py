@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from diffsim.ad.arrays.array import Array, core, wrap
-from diffsim.ad.arrays.leaves import as_constant, differentiable, hosted
+from diffsim.ad.arrays.array import core, wrap
+from diffsim.ad.arrays.leaves import differentiable, hosted, own_arrays
 from diffsim.ad.core import laid_out
 from diffsim.ad.ops.structure import reshape, transpose
 from diffsim.ad.transforms.gradients import grad, number_of, place_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
-from diffsim.ad.tree import Tree, flatten, tree_map, unflatten
+from diffsim.ad.tree import Tree, flatten, unflatten
 from diffsim.base import arguments
 from diffsim.base.copies import remade
 from diffsim.base.messages import shown
@@ -47,13 +47,13 @@ def _floating_leaves(x: Any, what: str) -> tuple[list[Any], Tree]:
 
 
 def _of_one(f: Function, args: tuple[Any, ...], place: int) -> Function:
-    """The function of the argument at a place. It gets the others as arrays of its own, which it may edit."""
-    return lambda v: f(*(v if k == place else tree_map(as_constant, arg) for k, arg in enumerate(args)))
+    """The function of the argument at a place. It may edit the others, which are copies."""
 
+    def of_one(v: Any) -> Any:
+        others = own_arrays((*args[:place], *args[place + 1 :]))
+        return f(*others[:place], v, *others[place:])
 
-def _value(f: Function, args: tuple[Any, ...]) -> Any:
-    """The value for copies of the arguments, which the function may edit."""
-    return f(*(tree_map(lambda leaf: leaf.copy() if isinstance(leaf, (Array, np.ndarray)) else leaf, arg) for arg in args))
+    return of_one
 
 
 @remade
@@ -134,7 +134,7 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
                 out_cores, out_tree = _floating_leaves(dot, "the value")
                 columns.append(out_cores)
         if out_tree is None:
-            outs, out_tree = _floating_leaves(_value(f, (*args[:place], x, *args[place + 1 :])), "the value")
+            outs, out_tree = _floating_leaves(f(*own_arrays((*args[:place], x, *args[place + 1 :]))), "the value")
             return unflatten(out_tree, [unflatten(in_tree, [wrap(np.zeros((*o.shape, *i.shape))) for i in ins]) for o in outs])
         blocks = []
         for m in range(len(columns[0])):
@@ -200,7 +200,7 @@ def jacobian(f: Function, argnums: int = 0, mode: str = "auto") -> Function:
     def chosen(*args: Any) -> Any:
         place = place_of(number, len(args))
         x = hosted(args[place])
-        value = _value(f, (*args[:place], x, *args[place + 1 :]))
+        value = f(*own_arrays((*args[:place], x, *args[place + 1 :])))
         sizes = [sum(laid_out(c).size for c in _floating_leaves(v, "the jacobian")[0]) for v in (x, value)]
         return (jacrev if sizes[1] <= sizes[0] else jacfwd)(f, argnums)(*args)
 

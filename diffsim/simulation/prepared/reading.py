@@ -90,7 +90,8 @@ def checked_array(compiled: OfShapes, name: str, value: Any, steps: int, cells: 
         return value
     if kind is float and not shape and -LARGE < value < LARGE:
         return np.array(value, dtype)
-    per = "step and source" if name in compiled.step.forcings else "step and cell" if name in compiled.step.series else "cell"
+    series = "step and cell" if len(shape) > 1 else "step"
+    per = "step and source" if name in compiled.step.forcings else series if name in compiled.step.series else "cell"
     if is_function(value):
         here = tuple(slice(0, n) for n in compiled.grid.shape) if cells is None else cells
         array = evaluated(compiled, name, value, here, dtype)

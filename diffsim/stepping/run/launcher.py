@@ -123,7 +123,7 @@ class Launcher(FieldArrays):
         return self._shared[program.name, workers]
 
     def text_of(self, program: Program) -> str:
-        """The source of a program, with a line for each call of a function on the host."""
+        """The source of a program, with a line for each call of a function on the host. Each part is shown with a kernel of its own."""
         texts = []
         for part in program.parts(self._threads is not None) if any(program.calls) else [program]:
             texts.append(f"# {call_name(part)}: {', '.join(part.inputs)}" if isinstance(part, HostCall) else self.source_of(part).source)

@@ -24,6 +24,7 @@ LEVELS, NUMBERS = "levels__", "numbers__"
 """Arguments with the places of levels, and with numbers."""
 
 _LEVEL = re.compile(r"^ *(\w+) = control\[(\d+) \+ t \+ (\d+)\] \* (\d+)$")
+_LITERAL = re.compile(r"^F\([-+.\deE]+\)$")
 _STEP = re.compile(r"^( *)n = control\[")
 
 
@@ -74,7 +75,8 @@ class _Part:
             forms[function.name] = f"function_{number}", function, form_of(Function(function.name, function.kinds, lines))
         _, _, kernel = forms[self.body.name]
         starts = {start for _, start in kernel.arrays} - {"0"}
-        if self.kernel.sparse or not starts <= self.levels.keys():
+        literal = all(_LITERAL.match(number) for _, _, form in forms.values() for number in form.numbers)
+        if self.kernel.sparse or not starts <= self.levels.keys() or not literal:
             return None
         return (self.tiles, *(form.text for _, _, form in forms.values()))
 

@@ -114,3 +114,50 @@ def test_nested_derivatives_see_the_array_that_was_given(place: str, inner: str,
 def test_the_second_derivative_of_an_edited_array_of_no_axes() -> None:
     x = numpy.array(-0.8)
     assert float(ds.grad(ds.grad(of_no_axes))(x)) == pytest.approx(2 * numpy.cos(2 * (x + 0.3)), rel=1e-12)
+
+
+JACOBIANS = [ds.jacobian, ds.jacfwd, ds.jacrev]
+
+
+@pytest.mark.parametrize("jacobian", JACOBIANS)
+def test_jacobians_take_an_array_that_is_filled_anew(jacobian: Any) -> None:
+    def loss(x: Any) -> Any:
+        work, total = numpy.ones(200_000), 0.0
+        for lap in range(3):
+            work[:] = lap + 1.0
+            total = total + np.sum(jacobian(lambda v, w: v * v * w[0])(x, work))
+        return total
+
+    assert ds.grad(loss)(X) == pytest.approx([12.0, 12.0], rel=1e-14)
+
+
+@pytest.mark.parametrize("jacobian", JACOBIANS)
+def test_an_array_that_is_passed_twice_is_one(jacobian: Any) -> None:
+    def f(y: Any, a: Any, b: Any) -> Any:
+        a[0] = 9.0
+        return y * b
+
+    twice = numpy.array([2.0, 3.0])
+    assert numpy.array_equal(jacobian(f)(X, twice, twice), numpy.diag([9.0, 3.0]))
+    assert numpy.array_equal(twice, [2.0, 3.0])
+
+
+@pytest.mark.parametrize("jacobian", JACOBIANS)
+@pytest.mark.parametrize(
+    ("argument", "use"),
+    [
+        (numpy.arange(3.0), lambda c: len(c.tobytes()) / 24),
+        (numpy.arange(3.0), lambda c: float(c.view("i8")[0]) + 1),
+        (numpy.ones(2, [("a", "f8"), ("b", "i4")]), lambda c: c["a"][0]),
+        (numpy.ma.masked_array([1.0, 5.0], [False, True]), lambda c: c.sum()),
+    ],
+    ids=["bytes", "other type", "structure", "mask"],
+)
+def test_jacobians_pass_arrays_of_numpy_as_such(jacobian: Any, argument: Any, use: Any) -> None:
+    assert numpy.array_equal(jacobian(lambda y, c: y * use(c))(X, argument), numpy.eye(2))
+
+
+def test_what_holds_no_array_is_passed_as_it_is() -> None:
+    log: list[float] = []
+    ds.jacfwd(lambda y, seen: (seen.append(1.0), y * 2.0)[1])(X, log)
+    assert log == [1.0, 1.0]
