@@ -64,8 +64,11 @@ def copied(leaf: Any) -> Any:
 
 def as_input(leaf: Any, value: Any) -> Any:
     """A traced value as the function gets it: a number where a number was given, an array of no axes where an array was."""
-    scalar, strides = _form(leaf) if isinstance(leaf, (Array, np.ndarray)) else (not value.shape, None)
-    return Array(value, scalar=scalar, strides=strides)
+    if isinstance(leaf, np.ndarray):
+        return Array(value, strides=leaf.strides)
+    if isinstance(leaf, Array) and not leaf._scalar:
+        return Array(value, strides=leaf._layout().strides)
+    return Array(value, scalar=not value.shape)
 
 
 def as_constant(leaf: Any) -> Any:
