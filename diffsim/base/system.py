@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import functools
 import gc
 import mmap
 import os
@@ -150,9 +151,20 @@ def register_bytes() -> int:
         if forced not in map(str, REGISTERS):
             raise BackendError(f"{REGISTER_VARIABLE} = {shown(forced)}, expected one of 16, 32 and 64; correct or unset it")
         return int(forced)
+    return _width(_features())
+
+
+@functools.cache
+def vector_registers() -> int:
+    """Number of the CPU's vector registers: 32 with AVX-512, whose narrower registers are as many, and on ARM, else 16."""
+    return 32 if platform.machine().lower() in ("aarch64", "arm64") or _width(_features()) == 64 else 16
+
+
+def _features() -> list[str]:
+    """The CPU's vector extensions, as NumPy finds them."""
     config = np.show_config(mode="dicts")
     extensions = config.get("SIMD Extensions", {}) if isinstance(config, dict) else {}
-    return _width([*extensions.get("baseline", []), *extensions.get("found", [])])
+    return [*extensions.get("baseline", []), *extensions.get("found", [])]
 
 
 def _width(features: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.base.system import vector_registers
 from diffsim.engine import session
 from diffsim.engine.arrays import CudaMemory, DeviceMemory, HostMemory, Memory
 from diffsim.engine.engines import language
@@ -19,6 +20,8 @@ NUMBERS = tuple(map(np.dtype, ("f4", "f8", "i4", "i8", "u1", "?")))
 
 TILE_BYTES = {16: 16, 32: 64, 64: 64}
 """Bytes of a tile by the bytes of a register. Two registers of 32 bytes share the computation of addresses."""
+MANY_REGISTERS = 32
+"""So many vector registers hold the values of long loops in tiles of two registers. With fewer, narrow tiles wait less for memory."""
 
 
 class Backend(ABC):
@@ -54,7 +57,7 @@ class Backend(ABC):
 
     @abstractmethod
     def lanes(self, dtype: npt.DTypeLike, narrow: bool = False) -> int:
-        """Lanes of a tile of `dtype`, which fill one register if it is to be narrow."""
+        """Lanes of a tile of `dtype`, which fill one register if it is to be narrow and registers are few."""
 
     @property
     def reads_unaligned(self) -> bool:
@@ -80,7 +83,8 @@ class Cpu(Backend):
 
     def lanes(self, dtype: npt.DTypeLike, narrow: bool = False) -> int:
         width = self.settings.register_bytes
-        return (width if narrow else TILE_BYTES[width]) // np.dtype(dtype).itemsize
+        few = vector_registers() < MANY_REGISTERS
+        return (width if narrow and few else TILE_BYTES[width]) // np.dtype(dtype).itemsize
 
     @property
     def reads_unaligned(self) -> bool:

@@ -175,6 +175,23 @@ def test_numpy_and_the_system_agree_on_registers(monkeypatch: pytest.MonkeyPatch
     assert system.register_bytes() == (64 if "avx512f" in flags else 32 if "avx2" in flags else 16)
 
 
+@pytest.mark.parametrize(
+    ("machine", "features", "count"),
+    [
+        ("x86_64", ["SSE2", "AVX2"], 16),
+        ("AMD64", ["X86_V3"], 16),
+        ("x86_64", ["X86_V4"], 32),
+        ("x86_64", ["AVX512F"], 32),
+        ("arm64", ["NEON"], 32),
+        ("aarch64", [], 32),
+    ],
+)
+def test_features_tell_the_number_of_registers(machine: str, features: list[str], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system.platform, "machine", lambda: machine)
+    monkeypatch.setattr(system, "_features", lambda: features)
+    assert system.vector_registers.__wrapped__() == count
+
+
 @pytest.mark.parametrize("width", [16, 32, 64])
 def test_the_width_can_be_forced(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv(REGISTER_VARIABLE, str(width))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import subprocess
 import sys
@@ -115,9 +116,12 @@ def test_long_steps_have_narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [ds.Simulation(each)._stepper.layout.lanes for each in (*waves, *flows)] == [8] * 3 + [4] * 3
 
 
-def test_narrow_tiles_fill_one_register() -> None:
+@pytest.mark.parametrize("registers", [16, 32])
+def test_narrow_tiles_fill_one_register_where_registers_are_few(registers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("diffsim.engine.backend"), "vector_registers", lambda: registers)
     width = settings().register_bytes
-    assert lanes("f8", narrow=True) * 8 == width and lanes("f8") * 8 == max(width, 64 if width > 16 else 16)
+    wide = max(width, 64 if width > 16 else 16)
+    assert lanes("f8") * 8 == wide and lanes("f8", narrow=True) * 8 == (width if registers == 16 else wide)
 
 
 @pytest.mark.parametrize("case", sampled([case for case in CASES if case.name in FEW[:8]], 8, ids=lambda case: case.name))
