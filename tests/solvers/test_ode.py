@@ -194,8 +194,8 @@ def test_series_that_are_refused(options: dict[str, Any], message: str) -> None:
     ("rates", "options", "remark"),
     [
         (lambda t, x, v: (v, -x * t), {}, "expected 3 rates, of t, x, v; return a tuple of them; t counts as a state here"),
-        (lambda x, v: (v, -x), {"series": ["x"]}, "expected 1 rate, of v; return a tuple of them; x has no rate, as a series"),
-        (lambda x, u, w: (u, w), {"series": ["u", "w"]}, "u, w has no rate"),
+        (lambda x, v: (v, -x), {"series": ["x"]}, "expected 1 rate, of v; return a tuple of them; series have no rates, here x"),
+        (lambda x, u, w: (u, w), {"series": ["u", "w"]}, "series have no rates, here u, w"),
     ],
 )
 def test_rates_of_what_is_no_state_say_so(rates: Any, options: dict[str, Any], remark: str) -> None:

@@ -15,12 +15,11 @@ def T(x):
 
 
 W = 9
-# ---------- rules ----------
 
 
 @functools.lru_cache(None)
 def matrix(lo, hi, face, h, N):
-    """E (N+2W, N) and lists of (row, weight, value) of rules' values"""
+    """The matrix (N + 2 W, N) that extends a line beyond both sides, and for each value of a rule its share in each cell."""
     E = np.zeros((N + 2 * W, N))
     C = {}
     E[W : W + N] = np.eye(N)

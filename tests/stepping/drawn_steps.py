@@ -103,6 +103,13 @@ HOST = [
 
 
 class Case:
+    """A step that is drawn by a number.
+
+    Args:
+        seed: the number.
+        only: kinds of its stages; others become plain ones. None: all kinds.
+    """
+
     def __init__(self, seed, only=None):
         self.seed = seed
         r = np.random.default_rng(seed)
@@ -118,7 +125,6 @@ class Case:
         self.joined = joined
         self.staggered = r.random() < 0.45
         self.simple = r.random() < 0.3
-        # side values
         self.simpleq = r.random() < 0.3
         nstates = int(r.integers(1, 4))
         self.state_names = list("uvw")[:nstates]
@@ -159,7 +165,6 @@ class Case:
         self.n_src, self.n_rec = 2, 3
         self.uses_t = r.random() < 0.3
         self.prog_seed = int(r.integers(1 << 30))
-        [(n - 1) * h for n, h in zip(self.shape, self.h, strict=False)]
 
         def places(m):
             # strictly between values in cells 1..n-2 of location-0 coordinates
@@ -171,7 +176,6 @@ class Case:
         self.rec = places(self.n_rec)
         self.seen = self.state_names[int(r.integers(nstates))]
         self.only = only
-        self.expl = r.integers(0, 10)
 
     def loc(self, r):
         return tuple(int(r.random() < 0.4) for _ in range(self.ndim)) if self.staggered else (0,) * self.ndim
@@ -219,7 +223,7 @@ class Case:
 
     # ----- the program -----
     def program(self, L, env):
-        """env: name -> value; returns dict of next values. Draws by its own generator."""
+        """The next values of the states, by the operations `L` on the present values `env`. The same lines are drawn at each call."""
         r = np.random.default_rng(self.prog_seed)
         nd = self.ndim
         pool = [(env[m], self.decl[m].loc) for m in self.state_names]
@@ -504,7 +508,7 @@ class Case:
         return ds.Simulation(self.equation(), sources={"f": self.src} if self.forced else {}, receivers={self.seen: self.rec}, **d)
 
     def weights(self, place, loc):
-        """linear interpolation weights on interior"""
+        """The weights of the cells of the grid for a linear interpolation to a place."""
         w = np.ones(())
         for x, n, h, l in zip(place, self.shape, self.h, loc, strict=False):
             c = x / h - 0.5 * l

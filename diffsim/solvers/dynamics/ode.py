@@ -213,7 +213,7 @@ class ODE(Equation):
         """The end of a message about too many or too few rates: it names an argument like time, or a series, which has no rate."""
         if "t" in self.parts and len(self.parts) > 1:
             return "; t counts as a state here, for rates know no time: give it as series=['t'], or as a state whose rate is 1"
-        return f"; {', '.join(self.controls)} has no rate, as a series that is given" if self.controls else ""
+        return f"; series have no rates, here {', '.join(self.controls)}" if self.controls else ""
 
     @property
     def component_names(self) -> Mapping[str, tuple[str, ...]]:
