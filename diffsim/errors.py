@@ -177,6 +177,10 @@ class LongStepWarning(UserWarning):
     """An expression of a step is so long that its adjoint takes minutes to derive and to compile."""
 
 
+class StillWarning(UserWarning):
+    """Nothing can move in a run, which is often a wrong sign of a depth or a height."""
+
+
 class JitWarning(UserWarning):
     """A function of `ds.jit` runs as a plain call, so that it is no faster."""
 

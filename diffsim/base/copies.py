@@ -38,7 +38,8 @@ class Remade:
 
     def __repr__(self) -> str:
         make, args, _ = self._made
-        return f"<{make.__name__} of {', '.join(getattr(a, '__name__', repr(a)) for a in args[:1])}>"
+        parts = (repr(a)[1:-1] if isinstance(a, Remade) else getattr(a, "__name__", repr(a)) for a in args[:1])
+        return f"<{make.__name__} of {', '.join(parts)}>"
 
     def __copy__(self) -> Remade:
         return self

@@ -73,7 +73,7 @@ def _warn(cls: type, base: type, name: str, value: Any, own: Collection[str], el
     if name.startswith("_") or not SHORTEST <= len(name) <= LONGEST or name in _warned.get(cls, ()):
         return
     right, remedy = _close(name, base), ""
-    if right and right not in own and _of_one_kind(value, getattr(base, right)):
+    if right and right not in own and _of_one_kind(value, getattr(base, right, NOWHERE)):
         remedy = f"{right}, as {base.__name__} has it; rename it {right}"
     elif not callable(value) and (likely := difflib.get_close_matches(name, elsewhere, 1, LIKENESS)):
         remedy = f"{likely[0]} as {elsewhere[likely[0]]}"
@@ -91,8 +91,10 @@ def _base(cls: type) -> type | None:
 @functools.lru_cache(maxsize=4096)
 def _close(name: str, base: type) -> str:
     """The public attribute of a class that a name is nearly that of; "" if there is none."""
-    known = {other.lower(): other for other in dir(base) if not other.startswith("_")}
-    close = [] if name in known else difflib.get_close_matches(name.lower(), known, 1, LIKENESS)
+    declared = {name for other in base.__mro__ for name in vars(other).get("__annotations__", ())}  # some without a value
+    known = {other.lower(): other for other in {*dir(base), *declared} if not other.startswith("_")}
+    bare = name.lower().removeprefix("max_").removeprefix("num_").removeprefix("n_")
+    close = [] if name in known else [bare] if bare in known else difflib.get_close_matches(name.lower(), known, 1, LIKENESS)
     return known[close[0]] if close else ""
 
 

@@ -88,6 +88,10 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     places = np.atleast_1d(_placed(ind, a.size, mode)).ravel()
     if not np.size(plain(v)):
         return
+    if not a.ndim:  # which has one entry and no axis to count along
+        for value in _cycled(v, np.arange(places.size))[-1:]:
+            a[()] = value
+        return
     a[np.unravel_index(np.where(places < 0, places + a.size, places), a.shape)] = _cycled(v, np.arange(places.size))
 
 

@@ -103,6 +103,11 @@ class LongWave(Equation, kind="long_wave"):
     def cell_lengths(self) -> tuple[float, ...]:
         return self.metric.middle()
 
+    def still(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> str:
+        if (parameters["H"] > 0).any():
+            return ""
+        return "the depth H is 0 everywhere, which is land; give H as the depth of the water in m, above 0"
+
     def silent(self, parameters: Mapping[str, Array]) -> Mapping[str, NDArray[np.bool_]]:
         return {"land": parameters["H"] <= 0}
 

@@ -521,6 +521,14 @@ class ShallowWater(Equation, kind="shallow_water"):
         if "supply" in parameters:
             self._check_supply(parameters["supply"][np.newaxis], {**parameters, **states})
 
+    def still(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> str:
+        if self.moving or self.tides or self.supply != "none" or (states["eta"] > parameters["z"]).any():
+            return ""
+        return (
+            f"all cells are dry at the start, over a bed z of {float(parameters['z'].min()):.4g} m or more, and no tide or supply brings "
+            "water; z is the height of the bed, below 0 where a sea of eta = 0 is deep: give z = -depth, or an eta above the bed"
+        )
+
     def _check_supply(self, supply: Array, fields: Mapping[str, Array]) -> None:
         """Raise where rounding of the level may change more than a hundredth of a supply, (steps, *shape), by more than a hundredth."""
         height = np.abs(np.maximum(fields["eta"], fields["z"]))

@@ -55,6 +55,22 @@ def test_a_misspelt_option_gives_a_warning(base: type) -> None:
     assert warned > 5
 
 
+@pytest.mark.parametrize("base", [ds.Equation, ds.Steady, ds.solvers.Heat], ids=lambda base: base.__name__)
+def test_so_is_one_of_an_option_without_a_default(base: type) -> None:
+    for wrong in misspellings("states"):
+        with pytest.warns(MisspeltWarning, match=f"Own sets {wrong}, .* expected states, as {base.__name__} has it; rename it states"):
+            type("Own", (base,), {wrong: {"u": ds.Variable("zero")}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        type("Own", (base,), {"state": lambda self: {}})  # a method of the user's own
+
+
+@pytest.mark.parametrize("prefix", ["max_", "num_", "n_"])
+def test_so_is_one_with_the_prefix_of_a_number(prefix: str) -> None:
+    with pytest.warns(MisspeltWarning, match=f"Own sets {prefix}iterations, .* expected iterations, as Steady has it"):
+        type("Own", (ds.Steady,), {f"{prefix}iterations": 5})
+
+
 def an_equation(**attributes: Any) -> Any:
     """An object of a class whose constructor sets attributes."""
 

@@ -267,7 +267,8 @@ class Replayed:
     def _warn(self, reason: str) -> None:
         if reason not in self._reasons:
             self._reasons.add(reason)
-            warn_user(f"{self.__name__} of ds.jit runs as a plain call, which is no faster: {reason}", JitWarning)
+            name = f"ds.{repr(self.function)[1:-1]}" if isinstance(self.function, Remade) else self.__name__
+            warn_user(f"{name} of ds.jit runs as a plain call, which is no faster: {reason}", JitWarning)
 
 
 def _said(function: Callable[..., Any], place: tuple[Any, ...]) -> str:

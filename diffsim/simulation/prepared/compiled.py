@@ -11,11 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from diffsim.base.arguments import mapping
+from diffsim.base.messages import warn_user
 from diffsim.checkpoint import AnySchedule, Policy
 from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains import Domain, Whole
 from diffsim.engine import PRECISIONS, require_precision, settings
-from diffsim.errors import ParameterError
+from diffsim.errors import ParameterError, StillWarning
 from diffsim.simulation.prepared.blown_up import cause_of_gradient, cause_of_run
 from diffsim.simulation.prepared.checks import check_names, finite_solution, require_finite
 from diffsim.simulation.prepared.groups import Gradient, Groups
@@ -99,6 +100,7 @@ class Compiled:
         own = getattr(equation, "checks_of", type(equation))  # methods that an equation does not have are not called
         self._checks, self._checks_series = own.check is not Equation.check, own.check_series is not Equation.check_series
         self._checks_start, self._checks_end = own.check_start is not Equation.check_start, own.check_end is not Equation.check_end
+        self._checks_still = own.still is not Equation.still
         self._shapes = {name: self._cells(placed) for name, placed in traced.fields.items()}
         self._waiting: weakref.ref[Waiting] | None = None
 
@@ -279,8 +281,17 @@ class Compiled:
             own = self.domain.inner
             parameters = {name: fields[name][own] for name in self.equation.parameters}
             self.domain.agreed(lambda: self.equation.check_start(parameters, {name: states[name][own] for name in self.equation.states}))
+        if judged and self._checks_still:
+            self._warn_if_still(fields, states)
         self.stepper.start(states, driven, steps, undone)
         return coefficients
+
+    def _warn_if_still(self, fields: Mapping[str, Array], states: Mapping[str, Array]) -> None:
+        own = self.domain.inner
+        parameters = {name: fields[name][own] for name in self.equation.parameters}
+        reasons = self.domain.every(self.equation.still(parameters, {name: states[name][own] for name in self.equation.states}))
+        if all(reasons):
+            warn_user(f"nothing can move in this run: {reasons[0]}", StillWarning)
 
     def solution(self) -> Solution:
         """The solution of the run.

@@ -327,6 +327,13 @@ class Equation(ABC):
     def check_end(self, parameters: Mapping[str, Array], final: Mapping[str, Array]) -> None:
         """Raise if a run went where `dt` is not stable. `final` has the states at its end, which are finite."""
 
+    def still(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> str:
+        """Why no state can ever change in the cells of the arrays, and what to correct; "" if one can. The default: "".
+
+        A run in which all cells are still warns with this text. In domains each process asks for its own cells.
+        """
+        return ""
+
     def cell_lengths(self) -> tuple[float, ...]:
         """Distance of cells along each axis in the middle of the grid, m. Penalties of a scene use it. The default: the grid's spacing."""
         return self.grid.spacing

@@ -514,3 +514,12 @@ def test_it_decorates_methods_copies_and_is_pickled() -> None:
     numpy.testing.assert_array_equal(pickle.loads(pickle.dumps(fast))(X), X**2)
     with pytest.raises(ds.errors.ParameterError, match="expected a function"):
         ds.jit(3.0)
+
+
+@pytest.mark.parametrize("make", [ds.grad, ds.value_and_grad, ds.jacrev, ds.jacfwd, ds.hessian], ids=lambda make: make.__name__)
+def test_a_derivative_is_named_with_its_function(make: Callable[..., Any]) -> None:
+    def energy(x: Any) -> Any:
+        return (globals()["HID" + "DEN"] * x).sum()
+
+    with pytest.warns(JitWarning, match=r"^ds\.\w+ of (grad of )?energy of ds\.jit runs as a plain call"):
+        ds.jit(make(energy))(X)
