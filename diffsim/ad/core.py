@@ -352,8 +352,12 @@ def aval(x: Any) -> Aval:
     return Aval(x.shape, x.dtype) if hasattr(x, "dtype") else Aval((), np.result_type(x))
 
 
+class EndedError(DerivativeError):
+    """A value of a derivative that has ended is used."""
+
+
 def ended() -> DerivativeError:
-    return DerivativeError(
+    return EndedError(
         "a value of a derivative that has ended is used: it left the differentiated function by another way than its result (an array or "
         "a list from outside, an attribute); return it, with has_aux=True if it is not differentiated"
     )

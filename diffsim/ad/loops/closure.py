@@ -7,11 +7,13 @@ from its own: an interceptor sees each operation on a value of an earlier trace 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any
 
 from diffsim.ad.arrays.guard import caller
 from diffsim.ad.arrays.leaves import Cores
-from diffsim.ad.core import Interceptor, Primitive, Trace, Tracer, UnrecordableError, bind, bottom, is_inexact, local, running
+from diffsim.ad.core import EndedError, Interceptor, Primitive, Trace, Tracer, UnrecordableError, bind, bottom, is_inexact, local, running
+from diffsim.errors import ReplayError
 
 CoreFunction = Callable[[Cores], Cores]
 """From core values to core values. It may be run again."""
@@ -41,14 +43,54 @@ class _Watch(Trace):
         return tuple(map(self.mark, out)) if primitive.multiple else self.mark(out)
 
 
+class Reads:
+    """The captured values that a function reads: in its first run, and again in the runs of a reverse sweep.
+
+    A name that is assigned anew after the first run leads the later ones to another value. If that is equal, so are the results, and only
+    the cotangent of the captured value would be lost.
+
+    Attributes:
+        on: whether what is read counts.
+    """
+
+    __slots__ = ("_expected", "_now", "on")
+
+    def __init__(self) -> None:
+        self.on, self._expected, self._now = True, set[int](), dict[int, set[int]]()
+
+    def add(self, place: int) -> None:
+        if self.on:
+            self._now.get(get_ident(), self._expected).add(place)
+
+    def begin(self) -> None:
+        """Begin the runs of a sweep in this thread."""
+        self._now[get_ident()] = set()
+
+    def end(self, what: str) -> None:
+        """End them.
+
+        Raises:
+            ReplayError: they did not read all that the first run read.
+        """
+        if self._expected - self._now.pop(get_ident()):
+            raise assigned_anew(what)
+
+
+def assigned_anew(what: str) -> ReplayError:
+    return ReplayError(
+        f"{what} read something else when it was run again for its derivative, such as a name that was assigned anew after it; give the "
+        "result another name, or pass what changes as an argument"
+    )
+
+
 class _Substitution(Interceptor):
     """Puts given values in the place of captured ones. With `watch`, a value that is not known is captured, and held constant."""
 
-    __slots__ = ("captured", "given", "places", "watch")
+    __slots__ = ("captured", "given", "places", "reads", "watch")
 
-    def __init__(self, captured: list[Tracer], given: Sequence[Any], watch: _Watch | None = None) -> None:
+    def __init__(self, captured: list[Tracer], given: Sequence[Any], reads: Reads, watch: _Watch | None = None) -> None:
         super().__init__()
-        self.captured = captured
+        self.captured, self.reads = captured, reads
         self.given = list(given)
         self.places = {id(t): k for k, t in enumerate(captured)}
         self.watch = watch
@@ -61,6 +103,7 @@ class _Substitution(Interceptor):
             place = self.places[id(tracer)] = len(self.captured)
             self.captured.append(tracer)
             self.given.append(self.watch.mark(bottom(tracer)))
+        self.reads.add(place)
         return self.given[place]
 
     def run(self, function: CoreFunction, args: Cores) -> Cores:
@@ -74,12 +117,12 @@ class _Substitution(Interceptor):
             local.interceptor = before
 
 
-def discover(function: CoreFunction, args: Cores) -> tuple[Cores, list[Tracer]]:
+def discover(function: CoreFunction, args: Cores, reads: Reads) -> tuple[Cores, list[Tracer]]:
     """Run a function on plain values, and find the traced values that it reaches from outside."""
     if local.recording:
         raise UnrecordableError(f"{caller()}: a loop or ds.remat is run, whose sweep compares values")
     captured: list[Tracer] = []
-    substitution = _Substitution(captured, ())
+    substitution = _Substitution(captured, (), reads)
     watch = substitution.watch = _Watch()
     try:
         out = substitution.run(function, tuple(watch.mark(bottom(a)) for a in args))
@@ -88,10 +131,13 @@ def discover(function: CoreFunction, args: Cores) -> tuple[Cores, list[Tracer]]:
     return tuple(map(bottom, out)), captured
 
 
-def closed(function: CoreFunction, captured: list[Tracer]) -> Callable[[Cores, Cores], Cores]:
-    """The function with the captured values as a second argument."""
+def closed(function: CoreFunction, captured: list[Tracer], reads: Reads, what: str) -> Callable[[Cores, Cores], Cores]:
+    """The function with the captured values as a second argument. `what`: it, in messages."""
 
     def run(args: Cores, values: Cores) -> Cores:
-        return _Substitution(captured, values).run(function, args)
+        try:
+            return _Substitution(captured, values, reads).run(function, args)
+        except EndedError as error:  # the first run had none
+            raise assigned_anew(what) from error
 
     return run

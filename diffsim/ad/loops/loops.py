@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.ad.arrays.array import Array, core, wrap
 from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, is_floating, public
 from diffsim.ad.core import Primitive, Tracer, aval, bind, bottom, is_known, local
-from diffsim.ad.loops.closure import closed, discover
+from diffsim.ad.loops.closure import Reads, closed, discover
 from diffsim.ad.loops.replay import LoopStepper, Step, StepTape, require_same
 from diffsim.ad.ops.elementwise import where
 from diffsim.ad.ops.structure import compact, reshape, zeros_like
@@ -26,12 +26,14 @@ from diffsim.checkpoint.schedule import require_count, require_truth
 from diffsim.checkpoint.stores import open_stores
 from diffsim.errors import ParameterError, ShapeError
 
+WHAT = "a loop"
+
 
 def _nbytes(cores: Cores) -> int:
     return sum(bottom(c).nbytes for c in cores if hasattr(c, "dtype"))
 
 
-def _evaluate(*cores: Any, step: Step, count: int, first: int, steps: int, checkpoint: Any, memo: list[Any]) -> tuple[Any, ...]:
+def _evaluate(*cores: Any, step: Step, count: int, first: int, steps: int, memo: list[Any], **others: Any) -> tuple[Any, ...]:
     if memo:
         return memo.pop()
     state, captured = tuple(cores[:count]), tuple(cores[count:])
@@ -52,6 +54,7 @@ def _with_pullback(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[b
     policy = Policy.of(params["checkpoint"])
 
     def pullback(cts: Sequence[Any]) -> list[Any]:
+        params["reads"].begin()
         stepper = LoopStepper(step, first, steps, state, captured)
         counted = policy.slots is not None and policy.slots < steps  # the user asks for states, whatever the tape of a step takes
         taped = None if counted else max(StepTape(step, first, state, captured).nbytes(), 1)
@@ -70,9 +73,10 @@ def _with_pullback(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[b
                 watchers.append(Reporter(sweep, policy.progress))
             sweep.forward()
             if policy.verify:
-                require_same(stepper.state, out, "a loop")
+                require_same(stepper.state, out, WHAT)
             stepper.cts = list(cts)
             sweep.reverse()
+        params["reads"].end(WHAT)
         growth.warn()
         bars = [*stepper.cts, *stepper.captured_cts]
         return [None if a is None else zeros_like(a)[()] if b is None else b for a, b in zip(avals, bars, strict=True)]
@@ -166,20 +170,25 @@ def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last
 
     def whole(state: Cores) -> Cores:
         nonlocal steps
-        while not last(first + steps, state):
+        while True:
+            reads.on = False  # for only the body is run again
+            if last(first + steps, state):
+                return state
+            reads.on = True
             state = body(first + steps, state)
             steps += 1
-        return state
 
-    value, captured = discover(whole, init)
+    reads = Reads()
+    value, captured = discover(whole, init, reads)
+    reads.on = True
     if not captured and not any(isinstance(c, Tracer) for c in init):
         return tuple(_apart(c, init) for c in value)
-    run = closed(lambda numbered: body(numbered[0], numbered[1:]), captured)
+    run = closed(lambda numbered: body(numbered[0], numbered[1:]), captured, reads, WHAT)
 
     def step(n: int, state: Cores, values: Cores) -> Cores:
         return run((n, *state), values)
 
-    params = {"step": step, "count": len(init), "first": first, "steps": steps, "checkpoint": checkpoint, "memo": [value]}
+    params = {"step": step, "count": len(init), "first": first, "steps": steps, "checkpoint": checkpoint, "memo": [value], "reads": reads}
     return bind(_loop, (*init, *captured), params)
 
 

@@ -7,13 +7,15 @@ from typing import Any
 
 from diffsim.ad.arrays.leaves import Cores, as_arrays, cores_of, forms_of, is_floating, public
 from diffsim.ad.core import Primitive, Tracer, aval, bind, local
-from diffsim.ad.loops.closure import closed, discover
+from diffsim.ad.loops.closure import Reads, closed, discover
 from diffsim.ad.loops.replay import Step, StepTape, require_same
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.transforms.modes import ForwardTrace, ForwardTracer
 from diffsim.ad.tree import Tree, unflatten
 from diffsim.base import arguments
 from diffsim.base.copies import remade
+
+WHAT = "a function of remat"
 
 
 @remade
@@ -61,10 +63,11 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
             out_tree[:] = [shape]
             return outputs
 
-        value, captured = discover(run, cores)
+        reads = Reads()
+        value, captured = discover(run, cores, reads)
         if not captured and not any(isinstance(c, Tracer) for c in cores):
             return public(value, out_tree[0])
-        params = {"run": closed(run, captured), "count": len(cores), "memo": [value]}
+        params = {"run": closed(run, captured, reads, WHAT), "count": len(cores), "memo": [value], "reads": reads}
         outputs = bind(_remat, (*cores, *captured), params)
         return public(outputs, out_tree[0])
 
@@ -73,7 +76,7 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
     return again
 
 
-def _remat_evaluate(*cores: Any, run: Any, count: int, memo: list[Any]) -> tuple[Any, ...]:
+def _remat_evaluate(*cores: Any, run: Any, count: int, memo: list[Any], reads: Reads) -> tuple[Any, ...]:
     return memo.pop() if memo else run(tuple(cores[:count]), tuple(cores[count:]))
 
 
@@ -86,8 +89,10 @@ def _remat_with_pullback(cores: Sequence[Any], params: dict[str, Any], wanted: t
     out = bind(_remat, cores, params)
 
     def pullback(cts: Sequence[Any]) -> list[Any]:
+        params["reads"].begin()
         tape = StepTape(_remat_step(params), 0, tuple(cores[:count]), tuple(cores[count:]))
-        require_same(tape.state, out, "a function of remat")
+        require_same(tape.state, out, WHAT)
+        params["reads"].end(WHAT)
         return tape.pull(cts)
 
     return out, pullback
@@ -110,7 +115,7 @@ def _remat_jvp(cores: Sequence[Any], tangents: Sequence[Any], out: Any, params: 
         )
 
     inner = [*cores[:count], *(tangents[k] for k in moving), *cores[count:]]
-    return list(bind(_remat, inner, {"run": both, "count": count + len(moving), "memo": []}))
+    return list(bind(_remat, inner, params | {"run": both, "count": count + len(moving), "memo": []}))
 
 
 _remat = Primitive("remat", _remat_evaluate, jvp=_remat_jvp, with_pullback=_remat_with_pullback, multiple=True)
