@@ -412,8 +412,9 @@ def check_inputs(setup: Setup, inputs: Mapping[str, Array], keys: Mapping[str, s
     parameters = setup.equation.parameters
     missing = [name for name in (*parameters, *setup.equation.series) if name not in inputs]
     if missing:
+        what = "a field" if missing[0] in parameters else "a series, which has values for each time step"
         raise SceneError(
-            f"fields.{missing[0]}: expected a field, for the equation needs {' and '.join(missing)}, found none; add "
+            f"fields.{missing[0]}: expected {what}, for the equation needs {' and '.join(missing)}, found none; add "
             f"{' and '.join(f'[fields.{name}]' for name in missing)}"
         )
     dtype = setup.simulation.dtype

@@ -17,6 +17,8 @@ from diffsim.base.messages import name_shown, shown
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.scene.words.suggest import nearest
 
+MOST_LETTERS = 40
+"""Letters of a value that a remedy repeats."""
 MOST_LINES = 10
 """Problems that one message lists."""
 
@@ -121,6 +123,8 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
     words = {**limits, "characters": plural(least, "character"), "items": plural(least, "item")}
     expected = EXPECTED.get(problem["type"], "another kind of value").format(**words)
     remedy = _chosen(problem) if problem["type"] == "literal_error" else "correct the value"
+    if problem["type"] == "tuple_type" and type(problem["input"]) in (int, float, str):
+        remedy = f"write [{shown(problem['input'])}]" if len(shown(problem["input"])) <= MOST_LETTERS else "put it into brackets"
     if expected == "a table":
         remedy = table_of(_kind_at(kind, problem["loc"]), problem["input"])
     return f"{key}: expected {expected}, found {shown(problem['input'])}; {remedy}"
