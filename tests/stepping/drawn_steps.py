@@ -1,7 +1,9 @@
-# ruff: noqa: B023, E731, E741, SIM102  functions of a drawn step are called at once, and names are those of formulas
-"""Steps that are drawn by a number: states with any rules at any place of the cell, stages, loops, systems, and numbers of all cells."""
+"""Steps that are drawn by a number: states with any rules at any place of the cell, inputs of all kinds, sources and receivers."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,97 +11,78 @@ import torch
 import diffsim as ds
 import diffsim.expr as ex
 import diffsim.numpy as dnp
-from tests.stepping.drawn_reference import JL, TN, Decl, J, T, W, ext_axis
+from tests.stepping.drawn_program import Field, Line, Place, Scope, next_states
+from tests.stepping.drawn_reference import JL, Decl, J, T, W, ext_axis
 
-RULE = {"zero": "zero", "periodic": "periodic", "antiperiodic": "antiperiodic", "mirror": "mirror", "odd_image": "odd_image"}
+Side = tuple[Any, ...]
+"""A rule at a side: its name and its values."""
+Sides = tuple[tuple[Side, Side], ...]
+"""The rules of the low and the high side of each axis."""
+JOINED = ("periodic", "antiperiodic")
+WITH_VALUES: dict[str, Callable[..., Any]] = {
+    "dirichlet": ds.Dirichlet,
+    "neumann": ds.Neumann,
+    "robin": ds.Robin,
+    "extrapolate": ds.Extrapolate,
+}
+DT = 0.1
+STATES = ("u", "v", "w")
 
 
-def to_ds(r):
-    kind, *args = r
-    if kind in RULE:
-        return RULE[kind]
-    return {"dirichlet": ds.Dirichlet, "neumann": ds.Neumann, "robin": ds.Robin, "extrapolate": ds.Extrapolate}[kind](*args)
+def rule_of(side: Side) -> Any:
+    kind, *values = side
+    return WITH_VALUES[kind](*values) if kind in WITH_VALUES else kind
 
 
-def rules_ds(rules):
-    out = []
-    for lo, hi in rules:
-        out.append(to_ds(lo) if lo[0] in ("periodic", "antiperiodic") else (to_ds(lo), to_ds(hi)))
-    return tuple(out)
+def rules_of(sides: Sides) -> tuple[Any, ...]:
+    return tuple(low[0] if low[0] in JOINED else (rule_of(low), rule_of(high)) for low, high in sides)
 
 
-class DL:
-    """The operations of a step in diffsim."""
+class Symbols:
+    """The operations of a step in diffsim, under the names of those in torch (`JL`)."""
 
-    def __init__(self, case):
-        self.c = case
+    def __init__(self, solver: dict[str, Any]) -> None:
+        self._solver = solver
+        self.diff_centred, self.laplacian = ex.diff_centred, ex.laplacian
+        self.where, self.min2, self.max2, self.arctan2 = ex.where, ex.minimum, ex.maximum, ex.arctan2
 
-    def stage(self, x, rules, loc):
-        return ds.stage(x, boundary=rules_ds(rules))
-
-    def diff(self, f, axis, loc, order=2):
-        return ex.diff(f, axis=axis, order=order)
-
-    def interpolate(self, f, axis, loc, order=2):
-        return ex.interpolate(f, axis=axis, order=order)
-
-    def diff_centred(self, f, axis, order=2):
-        return ex.diff_centred(f, axis, order=order)
-
-    def laplacian(self, f, order=2):
-        return ex.laplacian(f, order=order)
-
-    def where(self, c, a, b):
-        return ex.where(c, a, b)
-
-    def min2(self, a, b):
-        return ex.minimum(a, b)
-
-    def max2(self, a, b):
-        return ex.maximum(a, b)
-
-    def red(self, kind, x):
-        return getattr(ex, kind)(x)
-
-    def fn(self, name, x):
+    def fn(self, name: str, x: Any) -> Any:
         return getattr(ex, name)(x)
 
-    def arctan2(self, a, b):
-        return ex.arctan2(a, b)
+    red = fn
 
-    def limiter(self, name, a, b):
+    def limiter(self, name: str, a: Any, b: Any) -> Any:
         return getattr(ex, name)(a, b)
 
-    def repeat(self, count, body, fields, decls, laps=None):
-        kw = {} if laps is None else {"laps": laps}
-        r = ds.repeat(
-            count,
-            (lambda *a: tuple(body(*a))) if len(fields) > 1 else (lambda a: body(a)[0]),
-            *fields,
-            boundary=rules_ds(decls[0].rules),
-            **kw,
-        )
-        return list(r) if len(fields) > 1 else [r]
+    def diff(self, x: Any, axis: int, place: Place, order: int = 2) -> Any:
+        return ex.diff(x, axis=axis, order=order)
 
-    def solve(self, op, rhs, rules, loc):
-        return ds.solve(op, rhs, boundary=rules_ds(rules), **self.c.solver)
+    def interpolate(self, x: Any, axis: int, place: Place, order: int = 2) -> Any:
+        return ex.interpolate(x, axis=axis, order=order)
 
-    def newton(self, res, guess, rules, loc):
-        return ds.newton(res, guess, boundary=rules_ds(rules), tolerance=1e-14)
+    def stage(self, x: Any, sides: Sides, place: Place) -> Any:
+        return ds.stage(x, boundary=rules_of(sides))
 
-    def running_sum(self, x, axis, reverse, rules, loc):
-        return ds.running_sum(x, axis=axis, reverse=reverse, boundary=rules_ds(rules))
+    def repeat(self, count: int, body: Callable[..., list[Any]], fields: list[Any], like: list[Decl], laps: Any = None) -> list[Any]:
+        options = {} if laps is None else {"laps": laps}
 
-    def host(self, f, xs, rules, loc):
-        return ds.host_stage(lambda *a: f(dnp, *a), tuple(xs) if len(xs) > 1 else xs[0], boundary=rules_ds(rules))
+        def lap(*now: Any) -> Any:
+            return tuple(body(*now)) if len(now) > 1 else body(*now)[0]
 
+        after = ds.repeat(count, lap, *fields, boundary=rules_of(like[0].rules), **options)
+        return list(after) if len(fields) > 1 else [after]
 
-HOST = [
-    lambda np, a: np.tanh(a) * np.sum(a * a) / (a.numel() if np is TN else a.size),
-    lambda np, a: np.cumsum(a, axis=-1) * 0.2,
-    lambda np, a: np.flip(a, 0) * a,
-    lambda np, a: np.sin(np.roll(a, 1, -1)) + np.mean(a, axis=0, keepdims=True),
-]
+    def solve(self, operator: Callable[[Any], Any], right: Any, sides: Sides, place: Place) -> Any:
+        return ds.solve(operator, right, boundary=rules_of(sides), **self._solver)
+
+    def newton(self, residual: Callable[[Any], Any], guess: Any, sides: Sides, place: Place) -> Any:
+        return ds.newton(residual, guess, boundary=rules_of(sides), tolerance=1e-14)
+
+    def running_sum(self, x: Any, axis: int, reverse: bool, sides: Sides, place: Place) -> Any:
+        return ds.running_sum(x, axis=axis, reverse=reverse, boundary=rules_of(sides))
+
+    def host(self, function: Callable[..., Any], fields: list[Any], sides: Sides, place: Place) -> Any:
+        return ds.host_stage(lambda x: function(dnp, x), fields[0], boundary=rules_of(sides))
 
 
 class Case:
@@ -107,452 +90,214 @@ class Case:
 
     Args:
         seed: the number.
-        only: kinds of its stages; others become plain ones. None: all kinds.
+        only: kinds of its statements; others become plain stages. None: all kinds.
+
+    Attributes:
+        decl: rules, place and axes of each field. All have the parameter "k"; "p" and "q" vary along one axis; "held", "heldp" are numbers
+            that rules name; "num" is a state of one number.
+        kinds: "state", "parameter" or "series", of each field.
+        forced: the state that sources drive, or None.
+        seen: the state that receivers record.
     """
 
-    def __init__(self, seed, only=None):
-        self.seed = seed
-        r = np.random.default_rng(seed)
-        self.ndim = int(r.choice([1, 1, 2, 2, 3], p=[0.3, 0.15, 0.3, 0.15, 0.1]))
-        self.shape = tuple(int(x) for x in r.integers(5, 10 if self.ndim < 3 else 7, self.ndim))
-        self.h = tuple(float(x) for x in np.round(r.uniform(0.6, 1.4, self.ndim), 2))
-        self.dt = 0.1
-        self.steps = int(r.integers(2, 5))
-        self.solver = {}
-        self.decl = {}
-        self.kinds = {}
-        joined = [r.random() < 0.35 for _ in range(self.ndim)]
-        self.joined = joined
-        self.staggered = r.random() < 0.45
-        self.simple = r.random() < 0.3
-        self.simpleq = r.random() < 0.3
-        nstates = int(r.integers(1, 4))
-        self.state_names = list("uvw")[:nstates]
-        # parameters
-        self.decl["k"] = Decl(self.rules(r, False), (0,) * self.ndim, tuple(range(self.ndim)))
-        self.kinds["k"] = "parameter"
-        if r.random() < 0.6:
-            self.decl["a"] = Decl((), (), ())
-            self.kinds["a"] = "parameter"
-        if r.random() < 0.5:
-            self.decl["s"] = Decl((), (), ())
-            self.kinds["s"] = "series"
-        if r.random() < 0.4 and self.ndim > 1:
-            ax = int(r.integers(self.ndim))
-            self.decl["p"] = Decl((self.rules(r, False)[ax],), (0,), (ax,))
-            self.kinds["p"] = "parameter"
-        if r.random() < 0.3:
-            ax = int(r.integers(self.ndim))
-            self.decl["q"] = Decl((self.rules(r, False)[ax],), (0,), (ax,))
-            self.kinds["q"] = "series"
-        if r.random() < 0.3:
-            self.decl["z"] = Decl(self.rules(r, False), self.loc(r), tuple(range(self.ndim)))
-            self.kinds["z"] = "parameter"
-        if r.random() < 0.25:
-            self.decl["held"] = Decl((), (), ())
-            self.kinds["held"] = "series"
-        if r.random() < 0.15:
-            self.decl["heldp"] = Decl((), (), ())
-            self.kinds["heldp"] = "parameter"
-        for m in self.state_names:
-            loc = self.loc(r)
-            self.decl[m] = Decl(self.rules(r, True, loc), loc, tuple(range(self.ndim)))
-            self.kinds[m] = "state"
-        if r.random() < 0.2:
-            self.decl["num"] = Decl((), (), ())
-            self.kinds["num"] = "state"
-        self.forced = r.choice(self.state_names) if r.random() < 0.4 else None
-        self.n_src, self.n_rec = 2, 3
-        self.uses_t = r.random() < 0.3
-        self.prog_seed = int(r.integers(1 << 30))
+    def __init__(self, seed: int, only: Sequence[str] | None = None) -> None:
+        self.seed, self.only = seed, only
+        self._generator = np.random.default_rng(seed)
+        self.ndim = int(self._generator.choice([1, 2, 3], p=[0.45, 0.45, 0.1]))
+        self.shape = tuple(int(n) for n in self._generator.integers(5, 10 if self.ndim < 3 else 7, self.ndim))
+        self.h = tuple(float(x) for x in np.round(self._generator.uniform(0.6, 1.4, self.ndim), 2))
+        self.steps = int(self._generator.integers(2, 5))
+        self.solver: dict[str, Any] = {}
+        self.decl: dict[str, Decl] = {}
+        self.kinds: dict[str, str] = {}
+        self._joined = [self._chance(0.35) for _ in range(self.ndim)]
+        self._staggered, self._mirrors_alone, self._mirrors_beside_lines = self._chance(0.45), self._chance(0.3), self._chance(0.3)
+        self._declare_inputs()
+        self.states = STATES[: int(self._generator.integers(1, 4))]
+        for name in self.states:
+            place = self._place()
+            self._declare(name, "state", self._sides(place, valued=True), place)
+        if self._chance(0.2):
+            self._declare("num", "state")
+        self.forced = str(self._generator.choice(self.states)) if self._chance(0.4) else None
+        self._reads_time = self._chance(0.3)
+        self._program = int(self._generator.integers(1 << 30))
+        self.sources, self.receivers = self._points(2), self._points(3)
+        self.seen = str(self._generator.choice(self.states))
 
-        def places(m):
-            # strictly between values in cells 1..n-2 of location-0 coordinates
-            return [
-                [float((1 + x * (n - 3)) * h) for x, n, h in zip(r.random(self.ndim), self.shape, self.h, strict=False)] for _ in range(m)
-            ]
+    @property
+    def n_rec(self) -> int:
+        return len(self.receivers)
 
-        self.src = places(self.n_src)
-        self.rec = places(self.n_rec)
-        self.seen = self.state_names[int(r.integers(nstates))]
-        self.only = only
+    def _chance(self, part: float) -> bool:
+        return bool(self._generator.random() < part)
 
-    def loc(self, r):
-        return tuple(int(r.random() < 0.4) for _ in range(self.ndim)) if self.staggered else (0,) * self.ndim
+    def _declare(self, name: str, kind: str, sides: Sides = (), place: Place = (), axes: tuple[int, ...] | None = None) -> None:
+        self.decl[name] = Decl(sides, place, tuple(range(len(place))) if axes is None else axes)
+        self.kinds[name] = kind
 
-    def plainq(self, m):
-        return all(k[0] == "mirror" for side in self.decl[m].rules for k in side) and self.simpleq
+    def _declare_inputs(self) -> None:
+        centre = (0,) * self.ndim
+        self._declare("k", "parameter", self._sides(centre), centre)
+        numbers = {"a": ("parameter", 0.6), "s": ("series", 0.5), "held": ("series", 0.25), "heldp": ("parameter", 0.15)}
+        for name, (kind, part) in numbers.items():
+            if self._chance(part):
+                self._declare(name, kind)
+        for name, kind, part in (("p", "parameter", 0.4 if self.ndim > 1 else 0.0), ("q", "series", 0.3)):
+            if self._chance(part):
+                axis = int(self._generator.integers(self.ndim))
+                self._declare(name, kind, (self._sides(centre)[axis],), (0,), (axis,))
+        if self._chance(0.3):
+            place = self._place()
+            self._declare("z", "parameter", self._sides(place), place)
 
-    def rules(self, r, valued, loc=None):
-        out = []
-        qa = [self.decl[m].axes[0] for m in ("p", "q") if m in self.decl]
-        for ax in range(self.ndim):
-            if self.joined[ax]:
-                k = "antiperiodic" if r.random() < 0.2 and not self.simple else "periodic"
-                out.append(((k,), (k,)))
-                continue
+    def _place(self) -> Place:
+        return tuple(int(self._staggered and self._chance(0.4)) for _ in range(self.ndim))
 
-            def side():
-                if self.simple or (valued and self.simpleq and ax in qa):
-                    return ("mirror",)
-                opts = [
-                    ("zero",),
-                    ("mirror",),
-                    ("mirror",),
-                    ("odd_image",),
-                    ("dirichlet", 0.3),
-                    ("neumann", -0.2),
-                    ("robin", 0.7, 0.4, 0.2),
-                    ("extrapolate", int(r.integers(0, 3))),
-                ]
-                if not valued:
-                    opts = opts[:4] + opts[-1:]
-                if valued:
-                    if "held" in self.decl:
-                        opts += [("dirichlet", "held"), ("neumann", "held")] * 2
-                    if "heldp" in self.decl:
-                        opts += [("dirichlet", "heldp"), ("robin", 0.5, 0.5, "heldp")]
-                    if "q" in self.decl and ax not in self.decl["q"].axes and self.plainq("q") and not loc[self.decl["q"].axes[0]]:
-                        opts += [("dirichlet", "q"), ("neumann", "q")]
-                    if "p" in self.decl and ax not in self.decl["p"].axes and self.plainq("p") and not loc[self.decl["p"].axes[0]]:
-                        opts += [("dirichlet", "p"), ("robin", 0.5, 0.2, "p")]
-                return opts[int(r.integers(len(opts)))]
+    def _points(self, count: int) -> list[list[float]]:
+        """Between the cells 1 and n - 2 of each axis."""
+        places = self._generator.random((count, self.ndim))
+        return [[float((1 + x * (n - 3)) * h) for x, n, h in zip(row, self.shape, self.h, strict=True)] for row in places]
 
-            out.append((side(), side()))
+    def _sides(self, place: Place, valued: bool = False) -> Sides:
+        """Rules of each axis. `valued`: they may have values, and name inputs."""
+        out: list[tuple[Side, Side]] = []
+        for axis in range(self.ndim):
+            if self._joined[axis]:
+                kind = "antiperiodic" if self._chance(0.2) and not self._mirrors_alone else "periodic"
+                out.append(((kind,), (kind,)))
+            else:
+                choices = self._choices(axis, place, valued)
+                out.append((choices[self._generator.integers(len(choices))], choices[self._generator.integers(len(choices))]))
         return tuple(out)
 
-    # ----- the program -----
-    def program(self, L, env):
-        """The next values of the states, by the operations `L` on the present values `env`. The same lines are drawn at each call."""
-        r = np.random.default_rng(self.prog_seed)
-        nd = self.ndim
-        pool = [(env[m], self.decl[m].loc) for m in self.state_names]
-        pool.append((env["k"], self.decl["k"].loc))
-        if "z" in env:
-            pool.append((env["z"], self.decl["z"].loc))
-        numbers = [env[m] for m in ("a", "s", "held", "heldp", "num") if m in env]
-        lines = [(env[m], self.decl[m].axes[0]) for m in ("p", "q") if m in env]
-        if self.uses_t:
-            numbers += [env["t"]]
-        self.count = 0
+    def _choices(self, axis: int, place: Place, valued: bool) -> list[Side]:
+        lines = [name for name in ("p", "q") if name in self.decl]
+        crossed = any(axis in self.decl[name].axes for name in lines)
+        if self._mirrors_alone or (valued and self._mirrors_beside_lines and crossed):
+            return [("mirror",)]
+        choices: list[Side] = [("zero",), ("mirror",), ("mirror",), ("odd_image",), ("extrapolate", int(self._generator.integers(0, 3)))]
+        if not valued:
+            return choices
+        choices += [("dirichlet", 0.3), ("neumann", -0.2), ("robin", 0.7, 0.4, 0.2)]
+        if "held" in self.decl:
+            choices += [("dirichlet", "held"), ("neumann", "held")] * 2
+        if "heldp" in self.decl:
+            choices += [("dirichlet", "heldp"), ("robin", 0.5, 0.5, "heldp")]
+        for name in lines:
+            (along,) = self.decl[name].axes
+            even = self._mirrors_beside_lines and all(side == ("mirror",) for pair in self.decl[name].rules for side in pair)
+            if axis != along and even and not place[along]:
+                choices += [("dirichlet", name), ("neumann", name) if name == "q" else ("robin", 0.5, 0.2, name)]
+        return choices
 
-        def leaf(loc, pool):
-            v, l = pool[int(r.integers(len(pool)))]
-            for ax in range(nd):
-                if l[ax] != loc[ax]:
-                    v = L.interpolate(v, ax, l)
-                    l = tuple(loc[k] if k == ax else l[k] for k in range(nd))
-            return v
+    # in diffsim
 
-        def bounded(e):
-            k = int(r.integers(4))
-            if k == 0:
-                return L.fn("tanh", e)
-            if k == 1:
-                return L.fn("sin", e)
-            if k == 2:
-                return e / (1 + e * e)
-            return L.fn("arctan", e)
-
-        def expr(depth, loc, pool, reach=2):
-            k = int(r.integers(17)) if depth > 0 else -1
-            if k < 0:
-                return leaf(loc, pool)
-            if k == 0:
-                return leaf(loc, pool)
-            if k == 1:
-                return expr(depth - 1, loc, pool, reach) + expr(depth - 1, loc, pool, reach)
-            if k == 2:
-                return expr(depth - 1, loc, pool, reach) * expr(depth - 1, loc, pool, reach)
-            if k == 3:
-                b = expr(depth - 1, loc, pool, reach)
-                return expr(depth - 1, loc, pool, reach) / (1 + b * b)
-            if k == 4:
-                a, b = expr(depth - 1, loc, pool, reach), expr(depth - 1, loc, pool, reach)
-                return L.min2(a, b) if r.random() < 0.5 else L.max2(a, b)
-            if k == 5:
-                a, b = expr(depth - 1, loc, pool, reach), expr(depth - 1, loc, pool, reach)
-                cnd = a > b
-                if r.random() < 0.4:
-                    cnd = cnd & ~(expr(0, loc, pool) > 0.2)
-                return L.where(cnd, expr(depth - 1, loc, pool, reach), 0.5 * a)
-            if k == 6:
-                e = expr(depth - 1, loc, pool, reach)
-                f = r.choice(
-                    [
-                        "sin",
-                        "cos",
-                        "tanh",
-                        "expit",
-                        "softplus",
-                        "erf",
-                        "arctan",
-                        "arcsinh",
-                        "abs",
-                        "sq",
-                        "cbrt",
-                        "floor",
-                        "pow",
-                        "log",
-                        "a2",
-                    ]
-                )
-                if f == "abs":
-                    return abs(e)
-                if f == "sq":
-                    return L.fn("sqrt", 1 + e * e)
-                if f == "cbrt":
-                    return L.fn("cbrt", 1 + e * e)
-                if f == "log":
-                    return L.fn("log", 1 + e * e)
-                if f == "floor":
-                    return L.fn("floor", 3 * e) + e
-                if f == "pow":
-                    return (1 + e * e) ** L.fn("tanh", expr(0, loc, pool))
-                if f == "a2":
-                    return L.arctan2(e, 1 + abs(expr(0, loc, pool)))
-                return L.fn(f, e)
-            if k in (7, 8) and reach > 0:
-                return expr(depth - 1, loc, pool, reach - 1).shifted(int(r.integers(nd)), int(r.choice([-2, -1, 1, 2])))
-            if k == 9 and reach > 0:
-                return L.laplacian(expr(depth - 1, loc, pool, reach - 1), order=int(r.choice([2, 2, 4]))) * 0.2
-            if k == 10 and reach > 0:
-                return L.diff_centred(expr(depth - 1, loc, pool, reach - 1), int(r.integers(nd)), order=int(r.choice([2, 4])))
-            if k in (11, 12) and reach > 0:
-                ax = int(r.integers(nd))
-                l = tuple(1 - loc[m] if m == ax else loc[m] for m in range(nd))
-                e = expr(depth - 1, l, pool, reach - 1)
-                w = r.random()
-                if w < 0.5:
-                    return L.diff(e, ax, l, order=int(r.choice([2, 2, 4])))
-                if w < 0.8:
-                    return L.interpolate(e, ax, l, order=int(r.choice([2, 4])))
-                return e.across(ax)
-            if k == 13 and reach > 0:
-                ax = int(r.integers(nd))
-                f = expr(depth - 1, loc, pool, reach - 1)
-                return L.limiter(str(r.choice(["minmod", "van_leer", "mc", "superbee"])), f - f.shifted(ax, -1), f.shifted(ax, 1) - f)
-            if k == 14 and numbers:
-                return expr(depth - 1, loc, pool, reach) * numbers[int(r.integers(len(numbers)))]
-            if k == 15 and lines:
-                v, ax = lines[int(r.integers(len(lines)))]
-                return expr(depth - 1, loc, pool, reach) + (v if not loc[ax] else L.interpolate(v, ax, (0,) * nd))
-            return 0.7 * expr(depth - 1, loc, pool, reach)
-
-        used = []
-        n_st = int(r.integers(1, 5))
-        for _ in range(n_st):
-            kind = str(
-                r.choice(["stage", "stage", "stage", "repeat", "repeat", "number", "number", "solve", "newton", "running", "host", "laps"])
-            )
-            if self.only and kind not in self.only:
-                kind = "stage"
-            if "host" in used or "running" in used or "solve" in used or "newton" in used:
-                if kind in ("solve", "newton", "running", "host") and r.random() < 0.5:
-                    kind = "stage"
-            used.append(kind)
-            m = self.state_names[int(r.integers(len(self.state_names)))]
-            d = self.decl[m]
-            hasface = any(d.loc[ax] and d.rules[ax][1][0] in ("dirichlet", "odd_image") for ax in range(nd))
-            if kind in ("solve", "newton", "running", "host") and hasface:
-                kind = "stage"
-            if kind == "stage":
-                pool.append((L.stage(env[m] + 0.3 * bounded(expr(3, d.loc, pool)), d.rules, d.loc), d.loc))
-            elif kind == "number":
-                numbers.append(L.fn("tanh", L.red(str(r.choice(["sum", "mean", "max", "min"])), bounded(expr(2, d.loc, pool)))))
-            elif kind in ("repeat", "laps"):
-                nf = int(r.integers(1, 3))
-                names = [m]
-                others = [o for o in self.state_names if o != m and self.decl[o].rules == d.rules and self.decl[o].loc == d.loc]
-                names += others[: nf - 1]
-                seed = int(r.integers(1 << 30))
-                cnt = int(r.integers(2, 4))
-                outer = list(pool)
-                fields = []
-                for o in names:
-                    c = r.random()
-                    fields.append(
-                        env[o]
-                        if c < 0.5
-                        else L.stage(env[o] + 0.2 * bounded(expr(1, d.loc, pool)), d.rules, d.loc)
-                        if c < 0.8
-                        else env[o] * 1.1
-                    )
-
-                def body(*now, seed=seed, outer=outer, d=d, nums=tuple(numbers)):
-                    nonlocal r, numbers
-                    keep, keepn = r, numbers
-                    r, numbers = np.random.default_rng(seed), list(nums)
-                    try:
-                        now = list(now)
-                        inner = outer + [(v, d.loc) for v in now] * 2
-                        for _ in range(int(r.integers(0, 3))):
-                            if r.random() < 0.25:
-                                numbers.append(L.fn("tanh", L.red(str(r.choice(["sum", "max", "mean"])), bounded(expr(1, d.loc, inner)))))
-                            else:
-                                s = L.stage(bounded(expr(2, d.loc, inner)), d.rules, d.loc)
-                                inner.append((s, d.loc))
-                                if r.random() < 0.4:
-                                    i = int(r.integers(len(now)))
-                                    now[i] = s
-                        out = []
-                        for v in now:
-                            c = r.random()
-                            out.append(
-                                v
-                                if c < 0.15
-                                else L.stage(v + 0.2 * bounded(expr(2, d.loc, inner)), d.rules, d.loc)
-                                if c < 0.5
-                                else v + 0.2 * bounded(expr(2, d.loc, inner))
-                            )
-                        return out
-                    finally:
-                        r, numbers = keep, keepn
-
-                laps = None
-                if kind == "laps":
-                    laps = L.red("max", 0.0 * env["k"] + cnt - 0.5 + 0.4 * L.fn("tanh", env["k"]))
-                    cnt += 2
-                res = L.repeat(cnt, body, fields, [d] * len(names), laps)
-                pool += [(v, d.loc) for v in res]
-            elif kind == "solve":
-                kk = leaf(d.loc, [(env["k"], self.decl["k"].loc)])
-                cc = int(r.integers(4))
-                al = 0.2 * (1 + L.fn("tanh", kk))
-                op = [
-                    lambda x: x - 0.3 * L.laplacian(x),
-                    lambda x: x - al * L.laplacian(x),
-                    lambda x: (1 + al) * x - 0.2 * L.diff_centred(x, 0),
-                    lambda x: x - 0.2 * L.laplacian(al * x),
-                ][cc]
-                pool.append((L.solve(op, bounded(expr(2, d.loc, pool)), d.rules, d.loc), d.loc))
-            elif kind == "newton":
-                rhs = bounded(expr(2, d.loc, pool))
-                kk = leaf(d.loc, [(env["k"], self.decl["k"].loc)])
-                al = 0.1 * (1 + L.fn("tanh", kk))
-                cc = int(r.integers(3))
-                res = [
-                    lambda x: x + 0.3 * x**3 - al * L.laplacian(x) - rhs,
-                    lambda x: x - 0.1 * L.laplacian(L.fn("sin", x)) - rhs,
-                    lambda x: x + 0.3 * L.fn("tanh", x) * al - 0.1 * L.diff_centred(x * x, 0) - rhs,
-                ][cc]
-                pool.append((L.newton(res, env[m], d.rules, d.loc), d.loc))
-            elif kind == "running":
-                pool.append(
-                    (L.running_sum(0.2 * bounded(expr(2, d.loc, pool)), int(r.integers(nd)), bool(r.random() < 0.5), d.rules, d.loc), d.loc)
-                )
-            elif kind == "host":
-                pool.append((L.host(HOST[int(r.integers(len(HOST)))], [bounded(expr(2, d.loc, pool))], d.rules, d.loc), d.loc))
-        self.used = used
-        out = {}
-        for m in self.state_names:
-            d = self.decl[m]
-            nxt = env[m] + 0.3 * bounded(expr(3, d.loc, pool))
-            if r.random() < 0.15:
-                nxt = leaf(d.loc, pool[-1:])  # a stage as it is
-            if self.forced == m:
-                nxt = nxt + self.dt * env["f"]
-            out[m] = nxt
-        if "num" in env:
-            out["num"] = 0.5 * env["num"] + L.fn("tanh", L.red("mean", expr(2, self.decl[self.state_names[0]].loc, pool)))
+    def program(self, operations: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The next values of the states, by some operations on the present values of all fields. The same lines are drawn at each call."""
+        fields = [Field(inputs[name], self.decl[name].loc) for name in (*self.states, "k", "z") if name in inputs]
+        numbers = [inputs[name] for name in ("a", "s", "held", "heldp", "num", "t") if name in inputs]
+        lines = [Line(inputs[name], self.decl[name].axes[0]) for name in ("p", "q") if name in inputs]
+        scope = Scope(operations, np.random.default_rng(self._program), fields, numbers, lines)
+        weight = Field(inputs["k"], self.decl["k"].loc)
+        out = next_states(scope, {name: inputs[name] for name in self.states}, self.decl, weight, self.only)
+        if self.forced is not None:
+            out[self.forced] = out[self.forced] + DT * inputs["f"]
+        if "num" in inputs:
+            mean = operations.red("mean", scope.expression(2, self.decl[self.states[0]].loc))
+            out["num"] = 0.5 * inputs["num"] + operations.fn("tanh", mean)
         return out
 
-    def inputs(self):
-        r = np.random.default_rng(self.seed + 10**6)
-        x = {}
-        for m, d in self.decl.items():
-            shp = tuple(self.shape[a] for a in d.axes)
-            if self.kinds[m] == "series":
-                shp = (self.steps, *shp)
-            x[m] = r.uniform(-1, 1, shp) if shp else float(r.uniform(-1, 1))
-        if self.forced:
-            x["f"] = r.normal(size=(self.steps, self.n_src))
-        return x
+    def inputs(self) -> dict[str, Any]:
+        """Values of all inputs, in [-1, 1], and of order 1 at sources."""
+        generator = np.random.default_rng([self.seed, 1])
+        values: dict[str, Any] = {}
+        for name, one in self.decl.items():
+            shape = (self.steps,) * (self.kinds[name] == "series") + tuple(self.shape[axis] for axis in one.axes)
+            values[name] = generator.uniform(-1, 1, shape) if shape else float(generator.uniform(-1, 1))
+        if self.forced is not None:
+            values["f"] = generator.normal(size=(self.steps, len(self.sources)))
+        return values
 
-    def equation(self):
+    def _variable(self, name: str) -> ds.Variable:
+        one = self.decl[name]
+        if len(one.axes) == self.ndim and self.kinds[name] != "series":
+            return ds.Variable(rules_of(one.rules), location=one.loc)
+        boundary: list[Any] = ["mirror"] * self.ndim
+        for axis, rule in zip(one.axes, rules_of(one.rules), strict=True):
+            boundary[axis] = rule
+        return ds.Variable(tuple(boundary), axes=one.axes) if one.axes else ds.Variable(axes=())
+
+    def equation(self) -> ds.Equation:
         case = self
-        names = list(case.decl) + (["f"] if case.forced else []) + (["t"] if case.uses_t else [])
-
-        def run(s, env):
-            return case.program(DL(case), env)
-
-        src = f"def step(self, {', '.join(names)}):\n    return run(self, dict({', '.join(f'{m}={m}' for m in names)}))\n"
-        ns = {"run": run}
-        exec(src, ns)
+        names = [*self.decl, *(["f"] if self.forced is not None else []), *(["t"] if self._reads_time else [])]
+        known = {"program": lambda inputs: case.program(Symbols(case.solver), inputs)}  # a step has the names of its fields as arguments
+        exec(f"def step(self, {', '.join(names)}):\n    return program({{{', '.join(f'{m!r}: {m}' for m in names)}}})\n", known)
 
         class Drawn(ds.Equation):
-            step = ns["step"]
+            step: Any = known["step"]
 
-            def __init__(self):
-                self.grid, self.dt = ds.Grid(case.shape, case.h), case.dt
-                self.states, self.parameters, self.series = {}, {}, {}
-                for m, d in case.decl.items():
-                    to = {"state": self.states, "parameter": self.parameters, "series": self.series}[case.kinds[m]]
-                    if len(d.axes) == case.ndim and case.kinds[m] != "series":
-                        to[m] = ds.Variable(rules_ds(d.rules), location=d.loc)
-                    elif d.axes:
-                        rr = ["mirror"] * case.ndim
-                        for pos, k in enumerate(d.axes):
-                            rr[k] = rules_ds(d.rules)[pos]
-                        to[m] = ds.Variable(tuple(rr), axes=d.axes)
-                    else:
-                        to[m] = ds.Variable(axes=())
-                if case.forced:
+            def __init__(self) -> None:
+                self.grid, self.dt = ds.Grid(case.shape, case.h), DT
+                self.states, self.parameters, self.series = (
+                    {name: case._variable(name) for name, kind in case.kinds.items() if kind == wanted}
+                    for wanted in ("state", "parameter", "series")
+                )
+                if case.forced is not None:
                     self.forcings = ("f",)
 
         return Drawn()
 
-    def simulation(self, **kw):
-        d = {"precision": "f64"}
-        d.update(kw)
-        return ds.Simulation(self.equation(), sources={"f": self.src} if self.forced else {}, receivers={self.seen: self.rec}, **d)
+    def simulation(self, **options: Any) -> ds.Simulation:
+        sources = {} if self.forced is None else {"f": self.sources}
+        return ds.Simulation(self.equation(), sources=sources, receivers={self.seen: self.receivers}, **{"precision": "f64", **options})
 
-    def weights(self, place, loc):
-        """The weights of the cells of the grid for a linear interpolation to a place."""
-        w = np.ones(())
-        for x, n, h, l in zip(place, self.shape, self.h, loc, strict=False):
-            c = x / h - 0.5 * l
-            i = int(np.floor(c))
-            f = c - i
-            v = np.zeros(n)
-            v[i] += 1 - f
-            v[i + 1] += f
-            w = np.multiply.outer(w, v)
-        return w
+    # in torch
 
-    def reference(self, x):
-        L = JL(self)
-        state = {m: T(x[m]) for m in self.decl if self.kinds[m] == "state"}
-        wr = [self.weights(p, self.decl[self.seen].loc) for p in self.rec]
-        rec = lambda: torch.stack([torch.sum(T(w) * state[self.seen]) for w in wr])
-        traces = [rec()]
-        vol = np.prod(self.h)
+    def _weights(self, point: Sequence[float], place: Place) -> np.ndarray:
+        """The share of each cell in the linear interpolation to a point."""
+        out = np.ones(())
+        for x, n, h, at in zip(point, self.shape, self.h, place, strict=True):
+            low, part = divmod(x / h - 0.5 * at, 1.0)
+            line = np.zeros(n)
+            line[int(low)], line[int(low) + 1] = 1 - part, part
+            out = np.multiply.outer(out, line)
+        return out
+
+    def reference(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The states at the end and the traces, by torch."""
+        operations = JL(self)
+        states = {name: T(inputs[name]) for name, kind in self.kinds.items() if kind == "state"}
+        seen = [T(self._weights(point, self.decl[self.seen].loc)) for point in self.receivers]
+        traces = [[torch.sum(weights * states[self.seen]) for weights in seen]]
         for n in range(self.steps):
-            L.raw = {m: (T(x[m])[n] if self.kinds[m] == "series" else T(x[m])) for m in self.decl if self.kinds[m] != "state"}
-            env = {}
-            for m, d in self.decl.items():
-                v = state[m] if self.kinds[m] == "state" else L.raw[m]
-                if len(d.axes) == self.ndim:
-                    env[m] = L.extend(v, d.rules, d.loc)
-                elif d.axes:
-                    for pos, k in enumerate(d.axes):
-                        v = ext_axis(v, pos, *d.rules[pos], False, self.h[k], {}, None)
-                    shp = [1] * self.ndim
-                    for pos, k in enumerate(d.axes):
-                        shp[k] = v.shape[pos]
-                    env[m] = J(L, L.full(v.reshape(shp)))
-                else:
-                    env[m] = J(L, v)
-            if self.forced:
-                dens = sum(x["f"][n, i] * T(self.weights(p, self.decl[self.forced].loc) / vol) for i, p in enumerate(self.src))
-                env["f"] = J(L, torch.nn.functional.pad(dens, (W, W) * self.ndim))
-            if self.uses_t:
-                env["t"] = J(L, T(n * self.dt))
-            out = self.program(L, env)
-            new = {}
-            for m in state:
-                d = self.decl[m]
-                new[m] = L.edge(L.crop(out[m]), d.rules, d.loc) if d.axes else out[m].a
-            state = new
-            traces.append(rec())
-        return {"final": state, "traces": torch.stack(traces)}
+            operations.raw = {
+                name: T(inputs[name])[n] if kind == "series" else T(inputs[name]) for name, kind in self.kinds.items() if kind != "state"
+            }
+            present = operations.raw | states
+            around = {name: self._around(operations, name, present[name]) for name in self.decl}
+            if self.forced is not None:
+                weights = [T(self._weights(point, self.decl[self.forced].loc) / np.prod(self.h)) for point in self.sources]
+                density = sum(inputs["f"][n, k] * each for k, each in enumerate(weights))
+                around["f"] = J(operations, torch.nn.functional.pad(density, (W, W) * self.ndim))
+            if self._reads_time:
+                around["t"] = J(operations, T(n * DT))
+            after = self.program(operations, around)
+            for name in states:
+                one = self.decl[name]
+                states[name] = operations.edge(operations.crop(after[name]), one.rules, one.loc) if one.axes else after[name].a
+            traces.append([torch.sum(weights * states[self.seen]) for weights in seen])
+        return {"final": states, "traces": torch.stack([torch.stack(row) for row in traces])}
+
+    def _around(self, operations: JL, name: str, value: torch.Tensor) -> Any:
+        """A field with cells beyond all sides."""
+        one = self.decl[name]
+        if len(one.axes) == self.ndim:
+            return operations.extend(value, one.rules, one.loc)
+        if not one.axes:
+            return J(operations, value)
+        shape = [1] * self.ndim
+        for position, axis in enumerate(one.axes):
+            value = ext_axis(value, position, *one.rules[position], False, self.h[axis], {}, None)
+            shape[axis] = value.shape[position]
+        return J(operations, operations.full(value.reshape(shape)))
