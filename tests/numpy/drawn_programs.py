@@ -24,7 +24,7 @@ class SkipError(Exception):
 
 
 class Draw:
-    """What a statement draws."""
+    """The random choices of a statement."""
 
     def __init__(self, seed: int) -> None:
         self.generator = numpy.random.default_rng(seed)

@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
 
 class Scope:
-    """What the statements of a step, or of the body of a loop, may read, and the generator by which they are drawn.
+    """Values that the statements of a step, or of the body of a loop, may read, and the generator by which they are drawn.
 
     Args:
         operations: those of diffsim, or of another evaluation.
@@ -270,8 +270,8 @@ def next_states(
                 count += 2
             scope.fields += [Field(value, like.loc) for value in scope.loop(some, like, count, laps)]
             continue
-        given = any(at and high[0] in ("dirichlet", "odd_image") for at, (_, high) in zip(like.loc, like.rules, strict=True))
-        if kind == "stage" or given:
+        prescribed = any(at and high[0] in ("dirichlet", "odd_image") for at, (_, high) in zip(like.loc, like.rules, strict=True))
+        if kind == "stage" or prescribed:
             value = scope.stage(scope.moved(now, 0.3, 3, like.loc), like)
         elif kind == "solve":
             value = scope.solve(scope.leaf(like.loc, [weight]), like)

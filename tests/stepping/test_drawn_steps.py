@@ -56,15 +56,15 @@ class Comparison:
 
 def differences_of(seed: int, only: Sequence[str] | None = None, curvature: bool = True) -> list[str]:
     """Where a drawn step and the reference differ. `curvature`: whether products with the Hessian are compared."""
-    case, found = Case(seed, only), Comparison()
+    case, comparison = Case(seed, only), Comparison()
     inputs, loss, simulation = case.inputs(), Loss(case), case.simulation()
     leaves = {name: T(x).clone().requires_grad_() for name, x in inputs.items()}
     expected, solution = case.reference(leaves), simulation.run(inputs, case.steps)
     for name in loss.final:
-        found.close(f"final {name}", solution.final[name], expected["final"][name])
-    found.close("traces", solution.traces[case.seen], expected["traces"])
-    if found.problems:
-        return found.problems
+        comparison.close(f"final {name}", solution.final[name], expected["final"][name])
+    comparison.close("traces", solution.traces[case.seen], expected["traces"])
+    if comparison.problems:
+        return comparison.problems
 
     def derived(value: Any, further: bool) -> dict[str, Any]:
         bars = torch.autograd.grad(value, list(leaves.values()), create_graph=further, allow_unused=True)
@@ -76,13 +76,13 @@ def differences_of(seed: int, only: Sequence[str] | None = None, curvature: bool
     slopes = derived(loss(torch, expected["final"], expected["traces"]), further=True)
     _, gradient = simulation.value_and_grad(of_solution, inputs, case.steps)
     for name in inputs:
-        found.close(f"gradient for {name}", gradient[name], slopes[name])
+        comparison.close(f"gradient for {name}", gradient[name], slopes[name])
     for slots in (1, 2):
         _, again = simulation.value_and_grad(of_solution, inputs, case.steps, checkpoint=slots)
         for name in inputs:
-            found.equal(f"gradient for {name} in {slots} slots", again[name], gradient[name])
+            comparison.equal(f"gradient for {name} in {slots} slots", again[name], gradient[name])
     if not curvature:
-        return found.problems
+        return comparison.problems
 
     def run(inputs: Any) -> Any:
         return of_solution(simulation.run(inputs, case.steps))
@@ -90,11 +90,11 @@ def differences_of(seed: int, only: Sequence[str] | None = None, curvature: bool
     generator = np.random.default_rng([seed, 3])
     dots = {name: generator.normal(size=np.shape(x)) if np.ndim(x) else float(generator.normal()) for name, x in inputs.items()}
     along = sum(torch.sum(slopes[name] * T(dot)) for name, dot in dots.items())
-    found.close("jvp", ds.jvp(run, (inputs,), (dots,))[1], along)
+    comparison.close("jvp", ds.jvp(run, (inputs,), (dots,))[1], along)
     products, expected_products = ds.hvp(run, inputs, dots), derived(along, further=False)
     for name in inputs:
-        found.close(f"product with the Hessian for {name}", products[name], expected_products[name], 10 * ROUNDING)
-    return found.problems
+        comparison.close(f"product with the Hessian for {name}", products[name], expected_products[name], 10 * ROUNDING)
+    return comparison.problems
 
 
 @pytest.mark.filterwarnings("ignore::diffsim.errors.LongStepWarning")
