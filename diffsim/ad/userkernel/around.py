@@ -16,7 +16,7 @@ from diffsim import engine
 from diffsim.ad.surroundings.looks import look_of
 from diffsim.ad.userkernel.outlook import outlook
 from diffsim.ad.userkernel.source import MISSING, Source
-from diffsim.errors import StaleValueError
+from diffsim.errors import KernelError, StaleValueError
 
 
 class Taken(NamedTuple):
@@ -48,7 +48,11 @@ class Captures:
 
     @classmethod
     def of(cls, source: Source, callers: tuple[types.FunctionType, ...] = ()) -> Captures:
-        """Find them. A function that calls itself is left alone there, since Taichi refuses it."""
+        """Find them. A function that calls itself is left alone there, since the check of the source refuses it.
+
+        Raises:
+            KernelError: one of them is a Taichi field.
+        """
         callers = (*callers, source.function)
         names, called, watched = set(), {}, set()
         for dotted in source.dotted_names:
@@ -59,6 +63,11 @@ class Captures:
                 if look_of(value) is not None:
                     names.add(name)
                     break
+                if engine.present().is_own(type(value).__module__) and type(value).__name__.endswith(("Field", "Ndarray")):
+                    raise KernelError(
+                        f"{name} in {source.function.__name__} is a Taichi field from outside, expected an argument: it is not passed, so "
+                        "it gets no derivative, and dies with the next init; pass its values as an array"
+                    )
                 if engine.present().is_function(value) and not engine.present().is_own(value.__module__ or ""):
                     inner = Source.of(value)
                     if inner.function not in callers:

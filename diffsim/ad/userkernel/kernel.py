@@ -13,10 +13,9 @@ from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Primitive, bind, is_plain
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.surroundings import watch as surroundings
-from diffsim.ad.userkernel import lint
 from diffsim.ad.userkernel.around import Around, Captures, taken
-from diffsim.ad.userkernel.findings import refusal
 from diffsim.ad.userkernel.launched import Compiled
+from diffsim.ad.userkernel.lint import Finding, check, refusal
 from diffsim.ad.userkernel.signature import Signature, is_real, read_signature
 from diffsim.ad.userkernel.source import Source, raw_function
 from diffsim.errors import DivergenceError, KernelError, ShapeError
@@ -101,10 +100,10 @@ class UserKernel:
         return [None if bar is None or not w else core(bar) for bar, w in zip(own, wanted, strict=True)]
 
     @cached_property
-    def report(self) -> lint.Report:
-        """The findings of the check of the source."""
+    def findings(self) -> list[Finding]:
+        """The constructs for which the source is refused."""
         with engine.lock:
-            return lint.check(self.source, self.signature)
+            return check(self.source, self.signature)
 
     @cached_property
     def _captures(self) -> Captures:
@@ -130,8 +129,8 @@ class UserKernel:
         return self._evaluate(inputs, self._around())
 
     def _evaluate(self, inputs: Sequence[Any], around: Around) -> list[np.ndarray]:
-        if self.report.fatal:
-            raise refusal(self.__name__, self.report.fatal, "run")
+        if fatal := [f for f in self.findings if f.fatal]:
+            raise refusal(self.__name__, fatal, "run")
         converted = self.signature.convert(inputs)
         arrays = {name: converted[name].copy() if name in self.signature.in_place else converted[name] for name in converted}
         arrays |= {name: self.signature.new_output(name, converted) for name in self.signature.outputs if name not in converted}
@@ -203,8 +202,8 @@ class UserKernel:
         around: Around,
     ) -> dict[str, np.ndarray]:
         """Taichi's own transform. Arrays updated in place get their values from before, and new outputs keep their final ones."""
-        if self.report.findings:
-            raise refusal(self.__name__, self.report.findings, "be differentiated")
+        if self.findings:
+            raise refusal(self.__name__, self.findings, "be differentiated")
         used = [name for name, needed in zip(converted, use, strict=True) if needed]
         if not used:
             return {}

@@ -68,13 +68,6 @@ def continue_loop(x: A1, y: A1):
         y[i] = x[i]
 
 
-@refused("no other statement", "raises")
-def statement_beside_loop(x: A1, y: A1):
-    n = x.shape[0]  # !
-    for i in range(n):
-        y[i] = x[i] ** 2
-
-
 @refused("derivative of ti.tan is not known", "raises")
 def tangent(x: A1, y: A1):
     for i in x:
