@@ -13,7 +13,7 @@ from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Primitive, bind, is_plain
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.surroundings import watch as surroundings
-from diffsim.ad.userkernel.around import Around, Captures, taken
+from diffsim.ad.userkernel.around import Around, looks_of, names_from_outside
 from diffsim.ad.userkernel.launched import Compiled
 from diffsim.ad.userkernel.lint import Finding, check, refusal
 from diffsim.ad.userkernel.signature import Signature, is_real, read_signature
@@ -54,7 +54,7 @@ class UserKernel:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _apply(self, inputs: Sequence[Any], around: Around | None = None) -> list[Any]:
-        """The kernel on values that may be differentiated, with the captured numbers that are there now, or those of `around`."""
+        """The kernel on values that may be differentiated; what it takes from outside has to look as it does now, or as in `around`."""
         around = self._around() if around is None else around
         values = [value if isinstance(value, (int, float, list, tuple)) else core(value) for value in inputs]
         if is_plain(*values):
@@ -63,12 +63,12 @@ class UserKernel:
         return [wrap(out) for out in bind(self._primitive, kept, {"around": around, "noted": self._noted()})]
 
     def names_around(self) -> list[tuple[Source, str]]:
-        """The numbers that the kernel, and the kernel that is its adjoint, take from outside."""
+        """Names of the values that the kernel, and the kernel that is its adjoint, take from outside."""
         more = self.hand_adjoint.names_around() if isinstance(self.hand_adjoint, UserKernel) else []
-        return [*self._captures.flat(), *more]
+        return [*self._compiled.names, *more]
 
     def _around(self) -> Around:
-        return taken(self.names_around())
+        return looks_of(self.names_around())
 
     def _noted(self) -> surroundings.Noted | None:
         """The present values that an adjoint in Python reads from outside."""
@@ -106,12 +106,8 @@ class UserKernel:
             return check(self.source, self.signature)
 
     @cached_property
-    def _captures(self) -> Captures:
-        return Captures.of(self.source)
-
-    @cached_property
     def _compiled(self) -> Compiled:
-        return Compiled(self.source, self.signature, self._captures)
+        return Compiled(self.source, self.signature, names_from_outside(self.source))
 
     def evaluate(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         """Run the kernel on arrays.
