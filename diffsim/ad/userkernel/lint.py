@@ -226,8 +226,8 @@ class Walk:
     def on_If(self, node: ast.If) -> None:  # noqa: N802
         self.visit(node.test)
         room = self.scope.room
+        decided = self.is_static(node.test) and self.scope.targets is None and node in room  # when Taichi compiles
         for branch in (node.body, node.orelse):
-            decided = self.is_static(node.test) and self.scope.targets is None  # when Taichi compiles
             self.scope = replace(self.scope, room=branch if decided else ())
             self.block(branch)
         self.scope = replace(self.scope, room=room)

@@ -371,6 +371,22 @@ def many_trips(x: A1, y: A1):
         y[i] = s
 
 
+@refused("inner loop beside other statements", "right")
+def loop_under_an_if(x: A1, y: A1):
+    if x[0] > 0.1:
+        for i in range(1, 6):  # !
+            y[i] = x[i] * x[i - 1]
+
+
+@refused("inner loop beside other statements", "right")
+def loop_under_an_if_that_is_decided_and_one_that_is_not(x: A1, y: A1):
+    if x[0] > 0.1:  # noqa: SIM102 - the inner one is decided when Taichi compiles
+        if ti.static(True):
+            for i in range(1, 6):  # !
+                s = x[i]
+                y[i] = s * x[i - 1]
+
+
 @refused("derivative of ti.math.eye", "right")
 def unknown_operation(x: A1, y: A1):
     for i in x:
