@@ -58,7 +58,7 @@ class UserKernel:
         around = self._around() if around is None else around
         values = [value if isinstance(value, (int, float, list, tuple)) else core(value) for value in inputs]
         if is_plain(*values):
-            return [wrap(out) for out in self._evaluate(values, around)]
+            return [wrap(out) for out in self.evaluate(values, around)]
         kept = [v if hasattr(v, "dtype") else np.asarray(v) for v in values]
         return [wrap(out) for out in bind(self._primitive, kept, {"around": around, "noted": self._noted()})]
 
@@ -81,7 +81,7 @@ class UserKernel:
     @cached_property
     def _primitive(self) -> Primitive:
         return Primitive(
-            self.__name__, lambda *args, around, **_: tuple(self._evaluate(args, around)), jvp=self._jvp, vjp=self._vjp, multiple=True
+            self.__name__, lambda *args, around, **_: tuple(self.evaluate(args, around)), jvp=self._jvp, vjp=self._vjp, multiple=True
         )
 
     def _jvp(self, args: Sequence[Any], tangents: Sequence[Any], out: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -93,7 +93,7 @@ class UserKernel:
     ) -> list[Any]:
         with surroundings.running(params["noted"]):
             if is_plain(*args, *out, *cotangents):
-                return list(self._pullback(args, out, cotangents, wanted, params["around"]))
+                return list(self.pullback(args, out, cotangents, wanted, params["around"]))
             values = [list(map(_public, part)) for part in (args, out, cotangents)]
             bars = self._hand_pullback(values[0], values[1], values[2], wanted, params["around"])
         own = [np.array(bar) if isinstance(bar, np.ndarray) else bar for bar in bars]  # the next call may fill the same memory
@@ -109,11 +109,12 @@ class UserKernel:
     def _compiled(self) -> Compiled:
         return Compiled(self.source, self.signature, names_from_outside(self.source))
 
-    def evaluate(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+    def evaluate(self, inputs: Sequence[Any], around: Around | None = None) -> list[np.ndarray]:
         """Run the kernel on arrays.
 
         Args:
             inputs: values in the order of `signature.inputs`; they are not changed.
+            around: looks that the values from outside have to have; None: the present ones.
 
         Returns:
             The arrays that the kernel writes, in the order of `signature.outputs`. A new output starts at zero.
@@ -122,15 +123,12 @@ class UserKernel:
             KernelError: the source has a construct that cannot even run, or an argument has the wrong type.
             ShapeError: an argument has the wrong number of axes.
         """
-        return self._evaluate(inputs, self._around())
-
-    def _evaluate(self, inputs: Sequence[Any], around: Around) -> list[np.ndarray]:
         if fatal := [f for f in self.findings if f.fatal]:
             raise refusal(self.__name__, fatal, "run")
         converted = self.signature.convert(inputs)
         arrays = {name: converted[name].copy() if name in self.signature.in_place else converted[name] for name in converted}
         arrays |= {name: self.signature.new_output(name, converted) for name in self.signature.outputs if name not in converted}
-        self._compiled.forward(arrays, around)
+        self._compiled.forward(arrays, self._around() if around is None else around)
         return [arrays[name] for name in self.signature.outputs]
 
     def pullback(
@@ -139,6 +137,7 @@ class UserKernel:
         outputs: Sequence[np.ndarray],
         cotangents: Sequence[np.ndarray | None],
         wanted: Sequence[bool] | None = None,
+        around: Around | None = None,
     ) -> list[np.ndarray | None]:
         """Cotangents of the inputs, by the adjoint given by hand, else by Taichi's transform.
 
@@ -147,6 +146,7 @@ class UserKernel:
             outputs: its results.
             cotangents: of the outputs, of their shapes; None is zero.
             wanted: which inputs' cotangents are used; None: all. Cotangents of float numbers cost atomic additions.
+            around: as in `evaluate`.
 
         Returns:
             A cotangent of the shape and type of each input, None where the input holds integers or is not wanted.
@@ -156,16 +156,7 @@ class UserKernel:
                 results of the adjoint do not fit.
             DivergenceError: a cotangent is not finite although all values are.
         """
-        return self._pullback(inputs, outputs, cotangents, wanted, self._around())
-
-    def _pullback(
-        self,
-        inputs: Sequence[Any],
-        outputs: Sequence[np.ndarray],
-        cotangents: Sequence[np.ndarray | None],
-        wanted: Sequence[bool] | None,
-        around: Around,
-    ) -> list[np.ndarray | None]:
+        around = self._around() if around is None else around
         converted = self.signature.convert(inputs)
         ended = dict(zip(self.signature.outputs, (np.asarray(o) for o in outputs), strict=True))
         bars = {
