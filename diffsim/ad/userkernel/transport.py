@@ -70,7 +70,7 @@ class _Packer(pickle.Pickler):
             return _array_type, (value.dtype, value.ndim)
         if (dtype := next((k for k in ti.types.primitive_types.__all__ if getattr(ti, k, MISSING) is value), None)) is not None:
             return _number_type, (dtype,)
-        if not isinstance(value, type) and engine.present().is_own(type(value).__module__) and hasattr(value, "n") and hasattr(value, "m"):
+        if engine.present().is_own(type(value).__module__) and hasattr(value, "n") and hasattr(value, "dtype"):
             return _vector_type, (value.n, value.m, value.ndim, value.dtype)
         if isinstance(value, types.FunctionType) or engine.present().is_function(value):
             return NotImplemented if is_library(value) else self._function(value)
