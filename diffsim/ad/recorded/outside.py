@@ -33,8 +33,8 @@ from diffsim.ad.recorded.kinds import (
     own_parts,
     source_of_chance,
 )
-from diffsim.ad.recorded.reads import Read, reads_of
 from diffsim.ad.surroundings.looks import look_of
+from diffsim.ad.surroundings.reads import Read, reads_of
 from diffsim.ad.transforms.custom import _Custom
 from diffsim.base.copies import Remade
 from diffsim.engine import Rebuilt
@@ -253,7 +253,7 @@ class Outside:
                     raise UnrecordableError(f"it imports {read.name} inside, of which changes are not seen; import it outside")
             elif read.kind == "global":
                 self._global(names, read)
-            elif read.name in env and read.name not in own:
+            elif read.kind == "local" and read.name in env and read.name not in own:
                 self._local(read, env[read.name], read.name in bound)
         for inner in code.co_consts:
             if isinstance(inner, CodeType):

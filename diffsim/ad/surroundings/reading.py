@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
 import sys
@@ -12,6 +11,7 @@ from types import CellType, CodeType, FunctionType, MemberDescriptorType, Method
 from typing import Any, NamedTuple
 
 from diffsim.ad.surroundings.looks import look_of
+from diffsim.ad.surroundings.reads import reads_of
 from diffsim.base.copies import Remade
 
 ABSENT = object()
@@ -212,48 +212,15 @@ def _read(code: CodeType) -> tuple[_Chain, ...]:
 def _scanned(code: CodeType) -> tuple[list[_Chain], set[tuple[str, str]]]:
     chains: list[_Chain] = []
     assigned: set[tuple[str, str]] = set()
-    following = False  # True if the last instruction left the value of the last chain
-    steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "NOP")]
-    for number, step in enumerate(steps):
-        several = isinstance(step.argval, tuple) and step.opcode not in dis.hasconst  # a constant may be a tuple, an empty one too
-        operation, names = step.opname, step.argval if several else (step.argval,)
-        if following and _is_written([s.opname for s in steps[number : number + 3]]):
-            chains.pop()
-            following = False
-        if following and operation in ("LOAD_ATTR", "LOAD_METHOD"):
-            chains[-1] = chains[-1]._replace(attributes=(*chains[-1].attributes, step.argval))
-            continue
-        kind = _kind(code, operation, names[0])
-        following = kind is not None and operation.startswith(("LOAD", "IMPORT"))
-        if kind is not None and operation.startswith("STORE"):
-            assigned |= {(kind, names[0])} if kind != "local" else set()  # a parameter was read before
-            following, names = "LOAD" in operation, names[1:]
-        if following:
-            chains += [_Chain(kind or "", name, ()) for name in names]
+    shared = {*code.co_freevars, *code.co_cellvars}
+    for read in reads_of(code):
+        if read.kind == "stored":
+            assigned.add(("closure" if read.name in shared else "global", read.name))
+        elif not read.assigned and not read.entry:
+            chains.append(_Chain("closure" if read.kind == "local" and read.name in shared else read.kind, read.name, read.attributes))
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             more, stored = _scanned(inner)
             chains += [c for c in more if c.kind != "local"]
             assigned |= stored
     return chains, assigned
-
-
-def _is_written(then: Sequence[str]) -> bool:
-    """True if the instructions after a name assign an attribute or an entry of it, by = or by += and its like."""
-    if then[:1] == ["STORE_ATTR"] or (then[0] in ("COPY", "DUP_TOP") and then[1:2] == ["LOAD_ATTR"]):
-        return True
-    entry = then[0].startswith("LOAD") and then[0] not in ("LOAD_ATTR", "LOAD_METHOD")
-    return entry and (then[1:2] in (["STORE_SUBSCR"], ["DUP_TOP_TWO"]) or then[1:] == ["COPY", "COPY"])
-
-
-def _kind(code: CodeType, operation: str, name: Any) -> str | None:
-    """The scope of an instruction's name; None for instructions that neither read nor assign a name."""
-    if "_GLOBAL" in operation or operation in ("LOAD_NAME", "STORE_NAME"):
-        return "global"
-    if "_DEREF" in operation or operation == "LOAD_CLASSDEREF":
-        return "closure"
-    if operation == "IMPORT_NAME":
-        return "import"
-    if operation.startswith(("LOAD_FAST", "STORE_FAST")):
-        return "closure" if name in (*code.co_freevars, *code.co_cellvars) else "local"
-    return None

@@ -117,7 +117,7 @@ def check_kernel(
     shapes = {n: kernel.signature.new_output(n, arrays).shape for n in kernel.signature.outputs if n not in arrays}
     now = engine.settings()
     request = {
-        "kernel": transport.pack(kernel, shapes),
+        "kernel": transport.pack(kernel, kernel.__name__, shapes),
         "arguments": (inputs, directions, seed, tolerance),
         "init": (now.arch, now.precision, now.threads, False, now.engine),
     }

@@ -13,10 +13,9 @@ from diffsim.ad.arrays.array import core, wrap
 from diffsim.ad.core import Primitive, bind, is_plain
 from diffsim.ad.ops.structure import zeros_like
 from diffsim.ad.surroundings import watch as surroundings
-from diffsim.ad.userkernel import lint
-from diffsim.ad.userkernel.around import Around, Captures, taken
-from diffsim.ad.userkernel.findings import refusal
+from diffsim.ad.userkernel.around import Around, looks_of, names_from_outside
 from diffsim.ad.userkernel.launched import Compiled
+from diffsim.ad.userkernel.lint import Finding, check, refusal
 from diffsim.ad.userkernel.signature import Signature, is_real, read_signature
 from diffsim.ad.userkernel.source import Source, raw_function
 from diffsim.errors import DivergenceError, KernelError, ShapeError
@@ -55,21 +54,21 @@ class UserKernel:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _apply(self, inputs: Sequence[Any], around: Around | None = None) -> list[Any]:
-        """The kernel on values that may be differentiated, with the captured numbers that are there now, or those of `around`."""
+        """The kernel on values that may be differentiated; what it takes from outside has to look as it does now, or as in `around`."""
         around = self._around() if around is None else around
         values = [value if isinstance(value, (int, float, list, tuple)) else core(value) for value in inputs]
         if is_plain(*values):
-            return [wrap(out) for out in self._evaluate(values, around)]
+            return [wrap(out) for out in self.evaluate(values, around)]
         kept = [v if hasattr(v, "dtype") else np.asarray(v) for v in values]
         return [wrap(out) for out in bind(self._primitive, kept, {"around": around, "noted": self._noted()})]
 
     def names_around(self) -> list[tuple[Source, str]]:
-        """The numbers that the kernel, and the kernel that is its adjoint, take from outside."""
+        """Names of the values that the kernel, and the kernel that is its adjoint, take from outside."""
         more = self.hand_adjoint.names_around() if isinstance(self.hand_adjoint, UserKernel) else []
-        return [*self._captures.flat(), *more]
+        return [*self._compiled.names, *more]
 
     def _around(self) -> Around:
-        return taken(self.names_around())
+        return looks_of(self.names_around())
 
     def _noted(self) -> surroundings.Noted | None:
         """The present values that an adjoint in Python reads from outside."""
@@ -82,7 +81,7 @@ class UserKernel:
     @cached_property
     def _primitive(self) -> Primitive:
         return Primitive(
-            self.__name__, lambda *args, around, **_: tuple(self._evaluate(args, around)), jvp=self._jvp, vjp=self._vjp, multiple=True
+            self.__name__, lambda *args, around, **_: tuple(self.evaluate(args, around)), jvp=self._jvp, vjp=self._vjp, multiple=True
         )
 
     def _jvp(self, args: Sequence[Any], tangents: Sequence[Any], out: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -94,31 +93,28 @@ class UserKernel:
     ) -> list[Any]:
         with surroundings.running(params["noted"]):
             if is_plain(*args, *out, *cotangents):
-                return list(self._pullback(args, out, cotangents, wanted, params["around"]))
+                return list(self.pullback(args, out, cotangents, wanted, params["around"]))
             values = [list(map(_public, part)) for part in (args, out, cotangents)]
             bars = self._hand_pullback(values[0], values[1], values[2], wanted, params["around"])
         own = [np.array(bar) if isinstance(bar, np.ndarray) else bar for bar in bars]  # the next call may fill the same memory
         return [None if bar is None or not w else core(bar) for bar, w in zip(own, wanted, strict=True)]
 
     @cached_property
-    def report(self) -> lint.Report:
-        """The findings of the check of the source."""
+    def findings(self) -> list[Finding]:
+        """The constructs for which the source is refused."""
         with engine.lock:
-            return lint.check(self.source, self.signature)
-
-    @cached_property
-    def _captures(self) -> Captures:
-        return Captures.of(self.source)
+            return check(self.source, self.signature)
 
     @cached_property
     def _compiled(self) -> Compiled:
-        return Compiled(self.source, self.signature, self._captures)
+        return Compiled(self.source, self.signature, names_from_outside(self.source))
 
-    def evaluate(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+    def evaluate(self, inputs: Sequence[Any], around: Around | None = None) -> list[np.ndarray]:
         """Run the kernel on arrays.
 
         Args:
             inputs: values in the order of `signature.inputs`; they are not changed.
+            around: looks that the values from outside have to have; None: the present ones.
 
         Returns:
             The arrays that the kernel writes, in the order of `signature.outputs`. A new output starts at zero.
@@ -127,15 +123,12 @@ class UserKernel:
             KernelError: the source has a construct that cannot even run, or an argument has the wrong type.
             ShapeError: an argument has the wrong number of axes.
         """
-        return self._evaluate(inputs, self._around())
-
-    def _evaluate(self, inputs: Sequence[Any], around: Around) -> list[np.ndarray]:
-        if self.report.fatal:
-            raise refusal(self.__name__, self.report.fatal, "run")
+        if fatal := [f for f in self.findings if f.fatal]:
+            raise refusal(self.__name__, fatal, "run")
         converted = self.signature.convert(inputs)
         arrays = {name: converted[name].copy() if name in self.signature.in_place else converted[name] for name in converted}
         arrays |= {name: self.signature.new_output(name, converted) for name in self.signature.outputs if name not in converted}
-        self._compiled.forward(arrays, around)
+        self._compiled.forward(arrays, self._around() if around is None else around)
         return [arrays[name] for name in self.signature.outputs]
 
     def pullback(
@@ -144,6 +137,7 @@ class UserKernel:
         outputs: Sequence[np.ndarray],
         cotangents: Sequence[np.ndarray | None],
         wanted: Sequence[bool] | None = None,
+        around: Around | None = None,
     ) -> list[np.ndarray | None]:
         """Cotangents of the inputs, by the adjoint given by hand, else by Taichi's transform.
 
@@ -152,6 +146,7 @@ class UserKernel:
             outputs: its results.
             cotangents: of the outputs, of their shapes; None is zero.
             wanted: which inputs' cotangents are used; None: all. Cotangents of float numbers cost atomic additions.
+            around: as in `evaluate`.
 
         Returns:
             A cotangent of the shape and type of each input, None where the input holds integers or is not wanted.
@@ -161,16 +156,7 @@ class UserKernel:
                 results of the adjoint do not fit.
             DivergenceError: a cotangent is not finite although all values are.
         """
-        return self._pullback(inputs, outputs, cotangents, wanted, self._around())
-
-    def _pullback(
-        self,
-        inputs: Sequence[Any],
-        outputs: Sequence[np.ndarray],
-        cotangents: Sequence[np.ndarray | None],
-        wanted: Sequence[bool] | None,
-        around: Around,
-    ) -> list[np.ndarray | None]:
+        around = self._around() if around is None else around
         converted = self.signature.convert(inputs)
         ended = dict(zip(self.signature.outputs, (np.asarray(o) for o in outputs), strict=True))
         bars = {
@@ -203,8 +189,8 @@ class UserKernel:
         around: Around,
     ) -> dict[str, np.ndarray]:
         """Taichi's own transform. Arrays updated in place get their values from before, and new outputs keep their final ones."""
-        if self.report.findings:
-            raise refusal(self.__name__, self.report.findings, "be differentiated")
+        if self.findings:
+            raise refusal(self.__name__, self.findings, "be differentiated")
         used = [name for name, needed in zip(converted, use, strict=True) if needed]
         if not used:
             return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from diffsim import engine
-from diffsim.ad.userkernel.around import Around, Captures
+from diffsim.ad.userkernel.around import Around, require_unchanged
 from diffsim.ad.userkernel.signature import Signature, is_real, type_name
 from diffsim.ad.userkernel.source import Source
 from diffsim.base.messages import shown
@@ -20,21 +20,22 @@ ONE_VALUE = "diffsim_one_value"
 """Name of the annotation of a number that is passed as an array of one value, for its derivative."""
 
 KEPT = 32
-"""Kernels of a function, for other captured numbers each, after which the first one is compiled anew."""
+"""Kernels of a function, for other values from outside each, after which the first one is compiled anew."""
 
 
 @dataclass
 class Compiled:
-    """The Taichi kernels of one function, for each set of captured numbers; made anew when `diffsim.init` was called again."""
+    """The Taichi kernels of one function, for each look of the values of `names`, which it takes from outside; made anew when
+    `diffsim.init` was called again."""
 
     source: Source
     signature: Signature
-    captures: Captures
+    names: Sequence[tuple[Source, str]]
     _kernels: dict[Any, Any] = field(default_factory=dict)
     _generation: int = -1
 
     def forward(self, arrays: Mapping[str, np.ndarray], around: Around) -> None:
-        """Run the kernel on arrays, by name; those that it writes are changed. `around`: the captured numbers."""
+        """Run the kernel on arrays, by name; those that it writes are changed. `around`: looks of the values from outside."""
         with self._as_kernel_error("run"), engine.hand_written(self.signature.default_float(arrays)):
             kernel = self._kernel(("forward", self.signature.default_float(arrays)), around)
             values = {name: arrays[name].item() if p.scalar else arrays[name] for name, p in self.signature.parameters.items()}
@@ -57,7 +58,7 @@ class Compiled:
             arrays: values of all parameters: inputs as they were, new outputs as they ended.
             cotangents: of the outputs.
             numbers: float numbers among the parameters whose cotangents are wanted.
-            around: the captured numbers.
+            around: looks of the values from outside.
 
         Returns:
             Cotangents of every float array, and of `numbers`.
@@ -111,7 +112,7 @@ class Compiled:
             ) from error
 
     def _kernel(self, key: Any, around: Around, numbers: frozenset[str] = frozenset()) -> Any:
-        """The Taichi kernel for `key`, with the captured numbers of a call. A compiled kernel does not change."""
+        """The Taichi kernel for `key` and the looks of the values from outside. A compiled kernel does not change."""
         now = engine.settings()
         if now.engine != self.signature.engine:
             raise KernelError(
@@ -122,22 +123,21 @@ class Compiled:
         generation = now.generation
         if generation != self._generation:
             self._kernels, self._generation = {}, generation
-        self.captures.require_unchanged(around)
-        key = (key, tuple(around[source.function, name].look for source, name in self.captures.flat()))
+        require_unchanged(self.names, around)
+        key = (key, tuple(around[source.function, name] for source, name in self.names))
         if key not in self._kernels:
             if len(self._kernels) == KEPT:
                 del self._kernels[next(iter(self._kernels))]
-            self._kernels[key] = self._compile(around, numbers)
+            self._kernels[key] = self._compile(numbers)
         return self._kernels[key]
 
-    def _compile(self, around: Around, numbers: frozenset[str]) -> Any:
+    def _compile(self, numbers: frozenset[str]) -> Any:
         ti = engine.language()
-        meanings = self.captures.meanings(around)
         if not numbers:
-            return ti.kernel(self.source.with_names(meanings))
+            return ti.kernel(self.source.evaluated())
         name = self.source.function.__name__
         text = "@ti.kernel\n" + self.source.indexed(numbers, ONE_VALUE)
-        return engine.compile_kernel(text, name, {**self.source.namespace(), **meanings, ONE_VALUE: ti.types.ndarray(ndim=1)})
+        return engine.compile_kernel(text, name, {**self.source.namespace(), ONE_VALUE: ti.types.ndarray(ndim=1)})
 
 
 def shares_memory() -> bool:

@@ -1,5 +1,8 @@
 """Reads the source of a user's kernel: lets through constructs whose derivative by Taichi 1.7.4 is right, and no others.
 
+Numbers at one call do not see what a branch hides, so these rules cannot be a comparison with differences. What Taichi itself refuses with
+a clear message has no rule here.
+
 The walk goes through each `ti.func` at its calls. It knows of each name whether it is an array, fixed when Taichi compiles,
 or another local. Loops inside of the parallel one are let through only where they are all that the loop around them has:
 then no local lives outside of the innermost body. Where one does, Taichi loses derivatives without an error, or overruns
@@ -11,47 +14,138 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from diffsim import engine
-from diffsim.ad.userkernel import accesses, operations
-from diffsim.ad.userkernel.accesses import Access
-from diffsim.ad.userkernel.findings import Finding
 from diffsim.ad.userkernel.signature import Signature
 from diffsim.ad.userkernel.source import MISSING, Source
+from diffsim.errors import KernelError
 
-DEEPEST_CALL = 30
+KNOWN = frozenset(
+    {
+        *("sin", "cos", "asin", "acos", "atan2", "sqrt", "log", "log2", "pow", "abs", "floor", "ceil", "fract", "sign", "raw_div"),
+        *("exp", "tanh", "rsqrt", "max", "min", "clamp", "smoothstep", "select", "degrees", "radians", "mix", "zero", "one"),
+        *("int", "float", "bool", "cast", "range", "len", "print", "ndrange", "grouped", "mod", "step", "loop_config"),
+        *("identity", "unit", "diag", "rows", "static_print", "static_assert"),
+        *("Vector", "Matrix", "Struct", "vec2", "vec3", "vec4", "mat2", "mat3", "mat4"),
+        *("dot", "cross", "length", "distance", "normalize", "inverse", "determinant", "solve", "svd", "polar_decompose", "sym_eig"),
+    }
+)
+"""Functions of Taichi whose reverse mode is right. Each was compared with differences; see the tests."""
+METHODS = frozenset(
+    {
+        *("norm_sqr", "dot", "cross", "outer_product", "transpose", "trace", "sum", "cast", "norm", "normalized", "determinant"),
+        *("inverse", "max", "min", "any", "all", "fill"),
+    }
+)
+"""Methods of vectors and matrices."""
+ADDING = ("atomic_add", "atomic_sub")
+"""Right as statements. Taichi differentiates the other atomics as if they added."""
+STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.Pass, ast.Assert)
 SHIFTS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.USub, ast.expr_context)
 """Parts of an index that differs from iteration to iteration where the loop's variable does."""
-STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.Pass, ast.Assert)
+
+
+class Finding(NamedTuple):
+    """One construct that cannot stay.
+
+    Attributes:
+        file, line, text: its place, and the source line.
+        wrong: the fault.
+        remedy: the way round.
+        fatal: the kernel must not even run forward; otherwise only its derivative is wrong.
+    """
+
+    file: str
+    line: int
+    text: str
+    wrong: str
+    remedy: str
+    fatal: bool = False
+
+    def __str__(self) -> str:
+        return f"  {self.file}:{self.line}: {self.text}\n      {self.wrong}; {self.remedy}"
+
+
+def refusal(name: str, findings: Sequence[Finding], action: str) -> KernelError:
+    """The error that lists all findings: `action` is refused, such as "be differentiated"."""
+    count = f"{len(findings)} construct{'s' if len(findings) > 1 else ''}"
+    return KernelError(
+        f"kernel {name} cannot {action}: expected source without constructs that Taichi 1.7.4 gets wrong, got {count}\n"
+        + "\n".join(map(str, findings))
+        + ("" if "run" in action else f"\n  Or give the derivative by hand: @{name}.adjoint")
+    )
+
+
+class Access(NamedTuple):
+    """One access to an array.
+
+    Attributes:
+        segment: number of the top-level loop around it.
+        own: it touches the cell of the loop's own indices, once in an iteration, and no other.
+        apart: the part of the index that differs between iterations of the top-level loop, None if there is none: then two of
+            them may meet in a cell.
+    """
+
+    walk: Walk
+    node: ast.Subscript
+    mode: Literal["read", "write", "add"]
+    segment: int
+    own: bool
+    apart: str | None
 
 
 @dataclass
 class Report:
-    """The result of the check of a kernel. `findings` are in source order."""
+    """The state of the check of a kernel: findings, accesses by array in the order of the source, and the number of top-level loops."""
 
     findings: list[Finding] = field(default_factory=list)
-    accesses: list[Access] = field(default_factory=list)
+    accesses: dict[str, list[Access]] = field(default_factory=dict)
     segments: int = 0
 
-    @property
-    def fatal(self) -> list[Finding]:
-        """Findings for which the kernel must not run at all."""
-        return [f for f in self.findings if f.fatal]
 
-
-def check(source: Source, signature: Signature) -> Report:
-    """Go through a kernel and everything that it calls."""
-    report = Report()
+def check(source: Source, signature: Signature) -> list[Finding]:
+    """Go through a kernel and everything that it calls. The findings are in the order of the source."""
+    report, body = Report(), source.tree.body
     arrays = {name: name for name, p in signature.parameters.items() if not p.scalar}
-    Walk(source, report, signature, Scope(arrays, frozenset(signature.parameters))).kernel()
-    integers = frozenset(n for n, p in signature.parameters.items() if p.dtype is not None and p.dtype.kind in "iu")
-    accesses.judge(report.accesses, signature.in_place, integers)
+    Walk(source, report, signature, Scope(arrays, frozenset(signature.parameters), room=body)).block(body)
+    integers = {n for n, p in signature.parameters.items() if p.dtype is not None and p.dtype.kind in "iu"}
+    for array, accesses in report.accesses.items():
+        _judge(array, accesses, array in integers, array in signature.in_place)
     unique = {(f.file, f.line, f.wrong): f for f in report.findings}
-    report.findings = sorted(unique.values(), key=lambda f: (f.file, f.line))
-    return report
+    return sorted(unique.values(), key=lambda f: (f.file, f.line))
+
+
+def _judge(array: str, accesses: Sequence[Access], integers: bool, in_place: bool) -> None:
+    """Flag a read of a written array that would give another value in reverse, and writes that may meet in a cell.
+
+    The reverse kernel reads primal values again from the arrays, after the forward kernel has finished. An array that is
+    updated in place is put back to its values from before, and a new output keeps its final values. So each must be read only
+    where that value is the one that the forward kernel read.
+    """
+    reads, writes = [a for a in accesses if a.mode == "read"], [a for a in accesses if a.mode != "read"]
+    for first in {w.segment: w for w in reversed(writes) if w.mode == "write"}.values():
+        apart = {w.apart for w in writes if w.segment == first.segment}
+        if not integers and (len(apart) > 1 or None in apart):  # reverse does not go through iterations backwards
+            first.walk.flag(
+                first.node,
+                f"another iteration of the top-level loop may write to this cell of {array}, and the order of iterations is not kept",
+                "assign only at the loop's own indices, the same way each time, or add with +=",
+            )
+    if not reads or not writes:
+        return
+    own = len(writes) == 1 and all(a.own and a.segment == writes[0].segment for a in accesses)
+    wrong = None
+    if integers:
+        wrong = f"{array} holds integers, is read and written, and is written a second time in reverse"
+    elif in_place and not (own and accesses[-1].mode != "read"):
+        wrong = f"{array} is overwritten with values of it; reverse reads other values than forward, silently"
+    elif not in_place and writes[-1].segment >= reads[0].segment and not (own and accesses[0].mode == "write"):
+        wrong = f"{array} is read before its last write; reverse reads other values than forward, silently"
+    if wrong:
+        reads[0].walk.flag(reads[0].node, wrong, f"write to another array than {array}, in a kernel or a top-level loop of its own")
 
 
 @dataclass(frozen=True)
@@ -62,20 +156,21 @@ class Scope:
         arrays: parameters of the kernel, by the name that they have here.
         locals: names that are not taken from outside the function.
         fixed: locals that Taichi knows when it compiles, such as variables of unrolled loops.
-        targets: variables of the top-level loop.
-        loop: the innermost loop that is not unrolled.
+        room: statements among which a loop may stand that is not unrolled.
+        targets: variables of the top-level loop; None outside of it.
+        own: the place runs once in an iteration of the top-level loop.
         unrolled: it is in an unrolled loop.
-        depth: number of `ti.func`s around it.
+        chain: the `ti.func`s around it.
     """
 
     arrays: dict[str, str]
     locals: frozenset[str]
     fixed: frozenset[str] = frozenset()
-    targets: tuple[str, ...] = ()
-    loop: ast.For | None = None
-    nested: bool = False
+    room: Sequence[ast.stmt] = ()
+    targets: tuple[str, ...] | None = None
+    own: bool = True
     unrolled: bool = False
-    depth: int = 0
+    chain: tuple[Any, ...] = ()
 
     def with_names(self, names: Iterable[str], fixed: Iterable[str] = ()) -> Scope:
         """The scope after these names were assigned, some of them to what is fixed."""
@@ -99,206 +194,115 @@ class Walk:
         text = self.source.lines[line - 1].strip()
         self.report.findings.append(Finding(self.source.file, self.source.first + line - 1, text, wrong, remedy, fatal))
 
-    def resolve(self, node: ast.AST) -> Any:
-        """The Python object that an expression names, or MISSING for a local or a computed one."""
-        if isinstance(node, ast.Name):
-            return MISSING if node.id in self.scope.locals else self.source.resolve(node.id)
-        if isinstance(node, ast.Attribute):
-            base = self.resolve(node.value)
-            return MISSING if base is MISSING else getattr(base, node.attr, MISSING)
-        if isinstance(node, ast.Call) and operations.name_in_language(self.resolve(node.func)) in ("vector", "matrix"):
-            return engine.language().Vector  # `ti.types.vector(...)` within a kernel counts as the type that it makes
-        return MISSING
-
     # statements
 
-    def kernel(self) -> None:
-        """A kernel's body: top-level loops only, or no loop at all."""
-        returns = self.source.tree.returns
-        if returns is not None and not (isinstance(returns, ast.Constant) and returns.value is None):
-            self.flag(self.source.tree, "a kernel's return value has no place here", "write it to an array named in writes", fatal=True)
-        body = list(self.outermost(self.source.tree.body))
-        loops = [s for s in body if isinstance(s, ast.For) and not self.is_static(s.iter)]
-        others = [s for s in body if not isinstance(s, ast.For) and self.has_effect(s)]
-        if loops and others:
-            self.flag(others[0], "beside a top-level loop Taichi differentiates no other statement, and raises", "move it into the loop")
-        for statement in body:
-            if statement in loops:
-                self.top_level_loop(statement)
-            else:
-                self.statement(statement)
-
-    def outermost(self, statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-        """Statements of a kernel's body, those under an `if` that is decided when Taichi compiles among them."""
-        for statement in statements:
-            if isinstance(statement, ast.If) and self.is_static(statement.test):
-                yield from self.outermost((*statement.body, *statement.orelse))
-            else:
-                yield statement
-
-    def has_effect(self, statement: ast.stmt) -> bool:
-        """True if a statement beside top-level loops is more than a setting, an assertion, a constant or a text."""
-        if isinstance(statement, ast.Assign):
-            return not self.is_static(statement.value)
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            return self.language_name(statement.value) not in operations.STATEMENTS
-        return not isinstance(statement, (ast.Pass, ast.Assert)) and not self.is_text(statement)
-
-    def top_level_loop(self, node: ast.For) -> None:
-        """A loop whose iterations are shared out over threads."""
-        self.report.segments += 1
-        outside = self.scope
-        self.loop_head(node.iter)
-        self.scope = replace(outside.with_names(_names(node.target)), targets=_names(node.target), loop=node)
-        self.block(node.body)
-        self.scope = outside
-
-    def loop_head(self, node: ast.expr) -> None:
-        """The range of a loop; `for i in x` and `for cell in ti.grouped(x)` read no value of an array."""
-        array = node
-        if isinstance(node, ast.Call) and len(node.args) == 1 and self.language_name(node) == "grouped":
-            array = node.args[0]
-        if self.array_of(array) is None:
-            self.expression(node)
-
     def block(self, statements: list[ast.stmt]) -> None:
-        for statement in statements:
-            self.statement(statement)
+        for node in statements:
+            if isinstance(node, (ast.Break, ast.Continue)) and self.scope.unrolled:
+                continue
+            if not isinstance(node, STATEMENTS) and not (isinstance(node, ast.Return) and self.scope.chain):
+                name = type(node).__name__.lower()
+                self.flag(node, f"the derivative of {name} is not known to be right", "use for loops and if, and write results to arrays")
+            elif not isinstance(node, ast.Assert):
+                self.visit(node)
 
-    def statement(self, node: ast.stmt) -> None:
-        """Dispatch on the kind of statement."""
-        if isinstance(node, (ast.Break, ast.Continue)) and self.scope.unrolled:
-            return
-        if isinstance(node, ast.Return) and self.scope.depth:
-            self.expression(node.value)
-        elif not isinstance(node, STATEMENTS):
-            name = type(node).__name__.lower()
-            self.flag(node, f"the derivative of {name} is not known to be right", "use for loops and if, and write results to arrays")
-        elif not isinstance(node, (ast.Pass, ast.Assert)):
-            getattr(self, f"on_{type(node).__name__}")(node)
-
-    def on_Expr(self, node: ast.Expr) -> None:  # noqa: N802
-        call = node.value
-        if isinstance(call, ast.Call) and len(call.args) == 2 and self.language_name(call) in operations.ADDING:
-            self.expression(call.args[1])
-            self.store(call.args[0], "add")
-        elif not (isinstance(call, ast.Call) and self.language_name(call) in operations.STATEMENTS):
-            self.expression(call)
-
-    def on_If(self, node: ast.If) -> None:  # noqa: N802
-        self.expression(node.test)
-        self.block(node.body)
-        self.block(node.orelse)
-
-    def on_For(self, node: ast.For) -> None:  # noqa: N802
-        outside = self.scope
-        if self.is_static(node.iter):
-            names = _names(node.target)
-            self.scope = replace(outside.with_names(names, [n for n in names if n not in self.assigned]), unrolled=True)
-        else:
-            if outside.loop is None or outside.loop.body != [node] or outside.depth:
-                self.flag(
-                    node,
-                    "an inner loop beside other statements is differentiated wrongly, or ends the process",
-                    "ti.static(range(...)) unrolls a short loop; or let the inner loop be all that the loop around it has",
-                )
-            self.loop_head(node.iter)
-            self.scope = replace(outside.with_names(_names(node.target)), loop=node, nested=True, unrolled=False)
-        self.block(node.body)
-        self.scope = replace(outside, fixed=outside.fixed & self.scope.fixed)
-
-    def on_Assign(self, node: ast.Assign) -> None:  # noqa: N802
-        self.expression(node.value)
-        for target in node.targets:
-            for part in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
-                self.store(part, "write", fixed=self.is_static(node.value))
-
-    def on_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
-        self.expression(node.value)
-        self.store(node.target, "write")
-
-    def on_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
-        self.expression(node.value)
-        adds = isinstance(node.op, (ast.Add, ast.Sub))
-        if not adds and isinstance(node.target, ast.Subscript):
-            self.expression(node.target)
-        self.store(node.target, "add" if adds else "write")
-
-    def store(self, target: ast.expr, mode: accesses.Mode, fixed: bool = False) -> None:
-        """Assign to a local, an element of a vector, or an array."""
-        if isinstance(target, ast.Name):
-            self.scope = self.scope.with_names([target.id], [target.id] if fixed and self.assigned[target.id] == 1 else [])
-            return
-        array = self.array_of(target.value) if isinstance(target, ast.Subscript) else None
-        if isinstance(target, ast.Subscript) and array is not None:
-            self.expression(target.slice)
-            self.touch(array, mode, target)
-            if array not in self.signature.outputs:
-                self.flag(
-                    target,
-                    f"{array} is written, but is not in writes; arguments of a call never change",
-                    f"declare it: writes=(..., {array!r})",
-                    fatal=True,
-                )
-        else:
-            self.expression(target)
-
-    # expressions
-
-    def expression(self, node: ast.AST | None) -> None:
-        """Go through an expression; adds a finding for each fault in it."""
+    def visit(self, node: ast.AST | None) -> None:
+        """Go through a statement or an expression; adds a finding for each fault in it."""
         handler = getattr(self, f"on_{type(node).__name__}", None)
         if handler is not None:
             handler(node)
         elif node is not None:
             for child in ast.iter_child_nodes(node):
-                self.expression(child)
+                self.visit(child)
 
-    def array_of(self, node: ast.AST) -> str | None:
-        """The parameter of the kernel that an expression names, if it is an array."""
-        return self.scope.arrays.get(node.id) if isinstance(node, ast.Name) else None
+    def on_Expr(self, node: ast.Expr) -> None:  # noqa: N802
+        call = node.value
+        if isinstance(call, ast.Call) and len(call.args) == 2 and _name_in_language(self.resolve(call.func)) in ADDING:
+            self.visit(call.args[1])
+            self.store(call.args[0], "add")
+        else:
+            self.visit(call)
 
-    def is_fixed(self, node: ast.AST) -> bool:
-        """True if Taichi knows the value of an expression when it compiles."""
-        if self.is_static(node):
-            return True
-        if any(isinstance(n, (ast.Call, ast.Subscript)) for n in ast.walk(node)):
-            return False
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        return not names & (self.scope.locals - self.scope.fixed)
+    def on_If(self, node: ast.If) -> None:  # noqa: N802
+        self.visit(node.test)
+        room = self.scope.room
+        decided = self.is_static(node.test) and self.scope.targets is None and node in room  # when Taichi compiles
+        for branch in (node.body, node.orelse):
+            self.scope = replace(self.scope, room=branch if decided else ())
+            self.block(branch)
+        self.scope = replace(self.scope, room=room)
+
+    def on_For(self, node: ast.For) -> None:  # noqa: N802
+        outside, names, top = self.scope, _names(node.target), self.scope.targets is None
+        if self.is_static(node.iter):
+            inside = replace(outside.with_names(names, [n for n in names if n not in self.assigned]), unrolled=True, room=(), own=False)
+        else:
+            if node not in outside.room:
+                self.flag(
+                    node,
+                    "an inner loop beside other statements is differentiated wrongly, or ends the process",
+                    "ti.static(range(...)) unrolls a short loop; or let the inner loop be all that the loop around it has",
+                )
+            self.report.segments += top
+            grouped = isinstance(node.iter, ast.Call) and _name_in_language(self.resolve(node.iter.func)) == "grouped"
+            array = node.iter.args[0] if isinstance(node.iter, ast.Call) and grouped else node.iter
+            if self.array_of(array) is None:  # a loop over the cells of an array reads none of its values
+                self.visit(node.iter)
+            room = node.body if len(node.body) == 1 and not outside.chain else ()
+            inside = replace(outside.with_names(names), unrolled=False, room=room, own=outside.own and top)
+            inside = replace(inside, targets=names) if top else inside
+        self.scope = inside
+        self.block(node.body)
+        self.scope = replace(outside, fixed=outside.fixed & self.scope.fixed)
+
+    def on_Assign(self, node: ast.Assign) -> None:  # noqa: N802
+        self.visit(node.value)
+        for target in node.targets:
+            for part in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+                self.store(part, "write")
+
+    def on_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
+        self.visit(node.value)
+        self.store(node.target, "write")
+
+    def on_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
+        self.visit(node.value)
+        adds = isinstance(node.op, (ast.Add, ast.Sub))
+        if not adds and isinstance(node.target, ast.Subscript):
+            self.visit(node.target)
+        self.store(node.target, "add" if adds else "write")
+
+    def store(self, target: ast.expr, mode: Literal["write", "add"]) -> None:
+        """Assign to a local, an element of a vector, or an array."""
+        array = self.array_of(target.value) if isinstance(target, ast.Subscript) else None
+        if isinstance(target, ast.Name):
+            self.scope = self.scope.with_names([target.id])
+        elif isinstance(target, ast.Subscript) and array is not None:
+            self.visit(target.slice)
+            self.touch(array, mode, target)
+            if array not in self.signature.outputs:
+                wrong = f"{array} is written, but is not in writes; arguments of a call never change"
+                self.flag(target, wrong, f"declare it: writes=(..., {array!r})", fatal=True)
+        else:
+            self.visit(target)
+
+    # expressions
 
     def on_Name(self, node: ast.Name) -> None:  # noqa: N802
         if self.array_of(node) is not None:
             self.flag(node, f"{node.id} without an index hides reads and writes of an array", "use the array's elements")
-        elif node.id not in self.scope.locals:
-            self.outside(node, self.source.resolve(node.id))
-
-    def outside(self, node: ast.AST, thing: Any) -> None:
-        """Refuse Taichi's fields from the module or the closure."""
-        ti = engine.language()
-        if isinstance(thing, (ti.Field, ti.ScalarNdarray)) or type(thing).__name__ in ("MatrixField", "StructField", "MatrixNdarray"):
-            name = ast.unparse(node)
-            self.flag(
-                node,
-                f"{name} is a Taichi field from outside: it is not passed, so it gets no derivative, and dies with the next init",
-                "pass its values as an array",
-                fatal=True,
-            )
 
     def on_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802
-        thing = self.resolve(node)
-        if thing is not MISSING:
-            self.outside(node, thing)
-        elif self.array_of(node.value) is None or node.attr != "shape":
-            self.expression(node.value)
+        if self.array_of(node.value) is None or node.attr != "shape":
+            self.visit(node.value)
 
     def on_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802
         array = self.array_of(node.value)
-        self.expression(node.slice)
+        self.visit(node.slice)
         if array is not None:
             self.touch(array, "read", node)
             return
-        self.expression(node.value)
+        self.visit(node.value)
         if not self.is_fixed(node.slice):
             self.flag(
                 node,
@@ -309,75 +313,68 @@ class Walk:
     def on_ListComp(self, node: ast.ListComp) -> None:  # noqa: N802
         outside = self.scope
         for generator in node.generators:
-            self.expression(generator.iter)
+            self.visit(generator.iter)
             fixed = isinstance(generator.iter, ast.Call) and all(map(self.is_fixed, generator.iter.args))
             self.scope = self.scope.with_names(_names(generator.target), _names(generator.target) if fixed else ())
-        self.expression(node.elt)
+        self.visit(node.elt)
         self.scope = outside
 
     def on_Call(self, node: ast.Call) -> None:  # noqa: N802
         thing = self.resolve(node.func)
         if self.is_static(node):
             return
-        name = operations.name_in_language(thing)
+        name = _name_in_language(thing)
         if engine.present().is_function(thing) and name is None:
             self.user_function(node, thing)
             return
         for argument in (*node.args, *(k.value for k in node.keywords)):
-            self.expression(argument)
+            self.visit(argument)
         if thing is MISSING and isinstance(node.func, ast.Attribute):
-            self.expression(node.func.value)
-            known = node.func.attr in operations.METHODS
+            self.visit(node.func.value)
+            known = node.func.attr in METHODS
         else:
             plain = getattr(thing, "__name__", "")
-            known = (plain if getattr(builtins, plain, None) is thing else name) in operations.KNOWN
+            known = (plain if getattr(builtins, plain, None) is thing else name) in KNOWN
         if not known:
-            self.flag(
-                node,
-                f"the derivative of {ast.unparse(node.func)} is not known to be right",
-                "write it with others, or pass its values as an array",
-            )
+            wrong = f"the derivative of {ast.unparse(node.func)} is not known to be right"
+            self.flag(node, wrong, "write it with others, or pass its values as an array")
 
     def user_function(self, node: ast.Call, thing: Any) -> None:
         """Go through a `ti.func` where it is called."""
-        if getattr(thing, "_is_real_function", False):
-            self.flag(node, "Taichi does not differentiate a real_func, and raises", "make it a ti.func")
-            return
-        if self.scope.depth > DEEPEST_CALL:
+        source = Source.of(thing)
+        if source.function in self.scope.chain:
             self.flag(node, "functions that call each other without end", "write a loop", fatal=True)
             return
-        source = Source.of(thing)
         names = [a.arg for a in source.tree.args.args]
         values = {**dict(zip(names, node.args, strict=False)), **{k.arg: k.value for k in node.keywords if k.arg}}
         arrays = {name: array for name, value in values.items() if (array := self.array_of(value)) is not None}
-        for value in values.values():
-            if self.array_of(value) is None:
-                self.expression(value)
-        scope = replace(self.scope, arrays=arrays, locals=frozenset(names), fixed=frozenset(), depth=self.scope.depth + 1)
+        for name, value in values.items():
+            if name not in arrays:
+                self.visit(value)
+        chain = (*self.scope.chain, source.function)
+        scope = replace(self.scope, arrays=arrays, locals=frozenset(names), fixed=frozenset(), room=(), own=False, chain=chain)
         inner = Walk(source, self.report, self.signature, scope)
-        templates = {a.arg for a in source.tree.args.args if a.annotation is not None and inner.is_template(a.annotation)}
+        templates = {a.arg for a in source.tree.args.args if isinstance(a.annotation, ast.Call) and inner.names("template", a.annotation)}
         fixed = [n for n in templates if n in values and n not in arrays and n not in inner.assigned and self.is_fixed(values[n])]
         inner.scope = inner.scope.with_names((), fixed)
         inner.block(source.tree.body)
 
     # helpers
 
-    def touch(self, array: str, mode: accesses.Mode, node: ast.Subscript) -> None:
+    def touch(self, array: str, mode: Literal["read", "write", "add"], node: ast.Subscript) -> None:
         """Record an access to an array."""
         here = self.scope
         index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        own = not (here.nested or here.unrolled or here.depth)
-        if here.targets:
-            names = tuple(i.id if isinstance(i, ast.Name) else "" for i in index)
-            own = own and names == here.targets and not any(map(self.assigned.__contains__, names))
-        else:  # a kernel without loops: each statement runs once
-            own = own and all(isinstance(i, ast.Constant) for i in index)
-        self.report.accesses.append(Access(array, mode, self.report.segments, own, self.apart(index), node, self.flag))
+        names = tuple(i.id if isinstance(i, ast.Name) else "" for i in index)
+        own = here.own and names == here.targets and not any(map(self.assigned.__contains__, names))
+        if here.targets is None:  # a kernel without loops: each statement runs once
+            own = here.own and all(isinstance(i, ast.Constant) for i in index)
+        self.report.accesses.setdefault(array, []).append(Access(self, node, mode, self.report.segments, own, self.apart(index)))
 
     def apart(self, index: list[ast.expr]) -> str | None:
         """The elements of an index that no two iterations of the top-level loop share, as text; None if they may share all."""
         here, parts = self.scope, []
-        for target in here.targets:
+        for target in here.targets or ():
             for position, element in enumerate(index):
                 names = [n.id for n in ast.walk(element) if isinstance(n, ast.Name)]
                 steady = all(n == target or n not in here.locals or (n in here.fixed and not here.unrolled) for n in names)
@@ -387,21 +384,42 @@ class Walk:
                     break
             else:
                 return None
-        return ", ".join(parts) if here.depth == 0 else None
+        return None if here.chain else ", ".join(parts)
 
-    def language_name(self, node: ast.Call) -> str | None:
-        """The name of the engine's function that is called, if it is one."""
-        return operations.name_in_language(self.resolve(node.func))
+    def array_of(self, node: ast.AST) -> str | None:
+        """The parameter of the kernel that an expression names, if it is an array."""
+        return self.scope.arrays.get(node.id) if isinstance(node, ast.Name) else None
+
+    def is_fixed(self, node: ast.AST) -> bool:
+        """True if Taichi knows the value of an expression when it compiles."""
+        if any(isinstance(n, (ast.Call, ast.Subscript)) for n in ast.walk(node)):
+            return self.is_static(node)
+        return not {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & (self.scope.locals - self.scope.fixed)
+
+    def resolve(self, node: ast.AST) -> Any:
+        """The Python object that an expression names, or MISSING for a local or a computed one."""
+        if isinstance(node, ast.Name):
+            return MISSING if node.id in self.scope.locals else self.source.resolve(node.id)
+        if isinstance(node, ast.Attribute):
+            base = self.resolve(node.value)
+            return MISSING if base is MISSING else getattr(base, node.attr, MISSING)
+        if isinstance(node, ast.Call) and _name_in_language(self.resolve(node.func)) in ("vector", "matrix"):
+            return engine.language().Vector  # `ti.types.vector(...)` within a kernel counts as the type that it makes
+        return MISSING
+
+    def names(self, name: str, call: ast.Call) -> bool:
+        """True if a call is one of the engine's function of this name."""
+        return self.resolve(call.func) is getattr(engine.language(), name)
 
     def is_static(self, node: ast.AST) -> bool:
-        return isinstance(node, ast.Call) and self.resolve(node.func) is engine.language().static
+        return isinstance(node, ast.Call) and self.names("static", node)
 
-    def is_template(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and self.resolve(node.func) is engine.language().template
 
-    @staticmethod
-    def is_text(node: ast.stmt) -> bool:
-        return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _name_in_language(thing: Any) -> str | None:
+    """The name of one of the engine's own functions or types, or None for anything else."""
+    if not engine.present().is_own(str(getattr(thing, "__module__", None) or type(thing).__module__ or "")):
+        return None
+    return getattr(thing, "__name__", "Matrix" if hasattr(thing, "n") and hasattr(thing, "m") else "cast")
 
 
 def _names(node: ast.AST) -> tuple[str, ...]:

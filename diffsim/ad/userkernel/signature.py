@@ -143,6 +143,8 @@ def read_signature(function: types.FunctionType, reads: Sequence[str], writes: A
         writes: names that are updated in place, or a mapping from the name of a new output to the source of its shape.
     """
     name = function.__name__
+    if function.__annotations__.get("return") is not None:
+        raise KernelError(f"kernel {name} has a return value, expected none; write it to an array named in writes")
     if isinstance(reads, str) or isinstance(writes, str):
         raise KernelError(f"kernel {name}: reads and writes are tuples of names, got a bare string; write ({shown((reads, writes))},)")
     declared: dict[str, Like] = dict(writes) if isinstance(writes, Mapping) else dict.fromkeys(writes)

@@ -9,7 +9,7 @@ import inspect
 import symtable
 import textwrap
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,14 +136,8 @@ class Source:
 
     def evaluated(self) -> types.FunctionType:
         """The function with annotations that are objects even where the module postpones their evaluation."""
-        return self.with_names({})
-
-    def with_names(self, meanings: Mapping[str, Any]) -> types.FunctionType:
-        """A copy of the function, annotations evaluated, in which names from outside have other meanings."""
         f = self.function
-        cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
-        closure = tuple(types.CellType(meanings[name]) if name in meanings else cell for name, cell in cells)
-        copy = types.FunctionType(f.__code__, {**f.__globals__, **meanings}, f.__name__, f.__defaults__, closure)
+        copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
         copy.__qualname__, copy.__module__, copy.__doc__ = f.__qualname__, f.__module__, f.__doc__
         copy.__annotations__ = inspect.get_annotations(f, globals=f.__globals__, locals=self.closure, eval_str=True)
         return copy

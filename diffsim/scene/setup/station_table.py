@@ -38,7 +38,7 @@ class Stations:
     """
 
     def __init__(self, model: Data, layout: Layout, grid: Grid, crs: str | None) -> None:
-        self._model, self._grid, self._layout = model, grid, layout
+        self._model, self._layout = model, layout
         self._table = None if model.stations is None else Table.read(Path(model.stations))
         columns = {} if self._table is None else self._table.columns
         stations = columns.get(layout.receiver or "receiver", [])

@@ -43,7 +43,7 @@ class Batched:
     """
 
     def __init__(self, grid: Grid, runs: int) -> None:
-        self._runs, self.grid = runs, grid.repeated(runs, "run")
+        self.grid = grid.repeated(runs, "run")
 
     def step(self, step: TracedStep) -> TracedStep:
         """The step of all runs."""

@@ -48,9 +48,3 @@ def writes_through_a_function(x: A1, y: A1):
 def calls_itself(x: A1, y: A1):
     for i in x:
         y[i] = endless(x[i])
-
-
-@fatal("return value")
-def returns(x: A1, y: A1) -> ti.f64:
-    y[0] = x[0]
-    return x[0]

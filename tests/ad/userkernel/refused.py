@@ -68,13 +68,6 @@ def continue_loop(x: A1, y: A1):
         y[i] = x[i]
 
 
-@refused("no other statement", "raises")
-def statement_beside_loop(x: A1, y: A1):
-    n = x.shape[0]  # !
-    for i in range(n):
-        y[i] = x[i] ** 2
-
-
 @refused("derivative of ti.tan is not known", "raises")
 def tangent(x: A1, y: A1):
     for i in x:
@@ -376,6 +369,22 @@ def many_trips(x: A1, y: A1):
             for q in range(40):
                 s = s * s * 0.1 + x[(j + q) % 6]
         y[i] = s
+
+
+@refused("inner loop beside other statements", "right")
+def loop_under_an_if(x: A1, y: A1):
+    if x[0] > 0.1:
+        for i in range(1, 6):  # !
+            y[i] = x[i] * x[i - 1]
+
+
+@refused("inner loop beside other statements", "right")
+def loop_under_an_if_that_is_decided_and_one_that_is_not(x: A1, y: A1):
+    if x[0] > 0.1:  # noqa: SIM102 - the inner one is decided when Taichi compiles
+        if ti.static(True):
+            for i in range(1, 6):  # !
+                s = x[i]
+                y[i] = s * x[i - 1]
 
 
 @refused("derivative of ti.math.eye", "right")

@@ -17,6 +17,7 @@ real = ti.f32
 Pair = ti.types.vector(2, ti.f64)
 WEIGHTS = {"near": (0.25, 0.5), "far": np.array([1.0, 2.0])}
 FAR = 2.0
+VECTOR = ti.Vector([1.0, 3.0])
 
 
 class Box:
@@ -33,7 +34,7 @@ def smooth(a):
 def everything(x: A1, k: ti.f64, y: A1):
     for i in y:
         pair = Pair(x[i], x[i + 1])
-        y[i] = smooth(pair.norm_sqr()) * k + ti.math.pi
+        y[i] = smooth(pair.norm_sqr()) * k * VECTOR[1] + ti.math.pi
 
 
 def weigh(values):

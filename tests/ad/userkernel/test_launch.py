@@ -160,6 +160,15 @@ def test_declarations_that_cannot_be(reads, writes, note, told) -> None:
         declare(reads, writes, note)
 
 
+def test_a_kernel_with_a_return_value_is_refused() -> None:
+    def f(x: A1, y: A1) -> ti.f64:
+        y[0] = x[0]
+        return x[0]
+
+    with pytest.raises(KernelError, match="has a return value, expected none; write it to an array"):
+        ds.kernel(reads=("x",), writes={"y": "x"})(f)
+
+
 def test_there_must_be_source() -> None:
     namespace: dict = {"ti": ti}
     exec("def f(x: ti.types.ndarray(), y: ti.types.ndarray()):\n    y[0] = x[0]\n", namespace)

@@ -27,7 +27,7 @@ def name(kernel: UserKernel) -> str:
 
 @pytest.mark.parametrize("kernel", accepted.KERNELS, ids=name)
 def test_accepted(kernel: UserKernel) -> None:
-    assert kernel.report.findings == []
+    assert kernel.findings == []
     result = compare(kernel, inputs_of(kernel), directions=2, seed=1, tolerance=None)
     assert result.passed, str(result)
 
@@ -35,11 +35,11 @@ def test_accepted(kernel: UserKernel) -> None:
 @pytest.mark.parametrize("kernel", refused.KERNELS, ids=name)
 def test_refused(kernel: UserKernel) -> None:
     phrase = refused.PHRASES[kernel.__name__]
-    findings = [f for f in kernel.report.findings if phrase in f.wrong and "# !" in f.text]
-    assert findings, [str(f) for f in kernel.report.findings]
+    findings = [f for f in kernel.findings if phrase in f.wrong and "# !" in f.text]
+    assert findings, [str(f) for f in kernel.findings]
     lines = Path(findings[0].file).read_text().splitlines()
     assert lines[findings[0].line - 1].strip() == findings[0].text
-    assert not kernel.report.fatal
+    assert not any(f.fatal for f in kernel.findings)
     inputs = inputs_of(kernel)
     with pytest.raises(ds.errors.KernelError, match="cannot be differentiated") as error:
         kernel.pullback(inputs, [np.ones(6)] * len(kernel.signature.outputs), [None] * len(kernel.signature.outputs))
@@ -82,8 +82,8 @@ def test_numbers_at_one_call_do_not_see_what_a_branch_hides() -> None:
                     s += ti.exp(-x[j] * x[i])
             y[i] = s * s
 
-    assert sum_of_large.report.findings
-    sum_of_large.report.findings.clear()
+    assert sum_of_large.findings
+    sum_of_large.findings.clear()
     x = np.linspace(0.3, 1.3, 6)
     assert compare(sum_of_large, [x], directions=3, seed=1, tolerance=None).passed
     assert not compare(sum_of_large, [x + 2.0], directions=3, seed=1, tolerance=None).passed
@@ -92,7 +92,7 @@ def test_numbers_at_one_call_do_not_see_what_a_branch_hides() -> None:
 def test_all_findings_are_told_at_once() -> None:
     with pytest.raises(ds.errors.KernelError) as error:
         refused.vector_as_a_buffer.pullback([np.ones(6)], [np.ones(6)], [None])
-    assert str(error.value).count("refused.py:") == len(refused.vector_as_a_buffer.report.findings) == 4
+    assert str(error.value).count("refused.py:") == len(refused.vector_as_a_buffer.findings) == 4
 
 
 def test_a_field_from_outside_must_not_even_be_read() -> None:
@@ -103,5 +103,17 @@ def test_a_field_from_outside_must_not_even_be_read() -> None:
         for i in x:
             y[i] = x[i] * table[i]
 
-    with pytest.raises(ds.errors.KernelError, match="table is a Taichi field from outside"):
+    with pytest.raises(ds.errors.KernelError, match="table in reads_a_field is a Taichi field from outside"):
         reads_a_field(np.ones(6))
+
+
+def test_the_engine_refuses_a_statement_beside_a_loop() -> None:
+    @ds.kernel(reads=("x",), writes={"y": "x"})
+    def statement_beside_loop(x: outside.A1, y: outside.A1):
+        n = x.shape[0]
+        for i in range(n):
+            y[i] = x[i] ** 2
+
+    x = np.ones(6)
+    with pytest.raises(ds.errors.KernelError, match=r"cannot be differentiated(.|\n)*usage of for-loops and statements(.|\n)*user_kernels"):
+        statement_beside_loop.pullback([x], [statement_beside_loop(x)], [x])

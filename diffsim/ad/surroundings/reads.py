@@ -1,4 +1,4 @@
-"""Names that the byte code of a function reads, and the attributes that follow them."""
+"""Names that the byte code of a function reads or assigns, and the attributes that follow them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ class Read:
     """A name that is read.
 
     Attributes:
-        kind: of the name; "class": a class is defined, without a name.
+        kind: of the name; "class": a class is defined, without a name; "stored": a name from outside is assigned.
         name: the name, or that of a module.
         attributes: that are read of the value, each of the one before.
         assigned: the attribute of the last value that is then assigned; "": none.
+        entry: an entry of the last value is then assigned.
     """
 
-    kind: Literal["class", "import", "global", "local"]
+    kind: Literal["class", "import", "global", "local", "stored"]
     name: str = ""
     attributes: tuple[str, ...] = ()
     assigned: str = ""
+    entry: bool = False
 
 
 def reads_of(code: CodeType) -> Iterator[Read]:
@@ -42,6 +44,8 @@ def reads_among(instructions: Sequence[dis.Instruction]) -> Iterator[Read]:
             yield Read("class")
         elif operation == "IMPORT_NAME":
             yield Read("import", step.argval)
+        elif operation in ("STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"):
+            yield Read("stored", step.argval)
         elif operation in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield Read("global", step.argval, *_attributes(steps[number + 1 :]))
         elif "LOAD" in operation and ("_DEREF" in operation or "_FAST" in operation):
@@ -51,13 +55,14 @@ def reads_among(instructions: Sequence[dis.Instruction]) -> Iterator[Read]:
             yield Read("local", last, *_attributes(steps[number + 1 :]))
 
 
-def _attributes(steps: Sequence[dis.Instruction]) -> tuple[tuple[str, ...], str]:
-    """The attributes that instructions read of the value before them, and the one that is then assigned."""
+def _attributes(steps: Sequence[dis.Instruction]) -> tuple[tuple[str, ...], str, bool]:
+    """The attributes that instructions read of the value before them, and the attribute or the entry that is then assigned."""
     count = next((k for k, step in enumerate(steps) if step.opname not in ("LOAD_ATTR", "LOAD_METHOD")), len(steps))
-    after = [step.opname for step in steps[count : count + 2]]
+    after = [step.opname for step in steps[count : count + 3]]
     assigned = ""
     if after[:1] == ["STORE_ATTR"]:
         assigned = steps[count].argval
-    elif after[:1] in (["COPY"], ["DUP_TOP"]) and after[1:] == ["LOAD_ATTR"]:  # x.a += 1
+    elif after[:1] in (["COPY"], ["DUP_TOP"]) and after[1:2] == ["LOAD_ATTR"]:  # x.a += 1
         assigned = steps[count + 1].argval
-    return tuple(step.argval for step in steps[:count]), assigned
+    entry = after[1:2] in (["STORE_SUBSCR"], ["DUP_TOP_TWO"]) or after[1:] == ["COPY", "COPY"]  # x[k] = 1, x[k] += 1
+    return tuple(step.argval for step in steps[:count]), assigned, entry and after[0].startswith("LOAD")

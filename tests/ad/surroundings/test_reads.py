@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from diffsim.ad.recorded.outside import unchanged_of
-from diffsim.ad.recorded.reads import Read, reads_among
+from diffsim.ad.surroundings.reads import Read, reads_among
 
 LOADS = {
     "LOAD_FAST": ("self",),
@@ -31,6 +31,13 @@ AFTER: dict[str, tuple[list[tuple[str, str]], tuple[str, ...], str]] = {
 }
 
 
+ENTRIES: dict[str, list[tuple[str, str]]] = {
+    "an entry": [("LOAD_CONST", "0"), ("STORE_SUBSCR", "")],
+    "an addition to an entry": [("LOAD_CONST", "0"), ("COPY", ""), ("COPY", ""), ("BINARY_SUBSCR", "")],
+    "an addition to an entry, of Python 3.10": [("LOAD_CONST", "0"), ("DUP_TOP_TWO", ""), ("BINARY_SUBSCR", "")],
+}
+
+
 def instructions(*pairs: tuple[str, Any]) -> list[Any]:
     return [SimpleNamespace(opname=name, argval=value) for name, value in pairs]
 
@@ -42,6 +49,18 @@ def test_what_follows_belongs_to_the_last_name(load: str) -> None:
         reads = list(reads_among(instructions((load, names if len(names) > 1 else names[0]), *steps)))
         first = [Read("local", "a")] if len(names) > 1 and load.startswith("LOAD") else []
         assert reads[: len(first) + 1] == [*first, Read(kind, "self", attributes, assigned)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("steps", ENTRIES.values(), ids=ENTRIES)
+def test_an_entry_that_is_assigned_is_not_read(steps: list[tuple[str, str]]) -> None:
+    assert list(reads_among(instructions(("LOAD_GLOBAL", "table"), *steps))) == [Read("global", "table", entry=True)]
+    read = instructions(("LOAD_GLOBAL", "table"), ("LOAD_ATTR", "part"), ("LOAD_CONST", "0"), ("BINARY_SUBSCR", ""))
+    assert list(reads_among(read)) == [Read("global", "table", ("part",))]
+
+
+@pytest.mark.parametrize("store", ["STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"])
+def test_a_name_that_is_assigned_outside_is_stored(store: str) -> None:
+    assert list(reads_among(instructions((store, "k"), ("STORE_FAST", "own")))) == [Read("stored", "k")]
 
 
 def test_a_name_that_is_a_local_and_a_cell_is_looked_at() -> None:
