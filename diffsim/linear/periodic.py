@@ -11,9 +11,10 @@ transform of S numbers that are turned by factors.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -161,6 +162,8 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 ARGUMENTS = {"source": "Tiles", "target": "Tiles", "w": "Tiles", "numbers": "Tiles", "null": "Tiles"}
 ARGUMENTS |= {"twiddles": "Numbers", "table": "Table", "sums": "Numbers"}
+WITHIN = ("w", "numbers", "null", "twiddles", "table", "sums")
+"""The arguments of a system whose right side lies in the memory `w`."""
 PASS = 10
 """Entries of the table for a transform along an axis."""
 PLAIN, FORWARD, BACK = range(3)
@@ -169,8 +172,14 @@ PLACE = 3
 """Entries of the table for the place of an array: its first tile, and the tiles between planes and between rows."""
 
 
+def norms(sums: npt.NDArray) -> tuple[float, float]:
+    """The norm of the part of a right side in the null space, and that of all of it, of the sums of squares that a kernel leaves."""
+    part, whole = sums.tolist()
+    return math.sqrt(part), math.sqrt(whole)
+
+
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where cells lie: an array of tiles, and in it the first one, and the tiles between planes and between rows."""
 
     tiles: npt.NDArray
@@ -182,7 +191,7 @@ class _Place:
         return self.tiles.ctypes.data, self.tiles.nbytes
 
     @staticmethod
-    def of(cells: npt.NDArray, lanes: int) -> _Place | None:
+    def of(cells: npt.NDArray, lanes: int) -> Place | None:
         """The place of a view of cells; None if rows do not begin with whole tiles."""
         whole = isinstance(cells.base, np.ndarray) and cells.base.flags.c_contiguous  # the base of large arrays may be no array
         owner = cells.base if whole else cells
@@ -196,14 +205,19 @@ class _Place:
         count = (owner.nbytes - spare) // size
         tiles = owner.reshape(-1).view(np.uint8)[spare : spare + count * size].view(cells.dtype)
         between = [0] * (3 - cells.ndim) + [stride // size for stride in strides[:-1]]
-        return _Place(tiles.reshape(-1, lanes) if lanes > 1 else tiles, (first, *between))  # type: ignore[arg-type]
+        return Place(tiles.reshape(-1, lanes) if lanes > 1 else tiles, (first, *between))  # type: ignore[arg-type]
+
+
+OWN = "{}__of_solve"
+"""Names of a system in a larger source."""
+_NAMES = re.compile(r"\b(?:F|Tiles?|Numbers|Table|added|lane_\d+|transform_\d+)\b")
 
 
 class _Ready:
     """The kernel of a system with its memory, for one initialisation of the engine."""
 
     def __init__(self, system: PeriodicKernel, generation: int) -> None:
-        self.generation, self._kernel, self._singular = generation, system.compiled(), system.singular
+        self.generation, self._kernel, self._singular = generation, cache(system.compiled), system.singular
         lanes, dtype = system.lanes, system.dtype
         whole = engine.aligned((*system.shape[:-1], system.tiles * lanes), dtype)
         self.cells = whole[..., : system.shape[-1]]
@@ -215,15 +229,18 @@ class _Ready:
         self._others = [*tiles, twiddles, self._table, self._sums]
         # A bound kernel keeps its arrays, so that no other array has their place meanwhile. It lives as long as functions that call it.
         self._bound: WeakValueDictionary[tuple[int, ...], engine.BoundKernel] = WeakValueDictionary()
-        own = _Place.of(whole, lanes)
-        assert own is not None  # its rows are whole tiles
-        self.solve = self.between(own, own)
+        self._own = Place.of(whole, lanes)
 
-    def between(self, source: _Place, target: _Place) -> Callable[[], tuple[float, float]]:
+    @cached_property
+    def solve(self) -> Callable[[], tuple[float, float]]:
+        assert self._own is not None  # its rows are whole tiles
+        return self.between(self._own, self._own)
+
+    def between(self, source: Place, target: Place) -> Callable[[], tuple[float, float]]:
         key = *source.memory, *target.memory
         kernel = self._bound.get(key)
         if kernel is None:
-            kernel = self._bound[key] = engine.BoundKernel(self._kernel, [source.tiles, target.tiles, *self._others])
+            kernel = self._bound[key] = engine.BoundKernel(self._kernel(), [source.tiles, target.tiles, *self._others])
         table, sums, singular = self._table, self._sums, self._singular
         places = np.array([*source.entries, *target.entries], np.int32)
         count = len(places)
@@ -231,12 +248,13 @@ class _Ready:
         def solve() -> tuple[float, float]:
             table[:count] = places
             kernel()
-            if not singular:
-                return 0.0, 0.0
-            part, whole = sums.tolist()
-            return math.sqrt(part), math.sqrt(whole)
+            return norms(sums) if singular else (0.0, 0.0)
 
         return solve
+
+    @property
+    def others(self) -> list[npt.NDArray]:
+        return self._others
 
 
 class PeriodicKernel:
@@ -284,10 +302,18 @@ class PeriodicKernel:
         None where rows of the arrays are no whole tiles. It is right for the present settings of the engine, while the arrays exist.
         """
         with engine.lock:
-            places = [_Place.of(cells, self.lanes) for cells in (right_side, solution)]
-            if self.shape[-1] % self.lanes or None in places:
-                return None
-            return self._present().between(*places)  # type: ignore[arg-type]
+            places = self.places(right_side, solution)
+            return None if places is None else self._present().between(*places)
+
+    def places(self, right_side: npt.NDArray, solution: npt.NDArray) -> tuple[Place, Place] | None:
+        """Where the cells of both arrays lie; None where their rows are no whole tiles."""
+        source, target = (Place.of(cells, self.lanes) for cells in (right_side, solution))
+        return None if self.shape[-1] % self.lanes or source is None or target is None else (source, target)
+
+    def others(self) -> list[npt.NDArray]:
+        """Arrays of the function `solve_within` of `functions`."""
+        with engine.lock:
+            return self._present().others
 
     def _present(self) -> _Ready:
         generation = engine.settings().generation
@@ -315,6 +341,29 @@ class PeriodicKernel:
     def compiled(self) -> Any:
         return engine.shared_kernel(self._source(), "solve_periodic", (self.dtype.name, self.lanes), self._names)
 
+    def functions(self) -> tuple[list[str], dict[str, Any]]:
+        """The system as functions of a larger source, with what their names stand for. Their types have names of their own.
+
+        `take_right_side` copies to the memory in which `solve_within` solves, and `put_solution` from there. Both find the place of the
+        array in a table, from entry `place` on.
+        """
+        names = {OWN.format(name): value for name, value in self._names().items()}
+        lines = self._transforms()
+        arrays, place = "w: Tiles, places: Table", "place: ti.i32"
+        within = [f"{name}: {ARGUMENTS[name]}" for name in WITHIN]
+        for name, arguments, body in (
+            ("take_right_side", f"source: Tiles, {arrays}, {place}", self._copy("w[{0}] = source[{1}]", "places", "place")),
+            ("solve_within", ", ".join(within), self._body()),
+            ("put_solution", f"target: Tiles, {arrays}, {place}", self._copy("target[{1}] = w[{0}]", "places", "place")),
+        ):
+            lines += ["@ti.real_func", f"def {name}({arguments}) -> ti.i32:", *_indented(body), "    return 0"]
+        return [_NAMES.sub(lambda name: OWN.format(name[0]), each) for each in lines], names
+
+    def is_as(self, other: PeriodicKernel) -> bool:
+        """True if both solve the same system, in the same way."""
+        same = self is other or (self.shape, self.dtype, self.lanes) == (other.shape, other.dtype, other.lanes)
+        return same and all(np.array_equal(a, b) for a, b in zip(self.tables(), other.tables(), strict=True))
+
     def tables(self) -> list[npt.NDArray]:
         """Numbers of coefficients, those of the null space, and factors within lines."""
         return [self._numbers, self._null, np.concatenate([[0.0], *(each.twiddles for each in self.kinds)])]
@@ -329,13 +378,26 @@ class PeriodicKernel:
         return {**names, **lane, "Table": array(dtype=ti.i32, ndim=1), "added": _added}
 
     def _source(self) -> str:
+        out = [
+            *self._transforms(),
+            "@ti.kernel",
+            f"def solve_periodic({', '.join(f'{name}: {kind}' for name, kind in ARGUMENTS.items())}):",
+        ]
+        out += ["    ti.loop_config(serialize=True)", "    for worker in range(1):", "        source_digest()"]
+        body = [*self._copy("w[{0}] = source[{1}]", "table", "0"), *self._body(), *self._copy("target[{1}] = w[{0}]", "table", str(PLACE))]
+        return "\n".join(out + [f"        {text}" for text in body]) + "\n"
+
+    def _transforms(self) -> list[str]:
+        """The functions that transform lines of each length."""
         out, first = list[str](), 1
         for number, each in enumerate(self.kinds):
             out += each.source(f"transform_{number}", first)
             first += len(each.twiddles)
-        out += ["@ti.kernel", f"def solve_periodic({', '.join(f'{name}: {kind}' for name, kind in ARGUMENTS.items())}):"]
-        out += ["    ti.loop_config(serialize=True)", "    for worker in range(1):", "        source_digest()"]
-        body = self._copy("w[{0}] = source[{1}]", 0)
+        return out
+
+    def _body(self) -> list[str]:
+        """From the right side in `w` to the solution."""
+        body = list[str]()
         if self.singular:
             body += ["whole = Tile(0.0)", f"for i in range({self.second}):", "    whole = whole + w[i] * w[i]", "sums[1] = added(whole)"]
         at = [f"table[at + {k}]" for k in range(PASS)]
@@ -348,8 +410,7 @@ class PeriodicKernel:
             body.append(f"                    called = transform_{number}(w, twiddles, begin, {at[7]}, {self.spare})")
         body += _indented([f"if {at[9]} == {FORWARD}:", *_indented(self._scaling())])
         body += _indented([f"if {at[9]} == {BACK}:", *_indented(self._turning(back=True))])
-        body += self._copy("target[{1}] = w[{0}]", PLACE)
-        return "\n".join(out + [f"        {text}" for text in body]) + "\n"
+        return body
 
     def _scaling(self) -> list[str]:
         """Coefficients times their numbers, and the norm of those of the null space."""
@@ -360,10 +421,10 @@ class PeriodicKernel:
         body += [f"for g in range({self.groups}):", f"    for x in range({self.shape[-1]}):"]
         return [*body, f"        w[{row} + x] = w[{row} + x] * numbers[g * {self.shape[-1]} + x]"]
 
-    def _copy(self, text: str, entry: int) -> list[str]:
-        """A copy between `w` and an array outside, whose place is in `table`."""
+    def _copy(self, text: str, table: str, entry: str) -> list[str]:
+        """A copy between `w` and an array outside, whose place is in a table, from an entry on."""
         planes, rows = (self.shape[0], self.shape[1]) if len(self.shape) == 3 else (1, self.shape[0])
-        outside = f"table[{entry}] + a * table[{entry + 1}] + b * table[{entry + 2}] + t"
+        outside = f"{table}[{entry}] + a * {table}[{entry} + 1] + b * {table}[{entry} + 2] + t"
         copy = text.format(f"(a * {rows} + b) * {self.row} + t", outside)
         return [
             f"for a in range({planes}):",

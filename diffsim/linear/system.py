@@ -17,7 +17,7 @@ from diffsim.linear.neighbours import neighbours
 from diffsim.linear.preconditioner import Given, Preconditioner, described, products
 from diffsim.linear.sparse import BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, leaves_constants
 from diffsim.linear.stencil import Offset, Stencil
-from diffsim.linear.transforms import Diagonal, diagonal
+from diffsim.linear.transforms import Diagonal, Inside, diagonal
 from diffsim.linear.tridiagonal import Tridiagonal, axis_of
 
 if TYPE_CHECKING:
@@ -100,11 +100,27 @@ class System:
         size: npt.NDArray | None,
     ) -> Callable[[], object] | None:
         """`solve` with constant weights from one array into another, as often as it is called; None where that would be no faster."""
+        prepared = self._diagonal(weights, right_side, transposed, given)
+        return None if prepared is None else prepared.between(right_side, solution, transposed, size)
+
+    def inside(
+        self,
+        weights: tuple[float, ...],
+        right_side: npt.NDArray,
+        solution: npt.NDArray,
+        transposed: bool,
+        given: bool,
+        size: npt.NDArray | None,
+    ) -> Inside | None:
+        """`between` for a larger kernel, which solves the system itself; None where no kernel does."""
+        prepared = self._diagonal(weights, right_side, transposed, given)
+        return None if prepared is None else prepared.inside(right_side, solution, transposed, size)
+
+    def _diagonal(self, weights: tuple[float, ...], right_side: npt.NDArray, transposed: bool, given: bool) -> Diagonal | None:
+        """The matrix as numbers, if its solutions do not depend on values of boundary rules."""
         prepared = self._for(weights, right_side)
         assert self._stencil is not None
-        if not isinstance(prepared, Diagonal) or (given and not transposed and self._stencil.has_given):
-            return None
-        return prepared.between(right_side, solution, transposed, size)
+        return None if not isinstance(prepared, Diagonal) or (given and not transposed and self._stencil.has_given) else prepared
 
     def identity(self) -> str:
         """A text that identifies it, as far as possible."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from diffsim.linear import fourier
 from diffsim.linear.iterations import norm
-from diffsim.linear.periodic import PeriodicKernel, periodic_kernel
+from diffsim.linear.periodic import PeriodicKernel, Place, periodic_kernel
 from diffsim.linear.sparse import require_compatible
 from diffsim.linear.stencil import Stencil
 
@@ -54,6 +54,23 @@ class Transform:
         for axis, (kind, number) in self.real.items():
             values = (fft.idct if kind == "cosine" else fft.idst)(values, number, axis=axis, norm="ortho", overwrite_x=True)
         return values
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A solution from one array into another by a function of a kernel.
+
+    Attributes:
+        kernel: has the function.
+        source, target: where the right side and the solution lie.
+        check: takes the norms that the function leaves, and raises if the right side is not in the range of the matrix. None where it
+            always is, or need not be.
+    """
+
+    kernel: PeriodicKernel
+    source: Place
+    target: Place
+    check: Callable[[float, float], None] | None
 
 
 class Diagonal:
@@ -111,15 +128,21 @@ class Diagonal:
         self, right_side: npt.NDArray, solution: npt.NDArray, transposed: bool, size: npt.NDArray | None
     ) -> Callable[[], object] | None:
         """`solve` from one array into another as often as it is called; None where it would copy them."""
-        kernel = self._kernel_for(right_side)
-        solve = None if kernel is None else kernel.between(right_side, solution)
-        if solve is None or self.regular or transposed:
+        inside = self.inside(right_side, solution, transposed, size)
+        solve = None if inside is None else inside.kernel.between(right_side, solution)
+        if solve is None or inside is None or inside.check is None:
             return solve
+        check = inside.check
+        return lambda: check(*solve())
 
-        def checked() -> None:
-            self._check(*solve(), right_side, size)
-
-        return checked
+    def inside(self, right_side: npt.NDArray, solution: npt.NDArray, transposed: bool, size: npt.NDArray | None) -> Inside | None:
+        """`between` for a larger kernel, which solves the system itself; None where there is no kernel."""
+        kernel = self._kernel_for(right_side)
+        places = None if kernel is None else kernel.places(right_side, solution)
+        if kernel is None or places is None:
+            return None
+        checked = not self.regular and not transposed
+        return Inside(kernel, *places, (lambda part, whole: self._check(part, whole, right_side, size)) if checked else None)
 
     def _check(self, part: float, whole: float, right_side: npt.NDArray, size: npt.NDArray | None) -> None:
         """Raise if a right side has a part that the matrix cannot give, whose norm is compared with that of all of it."""

@@ -25,7 +25,7 @@ from diffsim.stepping.run.host_calls import call_name
 from diffsim.stepping.run.launches import Allocated, Launch, Launches, Packed, Tables, merged
 from diffsim.stepping.run.pace import Pace
 from diffsim.stepping.run.queue import Entries, Queue
-from diffsim.stepping.run.stepwise import StepPart, prepared
+from diffsim.stepping.run.stepwise import StepPart, in_one, prepared, solving
 from diffsim.stepping.run.strips import tile_addresses
 from diffsim.stepping.source import barrier
 from diffsim.stepping.source.device import DeviceKernel, unrolled
@@ -52,6 +52,7 @@ from diffsim.stepping.source.sequence import LONGEST, SequenceKernel
 from diffsim.stepping.source.slabs import slab_bounds, useful_workers
 from diffsim.stepping.source.tile_loops import repeated_bodies
 from diffsim.stepping.source.wavefront import TOGETHER, Wavefront, WavefrontKernel, ways
+from diffsim.stepping.source.whole_step import Solving, WholeStep
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
 
@@ -263,7 +264,7 @@ class Launcher(FieldArrays):
             levels = tables(done, count)
             kept = [(self.cells(name, 0), each.rows, levels[name]) for name, each in packed.items()]
             levels = {name: np.zeros_like(table) if name in packed else table for name, table in levels.items()}
-            for part in kernels:
+            for part in (program, *kernels):
                 self._describe(part, self._launches(part), start, count, levels)
             for t in range(count):
                 if program.direction < 0:
@@ -279,13 +280,47 @@ class Launcher(FieldArrays):
         """The parts of a program with calls of host functions, prepared for the present arrays."""
         while program.name not in self._prepared:
             bindings, moving = self.bindings, set(program.entries)
-            parts = [
-                prepared(part, program, self, self.outside, moving) if isinstance(part, HostCall) else self._kernel_part(part)
-                for part in self._parts[program.name]
-            ]
+            whole = self._whole_step(program, moving)
+            parts = [whole] if whole else self._one_by_one(program, moving)
             if bindings == self.bindings:  # else an array was allocated meanwhile
                 self._prepared[program.name] = parts
         return self._prepared[program.name]
+
+    def _one_by_one(self, program: Program, moving: set[str]) -> list[StepPart]:
+        """The kernels and calls of a step."""
+        return [
+            prepared(part, program, self, self.outside, moving) if isinstance(part, HostCall) else self._kernel_part(part)
+            for part in self._parts[program.name]
+        ]
+
+    def _whole_step(self, program: Program, moving: set[str]) -> StepPart | None:
+        """A step with calls of host functions in one launch, if one worker does it and a kernel can do what the functions do."""
+        own = [part for part in self._parts[program.name] if isinstance(part, Program)]
+        known = self._launches(program)
+        control = known.control
+        if not isinstance(control, np.ndarray) or not own or any(self._launches(part).pace.all > 1 for part in own):
+            return None
+        parts: list[Program | Solving] = []
+        for part in self._parts[program.name]:
+            each = part if isinstance(part, Program) else solving(part, program, self, self.outside, moving)
+            if each is None:
+                return None
+            parts.append(each)
+        calls = [part for part in self._parts[program.name] if isinstance(part, HostCall)]
+        kernel = WholeStep(program, parts, self.graph, self.fields, self._common.get(own[0].name))
+        if not kernel.has_one_system:
+            return None
+        key = program.name, 1, None
+        with lock, without_collection():
+            check_generation(self.generation)
+            if key not in self._compiled:
+                self._compiled[key] = kernel.compile()
+            own_arguments: dict[str, Callable[[], object]] = {"control": lambda: control, "rolled": lambda: self._rolled(kernel)}
+            arguments = [own_arguments[a.kind]() if a.kind in own_arguments else self._argument(a, 1) for a in kernel.arguments]
+            arrays, sums = kernel.arrays()
+            bound = BoundKernel(self._compiled[key], [*arguments, *arrays])
+        checks = [(call, each.inside.check, left) for call, each, left in zip(calls, kernel.solvings, sums, strict=True)]
+        return in_one(bound, control, checks)
 
     def _kernel_part(self, program: Program) -> StepPart:
         """The launch of one step, whose levels `_describe` wrote."""
@@ -400,7 +435,7 @@ class Launcher(FieldArrays):
             plain.append(0)
         return BoundKernel(self._compiled[key], plain)
 
-    def _rolled(self, kernel: Kernel | PartKernel | SequenceKernel) -> object:
+    def _rolled(self, kernel: Kernel | PartKernel | SequenceKernel | WholeStep) -> object:
         """Memory for the values that a kernel keeps. Kernels run one after the other, so they share it."""
         size = kernel.rolled_tiles * self.layout.lanes
         if self._scratch is None or self._scratch.shape[0] < size:

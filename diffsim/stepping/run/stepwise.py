@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from diffsim.linear import norms
 from diffsim.stepping.ir.program import HostCall, Place, Program, Total, Written
 from diffsim.stepping.run.arrays import FieldArrays
 from diffsim.stepping.run.host_calls import described
+from diffsim.stepping.source.kernel import DONE, STEPS
+from diffsim.stepping.source.whole_step import Solving
 from diffsim.typing import Array, IntArray
 
 Levels: TypeAlias = Mapping[str, IntArray]
@@ -78,6 +81,42 @@ def _in_place(
             raise described(call, step, error) from error
         if function is None:
             otherwise(t, step, levels)
+
+    return run
+
+
+def solving(
+    call: HostCall, program: Program, arrays: FieldArrays, outside: Callable[[Callable[..., Any]], Callable[..., Any]], moving: set[str]
+) -> Solving | None:
+    """A call of a host function as a function of the kernel of a whole step; None if it cannot be one. See `prepared`."""
+    inside = getattr(call.function, "inside", None)
+    if call.total is not None or inside is None or any(each.filled for each in call.outputs):
+        return None
+    places = [*(program.places[name] for name in call.inputs), *(each.target for each in call.outputs)]
+    if not all(arrays.seen(place.array) for place in places):
+        return None
+    moves = [place if place.level is not None and place.array in moving else None for place in places]
+    if any(moves[1:-1]):  # magnitudes, which the check reads after the step
+        return None
+    *cells, result = [arrays.cells(place.array, 0 if move else place.level) for place, move in zip(places, moves, strict=True)]
+    within = outside(inside)([_read_only(each) for each in cells], _read_only(result))
+    return None if within is None or (moves[0] and within.check) else Solving(within, (moves[0], moves[-1]))
+
+
+def in_one(
+    launch: Callable[[], None], control: IntArray, checks: Sequence[tuple[HostCall, Callable[[float, float], None] | None, Array]]
+) -> StepPart:
+    """A launch of a whole step, and the checks of the norms that it leaves."""
+    needed = [(call, check, sums) for call, check, sums in checks if check is not None]
+
+    def run(t: int, step: int, levels: Levels) -> None:
+        control[DONE], control[STEPS] = t, t + 1
+        launch()
+        for call, check, sums in needed:
+            try:
+                check(*norms(sums))
+            except Exception as error:
+                raise described(call, step, error) from error
 
     return run
 

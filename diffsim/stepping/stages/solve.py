@@ -25,7 +25,7 @@ from diffsim.expr.derive import vjp
 from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered, reads
 from diffsim.expr.magnitude import magnitude
 from diffsim.expr.symbol import Symbol, merge_locations
-from diffsim.linear import METHODS, CoupledSystem, Entry, Given, Method, System, require_preconditioner, solutions, system_of
+from diffsim.linear import METHODS, CoupledSystem, Entry, Given, Inside, Method, System, require_preconditioner, solutions, system_of
 from diffsim.mesh.field import Location
 from diffsim.stepping.derive.undo import decided_by
 from diffsim.stepping.ir.names import Title, bar, dot
@@ -88,6 +88,13 @@ class Solution:
             return None
         size = cells[-1] if self.sized else None
         return self.system.between(self._constants, cells[0], solution, self.transposed, self.given, size)
+
+    def inside(self, cells: Sequence[Array], solution: Array) -> Inside | None:
+        """See `HostFunction`."""
+        if self._constants is None or not isinstance(self.system, System):
+            return None
+        size = cells[-1] if self.sized else None
+        return self.system.inside(self._constants, cells[0], solution, self.transposed, self.given, size)
 
     def identity(self) -> str:
         order = {node.id: n for n, node in enumerate(ordered(self._expressions))}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import diffsim as ds
 from diffsim.engine.arrays import GUARD
+from diffsim.errors import SingularError
 from diffsim.expr import diff_centred, laplacian
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run import storage
+from diffsim.stepping.run.launcher import Launcher
 from tests.cases import CASES
 
 STEPS = 7
@@ -102,3 +104,46 @@ def test_what_lies_before_and_after_an_array_changes_nothing(name: str) -> None:
     for one, other in zip(before, results(), strict=True):
         np.testing.assert_array_equal(one, other)
     assert all((each == 0xFF).all() for each in poisoned)  # nothing was written there
+
+
+class Projected(ds.Equation):
+    """A field that is squared, and from which the part that a potential gives is taken, twice: two solutions of one system."""
+
+    states: ClassVar = {"u": ds.Variable("periodic")}
+    dt = 0.1
+
+    def __init__(self, shape: tuple[int, ...], mean: float = 0.0) -> None:
+        self.grid, self.mean = ds.Grid(shape, 1.0), mean
+
+    def step(self, u: Any) -> dict[str, Any]:
+        q = ds.solve(laplacian, laplacian(u * u) + self.mean, boundary="periodic")
+        w = ds.stage(u + 0.1 * laplacian(q), boundary="periodic")
+        r = ds.solve(laplacian, diff_centred(w * w * w, 0), boundary="periodic")
+        return {"u": w - 0.1 * diff_centred(r, 0)}
+
+
+def projected(shape: tuple[int, ...], checkpoint: Any = "auto") -> tuple[dict[str, np.ndarray], Any]:
+    ds.init(precision="f64", threads=1)
+    simulation = ds.Simulation(Projected(shape), wrt=["u"], precision="f64")
+    solution, pullback = simulation.vjp({"u": np.random.default_rng(0).uniform(0.5, 1.0, shape)}, STEPS, checkpoint)
+    bars = pullback(ds.Solution({"u": np.cos(solution.final["u"])}))
+    return {"final": solution.final["u"], **bars}, simulation._stepper.launcher
+
+
+@pytest.mark.parametrize("shape", [(12, 16), (4, 8, 16)])
+@pytest.mark.parametrize("checkpoint", ["auto", 2])
+def test_a_step_in_one_launch_changes_no_bit(shape: tuple[int, ...], checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, launcher = projected(shape, checkpoint)
+    assert launcher._prepared and all(len(parts) == 1 for parts in launcher._prepared.values())
+    monkeypatch.setattr(Launcher, "_whole_step", lambda *_: None)
+    parts, launcher = projected(shape, checkpoint)
+    assert all(len(each) > 2 for each in launcher._prepared.values())
+    require_equal(whole, parts)
+
+
+def test_a_step_in_one_launch_refuses_what_the_matrix_cannot_give() -> None:
+    ds.init(precision="f64", threads=1)
+    simulation = ds.Simulation(Projected((12, 16), mean=0.5), precision="f64")
+    with pytest.raises(SingularError, match=r"step 0.*its mean is 0"):
+        simulation.run({"u": np.random.default_rng(0).uniform(0.5, 1.0, (12, 16))}, 3)
+    assert all(len(parts) == 1 for parts in simulation._stepper.launcher._prepared.values())
