@@ -18,7 +18,7 @@ from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.ir.program import Assign, Part, Place, needed, written
-from diffsim.stepping.passes.sharing import cost, inlined, shared_values
+from diffsim.stepping.passes.sharing import alike, cost, inlined, shared_values
 from diffsim.stepping.trace.fields import Stage, Stored
 from diffsim.stepping.trace.stages import SelfTransposed, StoredExpression, written_by
 from diffsim.stepping.trace.trace import TracedStep
@@ -28,6 +28,10 @@ SHORTER = 0.95
 
 STORING = 40
 """Least cost that a sum of contributions must save if it is stored apart."""
+
+MOST = 6
+"""Terms for each offset of a contribution, beyond which what a cell gives at an offset is one value, in three dimensions: planes of kept
+values take more time than operations."""
 
 Weighted = tuple[Node, dict[Offset, float]]
 """An expression at a cell, and the weights that it has at offsets from there."""
@@ -317,16 +321,30 @@ class Reverse:
     def _total(self, contributions: Mapping[Offset, Node], inline: dict[str, Node] | None) -> Node:
         """The sum of the neighbours' contributions. Products at one cell that several offsets read go to `inline`, if it is given."""
         graph = self.graph
-        cores: dict[int, tuple[Node, dict[Offset, float]]] = {}
+        cores: dict[int, Weighted] = {}
         for offset, node in contributions.items():
             for core, weight in linear_terms(graph, node, self._whole).values():
                 cores.setdefault(core.id, (core, {}))[1][offset] = weight
+        if len(self.zero) == 3 and sum(len(weights) for _, weights in cores.values()) > MOST * len(contributions):
+            cores = self._whole_terms(contributions)
         terms: list[tuple[float, Node]] = []
         for core, weights in self._products(cores.values(), inline) if inline is not None else cores.values():
             for offset in sorted(weights, key=lambda o: (sum(map(abs, o)), o)):
                 terms.append((weights[offset], graph.shift(core, tuple(-o for o in offset))))
         plain, short = unfactored(graph, terms), factored(graph, terms)
         return short if cost([short]) < SHORTER * cost([plain]) else plain
+
+    def _whole_terms(self, contributions: Mapping[Offset, Node]) -> dict[int, Weighted]:
+        """The terms of contributions, where those at one offset that share costly values are one term."""
+        cores: dict[int, Weighted] = {}
+        for offset, node in contributions.items():
+            terms = [*linear_terms(self.graph, node, self._whole).values()]
+            for part in alike([core for core, _ in terms]):
+                core, weight = unfactored(self.graph, [(terms[number][1], terms[number][0]) for number in part]), 1.0
+                if core.op == "mul" and core.args[0].op == "const":
+                    core, weight = core.args[1], core.args[0].data
+                cores.setdefault(core.id, (core, {}))[1][offset] = weight
+        return cores
 
     def _products(self, cores: Iterable[Weighted], inline: dict[str, Node]) -> Iterator[Weighted]:
         """The terms, where sums of products at one cell that several offsets read are in `inline`: one for products with equal weights."""

@@ -13,6 +13,7 @@ everywhere and those that are computed once.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -20,11 +21,13 @@ from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.expr.shapes import in_order
 from diffsim.stepping.ir.program import Group, Loop, Nest, Operation, Program
 from diffsim.stepping.passes.cut import FOREVER, minimum_cut
-from diffsim.stepping.passes.sharing import Classes, cost, inlined, operation_cost
+from diffsim.stepping.passes.sharing import COSTLY, Classes, alike, cost, inlined, operation_cost
 from diffsim.stepping.passes.streams import rows_together
 
 WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
+MUCH = 2000
+"""Cost in three dimensions from which on values are aligned as well."""
 APART = 1 << 24
 """More than twice the largest offset along an axis."""
 
@@ -50,13 +53,13 @@ class Use:
 
 
 def _storing(ndim: int) -> int:
-    """Cost of storing a kept value. In three dimensions whole planes are kept, which do not fit into the first-level cache."""
-    return 8 if ndim == 3 else 4
+    """Cost of storing a kept value. In three dimensions whole planes are kept, of several values more than a core's cache has room for."""
+    return 40 if ndim == 3 else 4
 
 
 def _reading(offset: Offset) -> int:
     """Cost of reading a kept value. Across a tile's edge it takes two reads and a splice."""
-    return (6 if offset[-1] else 2) * (2 if len(offset) == 3 else 1)
+    return (6 if offset[-1] else 2) * (6 if len(offset) == 3 else 1)
 
 
 class Rolling:
@@ -118,17 +121,28 @@ def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) ->
     nowhere = (0,) * ndim
     above = [(layers[0], nowhere, nowhere)]
     for layer in layers[1:]:
-        low, high = _wanted(layer, above)
-        groups.append(Group(in_order(layer), low, high))
-        above.append((layer, low, high))
+        parts = [(part, *_wanted(part, above)) for part in _apart(layer)]
+        groups += [Group(in_order(part), low, high) for part, low, high in parts]
+        above += parts
     return tuple(reversed(groups)), tuple(layers[0].values())
+
+
+def _apart(layer: Mapping[str, Node]) -> list[dict[str, Node]]:
+    """The values of a layer in parts that share nothing costly, of which each is a loop: fluxes along one axis need no plane ahead.
+
+    In two dimensions all are one part: rows are short, and loops take time to compile.
+    """
+    if _axes(layer.values()) < 3:
+        return [dict(layer)]
+    names = [*layer]
+    return [{names[number]: layer[names[number]] for number in part} for part in alike([*layer.values()])]
 
 
 def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict[str, Node]]:
     """The bodies, which read kept values, then layers of kept values, each of which reads later layers."""
-    graph, choice = classes.graph, _Choice(classes, list(bodies.values()))
-    depths = choice.layers(choice.best())
-    values = {key: classes.representative(key) for key in depths}
+    graph, (choice, kept) = classes.graph, _chosen(classes, list(bodies.values()))
+    depths = choice.layers(kept)
+    values = {key: choice.value(key) for key in depths}
     names = {key: f"{prefix} {value.id}" for key, value in values.items()}
 
     def reading(nodes: Sequence[Node], depth: int) -> list[Node]:
@@ -136,7 +150,7 @@ def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict
         known: dict[int, Node] = {}
         for node, key, where in classes.varying(ordered(nodes)):
             if depths.get(key, depth) < depth:
-                known[node.id] = graph.read(names[key], where)
+                known[node.id] = graph.read(names[key], tuple(map(operator.sub, where, choice.place(key))))
         return graph.replace(nodes, lambda read: read, known, graph.apply_exactly)
 
     last = max(depths.values(), default=-1)
@@ -199,10 +213,22 @@ class _Choice:
     as the kept values need it at different cells, seen from where they are: if a sum of fluxes through the lower faces of a cell is kept
     beside one through the upper faces, each flux is computed twice; if fluxes are kept, once. So the terms of such sums are tried as well.
     Then one value less is tried, and its arguments in its place.
+
+    A value is computed at the smallest offsets at which it reads. What a flux gives to each of six cells is so computed at six places, and
+    the flux with it. The minimum cut sees that, and takes values within the flux in place of what it gives: of WENO 5 in three dimensions
+    84, whose planes no cache has room for. Where values are `aligned`, each is computed at the place at which those before it compute most
+    of what it needs. Then the terms of the sums are tried as well, and what these need at several cells: 36 of WENO 5.
+
+    Args:
+        classes: of the nodes.
+        roots: the expressions.
+        aligned: whether values are aligned.
     """
 
-    def __init__(self, classes: Classes, roots: Sequence[Node]) -> None:
-        self._classes, self._roots = classes, list(roots)
+    def __init__(self, classes: Classes, roots: Sequence[Node], aligned: bool = False) -> None:
+        self._classes, self._roots, self._aligned = classes, list(roots), aligned
+        self._places: dict[int, tuple[Offset, int]] = {}  # kept class -> the cell at which its loop computes it, also as a number
+        self._met: dict[int, set[int]] = {}  # class -> cells at which loops compute it, with all kept classes met so far
         self._uses = _uses(classes, roots)
         self._axes, self._count = _axes(roots), max(self._uses, default=0) + 1
         whole = [classes.of(root) for root in roots if root.args and classes.anchor(root) is not None]
@@ -223,15 +249,70 @@ class _Choice:
             cell = cell * APART + offset
         return cell * self._count + key
 
+    def place(self, key: int) -> Offset:
+        """The cell at which the loop computes a kept class.
+
+        A class is evaluated at the smallest offsets at which it reads. Where classes are aligned, each is computed where most of what it
+        needs is computed for those before it.
+        """
+        if key not in self._places:
+            cell = self._aligned_cell(key) if self._aligned else 0
+            self._places[key] = self._offset(cell), key + cell * self._count
+        return self._places[key][0]
+
+    def value(self, key: int) -> Node:
+        """The expression of a kept class at that cell."""
+        return self._classes.graph.shift(self._classes.representative(key), self.place(key))
+
+    def _at(self, key: int) -> int:
+        """A kept class at that cell, as a number."""
+        if key not in self._places:
+            self.place(key)
+        return self._places[key][1]
+
+    def _aligned_cell(self, key: int) -> int:
+        """The cell at which most of what a class needs is computed for those before it, as a number."""
+        needs, waiting = {key}, [key]
+        while waiting:
+            number = waiting.pop()
+            new = {number + apart for _, apart in self._parts[number % self._count]} - needs
+            needs |= new
+            waiting += new
+        votes: dict[int, int] = {}
+        for number in needs:
+            cell, which = divmod(number, self._count)
+            for other in self._met.get(which, ()) if self._size(which) >= COSTLY else ():
+                votes[other - cell] = votes.get(other - cell, 0) + self._costs[which]
+        best = max(votes, key=lambda apart: (votes[apart], -abs(apart), apart), default=0)
+        for number in needs:
+            cell, which = divmod(number, self._count)
+            self._met.setdefault(which, set()).add(cell + best)
+        return best
+
+    def _offset(self, cell: int) -> Offset:
+        """The offset that a number of a cell stands for."""
+        out = []
+        for _ in range(self._axes):
+            along = (cell + APART // 2) % APART - APART // 2
+            out.append(along)
+            cell = (cell - along) // APART
+        return tuple(reversed(out))
+
     def best(self) -> set[int]:
         """The classes to keep: the cheapest of those tried."""
         kept = {self._classes.of(node)[0] for node in self._cuts(self._roots, {})} - self._fixed
-        split = set().union(*(self._terms(key) for key in kept))
-        kept = min(kept, split, key=self._cost)
-        least = self._cost(kept)
+        starts = [kept, set().union(*(self._terms(key) for key in kept))]
+        if self._aligned:
+            tops = set().union(*map(self._unlike, sorted(self._fixed))) - self._fixed
+            for key in sorted(tops, key=self._size, reverse=True):
+                self.place(key)
+            below = {self._classes.of(node)[0] for node in self._cuts([self.value(key) for key in sorted(tops)], {})} - self._fixed
+            starts += [tops, tops | below]
+        kept = min(starts, key=self.cost)
+        least = self.cost(kept)
         for key in sorted(kept):
             for other in (kept - {key}, kept - {key} | self._keepable(key)):
-                if (cheaper := self._cost(other)) < least:
+                if (cheaper := self.cost(other)) < least:
                     kept, least = other, cheaper
                     break
         return kept
@@ -257,7 +338,7 @@ class _Choice:
 
     def layers(self, kept: Set[int]) -> dict[int, int]:
         """The loop in which each kept class is computed: after those from which it reads values at other cells."""
-        return self._depths({key: self._needs(frozenset([key]), kept) for key in kept})
+        return self._depths({key: self._needs(frozenset([self._at(key)]), kept) for key in sorted(kept)})
 
     @staticmethod
     def _depths(needs: Mapping[int, _Needs]) -> dict[int, int]:
@@ -268,9 +349,25 @@ class _Choice:
             depths[key] = max([depths[each] + (each in mine.elsewhere) for each in mine.from_classes], default=0)
         return depths
 
+    def _size(self, key: int) -> int:
+        return cost([self._classes.representative(key)])
+
     def _keepable(self, key: int) -> set[int]:
         """The arguments of a class that may be kept."""
         return {part for part, _ in self._parts[key] if self._uses[part].keeping < FOREVER} - self._fixed
+
+    def _unlike(self, key: int) -> set[int]:
+        """A class, or in place of a sum of terms that share nothing costly these terms."""
+        terms, waiting = list[Node](), [self._classes.representative(key)]
+        while waiting:
+            node = waiting.pop()
+            if node.op in ("add", "sub") or (node.op == "mul" and node.args[0].op == "const"):
+                waiting += node.args
+            else:
+                terms.append(node)
+        if sum(any(cost([terms[number]]) >= COSTLY for number in part) for part in alike(terms)) > 1:
+            return set().union(*(self._unlike(part) for part in self._keepable(key)))
+        return {key}
 
     def _terms(self, key: int) -> set[int]:
         """A class, or in place of a sum over different cells its terms."""
@@ -285,13 +382,13 @@ class _Choice:
                 terms.add(one)
         return terms
 
-    def _cost(self, kept: Set[int]) -> int:
+    def cost(self, kept: Set[int]) -> int:
         """Cost of all operations, and of storing and reading what is kept."""
-        alone = {key: self._needs(frozenset([key]), kept) for key in kept}
+        alone = {key: self._needs(frozenset([self._at(key)]), kept) for key in sorted(kept)}
         loops: dict[int, list[int]] = {}
         for key, depth in self._depths(alone).items():
             loops.setdefault(depth, []).append(key)
-        total = len(kept) * _storing(self._axes) + self._loop([self._needs(self._whole, kept)], self._whole)
+        total = len(kept) * _storing(self._axes) + self._loop([self._needs(self._whole, kept)], ())
         return total + sum(self._loop([alone[key] for key in keys], keys) for keys in loops.values())
 
     def _loop(self, needs: Sequence[_Needs], values: Iterable[int]) -> int:
@@ -300,14 +397,14 @@ class _Choice:
         which = frozenset(map(id, needs))  # needs live as long as the search
         if which not in self._loops:
             # values of one loop read one another at the present cell
-            read = set[int]().union(*(each.read for each in needs)).difference(values)
+            read = set[int]().union(*(each.read for each in needs)).difference(map(self._at, values))
             computed = set[int]().union(*(each.computed for each in needs))
             costs, count = self._costs, self._count
             self._loops[which] = sum([costs[each % count] for each in computed]) + sum(map(self._reading, read))
         return self._loops[which]
 
     def _reading(self, number: int) -> int:
-        along = number // self._count % APART
+        along = (number - self._at(number % self._count)) // self._count % APART
         return _reading((*(0,) * (self._axes - 1), along))
 
     def _needs(self, first: frozenset[int], kept: Set[int]) -> _Needs:
@@ -343,9 +440,22 @@ class _Choice:
         of_classes = {number % count for number in new}
         if most is not None:
             of_classes |= most.of_classes
-        from_classes, elsewhere = {number % count for number in read}, {number % count for number in read if not 0 <= number < count}
+        from_classes = {number % count for number in read}
+        elsewhere = {number % count for number in read if number != self._at(number % count)}
         known.insert(0, _Needs(computed, read, of_classes, from_classes, elsewhere))
         return known[0]
+
+
+def _chosen(classes: Classes, roots: Sequence[Node]) -> tuple[_Choice, set[int]]:
+    """The values to keep, and the search for them: in three dimensions one of two, of which the second aligns values."""
+    plain = _Choice(classes, roots)
+    kept = plain.best()
+    if _axes(roots) == 3 and plain.cost(kept) >= MUCH:
+        aligned = _Choice(classes, roots, aligned=True)
+        others = aligned.best()
+        if aligned.cost(others) < WORTH * plain.cost(kept):
+            return aligned, others
+    return plain, kept
 
 
 def _uses(classes: Classes, bodies: Sequence[Node]) -> dict[int, Use]:

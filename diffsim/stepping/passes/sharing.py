@@ -51,6 +51,26 @@ class Shared:
     values: dict[str, Node]
 
 
+def alike(values: Sequence[Node]) -> list[list[int]]:
+    """The numbers of some values, in parts that share nothing costly. Cheap values are one part."""
+    part = list(range(len(values)))
+
+    def of(number: int) -> int:
+        while part[number] != number:
+            number = part[number]
+        return number
+
+    owner: dict[int, int] = {}
+    for number, value in enumerate(values):
+        for node in ordered([value]):
+            if node.args and cost([node]) >= COSTLY:
+                part[of(number)] = of(owner.setdefault(node.id, number))
+    found: dict[int, list[int]] = {}
+    for number, value in enumerate(values):
+        found.setdefault(of(number) if cost([value]) >= COSTLY else -1, []).append(number)
+    return list(found.values())
+
+
 class Classes:
     """Classes of nodes that are the same function of the cell, evaluated at different cells."""
 
