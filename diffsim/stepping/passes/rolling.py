@@ -26,8 +26,10 @@ from diffsim.stepping.passes.streams import rows_together
 
 WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
-MUCH = 2000
-"""Cost in three dimensions from which on values are aligned as well."""
+MANY = 40
+"""Kept values in three dimensions above which their planes may have no room in a core's caches, so that others are tried."""
+DEAR = 5, 3
+"""Factors of the cost of storing and of reading a kept value whose plane lies beyond a core's caches."""
 APART = 1 << 24
 """More than twice the largest offset along an axis."""
 
@@ -53,13 +55,13 @@ class Use:
 
 
 def _storing(ndim: int) -> int:
-    """Cost of storing a kept value. In three dimensions whole planes are kept, of several values more than a core's cache has room for."""
-    return 40 if ndim == 3 else 4
+    """Cost of storing a kept value. In three dimensions whole planes are kept, which do not fit into the first-level cache."""
+    return 8 if ndim == 3 else 4
 
 
 def _reading(offset: Offset) -> int:
     """Cost of reading a kept value. Across a tile's edge it takes two reads and a splice."""
-    return (6 if offset[-1] else 2) * (6 if len(offset) == 3 else 1)
+    return (6 if offset[-1] else 2) * (2 if len(offset) == 3 else 1)
 
 
 class Rolling:
@@ -110,7 +112,8 @@ class Rolling:
 def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:
     """Values to keep, in order of their dependences, under names with a prefix, and the roots that read them."""
     names = [f"root {number}" for number in range(len(roots))]
-    layers = _layers(classes, dict(zip(names, roots, strict=True)), prefix)
+    choice, chosen = _chosen(classes, list(roots))
+    layers = _layers(choice, chosen, dict(zip(names, roots, strict=True)), prefix)
     kept = {name for layer in layers[1:] for name in layer}
     uses = sum(_reading(o) for layer in layers for name, at in reads(layer.values()).items() if name in kept for o in at)
     ndim = _axes(roots)
@@ -121,27 +124,22 @@ def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) ->
     nowhere = (0,) * ndim
     above = [(layers[0], nowhere, nowhere)]
     for layer in layers[1:]:
-        parts = [(part, *_wanted(part, above)) for part in _apart(layer)]
+        parts = [(part, *_wanted(part, above)) for part in (_apart(layer) if choice.aligned else [layer])]
         groups += [Group(in_order(part), low, high) for part, low, high in parts]
         above += parts
     return tuple(reversed(groups)), tuple(layers[0].values())
 
 
 def _apart(layer: Mapping[str, Node]) -> list[dict[str, Node]]:
-    """The values of a layer in parts that share nothing costly, of which each is a loop: fluxes along one axis need no plane ahead.
-
-    In two dimensions all are one part: rows are short, and loops take time to compile.
-    """
-    if _axes(layer.values()) < 3:
-        return [dict(layer)]
+    """The values of a layer in parts that share nothing costly, of which each is a loop: fluxes along one axis need no plane ahead."""
     names = [*layer]
     return [{names[number]: layer[names[number]] for number in part} for part in alike([*layer.values()])]
 
 
-def _layers(classes: Classes, bodies: dict[str, Node], prefix: str) -> list[dict[str, Node]]:
+def _layers(choice: _Choice, kept: set[int], bodies: dict[str, Node], prefix: str) -> list[dict[str, Node]]:
     """The bodies, which read kept values, then layers of kept values, each of which reads later layers."""
-    graph, (choice, kept) = classes.graph, _chosen(classes, list(bodies.values()))
-    depths = choice.layers(kept)
+    classes, depths = choice.classes, choice.layers(kept)
+    graph = classes.graph
     values = {key: choice.value(key) for key in depths}
     names = {key: f"{prefix} {value.id}" for key, value in values.items()}
 
@@ -223,10 +221,11 @@ class _Choice:
         classes: of the nodes.
         roots: the expressions.
         aligned: whether values are aligned.
+        dear: whether planes of kept values are taken to lie beyond a core's caches.
     """
 
-    def __init__(self, classes: Classes, roots: Sequence[Node], aligned: bool = False) -> None:
-        self._classes, self._roots, self._aligned = classes, list(roots), aligned
+    def __init__(self, classes: Classes, roots: Sequence[Node], aligned: bool = False, dear: bool = False) -> None:
+        self.classes, self._roots, self.aligned, self._dear = classes, list(roots), aligned, dear
         self._places: dict[int, tuple[Offset, int]] = {}  # kept class -> the cell at which its loop computes it, also as a number
         self._met: dict[int, set[int]] = {}  # class -> cells at which loops compute it, with all kept classes met so far
         self._uses = _uses(classes, roots)
@@ -256,13 +255,13 @@ class _Choice:
         needs is computed for those before it.
         """
         if key not in self._places:
-            cell = self._aligned_cell(key) if self._aligned else 0
+            cell = self._aligned_cell(key) if self.aligned else 0
             self._places[key] = self._offset(cell), key + cell * self._count
         return self._places[key][0]
 
     def value(self, key: int) -> Node:
         """The expression of a kept class at that cell."""
-        return self._classes.graph.shift(self._classes.representative(key), self.place(key))
+        return self.classes.graph.shift(self.classes.representative(key), self.place(key))
 
     def _at(self, key: int) -> int:
         """A kept class at that cell, as a number."""
@@ -300,13 +299,13 @@ class _Choice:
 
     def best(self) -> set[int]:
         """The classes to keep: the cheapest of those tried."""
-        kept = {self._classes.of(node)[0] for node in self._cuts(self._roots, {})} - self._fixed
+        kept = {self.classes.of(node)[0] for node in self._cuts(self._roots, {})} - self._fixed
         starts = [kept, set().union(*(self._terms(key) for key in kept))]
-        if self._aligned:
+        if self.aligned:
             tops = set().union(*map(self._unlike, sorted(self._fixed))) - self._fixed
             for key in sorted(tops, key=self._size, reverse=True):
                 self.place(key)
-            below = {self._classes.of(node)[0] for node in self._cuts([self.value(key) for key in sorted(tops)], {})} - self._fixed
+            below = {self.classes.of(node)[0] for node in self._cuts([self.value(key) for key in sorted(tops)], {})} - self._fixed
             starts += [tops, tops | below]
         kept = min(starts, key=self.cost)
         least = self.cost(kept)
@@ -319,8 +318,8 @@ class _Choice:
 
     def _cuts(self, bodies: list[Node], names: dict[str, Node]) -> list[Node]:
         """Values kept by minimum cuts of some expressions, then of those that read these, and of these. `names` has what is read."""
-        graph, uses = self._classes.graph, _uses(self._classes, bodies)
-        values = {key: self._classes.representative(key) for key in _cut(self._classes, bodies, uses)}
+        graph, uses = self.classes.graph, _uses(self.classes, bodies)
+        values = {key: self.classes.representative(key) for key in _cut(self.classes, bodies, uses)}
         if not values:
             return []
         known = {
@@ -338,7 +337,7 @@ class _Choice:
 
     def layers(self, kept: Set[int]) -> dict[int, int]:
         """The loop in which each kept class is computed: after those from which it reads values at other cells."""
-        return self._depths({key: self._needs(frozenset([self._at(key)]), kept) for key in sorted(kept)})
+        return self._depths({key: self._needs(frozenset([self._at(key)]), kept) for key in kept})
 
     @staticmethod
     def _depths(needs: Mapping[int, _Needs]) -> dict[int, int]:
@@ -350,7 +349,7 @@ class _Choice:
         return depths
 
     def _size(self, key: int) -> int:
-        return cost([self._classes.representative(key)])
+        return cost([self.classes.representative(key)])
 
     def _keepable(self, key: int) -> set[int]:
         """The arguments of a class that may be kept."""
@@ -358,7 +357,7 @@ class _Choice:
 
     def _unlike(self, key: int) -> set[int]:
         """A class, or in place of a sum of terms that share nothing costly these terms."""
-        terms, waiting = list[Node](), [self._classes.representative(key)]
+        terms, waiting = list[Node](), [self.classes.representative(key)]
         while waiting:
             node = waiting.pop()
             if node.op in ("add", "sub") or (node.op == "mul" and node.args[0].op == "const"):
@@ -384,11 +383,11 @@ class _Choice:
 
     def cost(self, kept: Set[int]) -> int:
         """Cost of all operations, and of storing and reading what is kept."""
-        alone = {key: self._needs(frozenset([self._at(key)]), kept) for key in sorted(kept)}
+        alone = {key: self._needs(frozenset([self._at(key)]), kept) for key in kept}
         loops: dict[int, list[int]] = {}
         for key, depth in self._depths(alone).items():
             loops.setdefault(depth, []).append(key)
-        total = len(kept) * _storing(self._axes) + self._loop([self._needs(self._whole, kept)], ())
+        total = len(kept) * _storing(self._axes) * (DEAR[0] if self._dear else 1) + self._loop([self._needs(self._whole, kept)], ())
         return total + sum(self._loop([alone[key] for key in keys], keys) for keys in loops.values())
 
     def _loop(self, needs: Sequence[_Needs], values: Iterable[int]) -> int:
@@ -405,7 +404,7 @@ class _Choice:
 
     def _reading(self, number: int) -> int:
         along = (number - self._at(number % self._count)) // self._count % APART
-        return _reading((*(0,) * (self._axes - 1), along))
+        return _reading((*(0,) * (self._axes - 1), along)) * (DEAR[1] if self._dear else 1)
 
     def _needs(self, first: frozenset[int], kept: Set[int]) -> _Needs:
         """The values that a loop computes and the kept ones that it reads, for some classes at some cells."""
@@ -447,13 +446,13 @@ class _Choice:
 
 
 def _chosen(classes: Classes, roots: Sequence[Node]) -> tuple[_Choice, set[int]]:
-    """The values to keep, and the search for them: in three dimensions one of two, of which the second aligns values."""
+    """The values to keep, and the search for them. In three dimensions a second search aligns values, to keep fewer planes."""
     plain = _Choice(classes, roots)
     kept = plain.best()
-    if _axes(roots) == 3 and plain.cost(kept) >= MUCH:
-        aligned = _Choice(classes, roots, aligned=True)
+    if _axes(roots) == 3 and len(kept) > MANY:
+        aligned = _Choice(classes, roots, aligned=True, dear=True)
         others = aligned.best()
-        if aligned.cost(others) < WORTH * plain.cost(kept):
+        if aligned.cost(others) < WORTH * _Choice(classes, roots, dear=True).cost(kept):
             return aligned, others
     return plain, kept
 

@@ -60,14 +60,19 @@ def alike(values: Sequence[Node]) -> list[list[int]]:
             number = part[number]
         return number
 
-    owner: dict[int, int] = {}
+    nodes, weight = ordered(values), dict[int, int]()  # of a node and all that it needs, until it is costly
+    for node in nodes:
+        weight[node.id] = min(COSTLY, _COSTS[node.op] + sum([weight[each.id] for each in node.args])) if node.args else 0
+    owner = dict[int, int]()
     for number, value in enumerate(values):
-        for node in ordered([value]):
-            if node.args and cost([node]) >= COSTLY:
-                part[of(number)] = of(owner.setdefault(node.id, number))
+        part[number] = of(owner.setdefault(value.id, number))
+    for node in reversed(nodes):
+        for each in node.args:
+            if weight[each.id] == COSTLY:
+                part[of(owner.setdefault(each.id, owner[node.id]))] = of(owner[node.id])
     found: dict[int, list[int]] = {}
     for number, value in enumerate(values):
-        found.setdefault(of(number) if cost([value]) >= COSTLY else -1, []).append(number)
+        found.setdefault(of(number) if weight[value.id] == COSTLY else -1, []).append(number)
     return list(found.values())
 
 
