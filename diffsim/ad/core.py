@@ -275,15 +275,23 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
                 top = trace
     if top is None:
         return primitive.evaluate(*args, **params)
-    if local.interceptor is not None:
-        args = local.interceptor.replaced(args)
-        traces = [a.trace for a in args if isinstance(a, Tracer)]
-        if not traces:
-            return primitive.evaluate(*args, **params)
-        top = max(traces, key=lambda trace: trace.id)
+    interceptor = local.interceptor
+    if interceptor is None:
+        if top.ended:
+            raise top.misused()
+        return top.apply(primitive, args, params)
+    args = interceptor.replaced(args)
+    traces = [a.trace for a in args if isinstance(a, Tracer)]
+    if not traces:
+        return primitive.evaluate(*args, **params)
+    top = max(traces, key=lambda trace: trace.id)
     if top.ended:
         raise top.misused()
-    return top.apply(primitive, args, params)
+    local.interceptor = None  # what stands in place of a captured value may hold this value itself, of an outer derivative
+    try:
+        return top.apply(primitive, args, params)
+    finally:
+        local.interceptor = interceptor
 
 
 def is_inexact(x: Any) -> bool:
