@@ -28,7 +28,7 @@ WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
 MANY = 40
 """Kept values in three dimensions above which their planes may have no room in a core's caches, so that others are tried."""
-DEAR = 5, 3
+FAR = 5, 3
 """Factors of the cost of storing and of reading a kept value whose plane lies beyond a core's caches."""
 APART = 1 << 24
 """More than twice the largest offset along an axis."""
@@ -221,11 +221,11 @@ class _Choice:
         classes: of the nodes.
         roots: the expressions.
         aligned: whether values are aligned.
-        dear: whether planes of kept values are taken to lie beyond a core's caches.
+        far: whether planes of kept values are taken to lie beyond a core's caches.
     """
 
-    def __init__(self, classes: Classes, roots: Sequence[Node], aligned: bool = False, dear: bool = False) -> None:
-        self.classes, self._roots, self.aligned, self._dear = classes, list(roots), aligned, dear
+    def __init__(self, classes: Classes, roots: Sequence[Node], aligned: bool = False, far: bool = False) -> None:
+        self.classes, self._roots, self.aligned, self._far = classes, list(roots), aligned, far
         self._places: dict[int, tuple[Offset, int]] = {}  # kept class -> the cell at which its loop computes it, also as a number
         self._met: dict[int, set[int]] = {}  # class -> cells at which loops compute it, with all kept classes met so far
         self._uses = _uses(classes, roots)
@@ -387,7 +387,7 @@ class _Choice:
         loops: dict[int, list[int]] = {}
         for key, depth in self._depths(alone).items():
             loops.setdefault(depth, []).append(key)
-        total = len(kept) * _storing(self._axes) * (DEAR[0] if self._dear else 1) + self._loop([self._needs(self._whole, kept)], ())
+        total = len(kept) * _storing(self._axes) * (FAR[0] if self._far else 1) + self._loop([self._needs(self._whole, kept)], ())
         return total + sum(self._loop([alone[key] for key in keys], keys) for keys in loops.values())
 
     def _loop(self, needs: Sequence[_Needs], values: Iterable[int]) -> int:
@@ -404,7 +404,7 @@ class _Choice:
 
     def _reading(self, number: int) -> int:
         along = (number - self._at(number % self._count)) // self._count % APART
-        return _reading((*(0,) * (self._axes - 1), along)) * (DEAR[1] if self._dear else 1)
+        return _reading((*(0,) * (self._axes - 1), along)) * (FAR[1] if self._far else 1)
 
     def _needs(self, first: frozenset[int], kept: Set[int]) -> _Needs:
         """The values that a loop computes and the kept ones that it reads, for some classes at some cells."""
@@ -450,9 +450,9 @@ def _chosen(classes: Classes, roots: Sequence[Node]) -> tuple[_Choice, set[int]]
     plain = _Choice(classes, roots)
     kept = plain.best()
     if _axes(roots) == 3 and len(kept) > MANY:
-        aligned = _Choice(classes, roots, aligned=True, dear=True)
+        aligned = _Choice(classes, roots, aligned=True, far=True)
         others = aligned.best()
-        if aligned.cost(others) < WORTH * _Choice(classes, roots, dear=True).cost(kept):
+        if aligned.cost(others) < WORTH * _Choice(classes, roots, far=True).cost(kept):
             return aligned, others
     return plain, kept
 

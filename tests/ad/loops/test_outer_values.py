@@ -68,5 +68,5 @@ def mixed(laps: Laps, inner: Derivative, outer: Derivative) -> Any:
 @pytest.mark.parametrize("inner", DERIVATIVES)
 @pytest.mark.parametrize("laps", [for_loop, while_loop, remat, nested])
 def test_a_body_reads_a_value_of_an_outer_derivative(laps: Laps, inner: str, outer: str) -> None:
-    found, expected = (mixed(each, DERIVATIVES[inner], DERIVATIVES[outer]) for each in (laps, python))
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    computed, expected = (mixed(each, DERIVATIVES[inner], DERIVATIVES[outer]) for each in (laps, python))
+    np.testing.assert_allclose(computed, expected, rtol=1e-12, atol=1e-13)
