@@ -163,9 +163,8 @@ def rows_of(total: str) -> str:
 class HostFunction(Protocol):
     """A function of arrays over the cells that runs on the host, between kernels.
 
-    One with a single result may have a method `between(cells, result)`: it returns a function without arguments that computes the result
-    from these arrays, in place, as often as it is called, or None. It may have a method `inside` with the same arguments: it returns an
-    `Inside`, by which the kernel of a whole step computes the result, or None. One may have a `title`, a `Title` for messages.
+    One with a single result may have a method `between(cells, result)`, whose value, or None, computes the result from these arrays, in
+    place, at each call, and `inside`, whose value is an `Inside` for a larger kernel, or None. A `title` is a `Title` for messages.
     """
 
     def __call__(self, *cells: Array) -> Sequence[Array]:

@@ -19,31 +19,14 @@ from diffsim.expr.graph import Graph
 from diffsim.expr.source import Text, with_functions
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.ir.stored import StoredFields
-from diffsim.stepping.source.alike import Function
+from diffsim.stepping.source.inner import InnerKernel, joined
 from diffsim.stepping.source.kernel import BEGIN, DONE, FIRST, STEPS, Argument, annotation, table_offset
 from diffsim.stepping.source.slabs import slab_bounds
-from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import IntArray
 
 LONGEST = 600
 """Lines of a source that are compiled a second time, for launches in one."""
 PLAN = "plan__entries"
-RUN = "run"
-
-
-class _Part(WorkerKernel):
-    """The steps of one program, by one worker, as functions."""
-
-    def __init__(self, program: Program, graph: Graph, fields: StoredFields) -> None:
-        super().__init__(program, graph, fields, 1)
-
-    def _write(self) -> None:
-        def run() -> None:
-            self.text(f"begin = control[{BEGIN}]")
-            self._time_loop()
-
-        self.call(RUN, run)
-        self.finish()
 
 
 class SequenceKernel:
@@ -59,7 +42,7 @@ class SequenceKernel:
     """
 
     def __init__(self, programs: Sequence[Program], graph: Graph, fields: StoredFields) -> None:
-        self.parts = [_Part(program, graph, fields) for program in programs]
+        self.parts = [InnerKernel(program, graph, fields) for program in programs]
         self.rolled_tiles = max(part.rolled_tiles for part in self.parts)
         others = {each.name: each for part in self.parts for each in part.arguments if each.kind != "control"}
         controls = [Argument(_control(k), "control", part.program.name) for k, part in enumerate(self.parts)]
@@ -74,18 +57,9 @@ class SequenceKernel:
         return with_functions(str(self._text))
 
     def _write(self) -> None:
-        text, runs = self._text, list[tuple[Function, str]]()
-        known: dict[tuple[object, ...], str] = {}  # programs of one step share functions
-        for part in self.parts:
-            names: dict[str, str] = {}
-            for function in part.functions():
-                renamed = function.renamed(names)
-                key = (*renamed.kinds.items(), *renamed.body)
-                if key not in known:
-                    known[key] = f"{function.name}_of_{len(known)}"
-                    text.lines += Function(known[key], renamed.kinds, renamed.body).lines
-                names[function.name] = known[key]
-            runs.append((part.functions()[-1], names[RUN]))
+        text = self._text
+        functions, runs = joined(self.parts)
+        text.lines += [line for function in functions for line in function.lines]
         text("@ti.kernel")
         with text.block(f"def kernel({', '.join(f'{each.name}: {annotation(each)}' for each in self.arguments)})"):
             text("ti.loop_config(serialize=True)")

@@ -21,12 +21,10 @@ from diffsim.linear.periodic import ARGUMENTS, OWN, PLACE, WITHIN
 from diffsim.stepping.ir.program import Place, Program
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.source.alike import Function, merged
-from diffsim.stepping.source.kernel import BEGIN, DONE, ZERO, Argument, annotation, table_offset
+from diffsim.stepping.source.inner import InnerKernel, joined
+from diffsim.stepping.source.kernel import DONE, ZERO, Argument, annotation, table_offset
 from diffsim.stepping.source.slabs import slab_bounds
-from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
-
-RUN = "run"
 
 
 @dataclass(frozen=True)
@@ -40,18 +38,6 @@ class Solving:
 
     inside: Inside
     moving: tuple[Place | None, Place | None]
-
-
-class _Part(WorkerKernel):
-    """A part of a step, by one worker, as functions."""
-
-    def _write(self) -> None:
-        def run() -> None:
-            self.text(f"begin = control[{BEGIN}]")
-            self._time_loop()
-
-        self.call(RUN, run)
-        self.finish()
 
 
 class WholeStep:
@@ -78,9 +64,9 @@ class WholeStep:
     ) -> None:
         self.program, self.tiles = program, fields.layout.tile_count
         self.parts = [
-            each if isinstance(each, Solving) else _Part(_with_levels_of(program, each), graph, fields, 1, common=common) for each in parts
+            each if isinstance(each, Solving) else InnerKernel(_with_levels_of(program, each), graph, fields, common) for each in parts
         ]
-        own = [part for part in self.parts if isinstance(part, _Part)]
+        own = [part for part in self.parts if isinstance(part, InnerKernel)]
         self.rolled_tiles = max(part.rolled_tiles for part in own)
         others = {each.name: each for part in own for each in part.arguments if each.kind != "control"}
         self.arguments = [Argument("control", "control", program.name), *others.values()]
@@ -111,18 +97,7 @@ class WholeStep:
         return with_functions(str(self._text))
 
     def _write(self) -> None:
-        functions, runs = list[Function](), list[tuple[Function, str]]()
-        known: dict[tuple[object, ...], str] = {}  # parts share functions
-        for part in self._own:
-            names: dict[str, str] = {}
-            for function in part.functions():
-                renamed = function.renamed(names)
-                key = (*renamed.kinds.items(), *renamed.body)
-                if key not in known:
-                    known[key] = f"{function.name}_of_{len(known)}"
-                    functions.append(Function(known[key], renamed.kinds, renamed.body))
-                names[function.name] = known[key]
-            runs.append((part.functions()[-1], names[RUN]))
+        functions, runs = joined(self._own)
         functions, body = merged(functions, self._body(iter(runs)))
         text = self._text
         text.lines += [line for function in functions for line in function.lines] + self.system.functions()[0] + [""]
@@ -139,7 +114,7 @@ class WholeStep:
         """The calls of a step. Those of the system are one call in a loop, for LLVM puts a function in the place of each of its calls."""
         before: list[list[str]] = [[]]  # what comes before each solution, and after the last
         for part in self.parts:
-            if isinstance(part, _Part):
+            if isinstance(part, InnerKernel):
                 function, name = next(runs)
                 before[-1].append(f"called = {name}({', '.join(function.kinds)})")
                 continue
