@@ -216,11 +216,20 @@ class Reverse:
                 if divides(whole) and not beyond.isdisjoint(users):
                     if self._singular(whole):
                         # the seeds of other parts do not count: they would have to be computed wherever this contribution is
-                        whole = graph.apply("select", graph.all_zero([parts[user] for user in users]), graph.const(0), whole)
+                        whole = self._guarded(whole, graph.all_zero([parts[user] for user in users]))
                     else:
                         self._whole.add((whole.args[1] if whole.op == "mul" and whole.args[0].op == "const" else whole).id)
                 mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
                 self._note(name, offset, whole, users)
+
+    def _guarded(self, contribution: Node, without: Node) -> Node:
+        """A contribution that is 0 where a condition holds. In three dimensions parts that share nothing costly are guarded one by one."""
+        graph = self.graph
+        parts = [contribution]
+        if len(self.zero) == 3:
+            terms = [*linear_terms(graph, contribution, self._whole).values()]
+            parts = [unfactored(graph, [(terms[n][1], terms[n][0]) for n in part]) for part in alike([core for core, _ in terms])]
+        return graph.sum([graph.apply("select", without, graph.const(0), part) for part in parts])
 
     def _level(self, expression: Node) -> int:
         """The largest level of the cotangents that an expression reads, or 0."""

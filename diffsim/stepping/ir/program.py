@@ -212,11 +212,13 @@ class Group:
         values: name -> expression, which may read values of earlier groups.
         low, high: how many cells before the first and beyond the last cell of the nest they are needed, along each axis. A negative
             number means that the outermost cells do not need them.
+        support: how far beyond the first and the last cell of the grid they may be other than 0, along each axis; (): anywhere.
     """
 
     values: dict[str, Node]
     low: tuple[int, ...]
     high: tuple[int, ...]
+    support: tuple[tuple[float, float], ...] = ()
 
 
 Box: TypeAlias = tuple[tuple[int, int], ...]
@@ -248,8 +250,8 @@ class Nest:
             functions gave.
         window: the cells that must be computed; None: all. Those around it may keep their values (on a CPU alone). If it gets narrower,
             its ends along the first axis may lie outside of the grid.
-        narrowest: first row of the window, and the end, where it is narrowest. A launch says by how many rows it is narrower in each step.
-            None: it has the same rows in all steps.
+        narrowest: first row of the window, and the end, where it is narrowest; None: it is the same in all steps. A launch says by how
+            many rows it is narrower in each step.
     """
 
     assigns: tuple[Assign, ...]
@@ -280,7 +282,6 @@ class Nest:
 
 
 Operation: TypeAlias = "Nest | PointGather | Strip | HostCall | Total | Loop"
-
 
 Part: TypeAlias = Assign | HostCall | Total | Loop
 """A part of a step that computes fields."""
@@ -323,9 +324,8 @@ class Program:
         direction: +1 if the step index grows within a launch, -1 if it falls. The stream row of local step t is
             first + direction * t + row.
         entries: array of time levels -> number of table entries that a step spans.
-        inline: fields that are not stored: name -> a function, at the same cell, of stored fields. Reading one at an
-            offset evaluates it there. A CPU evaluates whole tiles and then splices them, so a product that
-            is read at many offsets costs one multiplication a tile and no memory.
+        inline: fields that are not stored: name -> a function, at the same cell, of stored fields. Reading one at an offset evaluates it
+            there. A CPU evaluates whole tiles and then splices them: a product read at many offsets costs one multiplication a tile.
         alone: whether a launch does one step, because host functions are called between steps.
         overwrites: whether a step may overwrite also a state of which it reads no earlier value.
         keeps_residuals: whether a step keeps values for its adjoint.

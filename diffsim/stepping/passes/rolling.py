@@ -23,6 +23,7 @@ from diffsim.stepping.ir.program import Group, Loop, Nest, Operation, Program
 from diffsim.stepping.passes.cut import FOREVER, minimum_cut
 from diffsim.stepping.passes.sharing import COSTLY, Classes, alike, cost, inlined, operation_cost
 from diffsim.stepping.passes.streams import rows_together
+from diffsim.stepping.passes.support import with_supports, zero_outside
 
 WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
@@ -75,11 +76,12 @@ class Rolling:
     def __init__(self, graph: Graph, blocks: bool) -> None:
         self._classes, self._blocks = Classes(graph), blocks
         self._known: dict[tuple[object, ...], tuple[tuple[Group, ...], tuple[Node, ...]]] = {}
+        self._zero: dict[str, tuple[bool, ...]] = {}  # fields of the present program that are 0 outside the grid
         self._here: list[tuple[object, ...]] = []  # nests of the present program: equal ones need names of their own
 
     def rolled(self, program: Program) -> Program:
         """A program with kept values in those of its nests where that pays."""
-        self._here = []
+        self._here, self._zero = [], zero_outside(program)
         return dataclasses.replace(program, operations=self._operations(program, program.operations, "rolled"))
 
     def _operations(self, program: Program, operations: Sequence[Operation], prefix: str) -> tuple[Operation, ...]:
@@ -106,7 +108,7 @@ class Rolling:
         if key not in self._known:
             self._known[key] = _groups(self._classes, nodes, block, f"{prefix} {len(self._known)}")
         groups, roots = self._known[key]
-        return dataclasses.replace(nest, groups=groups, roots=roots) if groups else nest
+        return with_supports(dataclasses.replace(nest, groups=groups, roots=roots), program, self._zero) if groups else nest
 
 
 def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:

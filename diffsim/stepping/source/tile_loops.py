@@ -270,11 +270,39 @@ class TileKernel(FunctionKernel):
                 write()
 
     def _keep(self, group: Group) -> None:
-        self._plane(lambda: self._kept_loop(group))
+        """Compute a group's values in the present row, or plane; beyond the grid only where they may be other than 0."""
+        bounds = self._support(group)
+        self._plane(lambda: self._bounded_loop(group, bounds) if bounds else self._kept_loop(group))
 
-    def _kept_loop(self, group: Group) -> None:
+    def _support(self, group: Group) -> dict[str, tuple[int, int]]:
+        """The rows, and tiles `j`, outside of which a group's values are 0."""
+        bounds: dict[str, tuple[int, int]] = {}
+        starts = [*self.layout.row_halo, self.first_column][-self.ndim :]
+        for axis, (start, n, ends) in enumerate(zip(starts, self.layout.shape, group.support, strict=False)):
+            if not all(map(math.isinf, ends)):
+                whole = self.lanes if axis == self.ndim - 1 else 1
+                low, high = (int(min(max(far, -n), start)) for far in ends)  # the halo has all cells that are ever computed
+                bounds["j" if axis == self.ndim - 1 else self.rows[axis]] = (start - low) // whole, -(-(start + n + high) // whole)
+        return bounds
+
+    def _bounded_loop(self, group: Group, bounds: Mapping[str, tuple[int, int]]) -> None:
+        """Compute a group's values in the present row within its bounds, and set them to 0 in the tiles beyond."""
+        text, (begin, end) = self.text, bounds.get("j", (0, self.layout.stride))
+        text(f"begin, end = ti.max(left, {begin}), ti.min(right, {end})")
+        for row, (first, last) in bounds.items():
+            if row != "j":
+                with text.block(f"if {row} < {first} or {row} >= {last}"):
+                    text("end = left")
+        self._kept_loop(group, "begin", "end")
+        rings = [ring_row(self.sources.rings[name], self.sources, (0,) * self.ndim) for name in group.values]
+        for low, high in (("left", "ti.min(begin, right)"), ("ti.max(begin, end)", "right")):
+            with self.counted("j", low, high):
+                for ring in rings:
+                    text(f"rolled[{ring}j] = Tile(0.0)")
+
+    def _kept_loop(self, group: Group, begin: str = "left", end: str = "right") -> None:
         text, sources = self.text, self.sources
-        with text.block("for j in range(left, right)"):
+        with text.block(f"for j in range({begin}, {end})"):
             text(f"at = {row_start(self.rows, self.layout.strides)}j")
             writer = TileWriter(text, sources, self.order([*group.values.values()]))
             stores = [(ring_row(sources.rings[name], sources, (0,) * self.ndim), writer(node)) for name, node in group.values.items()]

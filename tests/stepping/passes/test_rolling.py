@@ -75,24 +75,35 @@ def test_no_bit_depends_on_what_is_kept(case: Case, monkeypatch: pytest.MonkeyPa
 class Upwind(ds.Equation):
     """A substance that is carried by WENO 5."""
 
-    def __init__(self) -> None:
+    def __init__(self, sides: str) -> None:
         self.grid, self.dt = ds.Grid((16, 16, 16), 1.0), 0.1
-        self.states = {"c": ds.Variable("periodic")}
-        self.parameters = {"v": ds.Vector("zyx", "periodic")}
+        self.states = {"c": ds.Variable(sides)}
+        self.parameters = {"v": ds.Vector("zyx", "periodic" if sides == "periodic" else "zero")}
 
     def step(self, c: Any, v: Any) -> dict[str, Any]:
         faces = [weno5(c, axis) for axis in range(3)]
         return {"c": c - self.dt * div([v[axis] * where(v[axis] > 0, *sides) for axis, sides in enumerate(faces)])}
 
 
-def test_what_a_flux_in_three_dimensions_gives_is_kept_in_place_of_its_parts() -> None:
+@pytest.mark.parametrize("sides", ["periodic", "mirror"])
+def test_what_a_flux_in_three_dimensions_gives_is_kept_in_place_of_its_parts(sides: str) -> None:
     """Of WENO 5, six values an axis and a direction, in a loop of their own. Its parts would be 84, and take three times as long."""
-    step = traced(Upwind())
+    step = traced(Upwind(sides))
     (nest,) = kept(rolling.Rolling(step.graph, blocks=True).rolled(adjoint_program(step, ()).program))
     assert [len(group.values) for group in nest.groups] == [6] * 6
     assert sorted(group.low[0] + group.high[0] for group in nest.groups) == [0, 0, 0, 0, 5, 5]  # planes ahead, of those across planes
     values: dict[str, Node] = {name: node for group in nest.groups for name, node in group.values.items()}
     assert inlined(step.graph, nest.roots, values) == [assign.node for assign in nest.assigns]
+
+
+def test_fluxes_between_walls_are_not_computed_beyond_the_sides_of_other_axes() -> None:
+    """What a face gives to the cells beside it is 0 where the face lies on no cell that is updated."""
+    step = traced(Upwind("mirror"))
+    (nest,) = kept(rolling.Rolling(step.graph, blocks=True).rolled(adjoint_program(step, ()).program))
+    for group in nest.groups:
+        (axis,) = [axis for axis, (low, high) in enumerate(group.support) if low or high]
+        assert group.support[axis] in ((2, -2), (3, -3))  # the faces of all cells, at the first cell that they read
+        assert [ends for each, ends in enumerate(group.support) if each != axis] == [(0, 0)] * 2
 
 
 class Counted(dict[int, list[tuple[int, int]]]):

@@ -1,0 +1,90 @@
+"""Find how far beyond the grid kept values can be other than 0.
+
+Cotangents of the results of a step are 0 outside the grid. So are products with them, and contributions that they guard. A nest that
+computes cotangents of cells outside the grid keeps values there, most of which are 0: the derivatives of a flux along one axis are 0
+beyond the sides of the others. These need not be computed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from diffsim.boundary import fills
+from diffsim.expr.graph import Node, is_const, ordered
+from diffsim.stepping.ir.program import Group, Nest, Program
+
+Support: TypeAlias = tuple[tuple[float, float], ...]
+"""How far beyond the first and the last cell of the grid something may be other than 0, along each axis."""
+
+FAR = float("inf")
+
+
+def zero_outside(program: Program) -> dict[str, tuple[bool, ...]]:
+    """The fields that a program computes, and along which axes they are 0 outside the grid."""
+    zero: dict[str, tuple[bool, ...]] = {}
+    written = [each for nest in program.nests for each in (*nest.assigns, *nest.refills)]
+    for each in (*written, *(output for call in program.calls for output in call.outputs)):
+        mine = tuple(not fills(sides) for sides in each.rules)
+        zero[each.target.array] = tuple(a and b for a, b in zip(mine, zero.get(each.target.array, mine), strict=True))
+    return {name: zero[place.array] for name, place in program.places.items() if place.array in zero}
+
+
+def with_supports(nest: Nest, program: Program, zero: Mapping[str, tuple[bool, ...]]) -> Nest:
+    """A nest whose kept values are not computed where they are 0, if it computes cells outside the grid."""
+    if not nest.swept or nest.interior is not None:
+        return nest
+    kept: dict[str, Support] = {}
+    groups: list[Group] = []
+    for group in nest.groups:
+        mine = {name: _support(node, program, zero, kept) for name, node in group.values.items()}
+        kept |= mine
+        groups.append(dataclasses.replace(group, support=_either(mine.values())))
+    return dataclasses.replace(nest, groups=tuple(groups))
+
+
+def _support(root: Node, program: Program, zero: Mapping[str, tuple[bool, ...]], kept: Mapping[str, Support]) -> Support:
+    """The cells at which an expression may be other than 0, and a condition false."""
+    nodes = ordered([root])
+    axes = next(len(node.data[1]) for node in nodes if node.op == "read")
+    everywhere, nowhere = ((FAR, FAR),) * axes, ((-FAR, -FAR),) * axes
+    supports: dict[int, Support] = {}
+    for node in nodes:
+        parts = [supports[each.id] for each in node.args]
+        match node.op:
+            case "read":
+                name, offset = node.data
+                if name in program.inline:
+                    here = _support(program.inline[name], program, zero, kept)
+                else:
+                    here = kept.get(name) or tuple((0.0, 0.0) if each else (FAR, FAR) for each in zero.get(name, (False,) * axes))
+                here = tuple((low + o, high - o) for (low, high), o in zip(here, offset, strict=True))
+            case "const" if node.data == 0:
+                here = nowhere
+            case "div":
+                here = parts[0]
+            case "eq" if is_const(node.args[1], 0):
+                here = parts[0]
+            case "mul":
+                here = _both(parts)
+            case "select" if is_const(node.args[1], 0):
+                here = _both([parts[0], parts[2]])
+            case "select":
+                here = _either(parts[1:])
+            case "add" | "sub" | "min" | "max" | "abs" | "and":
+                here = _either(parts)
+            case _:
+                here = everywhere
+        supports[node.id] = here
+    return supports[root.id]
+
+
+def _either(supports: Iterable[Support]) -> Support:
+    """A box with all cells of some boxes."""
+    return tuple((max(low for low, _ in ends), max(high for _, high in ends)) for ends in zip(*supports, strict=True))
+
+
+def _both(supports: Iterable[Support]) -> Support:
+    """The cells that all of some boxes have."""
+    return tuple((min(low for low, _ in ends), min(high for _, high in ends)) for ends in zip(*supports, strict=True))
