@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
 from diffsim.expr.shapes import in_order
 from diffsim.stepping.ir.program import Group, Loop, Nest, Operation, Program
+from diffsim.stepping.passes.beyond import only_inside, with_supports, zero_outside
 from diffsim.stepping.passes.cut import FOREVER, minimum_cut
 from diffsim.stepping.passes.sharing import COSTLY, Classes, alike, cost, inlined, operation_cost
 from diffsim.stepping.passes.streams import rows_together
-from diffsim.stepping.passes.support import with_supports, zero_outside
 
 WORTH = 0.8
 """Values are kept if less than this part of the operations remains."""
@@ -92,8 +92,9 @@ class Rolling:
                     operation, operations=self._operations(program, operation.operations, f"{prefix} {number} lap")
                 )
             if isinstance(operation, Nest) and operation.assigns:
-                operation = self._nest(program, operation, prefix)
-            found.append(operation)
+                found += only_inside(program, self._nest(program, operation, prefix))
+            else:
+                found.append(operation)
         return tuple(found)
 
     def _nest(self, program: Program, nest: Nest, prefix: str) -> Nest:

@@ -106,6 +106,14 @@ def test_fluxes_between_walls_are_not_computed_beyond_the_sides_of_other_axes() 
         assert [ends for each, ends in enumerate(group.support) if each != axis] == [(0, 0)] * 2
 
 
+def test_what_a_flow_gets_is_computed_on_the_grid_alone() -> None:
+    """Its derivatives take a fifth of the operations, and it is not read outside the grid as the substance is."""
+    step = traced(Upwind("mirror"))
+    first, second = rolling.Rolling(step.graph, blocks=True).rolled(adjoint_program(step, ()).program).nests
+    assert [assign.target.array for assign in first.assigns] == ["vz bar", "vy bar", "vx bar"] and not first.swept
+    assert [assign.target.array for assign in second.assigns] == ["c bar"] and second.swept
+
+
 class Counted(dict[int, list[tuple[int, int]]]):
     """Arguments of classes, which count how often they are looked up."""
 

@@ -1,4 +1,4 @@
-"""Kept values are not computed where they are 0 beyond the grid: no bit changes."""
+"""Loops that go beyond the grid leave out what is 0 there, or not needed: no bit changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from diffsim.expr import div, interpolate, sqrt, weno5, where
 from diffsim.expr.graph import OPERATIONS, Graph, Node, ordered
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.passes import rolling
-from diffsim.stepping.passes.support import _support
+from diffsim.stepping.passes.beyond import _support
 from tests.sampled import sampled
 
 FIELDS = {"a": (True, True), "b": (True, False), "c": (False, False)}
@@ -97,7 +97,7 @@ class Carried(ds.Equation):
         pairs = [(words[int(rng.integers(5))], words[int(rng.integers(5))]) for _ in range(ndim)]
         sides: Any = tuple("periodic" if axis and rng.random() < 0.3 else pair for axis, pair in enumerate(pairs))
         self.states = {"c": ds.Variable(sides)}
-        self.parameters = {"v": ds.Vector("zyx"[3 - ndim :], "mirror"), "g": ds.Variable(axes=())}
+        self.parameters = {"v": ds.Vector("zyx"[3 - ndim :], str(rng.choice(["mirror", "zero"]))), "g": ds.Variable(axes=())}
 
     def faces(self, c: Any, axis: int) -> Any:
         if self.weno:
@@ -122,7 +122,7 @@ def gradient(equation: ds.Equation, inputs: dict[str, Any], threads: int) -> tup
 
 @pytest.mark.gradients
 @pytest.mark.parametrize("seeds", sampled([range(18, 20), range(30)]))
-def test_no_bit_depends_on_where_kept_values_are_computed(seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_bit_depends_on_what_is_left_out_beyond_the_grid(seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn sides and small grids, with all values kept that could save anything."""
     monkeypatch.setattr(rolling, "WORTH", 100.0)
     some = 0
@@ -134,6 +134,7 @@ def test_no_bit_depends_on_where_kept_values_are_computed(seeds: Sequence[int], 
         found, bounded = gradient(equation, inputs, 1 + seed % 2)
         with monkeypatch.context() as patch:
             patch.setattr(rolling, "with_supports", lambda nest, *_: nest)
+            patch.setattr(rolling, "only_inside", lambda program, nest: [nest])
             plain, none = gradient(equation, inputs, 1)
         assert not none
         some += bounded > 0
@@ -141,3 +142,26 @@ def test_no_bit_depends_on_where_kept_values_are_computed(seeds: Sequence[int], 
             np.testing.assert_array_equal(one, other, err_msg=f"{seed} {shape} {equation.weno} {equation.states['c'].boundary}")
     ds.init(arch="cpu", precision="f64")
     assert some >= len(seeds) // 3
+
+
+@pytest.mark.slow
+@pytest.mark.gradients
+@pytest.mark.parametrize("method", ["euler", "rk2"])
+def test_a_flood_has_the_same_gradient_with_loops_for_what_is_not_needed_outside(method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    sea = ds.solvers.ShallowWater(ds.Grid((13, 21), 10.0), 0.1, method=method, drag="manning")
+    inputs = {"z": rng.uniform(-3, 1, (13, 21)), "eta": rng.uniform(-1, 1, (13, 21)), "manning": rng.uniform(0.02, 0.04, (13, 21))}
+
+    def found(threads: int) -> tuple[list[np.ndarray], int]:
+        ds.init(arch="cpu", precision="f64", threads=threads)
+        simulation = ds.Simulation(sea, wrt=["z", "eta", "manning"], precision="f64")
+        solution, pullback = simulation.vjp(inputs, 4, 2)
+        gradients = pullback(ds.Solution({name: np.sin(3 * value) for name, value in solution.final.items()}))
+        return [*gradients.values()], sum(1 for program in simulation._stepper.programs for _ in program.nests)
+
+    apart, nests = found(2)
+    monkeypatch.setattr(rolling, "only_inside", lambda program, nest: [nest])
+    together, fewer = found(1)
+    assert nests > fewer or method == "euler"
+    for one, other in zip(apart, together, strict=True):
+        np.testing.assert_array_equal(one, other)

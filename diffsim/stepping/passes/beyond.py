@@ -1,24 +1,28 @@
-"""Find how far beyond the grid kept values can be other than 0.
+"""Leave out what loops need not compute beyond the grid, where they compute the cotangents of cells outside.
 
-Cotangents of the results of a step are 0 outside the grid. So are products with them, and contributions that they guard. A nest that
-computes cotangents of cells outside the grid keeps values there, most of which are 0: the derivatives of a flux along one axis are 0
-beyond the sides of the others. These need not be computed.
+Cotangents of the results of a step are 0 outside the grid. So are products with them, and contributions that they guard. So most of the
+values that a nest keeps are 0 there: the derivatives of a flux along one axis are 0 beyond the sides of the others. These are not computed.
+And assignments that are not needed outside the grid have a loop of their own.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import TypeAlias
 
 from diffsim.boundary import fills
 from diffsim.expr.graph import Node, is_const, ordered
-from diffsim.stepping.ir.program import Group, Nest, Program
+from diffsim.stepping.ir.program import LONG, Group, Nest, Program
+from diffsim.stepping.passes.sharing import cost
 
 Support: TypeAlias = tuple[tuple[float, float], ...]
 """How far beyond the first and the last cell of the grid something may be other than 0, along each axis."""
 
 FAR = float("inf")
+SHARED = 0.125
+"""Assignments have a loop of their own if they share at most this part of their operations with others."""
 
 
 def zero_outside(program: Program) -> dict[str, tuple[bool, ...]]:
@@ -42,6 +46,27 @@ def with_supports(nest: Nest, program: Program, zero: Mapping[str, tuple[bool, .
         kept |= mine
         groups.append(dataclasses.replace(group, support=_either(mine.values())))
     return dataclasses.replace(nest, groups=tuple(groups))
+
+
+def only_inside(program: Program, nest: Nest) -> list[Nest]:
+    """A nest that computes cells outside the grid, after another one with those of its assignments that are not needed there."""
+    roots = nest.roots or tuple(assign.node for assign in nest.assigns)
+    inside = [not any(each.outside) and root is each.node for each, root in zip(nest.assigns, roots, strict=True)]  # read no kept value
+    if not nest.swept or nest.interior is not None or all(inside):
+        return [nest]
+    first = Nest(tuple(compress(nest.assigns, inside)))
+    outside = [not each for each in inside]
+    rest = dataclasses.replace(
+        nest, assigns=tuple(compress(nest.assigns, outside)), roots=tuple(compress(roots, outside)) if nest.roots else ()
+    )
+    kept = [node for group in nest.groups for node in group.values.values()]
+    own, others = [each.node for each in first.assigns], [*compress(roots, outside), *kept]
+    if cost(own) < LONG or cost(own) + cost(others) - cost([*own, *others]) > SHARED * cost(own):
+        return [nest]
+    read = program.reads([each.node for each in rest.assigns])
+    if any(program.places[name].array == each.target.array for name in read if name in program.places for each in first.assigns):
+        return [nest]
+    return [first, rest]
 
 
 def _support(root: Node, program: Program, zero: Mapping[str, tuple[bool, ...]], kept: Mapping[str, Support]) -> Support:
