@@ -13,7 +13,7 @@ from itertools import compress
 from typing import TypeAlias
 
 from diffsim.boundary import fills
-from diffsim.expr.graph import Node, is_const, ordered
+from diffsim.expr.graph import Graph, Node, is_const, ordered
 from diffsim.stepping.ir.program import LONG, Group, Nest, Program
 from diffsim.stepping.passes.sharing import cost
 
@@ -35,17 +35,36 @@ def zero_outside(program: Program) -> dict[str, tuple[bool, ...]]:
     return {name: zero[place.array] for name, place in program.places.items() if place.array in zero}
 
 
-def with_supports(nest: Nest, program: Program, zero: Mapping[str, tuple[bool, ...]]) -> Nest:
-    """A nest whose kept values are not computed where they are 0, if it computes cells outside the grid."""
+def with_supports(nest: Nest, program: Program, zero: Mapping[str, tuple[bool, ...]], graph: Graph) -> Nest:
+    """A nest whose kept values are not computed where they are 0, if it computes cells outside the grid.
+
+    Values that begin some cells before a row, and end as many before its end, are kept as far along it: then they fill its tiles alone.
+    """
     if not nest.swept or nest.interior is not None:
         return nest
     kept: dict[str, Support] = {}
+    along: dict[str, int] = {}  # kept values -> cells along the row by which they are kept farther on
     groups: list[Group] = []
+
+    def moved(read: Node) -> Node:
+        name, offset = read.data
+        return graph.read(name, (*offset[:-1], offset[-1] + along[name])) if name in along else read
+
     for group in nest.groups:
-        mine = {name: _support(node, program, zero, kept) for name, node in group.values.items()}
+        values = dict(zip(group.values, graph.replace(group.values.values(), moved, apply=graph.apply_exactly), strict=True))
+        mine = {name: _support(node, program, zero, kept) for name, node in values.items()}
+        begin, end = _either(mine.values())[-1]
+        if 0 < begin <= -end:
+            far = int(begin)
+            back = (*(0,) * (len(group.low) - 1), -far)
+            values = {name: graph.shift(node, back) for name, node in values.items()}
+            mine = {name: _support(node, program, zero, kept) for name, node in values.items()}
+            along |= dict.fromkeys(values, far)
+            low, high = (*group.low[:-1], group.low[-1] - far), (*group.high[:-1], group.high[-1] + far)
+            group = dataclasses.replace(group, low=low, high=high)
         kept |= mine
-        groups.append(dataclasses.replace(group, support=_either(mine.values())))
-    return dataclasses.replace(nest, groups=tuple(groups))
+        groups.append(dataclasses.replace(group, values=values, support=_either(mine.values())))
+    return dataclasses.replace(nest, groups=tuple(groups), roots=tuple(graph.replace(nest.roots, moved, apply=graph.apply_exactly)))
 
 
 def only_inside(program: Program, nest: Nest) -> list[Nest]:
@@ -59,8 +78,7 @@ def only_inside(program: Program, nest: Nest) -> list[Nest]:
     rest = dataclasses.replace(
         nest, assigns=tuple(compress(nest.assigns, outside)), roots=tuple(compress(roots, outside)) if nest.roots else ()
     )
-    kept = [node for group in nest.groups for node in group.values.values()]
-    own, others = [each.node for each in first.assigns], [*compress(roots, outside), *kept]
+    own, others = [each.node for each in first.assigns], [*compress(roots, outside)]
     if cost(own) < LONG or cost(own) + cost(others) - cost([*own, *others]) > SHARED * cost(own):
         return [nest]
     read = program.reads([each.node for each in rest.assigns])

@@ -109,7 +109,8 @@ class Rolling:
         if key not in self._known:
             self._known[key] = _groups(self._classes, nodes, block, f"{prefix} {len(self._known)}")
         groups, roots = self._known[key]
-        return with_supports(dataclasses.replace(nest, groups=groups, roots=roots), program, self._zero) if groups else nest
+        nest = dataclasses.replace(nest, groups=groups, roots=roots)
+        return with_supports(nest, program, self._zero, self._classes.graph)
 
 
 def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:
