@@ -152,7 +152,7 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
     axis = times.axes[0]
     clock = Clock(times.values, times.epoch)
     if times.epoch is None:
-        clock = of_numbers(times.values, times.unit, layout.time_unit, what, times.calendar)
+        clock = of_numbers(times.values, times.unit, layout.time_unit, what, times.calendar, name.rpartition("/")[2])
     require_step(clock.times, layout.dt, what)
     return clock, axis
 

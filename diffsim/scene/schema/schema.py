@@ -194,8 +194,8 @@ class Data(Model):
         missing (file): values that mean no sample, such as `-9999`; one may be given without a list.
         drop: names of traces to leave out; without names, their numbers from 0. `"3:5"` leaves out trace 5 of shot 3 alone, shots counted
             from 0.
-        allow: accept records that end before the run, traces of zeros, traces that stay at their greatest value, headers that place sources
-            elsewhere, values that look like fill values, records of which the run takes less than nine tenths.
+        allow: accept records that end before the run, traces of zeros, traces that stay at their greatest value, files that place sources
+            or receivers elsewhere, values that look like fill values, records of which the run takes less than nine tenths.
     """
 
     path: Paths
@@ -218,7 +218,7 @@ class Data(Model):
     weights: Name | None = None
     missing: Reals = ()
     drop: tuple[Name, ...] = ()
-    allow: tuple[Literal["short", "zero", "clipped", "sources", "fill", "outside"], ...] = ()
+    allow: tuple[Literal["short", "zero", "clipped", "sources", "receivers", "fill", "outside"], ...] = ()
 
     @field_validator("path")
     @classmethod
