@@ -14,7 +14,7 @@ from diffsim.base.messages import name_shown, path_shown
 from diffsim.errors import DataError
 from diffsim.records.conventions.curvilinear import over_several, straightened
 from diffsim.records.conventions.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
-from diffsim.records.conventions.likely import likely_coordinates, over_dimension
+from diffsim.records.conventions.likely import as_list, likely_coordinates, over_dimension
 from diffsim.records.conventions.places import units_of, usual_unit
 from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import Variable, Variables, listed, pick
@@ -254,7 +254,7 @@ def _take_coordinates(variables: Variables, asked: Asked, names: list[str], plac
 def _by_length(variables: Variables, asked: Asked, values: Array, where: str) -> tuple[list[str], list[Variable | None]]:
     """Names and coordinates of dimensions without names, in the stated order, or in the one that fits the coordinates' lengths."""
     called = dict(zip(asked.axes, asked.coordinates or asked.axes, strict=True))
-    named = {axis: pick(variables, name) for axis, name in called.items()}
+    named = {axis: as_list(pick(variables, name)) for axis, name in called.items()}
     if values.ndim > 1 and all(place.values.shape == values.shape for place in named.values()):
         numbers = tuple(map(str, range(values.ndim)))
         several = {called[axis]: replace(place, axes=numbers) for axis, place in named.items()}

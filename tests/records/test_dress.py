@@ -15,7 +15,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.base.quantities.named import require_stated
-from diffsim.errors import DataError, SceneError
+from diffsim.errors import DataError, ParameterError, SceneError
 from diffsim.records import Layout, read_records
 from diffsim.scene import field_on_grid
 from diffsim.scene.schema.schema import Data
@@ -35,7 +35,7 @@ def height(y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def drawn_field(folder: Path, rng: np.random.Generator) -> tuple[Path, str, list[str]]:
     """A file of the field on the cells of the grid, or on others. Returns the path, the name of the field, and what was drawn."""
-    kind = str(rng.choice(["npz", "h5", "nc", "nc 2-D", "npz 2-D"]))
+    kind = str(rng.choice(["npz", "npz open", "h5", "h5 open", "nc", "nc 2-D", "npz 2-D"]))
     y, x = (GRID.coordinates(axis) for axis in (0, 1))
     if rng.random() < 0.5:  # another raster around the grid
         y, x = np.arange(0.0, 46.0, 5.0), np.arange(100.0, 156.0, 8.0)
@@ -51,12 +51,14 @@ def drawn_field(folder: Path, rng: np.random.Generator) -> tuple[Path, str, list
     if kind.endswith("2-D"):
         places = {"y": np.broadcast_to(y[:, None], values.shape), "x": np.broadcast_to(x[None, :], values.shape)}
         places = {axis: at.T if turned else at for axis, at in places.items()}
+    if kind.endswith("open"):  # as numpy.ogrid makes them, and MATLAB
+        places = {"y": y[:, None], "x": x[None, :]}
     stored, dims = (values.T, ("c", "r")) if turned else (values, ("r", "c"))
     over = {"y": ("r",), "x": ("c",)} if not kind.endswith("2-D") else dict.fromkeys("yx", dims)
     path = folder / f"a.{kind.split()[0]}"
     if kind.startswith("npz"):
         np.savez(path, H=stored, **{names[axis]: at for axis, at in places.items()})
-    elif kind == "h5":
+    elif kind.startswith("h5"):
         with h5py.File(path, "w") as file:
             file[f"{group}H"] = stored
             for axis, at in places.items():
@@ -146,6 +148,24 @@ def test_bare_numbers_of_another_type_are_refused(dtype: str, tmp_path: Path) ->
     np.testing.assert_array_equal(records.values[:, 0], gaps)
 
 
+def test_formats_of_segy_that_are_not_read(tmp_path: Path) -> None:
+    """Fixed point with gain has as many bytes as f32, for which it was taken."""
+    head = bytearray(3600)
+    for at, number in ((3216, 4000), (3220, 12)):
+        head[at : at + 2] = number.to_bytes(2, "big")
+    trace = bytearray(240)
+    trace[114:116] = (12).to_bytes(2, "big")
+    samples = np.arange(12)
+    for code in (4, 0, 99, 2):
+        head[3224:3226] = code.to_bytes(2, "big")
+        (tmp_path / "a.sgy").write_bytes(bytes(head + trace) + samples.astype(">i4").tobytes())
+        if code == 2:
+            np.testing.assert_array_equal(read_records(tmp_path / "a.sgy")[0].values[:, 0], samples)
+            continue
+        with pytest.raises(DataError, match=rf"samples have a format code of 1, 2, .*, found {code}; write it again with code 5"):
+            read_records(tmp_path / "a.sgy")
+
+
 POINTS = np.array([[50.0, 60.0], [100.0, 250.0], [200.0, 120.0]])
 TIMES = np.array([0.0, 7.5, 13.0, 21.0, 30.0, 44.0, 60.0])
 VALUES = np.random.default_rng(0).standard_normal((7, 3))
@@ -227,6 +247,19 @@ def test_names_with_units_in_files(tmp_path: Path) -> None:
     np.savez(tmp_path / "c.npz", values=VALUES, times=TIMES, y_km=POINTS[:, 0], x_km=POINTS[:, 1])
     with pytest.raises(DataError, match="y_km: expected the unit of y_km, whose name ends like km"):
         read_records(tmp_path / "c.npz", Layout(axes=("y", "x"), coordinates=("y_km", "x_km")))
+
+
+@pytest.mark.parametrize(("unit", "expected"), [("km", "m"), ("cm", "m"), ("feet", "m"), ("rad", "degree")])
+def test_a_grid_in_another_unit_is_refused(unit: str, expected: str) -> None:
+    """Solvers count in metres, and on the sphere in degrees: lengths in km were taken for metres."""
+    sphere = expected == "degree"
+    grid = ds.Grid((8, 9), 0.5, axes=("lat", "lon") if sphere else ("y", "x"), unit=unit)
+    with pytest.raises(ParameterError, match=f"grid.unit = '{unit}', expected {expected}, in which the equation counts; multiply"):
+        ds.solvers.LongWave(grid, 1e-3, coordinates="sphere" if sphere else "plane")
+    for usual in ("m", "metres", "degree", "degrees north", ""):
+        ds.solvers.LongWave(ds.Grid((8, 9), 0.5, unit=usual), 1e-3)
+    ds.solvers.Maxwell(ds.Grid((8, 9), 0.1, unit="µm"), 0.05, "TM")  # lengths in any unit
+    ds.solvers.Schroedinger(ds.Grid((8,), 0.1, unit="nm"), 0.001)
 
 
 def test_a_table_without_a_line_of_names_is_refused(tmp_path: Path) -> None:

@@ -94,11 +94,10 @@ def over_dimension(variables: Variables, name: str, dimension: str, axes: Sequen
     along: dict[str, Variable] = {}
     for each in variables.names:
         last = each.rpartition("/")[2]
-        place = None if each == name or each.rpartition("/")[0] != group else _read(variables, each)
-        if place is not None and place.axes == (dimension,) and len(place.values) > 1:
-            direction = direction_of(place) or by_name(last) or (last if last in axes else "")
-            if not _is_count(place) and any(axis == direction or by_name(axis) == direction != "" for axis in axes):
-                along[each] = replace(place, axis=place.axis or direction.upper())
+        other = each == name or each.rpartition("/")[0] != group or not any(_means(last, axis) for axis in axes)
+        place = None if other else _read(variables, each)  # a file may have fields that are too large to read them all
+        if place is not None and place.axes == (dimension,) and len(place.values) > 1 and not _is_count(place):
+            along[each] = replace(place, axis=place.axis or (direction_of(place) or by_name(last)).upper())
     own = [each for each in along if each.rpartition("/")[2] in axes]
     if len(along) > 1 and len(own) != 1:
         listed = " and ".join(map(name_shown, along))
@@ -115,9 +114,17 @@ def _means(name: str, axis: str) -> bool:
 
 def _read(variables: Variables, name: str) -> Variable | None:
     try:
-        return variables.read(name)
+        return as_list(variables.read(name))
     except DataError:  # texts
         return None
+
+
+def as_list(place: Variable) -> Variable:
+    """Coordinates of shape (n, 1) or (1, n), as of an open mesh or of MATLAB, as a list."""
+    long = [axis for axis, n in enumerate(place.values.shape) if n > 1]
+    if place.values.ndim < 2 or len(long) != 1:
+        return place
+    return replace(place, values=place.values.ravel(), axes=(place.axes[long[0]],))
 
 
 def _fits(places: Array, values: Array) -> bool:

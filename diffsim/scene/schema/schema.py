@@ -71,7 +71,8 @@ class GridModel(Model):
     Attributes:
         shape (cells): cells along each axis.
         axes: their names; none: the last of z, y, x. On a sphere they are a latitude and a longitude, in degrees.
-        units: of the coordinates, for labels; none: m.
+        units: of the coordinates; none: m. Equations count in metres, on the sphere in degrees, and refuse others but for pure numbers;
+            `maxwell` takes any.
         spacing (grid): distance of cell centres. Good: five cells a shortest wavelength at order 8, ten at order 2.
         origin (grid): centre of the first cell; none: 0.
         like: a [data set](#dataset) with coordinates, whose region the grid spans.

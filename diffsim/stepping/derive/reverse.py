@@ -98,7 +98,7 @@ class Reverse:
         self._wanted = fields | shared.values.keys()
         self._reads = {name: reads([body]) for name, body in self.bodies.items()}
         self._reads |= {s.name: s.reads() for s in self._stages.values() if isinstance(s, SelfTransposed)}
-        # axes along which a cell reads others: runs side by side have one more axis, along which none does, and each has the bits it has alone
+        # axes along which a cell reads others: runs side by side have one more, along which none does, and each has the bits it has alone
         offsets = [offset for fields in self._reads.values() for each in fields.values() for offset in each]
         self._reaching = sum(any(offset[axis] for offset in offsets) for axis in range(step.grid.ndim))
         self._by_level: dict[str, dict[int, Contributions]] = {}
