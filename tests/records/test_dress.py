@@ -197,6 +197,16 @@ def test_times_in_f32_do_not_lose_the_last_sample(tmp_path: Path) -> None:
         np.testing.assert_array_equal(got.until(60.0).values[0], VALUES)
 
 
+def test_a_step_that_contradicts_times_under_another_name_is_refused(tmp_path: Path) -> None:
+    for name in ("t", "Time", "TIMES"):
+        np.savez(tmp_path / "a.npz", values=VALUES, **{name: 0.5 * np.arange(7)})
+        assert read_records(tmp_path / "a.npz", Layout(dt=0.5))[0].times[-1] == 3.0
+        with pytest.raises(
+            DataError, match=f"{name}: expected no dt beside the times of the file, found 10 s where they have 0.5 s; drop dt"
+        ):
+            read_records(tmp_path / "a.npz", Layout(dt=10.0))
+
+
 NAMED = [
     ("time_ms", "s", "ms"),
     ("minutes", "s", "min"),
