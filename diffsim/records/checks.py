@@ -17,10 +17,10 @@ from diffsim.typing import Array
 
 CLIPPED = 4
 """A trace is clipped if it stays at its greatest or least value for this many samples."""
-SHORT, ZERO, CLIP, SOURCES, FILL, OUTSIDE = "short", "zero", "clipped", "sources", "fill", "outside"
-ALLOWED = (SHORT, ZERO, CLIP, SOURCES, FILL, OUTSIDE)
-"""Mismatches that can be allowed: records that end before the run, traces of zeros or clipped ones, sources elsewhere, fill values, and
-records of which the run takes a small part."""
+SHORT, ZERO, CLIP, SOURCES, RECEIVERS, FILL, OUTSIDE = "short", "zero", "clipped", "sources", "receivers", "fill", "outside"
+ALLOWED = (SHORT, ZERO, CLIP, SOURCES, RECEIVERS, FILL, OUTSIDE)
+"""Mismatches that can be allowed: records that end before the run, traces of zeros or clipped ones, sources or receivers elsewhere, fill
+values, and records of which the run takes a small part."""
 DROP = "\0drop"
 """The place of a remedy that depends on the trace."""
 SHARE = 0.9
@@ -226,6 +226,35 @@ def require_sources(every: Sequence[Records], places: Array, grid: Grid, allow: 
                 f"{records.where}: expected the source of shot {shot} of the scene, {expected}, found {source} in the header; shots "
                 f'pair by their order: reorder or correct the sources, or allow = ["{SOURCES}"]'
             )
+    _refuse(lines)
+
+
+def require_receivers(records: Records, points: Array, grid: Grid, allow: Collection[str] = ()) -> None:
+    """Refuse records whose file places a receiver further than a cell from the point of the scene that it is compared with.
+
+    Args:
+        records: of one shot, with longitudes on the turn of the grid.
+        points: of the receivers in the scene, shape (receivers, axes).
+        grid: its axes and cells.
+        allow: some of `ALLOWED`.
+
+    Raises:
+        DataError: with a line for each such receiver, at most `MOST_PROBLEMS` of them.
+    """
+    places = records.coordinates
+    if RECEIVERS in allow or places is None or places.shape != points.shape:
+        return
+    known = np.flatnonzero(np.any(np.nan_to_num(places) != 0, axis=0))  # headers without a coordinate have zeros
+    apart = np.abs(places - points)[:, known] > (1 + 1e-9) * np.array(grid.spacing)[known]
+    lines = []
+    for number in np.flatnonzero(apart.any(axis=1)):
+        if records.names[number] in records.dead:
+            continue
+        expected, own = (", ".join(f"{grid.axes[a]} = {at[number][a]:g}" for a in known) for at in (points, places))
+        lines.append(
+            f"{records.trace(int(number))}: expected a receiver at point {number} of the scene, {expected}, found it at {own} in the file; "
+            f'traces pair with points by their order: correct the points, leave them out, or allow = ["{RECEIVERS}"]'
+        )
     _refuse(lines)
 
 

@@ -14,6 +14,7 @@ from diffsim.base.messages import name_shown, path_shown
 from diffsim.errors import DataError
 from diffsim.records.conventions.curvilinear import over_several, straightened
 from diffsim.records.conventions.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
+from diffsim.records.conventions.likely import as_list, likely_coordinates, over_dimension
 from diffsim.records.conventions.places import units_of, usual_unit
 from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import Variable, Variables, listed, pick
@@ -193,6 +194,8 @@ def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridde
     places: list[Variable | None] = [dimension.places for dimension in dimensions_of(variables, name, variable)]
     names = list(variable.axes)
     nameless = not any(names) and len(asked.axes) == len(names)
+    if nameless and not asked.coordinates and not asked.leave_out:
+        asked = replace(asked, coordinates=likely_coordinates(variables, name, variable.values, asked.axes))
     if nameless and (asked.coordinates or all(axis in variables.names for axis in asked.axes)):
         names, places = _by_length(variables, asked, variable.values, where)
     elif asked.coordinates:
@@ -204,6 +207,11 @@ def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridde
         places = [None if each.name in over and not _is_wanted(each, asked.axes) else each.places for each in own]
     if several and not (asked.leave_out and not asked.coordinates):
         names, places = straightened(several, variable.axes, names, places, asked.coordinates, where)
+    if asked.axes and not asked.coordinates and not asked.leave_out:
+        places = [
+            over_dimension(variables, name, axis, asked.axes) if axis and place is None else place
+            for axis, place in zip(variable.axes, places, strict=True)
+        ]
     wrong = [place for place, n in zip(places, variable.values.shape, strict=True) if place is not None and place.values.shape != (n,)]
     if wrong or (asked.coordinates and any(place is None for place in places)):
         words, sought = ", ".join(map(name_shown, asked.coordinates or asked.axes)), asked.coordinates or names
@@ -246,7 +254,7 @@ def _take_coordinates(variables: Variables, asked: Asked, names: list[str], plac
 def _by_length(variables: Variables, asked: Asked, values: Array, where: str) -> tuple[list[str], list[Variable | None]]:
     """Names and coordinates of dimensions without names, in the stated order, or in the one that fits the coordinates' lengths."""
     called = dict(zip(asked.axes, asked.coordinates or asked.axes, strict=True))
-    named = {axis: pick(variables, name) for axis, name in called.items()}
+    named = {axis: as_list(pick(variables, name)) for axis, name in called.items()}
     if values.ndim > 1 and all(place.values.shape == values.shape for place in named.values()):
         numbers = tuple(map(str, range(values.ndim)))
         several = {called[axis]: replace(place, axes=numbers) for axis, place in named.items()}

@@ -67,7 +67,7 @@ class Schroedinger(Equation, kind="schroedinger"):
     """
 
     def __init__(self, grid: Grid, dt: float) -> None:
-        self.grid, self.dt = grid, check_common(grid, dt)
+        self.grid, self.dt = grid, check_common(grid, dt, metres=False)
         if None in grid.uniform_spacing:
             raise ParameterError("grid of cells of several sizes, expected cells of one size, for transforms; take a uniform grid")
         self.states = {"re": Variable("periodic", unit="1"), "im": Variable("periodic", unit="1")}

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 
 import diffsim as ds
 from diffsim.expr import exp
 from diffsim.expr.source import identifier
+from diffsim.stepping.source import functions
+from diffsim.stepping.source.functions import INDICES
 from tests.cases import Case
 from tests.stepping.run_cases import outputs
 
@@ -36,3 +42,18 @@ def test_no_field_has_the_name_of_something_else_in_a_kernel() -> None:
 def test_names_stay_different() -> None:
     names = [*NAMES, *(f"{name} bar" for name in NAMES)]
     assert len({identifier(name) for name in names}) == len(names)
+
+
+def test_no_field_has_the_name_of_a_local_of_a_kernel() -> None:
+    """The coefficient `narrow` of shallow water on the sphere was an array and a number of one kernel, in domains."""
+    bound = re.compile(r"(?:^|\n)\s*([a-z]\w*) [+|]?= |(?:^|\n)\s*for ([a-z]\w*) in |\b([a-z]\w*): ti\.")
+    own = set(INDICES)
+    for path in Path(functions.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if isinstance(node, ast.JoinedStr):
+                text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            own |= {name for match in bound.finditer(text) for name in match.groups() if name}
+    assert {"narrow", "begin", "back"} <= own
+    for name in sorted(own):
+        assert identifier(name) == f"{name}__field", name

@@ -28,7 +28,9 @@ LONGEST = 80
 """Most characters of a unit."""
 ANGLES = frozenset({"degree", "radian", "arcminute", "arcsecond", "milliarcsecond", "milliradian", "grade", "turn"})
 """Angles by Pint's names."""
-_SIGNS = str.maketrans({**dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True)), "·": " ", "×": " ", "⋅": " ", "−": "-", "μ": "u", "µ": "u"})
+_SIGNS = str.maketrans({"·": " ", "×": " ", "⋅": " ", "−": "-", "μ": "u", "µ": "u"})
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+_RAISED_DIGITS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
 _DEGREES = re.compile(r"\bdeg(?:ree)?s?[ _]?(?:n(?:orth)?|e(?:ast)?|true)\b", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"(?:°|\bdeg(?:ree)?s?[ _]?)(c|f)(?:elsius|ahrenheit)?\b|^(c)elsius$|^(f)ahrenheit$", re.IGNORECASE)
 _NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?"
@@ -36,7 +38,10 @@ _NAME = r"[A-Za-zΩÅ_]+"
 _FACTOR = re.compile(rf"({_NUMBER}|{_NAME})(?:(?:\*\*|\^)([+-]?\d)|(?<=[A-Za-z])([+-]?\d))?(?!\d)")
 _UNDER = re.compile(r"/\s*\(((?:[^()/]|\*\*)+)\)")
 """A product in brackets behind a stroke."""
-_BETWEEN = re.compile(r"\s*(/|\*(?!\*)|\.|\s)\s*")
+_BETWEEN = re.compile(r"\s*(/|\*(?!\*)|\.(?!\s*\d)|\s)\s*")
+"""A sign between two factors. A point before a digit is a decimal one, as in m^0.5."""
+_FRACTION = re.compile(r"(?:\*\*|\^|[A-Za-z])[+-]?\d/\d")
+"""An exponent that may be a fraction, as in m^1/2."""
 _PHRASES = (
     (re.compile(r"\bseconds? of arc\b"), "arcsecond"),
     (re.compile(r"\bu\.?s\.? survey (?:foot|feet)\b", re.IGNORECASE), "survey_foot"),
@@ -45,8 +50,11 @@ _EXTRA = (
     "@alias survey_foot = ftUS = us_ft = US_ft",
     "practical_salinity_unit = [] = psu = PSU",
     "per_mille = 1e-3 = permil",
+    "@alias kilometer_per_hour = kmph = kmh",  # Pint takes kmph for 1000 mph
 )
 """Names that files have and Pint does not."""
+_AMBIGUOUS = {"gr": "g or grain", "ton": "tonne or short_ton", "tons": "tonne or short_ton"}
+"""Names that files use for two units."""
 _ONE = frozenset({"", "1", "-", "none", "dimensionless", "unitless", "nondim", "non-dimensional"})
 """Texts for a pure number, in lower case."""
 Numbers = TypeVar("Numbers", float, npt.NDArray[Any])
@@ -101,6 +109,12 @@ def conversion(unit: str, wanted: str, what: str = "") -> Conversion:
     if plain(unit) == plain(wanted):
         return SAME
     begin = f"{what}: " if what else ""
+    unclear = next((name for name in re.findall(_NAME, unit) if name in _AMBIGUOUS), None)
+    if unclear is not None:
+        raise DataError(
+            f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}, in which {unclear} may mean "
+            f"{_AMBIGUOUS[unclear]}; write the one that is meant, or state it by unit"
+        )
     registry, source, target = _registry(), _quantity(unit), _quantity(wanted)
     if source is None or target is None:
         strange = f"{shown(unit)}, which is no unit that diffsim knows" if source is None else shown(unit)
@@ -137,9 +151,11 @@ def plain(unit: str) -> str:
 
 def _factors(unit: str) -> list[str] | None:
     """The factors of a unit, such as "s**-1"; None: it is no product of names and numbers."""
-    text = unit.strip().translate(_SIGNS)
+    text = _RAISED_DIGITS.sub(lambda match: f"^{match[0].translate(_RAISED)}", unit.strip()).translate(_SIGNS)
     if text.lower() in _ONE:
         return []
+    if _FRACTION.search(text) is not None:
+        return None
     text = _TEMPERATURE.sub(lambda match: f"deg{next(filter(None, match.groups())).upper()}", _DEGREES.sub("degree", text))
     for phrase, name in _PHRASES:
         text = phrase.sub(name, text)
@@ -197,7 +213,8 @@ def _quantity(unit: str) -> pint.Quantity[float] | None:
             quantity = registry.parse_expression(spelling)
         except _errors():
             continue
-        return quantity if hasattr(quantity, "units") else registry.Quantity(float(quantity))
+        quantity = quantity if hasattr(quantity, "units") else registry.Quantity(float(quantity))
+        return quantity if quantity.magnitude else None
     return None
 
 

@@ -141,6 +141,7 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
                 f"{variables.where}: expected the times of the samples among its variables {listed(variables.names)}, found no times; "
                 "name them, or give dt"
             )
+        _require_no_others(variables, layout, group)
         if layout.time_unit is not None:
             raise DataError(
                 f"{variables.where}: expected no time_unit without times, found {shown(layout.time_unit)} beside dt, which is in s; drop it"
@@ -152,9 +153,19 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
     axis = times.axes[0]
     clock = Clock(times.values, times.epoch)
     if times.epoch is None:
-        clock = of_numbers(times.values, times.unit, layout.time_unit, what, times.calendar)
+        clock = of_numbers(times.values, times.unit, layout.time_unit, what, times.calendar, name.rpartition("/")[2])
     require_step(clock.times, layout.dt, what)
     return clock, axis
+
+
+def _require_no_others(variables: Variables, layout: Layout, group: str) -> None:
+    """Refuse a time between samples that contradicts an array whose name means times, such as "t" or "Time"."""
+    for name in variables.names:
+        before, _, last = name.rpartition("/")
+        if before == group and name != layout.values and (last == WORDS[2] or last.lower() in WORDS[:2]):
+            times, what = variables.read(name), f"{variables.where}, {name_shown(name)}"
+            if times.values.ndim == 1 and times.epoch is None:
+                require_step(of_numbers(times.values, times.unit, None, what).times, layout.dt, what)
 
 
 def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, str]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.base.messages import shown
+from diffsim.base.quantities.named import GIVE, require_stated
 from diffsim.base.quantities.units import factor
 from diffsim.errors import DataError
 from diffsim.typing import Array
@@ -22,7 +23,7 @@ CALENDARS = frozenset({"", "standard", "gregorian", "proleptic_gregorian"})
 REFORM = np.datetime64("1582-10-15")
 """First day of the Gregorian calendar."""
 _DATE = re.compile(
-    r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:(?:T|\s+)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.](\d+))?)?)?\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?",
+    r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:(?:T|\s+)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d+))?)?)?\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?",
     re.IGNORECASE,
 )
 
@@ -44,7 +45,7 @@ class Clock:
     epoch: np.datetime64 | None = None
 
 
-def of_numbers(values: Array, unit: str, stated: str | None, what: str, calendar: str = "") -> Clock:
+def of_numbers(values: Array, unit: str, stated: str | None, what: str, calendar: str = "", name: str = "") -> Clock:
     """Times from numbers.
 
     Args:
@@ -53,10 +54,13 @@ def of_numbers(values: Array, unit: str, stated: str | None, what: str, calendar
         stated: the unit that the user states, which replaces that of the file; None: none.
         what: the times, for messages.
         calendar: of CF. In one without leap years, dates are not those of a clock.
+        name: of the times in the file.
 
     Raises:
-        DataError: the unit is no unit of time, or the date cannot be read.
+        DataError: the unit is no unit of time, or the date cannot be read; or there is no unit but in the name.
     """
+    if stated is None and not unit.strip():
+        require_stated(name, "s", what, GIVE.replace("unit", "time_unit"))
     own, since, date = unit.partition(" since ")
     seconds = factor((own if stated is None else stated).strip() or "s", "s", what)
     epoch = date_of(date, what) if since and calendar.lower() in CALENDARS else None

@@ -13,6 +13,7 @@ import numpy as np
 
 from diffsim.base.messages import name_shown
 from diffsim.base.quantities.meaning import KINDS
+from diffsim.base.quantities.named import require_stated
 from diffsim.errors import DataError
 from diffsim.records.conventions.places import in_unit
 from diffsim.records.conventions.variables import Variable, Variables
@@ -184,6 +185,8 @@ def along_axis(dimension: FileDimension, axis: str, unit: str, what: str) -> Arr
         DataError: the unit of the file does not convert.
     """
     assert dimension.places is not None
+    if not dimension.places.unit:
+        require_stated(dimension.name, unit, what, "write it beside them, or convert them to {wanted} under another name")
     places = in_unit(dimension.places, unit, what)
     return -places if axis.lower() in DOWNWARDS and dimension.sense == "up" else places
 

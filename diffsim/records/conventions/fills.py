@@ -12,7 +12,7 @@ SIZES = (
     *(1e20, 9.999e20, 1e30, 9.99e33, 1e35, 1e36, 9.96921e36, 1.70141e38, 3.4028235e38),
 )
 """Sizes of numbers that files have where there is no number, of either sign."""
-USUAL = np.unique([-99.0, *(sign * size for size in SIZES for sign in (-1.0, 1.0))])
+USUAL = np.unique([-99.0, -99.9, *(sign * size for size in SIZES for sign in (-1.0, 1.0))])
 """The usual fill values, rising."""
 ALIKE = 1e-6
 """Relative difference within which a number is a given one, since files keep numbers in f32."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from diffsim.base.arguments import plural
 from diffsim.base.messages import name_shown, path_shown, reason_shown, shown
+from diffsim.base.quantities.named import require_stated
 from diffsim.base.quantities.units import conversion, differences_in, is_unit
 from diffsim.errors import DataError
 from diffsim.records.conventions.clock import WORDS, Clock, date_remedy, is_date, of_dates, of_numbers
@@ -62,10 +63,11 @@ class Table:
         where = path_shown(path)
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
-                rows = [(k, line) for k, line in enumerate(file.read().splitlines(), 1) if line.strip() and not line.startswith("#")]
+                lines = file.read().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             what = reason_shown(error)
             raise DataError(f"expected a CSV file, found {where}, unreadable ({what}); save it as UTF-8 text") from None
+        rows = [(k, line) for k, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
         if len(rows) < 2:
             raise DataError(f"{where}: expected a line of names and at least one row, found {len(rows)} lines; add them")
         split = max(",;\t", key=rows[0][1].count)
@@ -89,13 +91,17 @@ class Table:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise DataError(f"{where}: expected a name of its own for each column, found {shown(twice)} twice; rename one")
-        lines = [number for number, _ in rows[1:]]
-        for number, row in zip(lines, cells[1:], strict=True):
+        if all(_is_number(name) for name in cells[0]):
+            before = [line for line in lines[: rows[0][0] - 1] if line.count(split) == len(names) - 1 and line.lstrip().startswith("#")]
+            remedy = 'take the "#" away from the line of names' if before else "add it"
+            raise DataError(f"{where}, line {rows[0][0]}: expected a line of names, found numbers; {remedy}")
+        numbers = [number for number, _ in rows[1:]]
+        for number, row in zip(numbers, cells[1:], strict=True):
             if len(row) != len(names):
                 raise DataError(f"{where}, line {number}: expected {len(names)} cells, as the first line has, found {len(row)}; correct it")
         units = {name: unit for name, unit in stated if unit}
         texts = {name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)}
-        return cls(texts, lines, where, units, split != "," and any(map(_has_decimal_comma, texts.values())))
+        return cls(texts, numbers, where, units, split != "," and any(map(_has_decimal_comma, texts.values())))
 
     def text(self, name: str) -> list[str]:
         """The texts of a column.
@@ -122,6 +128,8 @@ class Table:
         """The numbers of a column in a unit; those without a unit are in it."""
         unit = self.unit(name)
         what = f"{self.where}, column {name_shown(name)}"
+        if not unit:
+            require_stated(name, wanted, what, "write [{own}] or [{wanted}] behind it")
         return np.asarray(conversion(unit, wanted, what)(self.numbers(name))) if unit and wanted else self.numbers(name)
 
     def clock(self, name: str, stated: str | None) -> Clock:
@@ -134,7 +142,7 @@ class Table:
         texts, what = self.text(name), f"{self.where}, column {name_shown(name)}"
         if is_date(texts[0]) or date_remedy(texts[0]):
             return of_dates(texts, what)
-        return of_numbers(self.numbers(name), self.unit(name), stated, what)
+        return of_numbers(self.numbers(name), self.unit(name), stated, what, name=self.named(name))
 
     def numbers(self, name: str, gaps: bool = False) -> Array:
         """The numbers of a column.
@@ -162,6 +170,14 @@ class Table:
             raise DataError(
                 f"{self.where}, line {line}, column {name_shown(name)}: expected a number, found {shown(text)}; {remedy}"
             ) from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 def _has_decimal_comma(texts: Sequence[str]) -> bool:
@@ -307,6 +323,8 @@ def _places(table: Table, layout: Layout) -> Array:
 def _deviations(table: Table, name: str, unit: str) -> Array:
     """Standard deviations in the unit of the values."""
     own, numbers, what = table.unit(name), table.numbers(name), f"{table.where}, column {name_shown(name)}"
+    if not own:
+        require_stated(name, unit, what, "write [{own}] or [{wanted}] behind it")
     return differences_in(unit, numbers, own, what)
 
 

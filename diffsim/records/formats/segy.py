@@ -29,6 +29,8 @@ from diffsim.typing import Array
 
 FORMAT = slice(3224, 3226)
 """Bytes of the code of the samples' format, 1 to 16."""
+KNOWN = (1, 2, 3, 5, 6, 8, 9, 10, 11, 12, 16)
+"""Codes of formats that are read. 4 (fixed point with gain), 7 and 15 (3 bytes) are not."""
 LENGTH_UNITS = {1: "m", 2: "ft"}
 """Measurement system of a file -> the unit of lengths."""
 PLACE_UNITS = {2: "arcsecond", 3: "degree"}
@@ -169,12 +171,19 @@ def _opened(path: Path) -> Any:
     segyio = package("segyio", "SEG-Y files")
     try:
         with path.open("rb") as file:
-            code = file.read(FORMAT.stop)[FORMAT]
+            head = file.read(FORMAT.stop + 1)
+        code = head[FORMAT]
         little = not 1 <= int.from_bytes(code, "big") <= 16 and 1 <= int.from_bytes(code, "little") <= 16
-        return segyio.open(path, ignore_geometry=True, endian="little" if little else "big")
+        number = int.from_bytes(code, "little" if little else "big")
+        if number in KNOWN or len(head) <= FORMAT.stop:
+            return segyio.open(path, ignore_geometry=True, endian="little" if little else "big")
     except (OSError, RuntimeError, ValueError, TypeError) as error:
         what = reason_shown(error)
         raise DataError(f"expected a SEG-Y file, found {path_shown(path)}, unreadable ({what}); write it again") from None
+    raise DataError(  # segyio would take its samples for numbers in f32
+        f"{path_shown(path)}: expected a SEG-Y file whose samples have a format code of {', '.join(map(str, KNOWN))}, found {number}; "
+        "write it again with code 5 (IEEE, 4 bytes)"
+    )
 
 
 def _traces(file: Any, where: str) -> tuple[Array, list[Any]]:

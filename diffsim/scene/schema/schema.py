@@ -71,7 +71,8 @@ class GridModel(Model):
     Attributes:
         shape (cells): cells along each axis.
         axes: their names; none: the last of z, y, x. On a sphere they are a latitude and a longitude, in degrees.
-        units: of the coordinates, for labels; none: m.
+        units: of the coordinates; none: m. Equations count in metres, on the sphere in degrees, and refuse others but for pure numbers;
+            `maxwell` takes any.
         spacing (grid): distance of cell centres. Good: five cells a shortest wavelength at order 8, ten at order 2.
         origin (grid): centre of the first cell; none: 0.
         like: a [data set](#dataset) with coordinates, whose region the grid spans.
@@ -194,8 +195,8 @@ class Data(Model):
         missing (file): values that mean no sample, such as `-9999`; one may be given without a list.
         drop: names of traces to leave out; without names, their numbers from 0. `"3:5"` leaves out trace 5 of shot 3 alone, shots counted
             from 0.
-        allow: accept records that end before the run, traces of zeros, traces that stay at their greatest value, headers that place sources
-            elsewhere, values that look like fill values, records of which the run takes less than nine tenths.
+        allow: accept records that end before the run, traces of zeros, traces that stay at their greatest value, files that place sources
+            or receivers elsewhere, values that look like fill values, records of which the run takes less than nine tenths.
     """
 
     path: Paths
@@ -218,7 +219,7 @@ class Data(Model):
     weights: Name | None = None
     missing: Reals = ()
     drop: tuple[Name, ...] = ()
-    allow: tuple[Literal["short", "zero", "clipped", "sources", "fill", "outside"], ...] = ()
+    allow: tuple[Literal["short", "zero", "clipped", "sources", "receivers", "fill", "outside"], ...] = ()
 
     @field_validator("path")
     @classmethod

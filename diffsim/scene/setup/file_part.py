@@ -11,15 +11,17 @@ import numpy as np
 
 from diffsim.base.arguments import path_of, plural
 from diffsim.base.messages import cut, path_shown
+from diffsim.base.quantities.named import require_stated
 from diffsim.base.quantities.units import values_in
 from diffsim.errors import DataError, SceneError
 from diffsim.mesh.grid import Grid
 from diffsim.records.checks import OUTSIDE, require_share
 from diffsim.records.conventions.dimensions import settled
 from diffsim.records.conventions.fills import ALIKE, fill_shown, fill_value
+from diffsim.records.conventions.likely import likely_coordinates, named_alike
 from diffsim.records.conventions.places import wrapped_field
 from diffsim.records.fields import Gridded, read_field
-from diffsim.records.formats.numpy_files import MemberError, load_array
+from diffsim.records.formats.numpy_files import MemberError, NumpyFile, load_array
 from diffsim.records.projection import Projection
 from diffsim.records.read import RAW
 from diffsim.scene.schema.parts import DataFile
@@ -40,7 +42,7 @@ def file(part: DataFile, place: Place) -> Array:
         raise SceneError(f"{place.key}.axes: expected each of {', '.join(grid.axes)} once, found {', '.join(part.axes)}; correct them")
     if part.crs is not None:
         return scaled(part, _projected(part, place), place)
-    if suffix in NUMPY and not part.coordinates and part.spacing is None:
+    if suffix in NUMPY and not part.coordinates and part.spacing is None and not _is_placed(part, grid):
         values, coordinates = read_array(part, place), None
     else:
         values, coordinates = _gridded(part, place)
@@ -54,6 +56,21 @@ def file(part: DataFile, place: Place) -> Array:
         moved, values = wrapped_field(coordinates[axis], values, axis, grid.axes[axis], low, high)
         coordinates = (*coordinates[:axis], moved, *coordinates[axis + 1 :])
     return scaled(part, resample(values, coordinates, part, place), place)
+
+
+def _is_placed(part: DataFile, grid: Grid) -> bool:
+    """True if an archive of NumPy has arrays that its names say are the coordinates of the field."""
+    try:
+        arrays = NumpyFile.open(path_of("path", part.path))
+        if part.key not in arrays.names or not named_alike(arrays, part.key, grid.axes):
+            return False
+        values = arrays.read(part.key).values
+    except DataError:  # whoever reads the field says it
+        return False
+    try:
+        return bool(likely_coordinates(arrays, part.key, values, grid.axes))
+    except DataError:  # coordinates that do not fit
+        return True
 
 
 def _projected(part: DataFile, place: Place) -> Array:
@@ -136,6 +153,8 @@ def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: 
             f"{where}: expected measured numbers, found {text} in {count}, which looks like a fill value; missing = {text} leaves them "
             "out, missing = [] takes them as they are"
         )
+    if part.key is not None and not (part.unit or unit):
+        require_stated(part.key, place.unit, where)
     out = values_in(place.unit, numbers, part.unit or unit, where)
     return np.where(np.isnan(out), part.fill, out) if part.fill is not None else out
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from diffsim.base.arguments import plural
 from diffsim.base.messages import shown
+from diffsim.base.quantities.named import require_stated
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
 from diffsim.mesh.grid import Grid
-from diffsim.records.checks import require_inside, require_measured, require_sound, require_sources
+from diffsim.records.checks import require_inside, require_measured, require_receivers, require_sound, require_sources
 from diffsim.records.conventions.fills import ALIKE
 from diffsim.records.conventions.places import wrapped_places
 from diffsim.records.conventions.records import Layout, Records, on_one_clock
@@ -23,8 +24,8 @@ from diffsim.scene.setup.start_time import after_start, with_time_of
 from diffsim.scene.setup.station_table import Stations
 from diffsim.typing import Array
 
-SNAP = 1e-9
-"""A sample closer than this to the start or the end of the run, in time steps, is taken to be there."""
+SNAP = 1e-4
+"""A sample closer than this to the start or the end of the run, in time steps, is taken to be there: files have times in f32, in hours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,9 @@ def read_data(
                 f"{records.where}: expected {len(points)} traces, one for each point of receivers, found as many samples of one trace; "
                 "if these are the receivers at one time, save them as one row, values[None, :]"
             )
+        if points is not None and records.coordinates is not None:
+            lower, upper = _ends(grid)
+            require_receivers(replace(records, coordinates=_on_turn(records.coordinates, grid, lower, upper)), points, grid, model.allow)
     if steady:
         every = [_of_solution(records, end) for records in every]
     if len(every) != shots.count:
@@ -192,6 +196,9 @@ def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -
     """Records in the unit of the state, on the clock of the run."""
     kept = _with_gaps(records, model.missing)
     require_measured(kept, model.allow)
+    if not records.unit:
+        for name in (model.values or "", *records.names):
+            require_stated(name, unit, records.where)
     convert = conversion(records.unit or unit, unit, records.where)
     times = after_start(kept, model.start)
     for place in (0.0, end):
@@ -260,6 +267,12 @@ def _together(every: Sequence[Records], grid: Grid, points: Array | None, names_
     return Recorded(positions, times, out["values"], deviation, weight, tuple(names), every[0].where, notes)
 
 
+def _ends(grid: Grid) -> tuple[Array, Array]:
+    """Coordinates of the first and of the last cell centre."""
+    first, last = (np.array([grid.coordinates(axis)[end] for axis in range(grid.ndim)]) for end in (0, -1))
+    return first, last
+
+
 def _on_turn(places: Array, grid: Grid, lower: Array, upper: Array) -> Array:
     """Places with longitudes on the turn of the grid."""
     columns = zip(places.T, grid.axes, lower, upper, strict=True)
@@ -276,7 +289,7 @@ def _columns(every: Sequence[Records], grid: Grid, points: Array | None, names: 
                     f"{len(records.names)}; correct the points, or drop traces"
                 )
         return [list(range(len(points)))] * len(every), points
-    lower, upper = (np.array([grid.coordinates(axis)[end] for axis in range(grid.ndim)]) for end in (0, -1))
+    lower, upper = _ends(grid)
     numbers: dict[tuple[float, ...], int] = {}
     columns = []
     for records in every:

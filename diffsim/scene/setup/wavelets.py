@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from scipy.interpolate import CubicSpline
 
@@ -9,7 +11,8 @@ from diffsim.errors import DataError, SceneError
 from diffsim.records.checks import FILL, OUTSIDE, require_share
 from diffsim.records.conventions.fills import fill_shown, fill_value
 from diffsim.records.conventions.records import Layout, Records
-from diffsim.records.read import read_records
+from diffsim.records.formats.raw import count_in
+from diffsim.records.read import RAW, read_records
 from diffsim.scene.schema.parts import Packet, Pulse, Ricker, Sampled, Wavelet
 from diffsim.scene.setup.place import Place
 from diffsim.scene.setup.start_time import after_start
@@ -63,7 +66,11 @@ def records_of_wavelet(part: Sampled) -> tuple[Records, ...]:
     Raises:
         DataError: the file cannot be read.
     """
-    return read_records(part.path, Layout(values=part.values, times=part.times, dt=part.dt, unit=part.unit, time_unit=part.time_unit))
+    path = Path(part.path)
+    shape = (count_in(path),) if path.suffix.lower() in RAW and path.is_file() else None
+    return read_records(
+        path, Layout(values=part.values, times=part.times, dt=part.dt, unit=part.unit, time_unit=part.time_unit, shape=shape)
+    )
 
 
 def sampled(part: Sampled, key: str, unit: str = "") -> tuple[Array, Array]:

@@ -68,7 +68,7 @@ class Kolmogorov(Equation, kind="kolmogorov"):
     stable_dt_power = 2.0
 
     def __init__(self, grid: Grid, dt: float, waves: int = 4) -> None:
-        self.grid, self.dt = grid, check_common(grid, dt)
+        self.grid, self.dt = grid, check_common(grid, dt, metres=False)
         if grid.ndim != 2 or None in grid.uniform_spacing:
             raise ParameterError(f"grid of {grid.ndim} axes, expected two, y and x, of uniform spacing; take such a grid")
         rows, spacing = grid.shape[0], grid.spacing[0]

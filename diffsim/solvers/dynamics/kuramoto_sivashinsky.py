@@ -56,7 +56,7 @@ class KuramotoSivashinsky(Equation, kind="kuramoto_sivashinsky"):
     """
 
     def __init__(self, grid: Grid, dt: float, order: Literal[2, 4, 6] = 6) -> None:
-        self.dt = check_common(grid, dt)
+        self.dt = check_common(grid, dt, metres=False)
         self.grid = on_a_line(grid, 13)
         self.order = int(one_of("order", order, (2, 4, 6)))
         self.states = {"u": Variable("periodic", unit="1")}

@@ -45,7 +45,7 @@ class Lorenz96(Equation, kind="lorenz96"):
     """
 
     def __init__(self, grid: Grid, dt: float, varies: bool = False) -> None:
-        self.dt = check_common(grid, dt)
+        self.dt = check_common(grid, dt, metres=False)
         self.grid = on_a_line(grid, 4)
         self.states = {"x": Variable("periodic", unit="1")}
         self.parameters = {"F": Variable("periodic", unit="1") if varies else Variable(axes=(), unit="1")}

@@ -63,7 +63,7 @@ class Lorenz96TwoScale(Equation, kind="lorenz96_two_scale"):
     """
 
     def __init__(self, grid: Grid, dt: float, fast: int = 10) -> None:
-        self.dt = check_common(grid, dt)
+        self.dt = check_common(grid, dt, metres=False)
         self.fast = whole("fast", fast, 3, remedy="give the number of fast quantities to a slow one")
         self.grid = on_a_line(grid, 4 * self.fast)
         cells = self.grid.shape[0]

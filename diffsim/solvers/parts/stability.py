@@ -8,17 +8,48 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from diffsim.base.arguments import instance, positive, whole
-from diffsim.errors import ParameterError, StabilityError
+from diffsim.base.messages import shown
+from diffsim.base.quantities.units import SAME, conversion, plain
+from diffsim.errors import DataError, ParameterError, StabilityError
 from diffsim.expr.weights import centred, staggered
 from diffsim.mesh.grid import Grid
 from diffsim.typing import Array
 
+SILENT = ("m", "1", "degree")
+"""Units of grids about which nothing is to be said: metres, none, and degrees on a sphere."""
 
-def check_common(grid: Grid, dt: float, sponge: int = 0) -> float:
-    """The time step in seconds. Raise `ParameterError` unless solvers' common arguments are a grid, a time step, and cells of a sponge."""
+
+def check_common(grid: Grid, dt: float, sponge: int = 0, metres: bool = True) -> float:
+    """The time step in seconds.
+
+    Args:
+        grid: of the equation.
+        dt: s.
+        sponge: cells.
+        metres: whether the equation counts lengths in metres; else they are pure numbers.
+
+    Raises:
+        ParameterError: these are no grid, no time step or no cells of a sponge; or the grid counts lengths in another unit.
+    """
     instance("grid", grid, Grid, "a diffsim.Grid", "write it like diffsim.Grid((100, 200), 10.0)")
+    if metres and plain(grid.unit) not in SILENT:
+        _require_usual(grid)
     whole("sponge", sponge, 0, remedy="give the cells of absorbing sponge at every edge, 0 for none")
     return positive("dt", dt, "give the time step in seconds", "s")
+
+
+def _require_usual(grid: Grid) -> None:
+    """Refuse a grid whose lengths would be taken for metres, or whose angles for degrees."""
+    for usual in ("m", "degree"):
+        try:
+            convert = conversion(grid.unit, usual)
+        except DataError:  # something else
+            continue
+        if convert != SAME:
+            raise ParameterError(
+                f"grid.unit = {shown(grid.unit)}, expected {usual}, in which the equation counts; multiply spacing and origin by "
+                f"{convert.scale:.6g}, and all other places with them, and give this unit"
+            )
 
 
 def laplacian_bound(grid: Grid, order: int) -> float:

@@ -98,6 +98,9 @@ class Reverse:
         self._wanted = fields | shared.values.keys()
         self._reads = {name: reads([body]) for name, body in self.bodies.items()}
         self._reads |= {s.name: s.reads() for s in self._stages.values() if isinstance(s, SelfTransposed)}
+        # axes along which a cell reads others: runs side by side have one more, along which none does, and each has the bits it has alone
+        offsets = [offset for fields in self._reads.values() for each in fields.values() for offset in each]
+        self._reaching = sum(any(offset[axis] for offset in offsets) for axis in range(step.grid.ndim))
         self._by_level: dict[str, dict[int, Contributions]] = {}
         self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
@@ -334,7 +337,7 @@ class Reverse:
         for offset, node in contributions.items():
             for core, weight in linear_terms(graph, node, self._whole).values():
                 cores.setdefault(core.id, (core, {}))[1][offset] = weight
-        if len(self.zero) == 3 and sum(len(weights) for _, weights in cores.values()) > MOST * len(contributions):
+        if self._reaching == 3 and sum(len(weights) for _, weights in cores.values()) > MOST * len(contributions):
             cores = self._whole_terms(contributions)
         terms: list[tuple[float, Node]] = []
         for core, weights in self._products(cores.values(), inline) if inline is not None else cores.values():

@@ -103,3 +103,25 @@ def test_a_unit_that_nobody_knows_is_itself_alone() -> None:
     assert conversion("snorks", "snorks")(3.0) == 3.0 and not is_unit("snorks") and is_unit("km/h") and plain("snorks!") == "snorks!"
     with pytest.raises(DataError, match="expected the unit snorks, found 'm'"):
         conversion("m", "snorks")
+
+
+@pytest.mark.parametrize("unit", ["m^0.5", "m1.5", "m^1.0", "m s^-1.0", "m^1/2", "s m-1/3", "0 m", "0"])
+def test_exponents_that_are_no_integers_are_refused(unit: str) -> None:
+    """A point in an exponent is no product: m^1.0 was read as 0, and m^0.5 as 5."""
+    for wanted in ("m", "m/s", "1", "s/m"):
+        with pytest.raises(DataError, match="no unit that diffsim knows"):
+            conversion(unit, wanted)
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted", "size"),
+    [("10³ m/s", "m/s", 1e3), ("10⁻³ m s⁻¹", "m/s", 1e-3), ("m²·s⁻¹", "m2/s", 1.0), ("kmph", "m/s", 1 / 3.6), ("kmh", "m/s", 1 / 3.6)],
+)
+def test_raised_digits_behind_numbers_are_exponents(unit: str, wanted: str, size: float) -> None:
+    assert np.isclose(factor(unit, wanted), size, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", ["ton/m3", "tons/m3", "gr/cm3"])
+def test_names_of_two_units_are_refused_with_both(unit: str) -> None:
+    with pytest.raises(DataError, match=r"may mean (tonne or short_ton|g or grain); write the one"):
+        conversion(unit, "kg/m3", "rho.nc")

@@ -366,7 +366,8 @@ def test_sources_in_headers_are_those_of_the_scene(tmp_path: Path) -> None:
 
     def read(places: list[tuple[int, int]], **more: Any) -> None:
         with_sources(tmp_path / "a.sgy", places)
-        Scene(**seismic(tmp_path, **scene, **more)).problem("f64")
+        allow = ["receivers", *more.pop("allow", [])]  # the receivers of the file lie elsewhere
+        Scene(**seismic(tmp_path, **scene, **more, allow=allow)).problem("f64")
 
     read([(30, 40), (35, 100)])
     read([(32, 41), (34, 99)])
@@ -387,7 +388,7 @@ def test_a_time_between_samples_beside_that_of_headers_is_noted(tmp_path: Path) 
     with_sources(tmp_path / "a.sgy", [(0, 0), (0, 0)])
     segy(tmp_path / "w.sgy", np.sin(np.arange(20.0))[:, None], step=2e-3)
     for dt, notes in ((2e-3, 0), (1.9e-3, 1)):
-        table = seismic(tmp_path, path=["a.sgy"], dt=dt, allow=["short"])
+        table = seismic(tmp_path, path=["a.sgy"], dt=dt, allow=["short", "receivers"])
         table["sources"]["f"]["wavelet"] = {"type": "file", "path": str(tmp_path / "w.sgy"), "dt": dt, "allow": ["outside"]}
         lines = [note for note in notes_of(Scene(**table).problem("f64")) if "headers" in note]
         assert [note.partition(":")[0] for note in lines] == ["data.p", "sources.f.wavelet"] * notes
@@ -432,7 +433,7 @@ def test_dead_traces_of_segy_are_gaps(tmp_path: Path) -> None:
     with segyio.open(str(tmp_path / "a.sgy"), "r+", ignore_geometry=True) as file:
         file.header[7].update({segyio.TraceField.TraceIdentificationCode: 2})
         file.header[1].update({segyio.TraceField.TraceIdentificationCode: 1})
-    values_read = Scene(**seismic(tmp_path, path=["a.sgy"], dt=None)).problem("f64").setup.data["p"].values
+    values_read = Scene(**seismic(tmp_path, path=["a.sgy"], dt=None, allow=["receivers"])).problem("f64").setup.data["p"].values
     gaps = np.zeros((2, 5), bool)
     gaps[1, 2] = True
     np.testing.assert_array_equal(np.isnan(values_read).all(axis=1), gaps)

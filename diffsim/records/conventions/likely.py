@@ -1,0 +1,137 @@
+"""Coordinates that a file has beside a field, though nothing but their names says so: arrays such as "northing" or "lat"."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from diffsim.base.messages import name_shown
+from diffsim.errors import DataError
+from diffsim.records.conventions.dimensions import by_name, direction_of
+from diffsim.records.conventions.variables import Variable, Variables
+from diffsim.typing import Array
+
+
+def named_alike(variables: Variables, name: str, axes: Sequence[str]) -> dict[str, list[str]]:
+    """The arrays beside a field, in its group or in one around it, whose names mean an axis: the nearest group that has any, for each axis.
+
+    Args:
+        variables: of the file.
+        name: of the field.
+        axes: names of the axes of the grid.
+    """
+    out: dict[str, list[str]] = {}
+    for axis in axes:
+        group = name.rpartition("/")[0]
+        while True:
+            inside = [each for each in variables.names if each != name and each.rpartition("/")[0] == group]
+            alike = [each for each in inside if _means(each.rpartition("/")[2], axis)]
+            if alike or not group:
+                break
+            group = group.rpartition("/")[0]
+        own = [each for each in alike if each.rpartition("/")[2] == axis]
+        if own or alike:
+            out[axis] = own or alike
+    return out
+
+
+def likely_coordinates(variables: Variables, name: str, values: Array, axes: Sequence[str]) -> tuple[str, ...]:
+    """The names of the coordinates of a field whose dimensions have no names, one for each axis of the grid; none: the file has none.
+
+    They are lists of the lengths of the field, or arrays of its shape.
+
+    Args:
+        variables: of the file.
+        name: of the field.
+        values: of the field.
+        axes: names of the axes of the grid.
+
+    Raises:
+        DataError: several arrays may be the coordinates of an axis, or some axes have none.
+    """
+    where, alike = f"{variables.where}, {name_shown(name)}", named_alike(variables, name, axes)
+    if not alike or values.ndim != len(axes):
+        return ()
+    read = {each: place for each in itertools.chain(*alike.values()) if (place := _read(variables, each)) is not None}
+    fitting = {axis: [each for each in names if each in read and _fits(read[each].values, values)] for axis, names in alike.items()}
+    fitting = {axis: names for axis, names in fitting.items() if names}
+    if not fitting or all(_is_count(read[each]) for names in fitting.values() for each in names):
+        return ()
+    for axis, names in fitting.items():
+        if len(names) > 1:
+            listed = " and ".join(map(name_shown, names))
+            raise DataError(
+                f"{where}: expected one array of coordinates along {axis}, found {listed}; name one for each axis by coordinates"
+            )
+    lacking = [axis for axis in axes if axis not in fitting]
+    if lacking and all(axis in variables.names for axis in axes):
+        return ()  # whoever takes these says which lengths they have
+    if lacking:
+        has = ", ".join(name_shown(names[0]) for names in fitting.values())
+        raise DataError(
+            f"{where}: expected coordinates, or none at all, found {has} and none along {lacking[0]}; add them, or give spacing and "
+            "origin in place of them"
+        )
+    return tuple(fitting[axis][0] for axis in axes)
+
+
+def over_dimension(variables: Variables, name: str, dimension: str, axes: Sequence[str]) -> Variable | None:
+    """The coordinates along a named dimension of a field that lie in an array of another name; None: there are none.
+
+    Args:
+        variables: of the file.
+        name: of the field.
+        dimension: its dimension.
+        axes: names of the axes of the grid.
+
+    Raises:
+        DataError: several arrays may be the coordinates.
+    """
+    group = name.rpartition("/")[0]
+    along: dict[str, Variable] = {}
+    for each in variables.names:
+        last = each.rpartition("/")[2]
+        other = each == name or each.rpartition("/")[0] != group or not any(_means(last, axis) for axis in axes)
+        place = None if other else _read(variables, each)  # a file may have fields that are too large to read them all
+        if place is not None and place.axes == (dimension,) and len(place.values) > 1 and not _is_count(place):
+            along[each] = replace(place, axis=place.axis or (direction_of(place) or by_name(last)).upper())
+    own = [each for each in along if each.rpartition("/")[2] in axes]
+    if len(along) > 1 and len(own) != 1:
+        listed = " and ".join(map(name_shown, along))
+        raise DataError(
+            f"{variables.where}, {name_shown(name)}: expected one array of coordinates along the dimension {name_shown(dimension)}, found "
+            f"{listed}; name one for each axis by coordinates"
+        )
+    return along[own[0]] if own else next(iter(along.values()), None)
+
+
+def _means(name: str, axis: str) -> bool:
+    return name.lower() == axis.lower() or (by_name(name) != "" and by_name(name) == by_name(axis))
+
+
+def _read(variables: Variables, name: str) -> Variable | None:
+    try:
+        return as_list(variables.read(name))
+    except DataError:  # texts
+        return None
+
+
+def as_list(place: Variable) -> Variable:
+    """Coordinates of shape (n, 1) or (1, n), as of an open mesh or of MATLAB, as a list."""
+    long = [axis for axis, n in enumerate(place.values.shape) if n > 1]
+    if place.values.ndim < 2 or len(long) != 1:
+        return place
+    return replace(place, values=place.values.ravel(), axes=(place.axes[long[0]],))
+
+
+def _fits(places: Array, values: Array) -> bool:
+    return places.shape == values.shape or (places.ndim == 1 and len(places) in values.shape and len(places) > 1)
+
+
+def _is_count(place: Variable) -> bool:
+    """True if coordinates without a unit are the numbers of cells, from 0 or 1."""
+    at = place.values
+    return not place.unit and at.ndim == 1 and at[0] in (0.0, 1.0) and bool(np.array_equal(np.diff(at), np.ones(len(at) - 1)))
