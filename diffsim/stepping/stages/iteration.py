@@ -205,7 +205,7 @@ class Iteration:
                     cell = np.unravel_index(int(np.argmin(fine)), shape)
                     alone = node.op == "read" and node.data[0] not in names
                     remedy = "correct the fields that it is computed of" if alone else GUESS[bool(self.title.steady)]
-                    return f"{_at_cell(node, values, cell, names)} in cell {tuple(map(int, cell))}, in {where}; {remedy}"
+                    return f"{at_cell(node, values, cell, names)} in cell {tuple(map(int, cell))}, in {where}; {remedy}"
         raise AssertionError("a value is not finite")
 
     def _at(self, x: list[Array], around: dict[str, Array]) -> State:
@@ -267,8 +267,8 @@ def _slow(falls: Sequence[float]) -> str:
     return f"residuals that fall by a factor of {1 / falls[-1]:.2g} in each step, as where their derivative has no inverse (a double root)"
 
 
-def _at_cell(node: Node, values: Mapping[int, Array], cell: tuple[Any, ...], names: Mapping[str, str]) -> str:
-    """An operation with its operands and its value in a cell, such as "the log of T = 0, which is -inf". `names`: of the unknowns."""
+def at_cell(node: Node, values: Mapping[int, Array], cell: tuple[Any, ...], names: Mapping[str, str]) -> str:
+    """An operation with its operands and its value in a cell, such as "the log of T = 0, which is -inf". `names`: of fields."""
 
     def number(each: Node) -> str:
         return f"{float(values[each.id][cell]):.6g}"
