@@ -97,7 +97,7 @@ class Reads:
 
 
 Holder: TypeAlias = "CellType | dict[str, Any]"
-"""What holds the object of a name: a cell of a closure, or the names of a module."""
+"""The holder of the object of a name: a cell of a closure, or the names of a module."""
 
 
 def _names_around(function: Any, seen: dict[int, None], names: list[tuple[str, Holder]]) -> None:
@@ -115,7 +115,7 @@ def _names_around(function: Any, seen: dict[int, None], names: list[tuple[str, H
 
 
 def _object_of(name: str, holder: Holder) -> int:
-    """Which object a name has now."""
+    """The number of the object that a name has now."""
     return id(holder.get(name) if isinstance(holder, dict) else _content(holder))
 
 
