@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import diffsim as ds
 from diffsim import integrators
 from diffsim.errors import TraceError
-from diffsim.expr import Components, Symbol, diff, div, grad, interpolate, laplacian, sin
+from diffsim.expr import Components, Symbol, cos, diff, div, grad, interpolate, laplacian, sin
 from diffsim.expr.graph import ordered
 from diffsim.integrators import TABLEAUX, adams_bashforth2, euler, imex_ars222, imex_euler, leapfrog, rk4, ssp_rk2, ssp_rk3
 from diffsim.stepping.trace.trace import TracedStep
@@ -412,3 +413,58 @@ def test_a_stage_takes_the_rules_of_a_stage() -> None:
 
     step = traced(Reaction(twice))
     assert [stage.rules for stage in step.stages] == [step.states["u"].rules] * 2
+
+
+EXACT = {"u": 0.017469937070946514, "v": -0.02230248171396205}
+"""The solution of `Driven` from u = 1, v = 0.5 after 2 units of time, by DOP853 of SciPy with a tolerance of 1e-13."""
+
+
+class Driven(ds.Equation):
+    """u' = 0.3 v² + a cos(3 t) u - 2 u and v' = sin(2 t + 1) v - u - v by several methods. The last terms are the linear part."""
+
+    def __init__(self, methods: Sequence[str], dt: float) -> None:
+        self.grid, self.dt, self.methods = ds.Grid((1,), 1.0), dt, methods
+        self.states = {f"{field}_{method}": ds.Variable("mirror") for method in methods for field in "uv"}
+        self.parameters = {"a": ds.Variable(axes=())}
+
+    def step(self, t: Any, a: Any, **states: Any) -> dict[str, Any]:
+        decay = {"u": -2.0, "v": -1.0}
+
+        def driven(now: Any) -> dict[str, Any]:
+            return {"u": 0.3 * now["v"] ** 2 + a * cos(3.0 * t) * now["u"], "v": sin(2.0 * t + 1.0) * now["v"] - now["u"]}
+
+        def whole(now: Any) -> dict[str, Any]:
+            return {name: rate + decay[name] * now[name] for name, rate in driven(now).items()}
+
+        later = {}
+        for method in self.methods:
+            one = {field: states[f"{field}_{method}"] for field in "uv"}
+            function, tableau = getattr(integrators, method), TABLEAUX[method]
+            parts: list[Any] = [driven, {name: (lambda x, c=c: c * x) for name, c in decay.items()}] if tableau.implicit else [whole]
+            parts = [driven, decay] if tableau.exponential else parts
+            later |= {f"{field}_{method}": value for field, value in function(*parts, one, self.dt).items()}
+        return later
+
+
+SOME = "midpoint etdrk2"
+
+
+@pytest.mark.parametrize("names", sampled([SOME, " ".join(TABLEAUX)], gate=(SOME,)), ids=["some", "all"])
+def test_a_rate_that_reads_the_time_is_that_of_each_stage(names: str) -> None:
+    """With the time at the beginning of the step in all stages, every method would be of first order."""
+    methods = names.split()
+    start = {f"{field}_{method}": [value] for method in methods for field, value in (("u", 1.0), ("v", 0.5))}
+
+    def after(steps: int, a: float) -> dict[str, float]:
+        final = runs[steps].run({**start, "a": a}, steps).final
+        return {name: float(value[0]) for name, value in final.items()}
+
+    counts = (20, 40)
+    runs = {steps: ds.Simulation(Driven(methods, 2.0 / steps), wrt=["a"], precision="f64") for steps in counts}
+    coarse, fine = (after(steps, 0.8) for steps in counts)
+    for method in methods:
+        errors = [math.hypot(*(run[f"{field}_{method}"] - exact for field, exact in EXACT.items())) for run in (coarse, fine)]
+        assert math.log2(errors[0] / errors[1]) == pytest.approx(TABLEAUX[method].order, abs=0.25), method
+    name = f"u_{methods[-1]}"
+    _, gradient = runs[20].value_and_grad(lambda found: found.final[name].sum(), {**start, "a": 0.8}, 20)
+    assert gradient["a"] == pytest.approx((after(20, 0.8 + 1e-5)[name] - after(20, 0.8 - 1e-5)[name]) / 2e-5, rel=1e-7)

@@ -34,6 +34,9 @@ Weigh: TypeAlias = "Callable[[tuple[Symbol, ...], float], Iterator[Symbol]]"
 def minmod(a: Symbol, b: Symbol, *others: Symbol) -> Symbol:
     """The smallest of two or more slopes; 0 where they differ in sign.
 
+    Where all slopes are 0, as at a flat state, it has a kink, and its derivative there is 0: the gradient of a run is then that of a scheme
+    of first order. That also holds for `superbee`, `mc` and `van_leer`. `van_albada` is smooth there.
+
     Args:
         a: the difference to the cell below.
         b: the difference to the cell above.
@@ -64,7 +67,9 @@ def mc(a: Symbol, b: Symbol) -> Symbol:
 
 
 def van_leer(a: Symbol, b: Symbol) -> Symbol:
-    """The harmonic mean 2 a b / (a + b), smooth where both slopes have one sign (van Leer 1974).
+    """The harmonic mean 2 a b / (a + b), smooth where both slopes have one sign, with a kink where both are 0 (van Leer 1974).
+
+    At a flat state its derivative is 0, see `minmod`; `van_albada` has gradients there.
 
     Arguments, result and errors are those of `minmod`, without `others`.
     """

@@ -75,8 +75,8 @@ def runge_kutta(tableau: Tableau, rate: Rate, state: State, dt: Time, project: P
     states: list[dict[str, Any]] = []
     now: Any = state
     forms = _forms((*tableau.a, tableau.b))
-    for number, (weights, share) in enumerate(forms, start=1):
-        slopes = rates(rate, now)
+    for number, ((weights, share), time) in enumerate(zip(forms, tableau.times, strict=True), start=1):
+        slopes = rates(rate, now, time * dt)
         states.append(now)
         later = {name: _sum(weights, share, [one[name] for one in states], slopes[name], dt) for name in state}
         acted = _times(share, dt)

@@ -105,7 +105,7 @@ def _step(tableau: Tableau, rate: Rate, linear: Linear, state: State, dt: Time, 
             later[name] = total
         if count == len(tableau.exponential):
             return projected(later, state, dt, project)
-        pushes.append(stored(rates(rate, held(later, state, time * dt, project)), state))
+        pushes.append(stored(rates(rate, held(later, state, time * dt, project), time * dt), state))
     raise AssertionError("a tableau has a stage")
 
 

@@ -108,7 +108,7 @@ def imex_ars222(
     g, d = IMPLICIT_SHARE, float(TABLEAUX["imex_ars222"].b[0])
     right = stored(euler(rate, state, g * dt), state)
     first = stored(_implicit(right, operators, state, g * dt, method, tolerance), state)
-    slopes = rates(rate, first if project is None else stored(constrained(first, state, g * dt, project), state))
+    slopes = rates(rate, first if project is None else stored(constrained(first, state, g * dt, project), state), g * dt)
     last = {
         name: u + d / g * (right[name] - u) + (1 - d) * dt * slopes[name] + (1 - g) / g * (first[name] - right[name])
         for name, u in state.items()
@@ -171,7 +171,7 @@ def imex_ars443(
             return projected(now, state, dt, project)
         drags.append({name: (now[name] - right[name]) / own[number] for name in operators})
         obeying = now if project is None else constrained(stored(now, state), state, tableau.times[number] * dt, project)
-        pushes.append(stored(rates(rate, stored(obeying, state)), state))
+        pushes.append(stored(rates(rate, stored(obeying, state), tableau.times[number] * dt), state))
     raise AssertionError("a tableau has a stage")
 
 

@@ -10,8 +10,10 @@ from diffsim.base import arguments
 from diffsim.base.messages import shown
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
+from diffsim.expr.graph import reads
 from diffsim.expr.symbol import Symbol
 from diffsim.stepping.trace.stages import stage
+from diffsim.stepping.trace.trace import CLOCK, Trace
 
 State: TypeAlias = Mapping[str, Any]
 Rate: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -59,13 +61,26 @@ def constrained(free: State, state: State, dt: Time, project: Project, others: b
     return {**obeying, **own} if others else own
 
 
-def rates(rate: Rate, state: State) -> dict[str, Symbol]:
-    """The rate of each field of a state."""
+def rates(rate: Rate, state: State, after: Time = 0.0) -> dict[str, Symbol]:
+    """The rate of each field of a state, at a time `after` the beginning of the step: `t` in the rate is the time of its stage."""
     if not isinstance(state, Mapping) or not state or not all(isinstance(u, (Symbol, Components)) for u in state.values()):
         raise TraceError(f"state = {type(state).__name__}, expected a dict of fields of the step; write it like {{'u': u}}")
     arguments.function("rate", rate, "lambda now: {'u': -now['u']}", optional=False)
     arguments.require_takes("the rate", rate, "state")
-    return matching("the rate", rate(arguments.FieldsByName("the rate", state)), state)
+    slopes = matching("the rate", rate(arguments.FieldsByName("the rate", state)), state)
+    return {name: _at_time(value, after) for name, value in slopes.items()} if isinstance(after, Symbol) or after else slopes
+
+
+def _at_time(value: Any, after: Time) -> Any:
+    """A rate at a later time than that of the step's beginning. What is stored remains as it is."""
+    if isinstance(value, Components):
+        return value.each(lambda *index: _at_time(value[index], after))
+    clock = value.graph.values.get(CLOCK[0]) if isinstance(value, Symbol) and isinstance(value.graph, Trace) else None
+    if clock is None or not reads([value.node]).get(CLOCK[0]):
+        return value
+    later = (clock + after).node
+    (node,) = value.graph.replace([value.node], lambda read: later if read.data[0] == CLOCK[0] else read)
+    return value.like(node, value.location)
 
 
 def matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from diffsim.linear.iterations import Product
 from diffsim.linear.preconditioner import Given, Preconditioner, described, products
 from diffsim.linear.sparse import ROUND_OFF, BiConjugateGradients, ConjugateGradients, Factored, is_symmetric, scales
 from diffsim.linear.stencil import Offset, Stencil
-from diffsim.linear.system import SMALL, TOLERANCE, Method, System, Weights, are_equal, require_finite, require_some
+from diffsim.linear.system import SMALL, TOLERANCE, Method, System, Weights, are_equal, require_finite, require_some, with_row_sum
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -49,6 +49,7 @@ class CoupledSystem:
         tolerance: tolerance of iterations; None: by the type of the right side.
         preconditioner: of iterations; None: the method chooses. Its grid has a first axis more, that of the fields. Its matrix is not
             scaled, but its products are.
+        row_sums: by equation and field, the sum of the weights at each cell, where it is a known number, see `with_row_sum`.
 
     Raises:
         ParameterError: the method works for one field only.
@@ -62,6 +63,7 @@ class CoupledSystem:
         method: Method,
         tolerance: float | None,
         preconditioner: Given | None = None,
+        row_sums: Mapping[tuple[int, int], float] | None = None,
     ) -> None:
         if method in ("tridiagonal", "direct"):
             raise ParameterError(
@@ -69,6 +71,7 @@ class CoupledSystem:
             )
         self.entries, self.rules, self.names = tuple(entries), tuple(rules), tuple(names)
         self.method, self.tolerance, self.preconditioner = method, tolerance, preconditioner
+        self._row_sums = dict(row_sums or {})
         self._blocks: dict[tuple[int, int], list[int]] = {}
         for number, (row, column, _) in enumerate(self.entries):
             self._blocks.setdefault((row, column), []).append(number)
@@ -144,7 +147,8 @@ class CoupledSystem:
         cells = next(iter(self._stencils.values())).size
         blocks: list[list[Any]] = [[None] * self.count for _ in self.names]
         for (row, column), stencil in self._stencils.items():
-            blocks[row][column] = stencil.matrix([weights[number] for number in self._blocks[row, column]])
+            own = [weights[number] for number in self._blocks[row, column]]
+            blocks[row][column] = stencil.matrix(with_row_sum(own, stencil.offsets, self._row_sums.get((row, column))))
         for number in range(self.count):  # so that each row and column has a size
             if blocks[number][number] is None:
                 blocks[number][number] = csr_array((cells, cells))
@@ -279,8 +283,9 @@ def system_of(
     method: Method,
     tolerance: float | None,
     preconditioner: Given | None,
+    row_sums: Mapping[tuple[int, int], float],
 ) -> System | CoupledSystem:
     """The system of these fields: for one of them, with all its methods."""
     if len(names) > 1:
-        return CoupledSystem(entries, rules, names, method, tolerance, preconditioner)
-    return System([offset for _, _, offset in entries], rules[0], method, tolerance, preconditioner)
+        return CoupledSystem(entries, rules, names, method, tolerance, preconditioner, row_sums)
+    return System([offset for _, _, offset in entries], rules[0], method, tolerance, preconditioner, row_sums.get((0, 0)))

@@ -229,6 +229,8 @@ class BiConjugateGradients(Iterated):
     _iteration = staticmethod(biconjugate_gradients)
 
     def __init__(self, matrix: csr_array, tolerance: float, given: Near | None = None) -> None:
+        if leaves_constants(matrix) or leaves_constants(matrix.T):  # iterations do not notice, and their transpose has no solution
+            raise _singular()
         super().__init__(matrix, tolerance, given)
         self._sparse = matrix
 

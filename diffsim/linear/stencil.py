@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Offset = tuple[int, ...]
+CANCELLED = 4 * np.finfo(float).eps
+"""Contributions that cancel add up to less, relative to their sizes."""
 
 
 def extension(n: int, reach: int, sides: Sides) -> csr_array:
@@ -117,8 +119,20 @@ class Stencil:
         of = np.concatenate(which)[order]
         return of, row, np.concatenate(factors)[order], begins, column[begins].astype(np.int32), pointers.astype(np.int32)
 
+    @functools.cached_property
+    def _joined(self) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
+        """Entries with several contributions, as beside a side; their contributions, and the first one of each."""
+        begins, contributions = self._pattern[3], len(self._pattern[0])
+        counts = np.diff(begins, append=contributions)
+        joined = np.flatnonzero(counts > 1)
+        several = np.repeat(counts > 1, counts)
+        return joined, np.flatnonzero(several), np.cumsum(counts[joined]) - counts[joined]
+
     def matrix(self, weights: Sequence[float | npt.NDArray]) -> csr_array:
-        """The matrix with a weight for each offset: a number, or an array over the cells."""
+        """The matrix with a weight for each offset: a number, or an array over the cells.
+
+        Contributions to an entry that cancel but for rounding give 0: a row of such entries counts as 0, not as one of small numbers.
+        """
         from scipy.sparse import csr_array
 
         of, row, factors, begins, columns, pointers = self._pattern
@@ -126,7 +140,12 @@ class Stencil:
         for number, weight in enumerate(weights):
             mine = of == number
             values[mine] = factors[mine] * (weight if isinstance(weight, float) else weight.ravel()[row[mine]])
-        return csr_array((np.add.reduceat(values, begins), columns, pointers), shape=(self.size, self.size))
+        entries = np.add.reduceat(values, begins)
+        joined, parts, firsts = self._joined
+        if len(joined):
+            size = np.add.reduceat(np.abs(values[parts]), firsts)
+            entries[joined] = np.where(np.abs(entries[joined]) <= CANCELLED * size, 0.0, entries[joined])
+        return csr_array((entries, columns, pointers), shape=(self.size, self.size))
 
     def apply(self, weights: Sequence[float], x: npt.NDArray) -> npt.NDArray:
         """The product of the matrix and x, for weights that are numbers."""

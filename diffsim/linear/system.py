@@ -46,12 +46,20 @@ class System:
         method: see `diffsim.stepping.stages.solve.solve`.
         tolerance: tolerance of iterations; None: by the type of the right side.
         preconditioner: of iterations; None: the method chooses.
+        row_sum: the sum of the weights at each cell, if it is a known number, see `with_row_sum`.
     """
 
     def __init__(
-        self, offsets: Sequence[Offset], rules: Rules, method: Method, tolerance: float | None, preconditioner: Given | None = None
+        self,
+        offsets: Sequence[Offset],
+        rules: Rules,
+        method: Method,
+        tolerance: float | None,
+        preconditioner: Given | None = None,
+        row_sum: float | None = None,
     ) -> None:
         self.count = 1  # fields, as of a `CoupledSystem`
+        self.row_sum = row_sum
         self.offsets, self.rules, self.method, self.tolerance = tuple(offsets), rules, method, tolerance
         self.preconditioner = preconditioner
         self._stencil: Stencil | None = None
@@ -150,6 +158,7 @@ class System:
     def _ready(self, stencil: Stencil, weights: Weights, tolerance: float) -> Prepared:
         require_finite(weights)
         require_some(weights, "an operator")
+        weights = with_row_sum(weights, self.offsets, self.row_sum)
         if self.preconditioner is not None:
             return self._preconditioned(self.preconditioner, stencil.matrix(weights), tolerance, stencil.shape)
         ways: dict[str, Callable[[], Prepared | None]] = {
@@ -171,10 +180,14 @@ class System:
         numbers = ways["direct"]()
         if isinstance(numbers, Diagonal | HeldLayer) and (axis_of(stencil) is None or not numbers.regular):
             return numbers
-        lines = ways["tridiagonal"]()
-        if lines is not None:
-            return lines
-        matrix = neighbours(stencil, weights) or stencil.matrix(weights)
+        matrix = None
+        if axis_of(stencil) is not None:
+            matrix = (neighbours(stencil, weights) or stencil.matrix(weights)) if max(stencil.shape) == stencil.size else None
+            if matrix is None or not (is_symmetric(matrix) and leaves_constants(matrix)):
+                lines = ways["tridiagonal"]()
+                assert lines is not None
+                return lines
+        matrix = matrix or neighbours(stencil, weights) or stencil.matrix(weights)
         symmetric = is_symmetric(matrix)
         if stencil.size <= SMALL and not (symmetric and leaves_constants(matrix)):
             return Factored(stencil.matrix(weights))
@@ -185,6 +198,20 @@ class System:
         if self.method == "cg" or (self.method == "auto" and is_symmetric(matrix)):
             return ConjugateGradients(matrix, tolerance, shape, (near[0], near[0]))
         return BiConjugateGradients(matrix, tolerance, near)
+
+
+def with_row_sum(weights: Weights, offsets: Sequence[Offset], row_sum: float | None) -> Weights:
+    """Weights whose sum at each cell is exactly `row_sum`, if that is known and the weights are rounded to f32.
+
+    Weights in f32 that should cancel leave a sum of 1e-7 of their size. That sum has the place of the whole inverse for constants: a matrix
+    without inverse seems to have one, and one with a small sum gets another solution. So the weight of the cell itself follows from the
+    others, in f64.
+    """
+    here = next((number for number, offset in enumerate(offsets) if not any(offset)), None)
+    if row_sum is None or here is None or not any(not isinstance(w, float) and w.dtype == np.float32 for w in weights):
+        return weights
+    others = sum(np.asarray(weight, np.float64) for number, weight in enumerate(weights) if number != here)
+    return [np.asarray(row_sum - others) if number == here else weight for number, weight in enumerate(weights)]
 
 
 WANTS = {

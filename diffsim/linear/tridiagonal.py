@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.errors import SingularError
+from diffsim.linear.sparse import ROUND_OFF
 from diffsim.linear.stencil import Stencil
 
 SMALLEST = 3
@@ -67,6 +68,11 @@ class Tridiagonal:
                 for column, factor in zip(matrix.indices, matrix.data, strict=True):
                     to = bands[column - row][row] if abs(column - row) <= 1 else corners[int(row > 0)]
                     to += factor * on_lines[row]
+        sums = bands[-1] + bands[0] + bands[1]
+        sums[[0, -1]] += corners
+        largest = np.max([np.abs(band).max(axis=0) for band in bands.values()], axis=0)
+        if (np.abs(sums).max(axis=0) <= ROUND_OFF * largest).any():  # a line that maps constants to 0
+            raise self._singular()
         self._factor(bands[-1], bands[0], bands[1], corners)
 
     def _lines(self, values: npt.NDArray) -> npt.NDArray:

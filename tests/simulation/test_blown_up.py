@@ -9,7 +9,8 @@ import pytest
 
 import diffsim as ds
 from diffsim.errors import DivergenceError
-from diffsim.expr import laplacian, log, sqrt
+from diffsim.expr import laplacian, log, sqrt, where
+from tests.sampled import sampled
 
 SHAPE = (6, 8)
 
@@ -71,3 +72,61 @@ def test_a_gradient_that_is_not_finite_beside_a_run_that_is(precision: Any) -> N
     with pytest.raises(DivergenceError, match=r"the gradient for T is no longer finite after 1 steps.*The run itself is finite") as caught:
         run.value_and_grad(lambda s: s.final["T"].sum(), {"T": np.zeros(SHAPE)}, 1)
     assert "dt" not in str(caught.value) and ("compute in f64" in str(caught.value)) == (precision == "f32")
+
+
+class Reservoir(ds.Equation):
+    """A head that falls where water is taken, and a flow that is a root, a logarithm, a power or a quotient of it; as a stage, or not."""
+
+    def __init__(self, law: Any, stored: bool) -> None:
+        self.grid, self.dt, self.law, self.stored = ds.Grid(SHAPE, 1.0), 0.1, law, stored
+        self.states = {"flow": ds.Variable("mirror"), "head": ds.Variable("mirror")}
+        self.parameters = {"taken": ds.Variable("mirror"), "part": ds.Variable(axes=())}
+        self.series = {"demand": ds.Variable()}
+
+    def step(self, flow: Any, head: Any, taken: Any, part: Any, demand: Any, t: Any) -> dict[str, Any]:
+        law = self.law(head - 0.001 * t)
+        law = ds.stage(law, boundary="mirror") if self.stored else law
+        return {"flow": flow + self.dt * part * laplacian(law), "head": head - demand * taken}
+
+
+LAWS: dict[str, tuple[str, Any]] = {
+    "root": ("sqrt", sqrt),
+    "logarithm": ("log", log),
+    "power": ("power", lambda h: h**1.5),
+    "choice": ("log", lambda h: where(h > 5.0, sqrt(-1 - h), log(h))),  # the root has no value either, and is not taken
+}
+"""The name of the operation that has no value, and the law."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision", "stored"),
+    sampled(
+        [(kind, precision, stored) for kind in LAWS for precision in ("f32", "f64") for stored in (False, True)],
+        gate=(("root", "f64", False), ("choice", "f32", True)),
+    ),
+)
+def test_the_step_the_cell_and_the_operation_are_those_of_numpy(kind: str, precision: Any, stored: bool) -> None:
+    name, law = LAWS[kind]
+    rng = np.random.default_rng(len(name) + stored)
+    head, demand, steps = rng.uniform(1.0, 1.5, SHAPE), rng.uniform(0.9, 1.1, 40), 40
+    taken = rng.uniform(0.01, 0.06, SHAPE)
+    bad = np.array([head - demand[:n].sum() * taken - 0.0001 * n < 0 for n in range(steps)])
+    first = int(np.argmax(bad.any(axis=(1, 2))))
+    inputs = {"head": head, "taken": taken, "part": 0.1, "demand": demand}
+    run = ds.Simulation(Reservoir(law, stored), precision=precision)
+    cell = ", ".join(map(str, np.unravel_index(int(np.argmax(bad[first])), SHAPE)))
+    place = rf"a stage at \({cell}\)" if stored else r"the next flow at"
+    message = (
+        rf"It began in step {first + 1}, where flow\[\d, \d\] became nan by the {name} of -\S+.*, which is nan, where head.*, in {place}"
+    )
+    with pytest.raises(DivergenceError, match=message):
+        run.run(inputs, steps)
+    with pytest.raises(DivergenceError, match=message):
+        run.value_and_grad(lambda found: found.final["head"].sum() + found.final["flow"].sum(), inputs, steps, checkpoint=3)
+    assert np.isfinite(run.run(inputs | {"demand": demand[:first]}, first).final["flow"]).all()
+
+
+def test_a_run_that_took_long_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diffsim.simulation.prepared.beginnings.LONGEST", -1.0)
+    text = message(sqrt, 1.0, 3, -1.0)
+    assert "It began" not in text and "Run fewer steps to see where it begins" in text

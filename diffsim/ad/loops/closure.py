@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from typing import Any
+from types import CellType, FunctionType
+from typing import Any, TypeAlias
 
 from diffsim.ad.arrays.guard import caller
 from diffsim.ad.arrays.leaves import Cores
@@ -17,6 +18,8 @@ from diffsim.errors import ReplayError
 
 CoreFunction = Callable[[Cores], Cores]
 """From core values to core values. It may be run again."""
+OWN = f"{__package__}."
+"""Modules whose functions stand around those of users."""
 
 
 class _Watched(Tracer):
@@ -49,14 +52,31 @@ class Reads:
     A name that is assigned anew after the first run leads the later ones to another value. If that is equal, so are the results, and only
     the cotangent of the captured value would be lost.
 
+    Args:
+        function: a function of a user, or one of this package around it, whose names are compared where its runs differ.
+
     Attributes:
         on: whether what is read counts.
     """
 
-    __slots__ = ("_expected", "_now", "on")
+    __slots__ = ("_around", "_expected", "_now", "_objects", "on")
 
-    def __init__(self) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.on, self._expected, self._now = True, set[int](), dict[int, set[int]]()
+        self._around: list[tuple[str, Holder]] = []
+        _names_around(function, {}, self._around)
+        self._objects = [_object_of(*each) for each in self._around]
+
+    def causes(self) -> str:
+        """The cause of runs that differ, and the remedy: names that were assigned anew since, if there are any."""
+        names = sorted({each[0] for each, before in zip(self._around, self._objects, strict=True) if _object_of(*each) != before})
+        if not names:
+            return "it draws random numbers, or reads something that changes; let it depend on its arguments alone"
+        defaults = ", ".join(f"{name}={name}" for name in names)
+        return (
+            f"it reads {', '.join(names)}, assigned anew since, as a variable of a for around it is; keep the value by a default argument, "
+            f"as in lambda ..., {defaults}: ..."
+        )
 
     def add(self, place: int) -> None:
         if self.on:
@@ -74,6 +94,36 @@ class Reads:
         """
         if self._expected - self._now.pop(get_ident()):
             raise assigned_anew(what)
+
+
+Holder: TypeAlias = "CellType | dict[str, Any]"
+"""The holder of the object of a name: a cell of a closure, or the names of a module."""
+
+
+def _names_around(function: Any, seen: dict[int, None], names: list[tuple[str, Holder]]) -> None:
+    """Add the names from outside that a user's function, and those that it calls by such names, read, with what holds them."""
+    if not isinstance(function, FunctionType) or id(function) in seen:
+        return
+    seen[id(function)] = None
+    code, cells = function.__code__, function.__closure__ or ()
+    if not function.__module__.startswith(OWN):  # names of this package are none of the user's
+        space = function.__globals__
+        names += zip(code.co_freevars, cells, strict=True)
+        names += [(name, space) for name in code.co_names if name in space]
+    for each in (*map(_content, cells), *(function.__defaults__ or ())):
+        _names_around(each, seen, names)
+
+
+def _object_of(name: str, holder: Holder) -> int:
+    """The number of the object that a name has now."""
+    return id(holder.get(name) if isinstance(holder, dict) else _content(holder))
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing yet
+        return None
 
 
 def assigned_anew(what: str) -> ReplayError:

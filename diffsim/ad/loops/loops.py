@@ -73,7 +73,7 @@ def _with_pullback(cores: Sequence[Any], params: dict[str, Any], wanted: tuple[b
                 watchers.append(Reporter(sweep, policy.progress))
             sweep.forward()
             if policy.verify:
-                require_same(stepper.state, out, WHAT)
+                require_same(stepper.state, out, WHAT, params["reads"].causes)
             stepper.cts = list(cts)
             sweep.reverse()
         params["reads"].end(WHAT)
@@ -178,7 +178,7 @@ def _run_loop(body: Callable[[int, Cores], Cores], init: Cores, first: int, last
             state = body(first + steps, state)
             steps += 1
 
-    reads = Reads()
+    reads = Reads(body)
     value, captured = discover(whole, init, reads)
     reads.on = True
     if not captured and not any(isinstance(c, Tracer) for c in init):

@@ -63,7 +63,7 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
             out_tree[:] = [shape]
             return outputs
 
-        reads = Reads()
+        reads = Reads(f)
         value, captured = discover(run, cores, reads)
         if not captured and not any(isinstance(c, Tracer) for c in cores):
             return public(value, out_tree[0])
@@ -91,7 +91,7 @@ def _remat_with_pullback(cores: Sequence[Any], params: dict[str, Any], wanted: t
     def pullback(cts: Sequence[Any]) -> list[Any]:
         params["reads"].begin()
         tape = StepTape(_remat_step(params), 0, tuple(cores[:count]), tuple(cores[count:]))
-        require_same(tape.state, out, WHAT)
+        require_same(tape.state, out, WHAT, params["reads"].causes)
         params["reads"].end(WHAT)
         return tape.pull(cts)
 

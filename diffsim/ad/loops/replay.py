@@ -157,10 +157,7 @@ def _like(array: np.ndarray, core: Any) -> Any:
     return array.item()
 
 
-def require_same(again: Cores, expected: Cores, what: str) -> None:
-    """Refuse a second run that differs from the first."""
+def require_same(again: Cores, expected: Cores, what: str, causes: Callable[[], str]) -> None:
+    """Refuse a second run that differs from the first. `causes`: why it may, and what to do."""
     if fingerprint(_compared(again)) != fingerprint(_compared(expected)):
-        raise ReplayError(
-            f"{what} gave another result when it was run again for its derivative: it draws random numbers, or reads something that "
-            "changes; let it depend on its arguments alone"
-        )
+        raise ReplayError(f"{what} gave another result when it was run again for its derivative: {causes()}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from diffsim import engine
 from diffsim.base.messages import shown
-from diffsim.errors import KernelError, ShapeError
+from diffsim.errors import KernelError, ParameterError, ShapeError
 
 Like = str | tuple[int, ...] | Callable[..., Any] | None
 """The shape of a new output: that of an input of this name, this shape, or a function of the inputs; None: updated in place."""
@@ -46,7 +46,12 @@ class Parameter:
         Raises:
             ShapeError: the number of axes differs, or there are no values.
             KernelError: the type would lose digits, or is none that Taichi has.
+            ParameterError: an array with a mask, which the kernel would not see.
         """
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise ParameterError(
+                f"{self.name}: expected numbers everywhere, got an array with a mask; fill it, for example with .filled(0)"
+            )
         array = np.asarray(value)
         loose = self.scalar or not isinstance(value, (np.ndarray, np.generic))  # plain numbers take the type that is asked for
         dtype = self.dtype or (np.dtype(np.float64) if self.scalar else array.dtype)

@@ -17,15 +17,14 @@ STEADY = 0.9
 LARGE = 1e6
 """Growth over the traces from which on a message mentions it."""
 NO_VALUE = "an operation had no value: a root, a logarithm or a power of a negative number, a division by 0, as in a dry cell"
-UNKNOWN = (
-    f"The time step may be too large for the scheme, so that values grow from step to step: lower dt. Or {NO_VALUE}. Run fewer steps to "
-    "see which, and where it begins"
-)
+UNKNOWN = f"The time step may be too large for the scheme, so that values grow from step to step: lower dt. Or {NO_VALUE}"
 """Without traces that could tell."""
 STEADY_TRACES = (
     f"The traces did not grow from step to step, so it may be that {NO_VALUE}. A time step that is too large can be the cause too, away "
-    "from the receivers, or where a value overshoots: try a lower dt. Run fewer steps to see where it begins"
+    "from the receivers, or where a value overshoots: try a lower dt"
 )
+FEWER = ". Run fewer steps to see where it begins"
+"""The remedy where that is not known."""
 
 
 def counted(values: Array) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ from diffsim.checkpoint.storage.fingerprint import fingerprint
 from diffsim.domains import Domain, Whole
 from diffsim.engine import PRECISIONS, require_precision, settings
 from diffsim.errors import ParameterError, StillWarning
-from diffsim.simulation.prepared.blown_up import cause_of_gradient, cause_of_run
+from diffsim.simulation.prepared.beginnings import Began, beginning
+from diffsim.simulation.prepared.blown_up import FEWER, cause_of_gradient, cause_of_run
 from diffsim.simulation.prepared.checks import check_names, finite_solution, require_finite
 from diffsim.simulation.prepared.groups import Gradient, Groups
 from diffsim.simulation.prepared.locks import Turn
@@ -103,6 +105,7 @@ class Compiled:
         self._checks_still = own.still is not Equation.still
         self._shapes = {name: self._cells(placed) for name, placed in traced.fields.items()}
         self._waiting: weakref.ref[Waiting] | None = None
+        self._began: Began | None = None
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -284,6 +287,14 @@ class Compiled:
         if judged and self._checks_still:
             self._warn_if_still(fields, states)
         self.stepper.start(states, driven, steps, undone)
+        if isinstance(self.domain, Whole) and not undone:
+            self._began = Began(fields, lambda: self._again(fields, steps), time.monotonic())
+        return coefficients
+
+    def _again(self, fields: Mapping[str, Array], steps: int) -> Mapping[str, Array]:
+        """Begin a run once more, and return the coefficients."""
+        coefficients = self.coefficients(fields)
+        self.stepper.start(self.initial({**fields, **coefficients}), {name: fields[name] for name in self._driven}, steps)
         return coefficients
 
     def _warn_if_still(self, fields: Mapping[str, Array], states: Mapping[str, Array]) -> None:
@@ -301,11 +312,13 @@ class Compiled:
             StabilityError: the run went where the time step is not stable.
         """
         state, traces = self.stepper.state(), self.stepper.traces()
+        began, self._began = self._began, None
 
         def cause() -> str:
             hint = f". {self.equation.unstable}" if self.equation.unstable else ""
             if (exceeded := self.stepper.exceeded()) is None:
-                return cause_of_run(traces) + hint
+                where = beginning(began, self.stepper, self.dtype) if began is not None and self.stepper.steps else ""
+                return where + cause_of_run(traces) + ("" if where else FEWER) + hint
             step, needed, laps = exceeded
             return f"Step {step} of {self.stepper.steps} needed {needed:.0f} laps of a loop that has at most {laps}" + hint
 

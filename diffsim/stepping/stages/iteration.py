@@ -28,6 +28,14 @@ HALVINGS = 30
 ENOUGH = 1e-4
 """A step must lower the residual by at least this part of the decrease of a linear residual."""
 
+SLOW = (0.15, 0.6)
+"""By this factor a full step lowers the residual where the derivative has no inverse at the solution: 1/4 at a double root, up to 1/e at
+one of high order. Elsewhere the last steps lower it by far more."""
+STEADY_FALLS = 3
+"""So many such steps in a row are no accident."""
+SHARP = 1e-6
+"""A larger tolerance may end an iteration before its quick part."""
+
 REMEDY = {
     False: "start from a closer guess, take a smaller time step, or raise tolerance or iterations",
     True: "start from a closer initial state, such as the solution for a weaker nonlinearity, which is raised in steps, or raise tolerance "
@@ -148,21 +156,31 @@ class Iteration:
         steady = bool(self.title.steady)
         if not now.finite:
             raise ConvergenceError(f"expected a finite residual and derivative at the guess, got {self._cause(now.x, around)}")
+        falls: list[float] = []  # of the residual, by full steps in a row
         for number in range(self.most + 1):
             met = now.met(tolerance)
             if met and (number or not any(now.largest)):  # a good guess is still improved, or slow changes would be lost step by step
+                if tolerance <= SHARP and _is_slow(falls):
+                    raise SingularError(
+                        f"expected a solution at which the residual has a derivative with an inverse, got {_slow(falls)}: "
+                        "there it has no gradient and few digits; change the residual or its inputs so that the solution is a simple one"
+                    )
                 return now.x
-            after = self._step(now, around, number) if number < self.most else None
-            if after is None:
+            step = self._step(now, around, number) if number < self.most else None
+            if step is None:
                 if met:
                     return now.x
                 break
+            after, part = step
+            before = now.norm(now.sizes)
+            falls = [*falls, after.norm(now.sizes) / before] if part == 1 and before else []
             now = after
         equation, left = now.worst()
+        slow = f", with {_slow(falls)}" if _is_slow(falls) else ""
         where = f" in the equation of {self.residual.names[equation]}" if count > 1 else ""
         raise ConvergenceError(
-            f"expected a residual of at most {tolerance:.1e} of its terms, got {left:.1e}{where} after {plural(number, 'iteration')}; "
-            f"{REMEDY[steady]}"
+            f"expected a residual of at most {tolerance:.1e} of its terms, got {left:.1e}{where} after "
+            f"{plural(number, 'iteration')}{slow}; {REMEDY[steady]}"
         )
 
     def _extended(self, x: list[Array]) -> dict[str, Array]:
@@ -187,7 +205,7 @@ class Iteration:
                     cell = np.unravel_index(int(np.argmin(fine)), shape)
                     alone = node.op == "read" and node.data[0] not in names
                     remedy = "correct the fields that it is computed of" if alone else GUESS[bool(self.title.steady)]
-                    return f"{_at_cell(node, values, cell, names)} in cell {tuple(map(int, cell))}, in {where}; {remedy}"
+                    return f"{at_cell(node, values, cell, names)} in cell {tuple(map(int, cell))}, in {where}; {remedy}"
         raise AssertionError("a value is not finite")
 
     def _at(self, x: list[Array], around: dict[str, Array]) -> State:
@@ -214,8 +232,11 @@ class Iteration:
             ]
         return State(x, values, weights, [float(size.max()) for size in sizes])
 
-    def _step(self, now: State, around: dict[str, Array], number: int) -> State | None:
-        """The next state: a full step of Newton's method, or the longest halved one that lowers the residual; None if there is none."""
+    def _step(self, now: State, around: dict[str, Array], number: int) -> tuple[State, float] | None:
+        """The next state and the part of a step of Newton's method that leads to it.
+
+        That is a full step, or the longest halved one that lowers the residual; None if there is none.
+        """
         try:
             changes = solutions(self.system, now.weights, [-residual for residual in now.residuals], given=False)
         except SingularError as error:
@@ -225,7 +246,7 @@ class Iteration:
             part = 0.5**halving
             after = self._at([x + part * change for x, change in zip(now.x, changes, strict=True)], around)
             if after.finite and after.norm(now.sizes) <= (1 - ENOUGH * part) * before:
-                return after
+                return after, part
         return None
 
     def identity(self) -> str:
@@ -237,8 +258,17 @@ class Iteration:
         return 2 * self.system.room(cells) + 8 * cells * fields
 
 
-def _at_cell(node: Node, values: Mapping[int, Array], cell: tuple[Any, ...], names: Mapping[str, str]) -> str:
-    """An operation with its operands and its value in a cell, such as "the log of T = 0, which is -inf". `names`: of the unknowns."""
+def _is_slow(falls: Sequence[float]) -> bool:
+    """True if the last steps lowered the residual as at a root that is not simple."""
+    return len(falls) >= STEADY_FALLS and all(SLOW[0] <= fall <= SLOW[1] for fall in falls[-STEADY_FALLS:])
+
+
+def _slow(falls: Sequence[float]) -> str:
+    return f"residuals that fall by a factor of {1 / falls[-1]:.2g} in each step, as where their derivative has no inverse (a double root)"
+
+
+def at_cell(node: Node, values: Mapping[int, Array], cell: tuple[Any, ...], names: Mapping[str, str]) -> str:
+    """An operation with its operands and its value in a cell, such as "the log of T = 0, which is -inf". `names`: of fields."""
 
     def number(each: Node) -> str:
         return f"{float(values[each.id][cell]):.6g}"

@@ -21,7 +21,17 @@ from diffsim.linear import METHODS, CoupledSystem, Given, Method, System, requir
 from diffsim.stepping.ir.names import Title, bar, dot
 from diffsim.stepping.ir.program import Assign, HostCall, Part, Place, Written
 from diffsim.stepping.stages.iteration import LINEAR, Iteration, Residual
-from diffsim.stepping.stages.solve import Function, Solution, Solve, applied, derivatives, outputs_of, require_square, written_to
+from diffsim.stepping.stages.solve import (
+    Function,
+    Solution,
+    Solve,
+    applied,
+    derivatives,
+    outputs_of,
+    require_square,
+    row_sums,
+    written_to,
+)
 from diffsim.stepping.stages.unknowns import Unknowns
 from diffsim.stepping.trace.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.trace.stages import HostStage, StoredExpression, Transposed, read_of, stored_name, trace_of
@@ -231,7 +241,7 @@ def newton_fields(
     rules = tuple(field.rules for field in solution)
 
     def system(tolerance: float | None) -> System | CoupledSystem:
-        return system_of([*traced.weights], rules, [*guesses], method, tolerance, preconditioner)
+        return system_of([*traced.weights], rules, [*guesses], method, tolerance, preconditioner, row_sums(traced.weights))
 
     iteration = Iteration(traced, rules, system(LINEAR), tolerance, most, Title("newton", tuple(guesses), graph.steady))
     names = tuple(stored_name(start, graph) for start in starts)

@@ -22,7 +22,7 @@ from diffsim.boundary import linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.derive import vjp
-from diffsim.expr.graph import OPERATIONS, Graph, Node, Offset, is_const, ordered, reads
+from diffsim.expr.graph import CONDITIONS, OPERATIONS, Graph, Node, Offset, is_const, ordered, reads
 from diffsim.expr.magnitude import magnitude
 from diffsim.expr.symbol import Symbol, merge_locations
 from diffsim.linear import METHODS, CoupledSystem, Entry, Given, Inside, Method, System, require_preconditioner, solutions, system_of
@@ -43,6 +43,10 @@ TRIALS = 8
 """Random numbers for each field of which weights are made."""
 CANCELS = 1e-9
 """Weights that cancel add up to less, relative to their sizes."""
+SAME = 1e-14
+"""Sums of weights that are the same number for all values of the fields in them differ by less, relative to their sizes."""
+NOT_ANALYTIC = ("abs", "floor", "min", "max", "select", *CONDITIONS)
+"""Operations that may cancel for some values of their arguments and not for others."""
 
 
 @dataclass(frozen=True)
@@ -351,7 +355,8 @@ def solve_fields(
     size = _size(graph, f"size of {name}", solution[0].location, _unstored(graph, sides[0])) if open_ else None
     if size is not None:
         graph.store(size)
-    system = system_of([*weights], [field.rules for field in solution], [*right_sides], method, tolerance, preconditioner)
+    rules = [field.rules for field in solution]
+    system = system_of([*weights], rules, [*right_sides], method, tolerance, preconditioner, row_sums(weights))
     title = Title("solve", tuple(right_sides), graph.steady)
     graph.store(Solve(name, system, tuple(sides), stored, outputs, size=size, title=title))
     return [read_of(right, output) for right, output in zip(rights, outputs, strict=True)]
@@ -403,6 +408,35 @@ def _may_be_open(weights: Sequence[Node]) -> bool:
     with np.errstate(all="ignore"):
         tried = [np.broadcast_to(value, TRIALS) for value in _values(weights, lambda name: rng.uniform(0.1, 1.9, TRIALS))]
         return bool((np.abs(np.sum(tried, axis=0)) <= CANCELS * np.sum(np.abs(tried), axis=0)).any())
+
+
+def row_sums(weights: Mapping[Entry, Node]) -> dict[tuple[int, int], float]:
+    """By equation and field, the sum of the weights of a stencil, where that is the same number for all values of the fields in them.
+
+    It is tried with random numbers in place of fields, and of values that a condition chooses. What is left is analytic, so a sum that does
+    not change in the trials never does.
+    """
+    blocks: dict[tuple[int, int], list[Node]] = {}
+    for (row, column, _), node in weights.items():
+        blocks.setdefault((row, column), []).append(node)
+    out: dict[tuple[int, int], float] = {}
+    for block, nodes in blocks.items():
+        rng = np.random.default_rng(0)
+        values: dict[int, Any] = {}
+        with np.errstate(all="ignore"):
+            for node in ordered(nodes):
+                if node.op == "const":
+                    values[node.id] = node.data
+                elif node.op == "read" or node.op in NOT_ANALYTIC:
+                    values[node.id] = rng.uniform(0.1, 1.9, TRIALS)
+                else:
+                    operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
+                    values[node.id] = OPERATIONS[node.op].evaluate(*operands)
+            tried = [np.broadcast_to(values[node.id], TRIALS) for node in nodes]
+            total, size = np.sum(tried, axis=0), np.sum(np.abs(tried), axis=0).max()
+        if np.ptp(total) <= SAME * size:
+            out[block] = float(total[0]) if np.abs(total).max() > SAME * size else 0.0
+    return out
 
 
 def _values(roots: Sequence[Node], field: Callable[[str], float | Array]) -> list[Any]:

@@ -72,3 +72,55 @@ def test_a_condition_may_read_what_the_body_does_not() -> None:
 
     step = 1e-6 * numpy.eye(3)
     numpy.testing.assert_allclose(ds.grad(f)(X), [(f(X + d) - f(X - d)) / 2e-6 for d in step], rtol=1e-6, atol=1e-8)
+
+
+factor = 0.0
+"""A global name, assigned anew by the test."""
+
+
+def looped(body: Any, s: Any) -> Any:
+    return ds.fori_loop(0, 3, lambda i, s: body(s), s)
+
+
+def repeated(body: Any, s: Any) -> Any:
+    return ds.while_loop(lambda s: s[1] < 3, lambda s: (body(s[0]), s[1] + 1), (s, 0))[0]
+
+
+def again(body: Any, s: Any) -> Any:
+    return ds.remat(body)(s)
+
+
+@pytest.mark.parametrize("run", [looped, repeated, again])
+@pytest.mark.parametrize("kind", ["loop variable", "local", "global"])
+def test_a_name_that_was_assigned_anew_is_named(run: Any, kind: str) -> None:
+    """The variable of a loop of Python has its last value when the bodies of all turns are run again."""
+
+    def total(s: Any) -> Any:
+        global factor
+        for k in range(3):
+            weights = np.ones(3) * k
+            factor = 0.1 * k
+            body = {
+                "loop variable": lambda s: s * (1 + 0.1 * k),  # noqa: B023  that is the mistake
+                "local": lambda s: s * (1 + weights),  # noqa: B023
+                "global": lambda s: s * (1 + factor),  # noqa: B023
+            }[kind]
+            s = run(body, s)
+        return s.sum()
+
+    name = {"loop variable": "k", "local": "weights", "global": "factor"}[kind]
+    words = rf"run again for its derivative: it reads {name}, assigned anew since.*as in lambda \.\.\., {name}={name}: \.\.\."
+    with pytest.raises(ReplayError, match=words):
+        ds.grad(total)(np.arange(3.0))
+
+
+def test_a_default_argument_keeps_the_value_and_random_numbers_have_no_name() -> None:
+    def total(s: Any) -> Any:
+        for k in range(3):
+            s = ds.fori_loop(0, 2, lambda i, s, k=k: s * (1 + 0.1 * k), s)
+        return s.sum()
+
+    np.testing.assert_allclose(ds.grad(total)(np.ones(2)), (1.1 * 1.2) ** 2)
+    rng = np.random.default_rng(0)
+    with pytest.raises(ReplayError, match="it draws random numbers, or reads something that changes"):
+        ds.grad(lambda s: ds.remat(lambda s: s * rng.random())(s).sum())(np.ones(2))

@@ -12,7 +12,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.ad.userkernel.kernel import UserKernel
-from diffsim.errors import KernelError, ShapeError
+from diffsim.errors import KernelError, ParameterError, ShapeError
 from tests.language import ti
 
 ROOT = Path(__file__).parents[3]
@@ -121,6 +121,11 @@ def test_a_layer_may_take_the_place_of_evaluation(monkeypatch: pytest.MonkeyPatc
         (lambda: flux(np.ones(3, complex), 1.0), KernelError, "complex128, expected float64"),
         (lambda: typed(np.ones(3, bool), 1, 1.0), KernelError, "type bool, expected one of"),
         (lambda: typed(np.ones(3), 1.5, 1.0), KernelError, "n has values of type float64, expected int32"),
+        (
+            lambda: flux(np.ma.masked_array(np.ones(3), [0, 1, 0]), 2.0),
+            ParameterError,
+            "x: expected numbers everywhere, got an array with a mask",
+        ),
         (lambda: typed(np.ones(3), 2**40, 1.0), KernelError, "n has values of type int64, expected int32"),
         (lambda: declare(("x",), {"y": "x"}, ti.types.ndarray(dtype=ti.f32))(np.ones(3)), KernelError, "x has values of type float64"),
         (lambda: flux.evaluate([np.ones(3)]), KernelError, "takes 2 inputs"),
