@@ -229,7 +229,7 @@ class Reverse:
         """A contribution that is 0 where a condition holds. In three dimensions parts that share nothing costly are guarded one by one."""
         graph = self.graph
         parts = [contribution]
-        if len(self.zero) == 3:
+        if self._reaching == 3:
             terms = [*linear_terms(graph, contribution, self._whole).values()]
             parts = [unfactored(graph, [(terms[n][1], terms[n][0]) for n in part]) for part in alike([core for core, _ in terms])]
         return graph.sum([graph.apply("select", without, graph.const(0), part) for part in parts])
