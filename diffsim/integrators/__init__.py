@@ -35,22 +35,6 @@ from diffsim.integrators.multistep import adams_bashforth2, leapfrog
 from diffsim.integrators.tableaux import TABLEAUX, Tableau
 
 __all__ = [
-    "TABLEAUX",
-    "Tableau",
-    "adams_bashforth2",
-    "dopri5",
-    "etdrk2",
-    "etdrk4",
-    "euler",
-    "imex_ars222",
-    "imex_ars443",
-    "imex_euler",
-    "leapfrog",
-    "midpoint",
-    "rk4",
-    "runge_kutta",
-    "ssp_rk2",
-    "ssp_rk3",
-    "ssp_rk43",
-    "ssp_rk104",
-]
+    "TABLEAUX", "Tableau", "adams_bashforth2", "dopri5", "etdrk2", "etdrk4", "euler", "imex_ars222", "imex_ars443", "imex_euler",
+    "leapfrog", "midpoint", "rk4", "runge_kutta", "ssp_rk2", "ssp_rk3", "ssp_rk43", "ssp_rk104",
+]  # fmt: skip

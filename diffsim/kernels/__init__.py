@@ -12,21 +12,6 @@ from diffsim.kernels.operator import Operator
 from diffsim.kernels.scans import cummax, cummin, cumprod, cumprod_vjp, cumsum, linear_recurrence, reduce, reduce_vjp, scan, scan_vjp
 
 __all__ = [
-    "Operator",
-    "cummax",
-    "cummin",
-    "cumprod",
-    "cumprod_vjp",
-    "cumsum",
-    "histogram",
-    "histogram_generic",
-    "histogram_generic_vjp",
-    "histogram_winners",
-    "histogram_with_totals",
-    "linear_recurrence",
-    "order_by_index",
-    "reduce",
-    "reduce_vjp",
-    "scan",
-    "scan_vjp",
-]
+    "Operator", "cummax", "cummin", "cumprod", "cumprod_vjp", "cumsum", "histogram", "histogram_generic", "histogram_generic_vjp",
+    "histogram_winners", "histogram_with_totals", "linear_recurrence", "order_by_index", "reduce", "reduce_vjp", "scan", "scan_vjp",
+]  # fmt: skip

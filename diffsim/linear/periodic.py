@@ -296,14 +296,13 @@ class PeriodicKernel:
             norms = ready.solve()
             return ready.cells.copy(), *norms
 
-    def between(self, right_side: npt.NDArray, solution: npt.NDArray) -> Callable[[], tuple[float, float]] | None:
+    def between(self, source: Place, target: Place) -> Callable[[], tuple[float, float]]:
         """A function that solves for the right side in one array, writes the solution into the other, and returns the norms of `solve`.
 
-        None where rows of the arrays are no whole tiles. It is right for the present settings of the engine, while the arrays exist.
+        It is right for the present settings of the engine, while the arrays exist.
         """
         with engine.lock:
-            places = self.places(right_side, solution)
-            return None if places is None else self._present().between(*places)
+            return self._present().between(source, target)
 
     def places(self, right_side: npt.NDArray, solution: npt.NDArray) -> tuple[Place, Place] | None:
         """Where the cells of both arrays lie; None where their rows are no whole tiles."""

@@ -98,19 +98,6 @@ class System:
             return prepared.solve(right_side, transposed, size)
         return prepared.solve(right_side, transposed)
 
-    def between(
-        self,
-        weights: tuple[float, ...],
-        right_side: npt.NDArray,
-        solution: npt.NDArray,
-        transposed: bool,
-        given: bool,
-        size: npt.NDArray | None,
-    ) -> Callable[[], object] | None:
-        """`solve` with constant weights from one array into another, as often as it is called; None where that would be no faster."""
-        prepared = self._diagonal(weights, right_side, transposed, given)
-        return None if prepared is None else prepared.between(right_side, solution, transposed, size)
-
     def inside(
         self,
         weights: tuple[float, ...],
@@ -120,15 +107,12 @@ class System:
         given: bool,
         size: npt.NDArray | None,
     ) -> Inside | None:
-        """`between` for a larger kernel, which solves the system itself; None where no kernel does."""
-        prepared = self._diagonal(weights, right_side, transposed, given)
-        return None if prepared is None else prepared.inside(right_side, solution, transposed, size)
-
-    def _diagonal(self, weights: tuple[float, ...], right_side: npt.NDArray, transposed: bool, given: bool) -> Diagonal | None:
-        """The matrix as numbers, if its solutions do not depend on values of boundary rules."""
+        """`solve` with constant weights by a kernel from one array into another; None where no kernel does, or rules have values."""
         prepared = self._for(weights, right_side)
         assert self._stencil is not None
-        return None if not isinstance(prepared, Diagonal) or (given and not transposed and self._stencil.has_given) else prepared
+        if not isinstance(prepared, Diagonal) or (given and not transposed and self._stencil.has_given):
+            return None
+        return prepared.inside(right_side, solution, transposed, size)
 
     def identity(self) -> str:
         """A text that identifies it, as far as possible."""

@@ -58,7 +58,7 @@ class Transform:
 
 @dataclass(frozen=True)
 class Inside:
-    """A solution from one array into another by a function of a kernel.
+    """A solution from one array into another by a kernel of its own, or by a function of a larger kernel.
 
     Attributes:
         kernel: has the function.
@@ -71,6 +71,11 @@ class Inside:
     source: Place
     target: Place
     check: Callable[[float, float], None] | None
+
+    def solver(self) -> Callable[[], object]:
+        """A function that solves as often as it is called, with the check."""
+        solve, check = self.kernel.between(self.source, self.target), self.check
+        return solve if check is None else lambda: check(*solve())
 
 
 class Diagonal:
@@ -124,19 +129,8 @@ class Diagonal:
         scaled *= factors
         return self._transform.backward(hat)
 
-    def between(
-        self, right_side: npt.NDArray, solution: npt.NDArray, transposed: bool, size: npt.NDArray | None
-    ) -> Callable[[], object] | None:
-        """`solve` from one array into another as often as it is called; None where it would copy them."""
-        inside = self.inside(right_side, solution, transposed, size)
-        solve = None if inside is None else inside.kernel.between(right_side, solution)
-        if solve is None or inside is None or inside.check is None:
-            return solve
-        check = inside.check
-        return lambda: check(*solve())
-
     def inside(self, right_side: npt.NDArray, solution: npt.NDArray, transposed: bool, size: npt.NDArray | None) -> Inside | None:
-        """`between` for a larger kernel, which solves the system itself; None where there is no kernel."""
+        """`solve` by a kernel from one array into another; None where there is no kernel, or it would copy them."""
         kernel = self._kernel_for(right_side)
         places = None if kernel is None else kernel.places(right_side, solution)
         if kernel is None or places is None:

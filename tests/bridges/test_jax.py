@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,23 +10,17 @@ import pytest
 
 import diffsim as ds
 from diffsim.simulation.exported import ExportedRun
+from tests.bridges.transforms import close, energy
 from tests.bridges.tube import STEPS, cotangents_of, inputs_of, tube
 
 jax = pytest.importorskip("jax")
 bridge = pytest.importorskip("diffsim.jax")
 jnp = jax.numpy
 
-ROUNDOFF = 1e-12
-"""Relative, f64."""
 PARTS = ("final", "traces")
 
 
-@pytest.fixture(autouse=True)
-def _x64() -> Iterator[None]:
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", before)
+pytestmark = pytest.mark.usefixtures("wide")
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +30,6 @@ def simulation() -> ds.Simulation:
 
 def arrays_of(inputs: dict[str, np.ndarray]) -> dict[str, Any]:
     return {name: jnp.array(value) for name, value in inputs.items()}
-
-
-def energy(solution: ds.Solution) -> Any:
-    return (solution.traces["p"] ** 2).sum() + (solution.final["p"] ** 3).sum()
-
-
-def close(found: Any, wanted: Any) -> bool:
-    return bool(np.abs(np.asarray(found) - wanted).max() <= ROUNDOFF * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("x64", [False, True])
@@ -71,20 +56,6 @@ def test_gradients_are_those_of_the_simulation(x64: bool, checkpoint: Any, compi
     assert all(bars[name].dtype == simulation.dtype and np.array_equal(bars[name], wanted[name]) for name in wanted)
     report = simulation.last_sweep
     assert report is not None and (report.steps["advance"] > 0) == (checkpoint == 2)  # few states are kept, others computed again
-
-
-def test_a_hessian_is_that_of_diffsim(simulation: ds.Simulation) -> None:
-    inputs = inputs_of(simulation)
-
-    def loss(c: Any) -> Any:
-        return energy(simulation.run({**inputs, "c": c}, STEPS))
-
-    def in_jax(c: Any) -> Any:
-        return energy(bridge.run(simulation, {**inputs, "c": c}, STEPS))
-
-    v = np.random.default_rng(2).standard_normal(9)
-    product = jax.grad(lambda c: jax.grad(in_jax)(c) @ v)(jnp.array(inputs["c"]))
-    assert close(product, ds.hvp(loss, inputs["c"], v))
 
 
 @pytest.mark.parametrize("transform", [jax.grad, lambda f: lambda k: jax.jvp(f, (k,), (1.0,))[1]], ids=["grad", "jvp"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-import diffsim as ds
-from tests.bridges.transforms import MADE, Problem, close, energy
+from tests.bridges.transforms import Problem, calls_of, close
 from tests.bridges.tube import STEPS, inputs_of, rod
 
 jax = pytest.importorskip("jax")
@@ -17,23 +16,7 @@ bridge = pytest.importorskip("diffsim.jax")
 jnp = jax.numpy
 
 
-@pytest.fixture(autouse=True)
-def _x64() -> Iterator[None]:
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", before)
-
-
-@pytest.fixture(scope="module", params=MADE)
-def problem(request: pytest.FixtureRequest) -> Problem:
-    make, name = MADE[request.param]
-    return Problem(make(), name)
-
-
-def loss_of(problem: Problem) -> Callable[[Any], Any]:
-    return lambda x: energy(bridge.run(problem.simulation, {**problem.inputs, problem.name: x}, STEPS))
-
+pytestmark = pytest.mark.usefixtures("wide")
 
 CASES: dict[str, tuple[str, Callable[[Any, Any, Any, Any], Any]]] = {
     "jvp": ("slope", lambda f, x, v, rows: jax.jvp(f, (x,), (v,))[1]),
@@ -63,34 +46,20 @@ CASES: dict[str, tuple[str, Callable[[Any, Any, Any, Any], Any]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_transform_gives_the_derivative_of_the_simulation(problem: Problem, case: str) -> None:
     what, transform = CASES[case]
-    derivative = transform(loss_of(problem), jnp.array(problem.x), jnp.array(problem.v), jnp.array(problem.rows))
+    derivative = transform(problem.loss_by(bridge), jnp.array(problem.x), jnp.array(problem.v), jnp.array(problem.rows))
     assert close(derivative, problem.wanted(what))
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_tangent_is_that_of_the_simulation_bit_for_bit(problem: Problem, compiled: bool) -> None:
-    """The tangent by every input at once."""
-    inputs = problem.inputs
-    tangents = {name: values * np.random.default_rng(3).standard_normal(values.shape) for name, values in inputs.items()}
-    wanted = problem.simulation.jvp(inputs, tangents, STEPS)
-
-    def values(given: Any) -> Any:
-        solution = bridge.run(problem.simulation, given, STEPS)
-        return dict(solution.final), dict(solution.traces)
-
-    tangent = jax.jvp(jax.jit(values) if compiled else values, (inputs,), (tangents,))
-    for solution, parts in zip(wanted, tangent, strict=True):
-        for part, name in (("final", 0), ("traces", 1)):
-            assert all(np.array_equal(parts[name][key], value) for key, value in getattr(solution, part).items())
+    problem.require_same_tangent(bridge, lambda f, inputs, tangents: jax.jvp(jax.jit(f) if compiled else f, (inputs,), (tangents,)))
 
 
 def test_shots_are_one_call_and_have_the_bits_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     simulation = rod()
     inputs = inputs_of(simulation)
     shots = jnp.array(np.random.default_rng(4).standard_normal((3, *inputs["q"].shape)))
-    runs: list[int] = []
-    run = ds.Batch.run
-    monkeypatch.setattr(ds.Batch, "run", lambda self, *args, **options: (runs.append(self.runs), run(self, *args, **options))[1])
+    runs = calls_of(monkeypatch)
 
     def traces(q: Any) -> Any:
         return bridge.run(simulation, {**inputs, "q": q}, STEPS).traces["T"]

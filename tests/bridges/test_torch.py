@@ -15,6 +15,7 @@ import pytest
 import diffsim as ds
 from diffsim.errors import ParameterError
 from diffsim.simulation.exported import ExportedRun
+from tests.bridges.transforms import energy
 from tests.bridges.tube import STEPS, cotangents_of, inputs_of, tube
 
 torch = pytest.importorskip("torch")
@@ -31,10 +32,6 @@ def simulation() -> ds.Simulation:
 
 def tensors_of(inputs: dict[str, np.ndarray]) -> dict[str, Any]:
     return {name: torch.from_numpy(value.copy()).requires_grad_() for name, value in inputs.items()}
-
-
-def energy(solution: ds.Solution) -> Any:
-    return solution.traces["p"].square().sum() + (solution.final["p"] ** 3).sum()
 
 
 def paired(solution: ds.Solution, cotangents: ds.Solution) -> Any:
@@ -76,23 +73,6 @@ def test_gradcheck(simulation: ds.Simulation) -> None:
     args = [tensors[name] for name in names]
     assert torch.autograd.gradcheck(values, args, fast_mode=True)
     assert torch.autograd.gradgradcheck(values, args, fast_mode=True)
-
-
-def test_a_hessian_is_that_of_diffsim(simulation: ds.Simulation) -> None:
-    inputs = inputs_of(simulation)
-
-    def loss(c: Any) -> Any:
-        solution = simulation.run({**inputs, "c": c}, STEPS)
-        return (solution.traces["p"] ** 2).sum() + (solution.final["p"] ** 3).sum()
-
-    def in_torch(c: Any) -> Any:
-        return energy(bridge.run(simulation, {**inputs, "c": c}, STEPS))
-
-    c = inputs["c"]
-    v = np.random.default_rng(2).standard_normal(c.shape)
-    wanted = ds.hvp(loss, c, v)
-    product = torch.autograd.functional.hvp(in_torch, torch.from_numpy(c), torch.from_numpy(v))[1].numpy()
-    np.testing.assert_allclose(product, wanted, rtol=ROUNDOFF, atol=ROUNDOFF * abs(wanted).max())
 
 
 @pytest.mark.slow

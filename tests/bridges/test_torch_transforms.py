@@ -8,28 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-import diffsim as ds
 from diffsim.errors import ParameterError
 from diffsim.simulation.gradients import gradient as gradients
 from diffsim.simulation.gradients import taped
 from diffsim.simulation.prepared import forward
-from tests.bridges.transforms import MADE, Problem, close, energy
+from tests.bridges.transforms import Problem, calls_of, close, energy
 from tests.bridges.tube import STEPS, inputs_of, rod, tube
 
 torch = pytest.importorskip("torch")
 bridge = pytest.importorskip("diffsim.torch")
 operation = pytest.importorskip("diffsim.torch.operation")
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated:DeprecationWarning")  # torch, of its own modules
-
-
-@pytest.fixture(scope="module", params=MADE)
-def problem(request: pytest.FixtureRequest) -> Problem:
-    make, name = MADE[request.param]
-    return Problem(make(), name)
-
-
-def loss_of(problem: Problem) -> Callable[[Any], Any]:
-    return lambda x: energy(bridge.run(problem.simulation, {**problem.inputs, problem.name: x}, STEPS))
 
 
 def dual(f: Any, x: Any, v: Any) -> Any:
@@ -77,39 +66,23 @@ CASES: dict[str, tuple[str, Callable[[Any, Any, Any, Any], Any]]] = {
 def test_a_transform_gives_the_derivative_of_the_simulation(problem: Problem, case: str) -> None:
     what, transform = CASES[case]
     x, v, rows = (torch.from_numpy(part.copy()) for part in (problem.x, problem.v, problem.rows))
-    assert close(transform(loss_of(problem), x, v, rows), problem.wanted(what))
+    assert close(transform(problem.loss_by(bridge), x, v, rows), problem.wanted(what))
 
 
 def test_a_tangent_is_that_of_the_simulation_bit_for_bit(problem: Problem) -> None:
-    """The tangent by every input at once."""
-    inputs = problem.inputs
-    tangents = {name: values * np.random.default_rng(3).standard_normal(values.shape) for name, values in inputs.items()}
-    wanted = problem.simulation.jvp(inputs, tangents, STEPS)
 
-    def values(given: Any) -> Any:
-        solution = bridge.run(problem.simulation, given, STEPS)
-        return dict(solution.final), dict(solution.traces)
+    def tangent(f: Any, *parts: Any) -> Any:
+        tensors, moved = ({name: torch.from_numpy(each.copy()) for name, each in part.items()} for part in parts)
+        return torch.func.jvp(f, (tensors,), (moved,))
 
-    tensors, moved = ({name: torch.from_numpy(each.copy()) for name, each in part.items()} for part in (inputs, tangents))
-    tangent = torch.func.jvp(values, (tensors,), (moved,))
-    for solution, parts in zip(wanted, tangent, strict=True):
-        for part, name in (("final", 0), ("traces", 1)):
-            assert all(np.array_equal(parts[name][key], value) for key, value in getattr(solution, part).items())
+    problem.require_same_tangent(bridge, tangent)
 
 
 def test_a_tangent_agrees_with_differences(problem: Problem) -> None:
     x, v = torch.from_numpy(problem.x.copy()), torch.from_numpy(problem.v.copy())
-    f, h = loss_of(problem), 1e-4
+    f, h = problem.loss_by(bridge), 1e-4
     (slope,) = (torch.func.jvp(f, (x,), (v,))[1],)
     assert abs(slope / ((f(x + h * v) - f(x - h * v)) / (2 * h)) - 1) < 1e-6
-
-
-def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of runs of the batches that are computed from now on."""
-    runs: list[int] = []
-    run = ds.Batch.run
-    monkeypatch.setattr(ds.Batch, "run", lambda self, *args, **options: (runs.append(self.runs), run(self, *args, **options))[1])
-    return runs
 
 
 def test_shots_are_one_call_and_have_the_bits_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +122,7 @@ def test_large_batches_are_computed_in_pieces(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("several", [False, True])
 def test_a_gradient_of_func_runs_forward_once(several: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(rod(), "kappa")
-    gradient = torch.func.grad(loss_of(problem))
+    gradient = torch.func.grad(problem.loss_by(bridge))
     x = torch.from_numpy(problem.rows.copy() if several else problem.x.copy())
     runs: list[str] = []
     for module, name in ((forward, "run_forward"), (gradients, "run_reversibly"), (taped, "run_reversibly"), (taped, "run_forward")):

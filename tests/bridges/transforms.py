@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 import diffsim as ds
 from tests.bridges.tube import STEPS, inputs_of, rod, tube
@@ -44,6 +45,30 @@ class Problem:
     def loss(self, x: Any) -> Any:
         return energy(self.simulation.run({**self.inputs, self.name: x}, STEPS))
 
+    def loss_by(self, bridge: Any) -> Callable[[Any], Any]:
+        """The loss as another package computes it."""
+        return lambda x: energy(bridge.run(self.simulation, {**self.inputs, self.name: x}, STEPS))
+
+    def require_same_tangent(self, bridge: Any, tangent_of: Callable[[Any, Any, Any], Any]) -> None:
+        """Compare the tangent of a run by every input at once, bit for bit.
+
+        Args:
+            bridge: of the other package.
+            tangent_of: (function of inputs, inputs, their tangents) -> the tangent of its value.
+        """
+        rng = np.random.default_rng(3)
+        tangents = {name: values * rng.standard_normal(values.shape) for name, values in self.inputs.items()}
+
+        def values(given: Any) -> Any:
+            solution = bridge.run(self.simulation, given, STEPS)
+            return dict(solution.final), dict(solution.traces)
+
+        for solution, parts in zip(
+            self.simulation.jvp(self.inputs, tangents, STEPS), tangent_of(values, self.inputs, tangents), strict=True
+        ):
+            for part, name in (("final", 0), ("traces", 1)):
+                assert all(np.array_equal(parts[name][key], value) for key, value in getattr(solution, part).items())
+
     def wanted(self, what: str) -> Any:
         """A derivative by name."""
         return {
@@ -60,3 +85,11 @@ class Problem:
 
 def close(found: Any, wanted: Any) -> bool:
     return bool(np.abs(np.asarray(found) - wanted).max() <= ROUNDOFF * np.abs(wanted).max())
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of runs of the batches that are computed from now on."""
+    runs: list[int] = []
+    run = ds.Batch.run
+    monkeypatch.setattr(ds.Batch, "run", lambda self, *args, **options: (runs.append(self.runs), run(self, *args, **options))[1])
+    return runs

@@ -6,12 +6,17 @@ first and second derivatives from each side are differences in long double. Wher
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
+
+from diffsim.errors import DerivativeError
 
 INNER: dict[str, tuple[Callable[..., Any], str]] = {
     "sqrt": (lambda np, x: np.sqrt(x), "half"),
@@ -159,3 +164,28 @@ def judged(c: Composition, f: Callable[[Any], Any], found: Mapping[str, float | 
     if grad is not None and jvp is not None and abs(grad - jvp) > 1e-9 * max(1, abs(jvp)):
         wrong.append(f"grad {grad} and jvp {jvp} of {c.names} at {c.at}")
     return wrong
+
+
+def outcome(
+    derive: Callable[[], Any],
+    errors: tuple[type[Exception], ...] = (DerivativeError,),
+    message: str = "is not defined.*expected arguments at which it is",
+) -> float | None:
+    """A derivative; None if it is infinite, NaN, or refused with the message."""
+    with contextlib.suppress(*errors):
+        value = float(derive())
+        return value if np.isfinite(value) else None
+    with pytest.raises(errors, match=message):
+        derive()
+    return None
+
+
+def require_none_wrong(
+    judge: Callable[[Composition, dict[str, int]], list[str]], seed: int, number: int, derivatives: Sequence[str], least: float = 0.4
+) -> None:
+    """Judge drawn compositions: no derivative is wrong without a word, and of each kind at least this part is right."""
+    count: dict[str, int] = collections.Counter()
+    wrong = [line for c in compositions(seed, number) for line in judge(c, count)]
+    print(*(f"{n:6} {name}" for name, n in sorted(count.items())), sep="\n")
+    assert not wrong, "\n".join(wrong)
+    assert all(count[f"{name}: right"] > least * number for name in derivatives)

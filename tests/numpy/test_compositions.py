@@ -5,29 +5,13 @@ Each derivative is right, infinite or NaN where it has no value, or refused by n
 
 from __future__ import annotations
 
-import collections
-import contextlib
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 import diffsim as ds
 import diffsim.numpy as dn
-from diffsim.errors import DerivativeError
 
-from .compositions import Composition, compositions, judged
-
-
-def outcome(made: Callable[[], Any]) -> float | None:
-    """A derivative; None if it is refused, infinite or NaN."""
-    with contextlib.suppress(DerivativeError):
-        value = float(made())
-        return value if np.isfinite(value) else None
-    with pytest.raises(DerivativeError, match=r"is not defined.*expected arguments at which it is"):
-        made()
-    return None
+from .compositions import Composition, judged, outcome, require_none_wrong
 
 
 def judge(c: Composition, count: dict[str, int]) -> list[str]:
@@ -49,8 +33,4 @@ def judge(c: Composition, count: dict[str, int]) -> list[str]:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("seed", "number"), [(1, 200), pytest.param(2, 2000, marks=pytest.mark.slow)])
 def test_no_derivative_of_a_composition_is_wrong_without_a_word(seed: int, number: int) -> None:
-    count: dict[str, int] = collections.Counter()
-    wrong = [line for c in compositions(seed, number) for line in judge(c, count)]
-    print(*(f"{n:6} {name}" for name, n in sorted(count.items())), sep="\n")
-    assert not wrong, "\n".join(wrong)
-    assert all(count[f"{name}: right"] > 0.4 * number for name in ("grad", "jvp", "hvp", "hessian"))
+    require_none_wrong(judge, seed, number, ("grad", "jvp", "hvp", "hessian"))

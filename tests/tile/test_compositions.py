@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 from collections.abc import Callable
 from typing import Any
@@ -13,17 +12,7 @@ import pytest
 import diffsim as ds
 import diffsim.numpy as dn
 from diffsim.errors import DerivativeError, TileError
-from tests.numpy.compositions import Composition, compositions, judged
-
-
-def outcome(made: Callable[[], Any]) -> float | None:
-    """A derivative; None if it is refused, infinite or NaN."""
-    with contextlib.suppress(DerivativeError):
-        value = float(made())
-        return value if np.isfinite(value) else None
-    with pytest.raises(DerivativeError, match=r"is not defined.*expected arguments at which it is"):
-        made()
-    return None
+from tests.numpy.compositions import Composition, judged, outcome, require_none_wrong
 
 
 def judge(c: Composition, count: dict[str, int]) -> list[str]:
@@ -47,18 +36,13 @@ def judge(c: Composition, count: dict[str, int]) -> list[str]:
         with pytest.raises(TileError, match="a kink of complex numbers has no rule in tile programs"):
             calls["hvp"]()
         return []
-    outcomes = {name: outcome(call) for name, call in calls.items()}
-    return judged(c, f, outcomes, count)
+    return judged(c, f, {name: outcome(call) for name, call in calls.items()}, count)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("seed", "number"), [(3, 15), pytest.param(1, 150, marks=pytest.mark.slow)])
 def test_no_derivative_of_a_composition_in_a_tile_is_wrong_without_a_word(seed: int, number: int) -> None:
-    count: dict[str, int] = collections.Counter()
-    wrong = [line for c in compositions(seed, number) for line in judge(c, count)]
-    print(*(f"{n:6} {name}" for name, n in sorted(count.items())), sep="\n")
-    assert not wrong, "\n".join(wrong)
-    assert all(count[f"{name}: right"] > 0.4 * number for name in ("grad", "jvp", "hvp"))
+    require_none_wrong(judge, seed, number, ("grad", "jvp", "hvp"))
 
 
 BY_VALUE: dict[str, Callable[[Any], Any]] = {

@@ -4,17 +4,6 @@ from diffsim.base.quantities.meaning import ANYTHING, POINTS, RUNS, Dimension, M
 from diffsim.base.quantities.plain import bare, is_bare, plain, stated
 
 __all__ = [
-    "ANYTHING",
-    "POINTS",
-    "RUNS",
-    "Dimension",
-    "Meaning",
-    "along_axis",
-    "bare",
-    "counted",
-    "is_bare",
-    "places_on",
-    "plain",
-    "stated",
+    "ANYTHING", "POINTS", "RUNS", "Dimension", "Meaning", "along_axis", "bare", "counted", "is_bare", "places_on", "plain", "stated",
     "times",
-]
+]  # fmt: skip

@@ -11,7 +11,7 @@ Reference: SEG Technical Standards Committee (2017), "SEG-Y_r2.0: SEG-Y revision
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,18 @@ SEGY_KEYS = ("values", "times", "receiver", "deviations", "weights", "stations",
 """Parts of a layout that mean nothing in SEG-Y."""
 DEAD = 2
 """Trace identification code (bytes 29-30 of a header) of a dead trace."""
-AXES = {"x": ("GroupX", "SourceGroupScalar", 1.0), "y": ("GroupY", "SourceGroupScalar", 1.0)}
-AXES["z"] = ("ReceiverGroupElevation", "ElevationScalar", -1.0)
-"""Axis -> its header word, the word of its scalar, and its sign."""
+AXES = {
+    "x": ("SourceGroupScalar", {"GroupX": 1.0}),
+    "y": ("SourceGroupScalar", {"GroupY": 1.0}),
+    "z": ("ElevationScalar", {"ReceiverGroupElevation": -1.0}),
+}
+"""Axis -> the word of its scalar, and the header words of the receiver with their signs."""
 SOURCES = {
     "x": ("SourceGroupScalar", {"SourceX": 1.0}),
     "y": ("SourceGroupScalar", {"SourceY": 1.0}),
     "z": ("ElevationScalar", {"SourceDepth": 1.0, "SourceSurfaceElevation": -1.0}),
 }
-"""Axis -> the word of its scalar, and the header words of the source with their signs."""
+"""The same of the source."""
 
 
 def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
@@ -72,8 +75,7 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
         delays = _header(headers, fields.DelayRecordingTime) * 1e-3 * _scales(headers, fields, "ScalarTraceHeader")
         units = _place_units(file, live, fields, where)
         wanted = units_of(layout.axes, layout.coordinate_units)
-        coordinates = _coordinates(headers, dead, fields, layout.places, units, wanted, where)
-        sources = _sources(headers, dead, fields, layout.places, units, wanted, where)
+        coordinates, sources = (_places(words, headers, dead, fields, layout.places, units, wanted, where) for words in (AXES, SOURCES))
         unit = layout.unit or _value_unit(live, fields, where)
     if step <= 0:
         raise DataError(f"{where}: expected the time between samples in its header, found {step:g} s; give dt")
@@ -86,7 +88,7 @@ def read_segy(path: Path, layout: Layout) -> tuple[Records, ...]:
             raise DataError(f"{here}: expected one delay of recording for its traces, found several; shift the traces to one start")
         times = delays[alive[0]] + step * np.arange(len(values))
         _require_one_source(sources, alive, here)
-        own = None if coordinates is None else coordinates[chosen]
+        own = None if coordinates is None else np.nan_to_num(coordinates[chosen])
         names = tuple(map(str, range(len(chosen))))
         source = None if sources is None else sources[alive[0]]
         records = Records(values[:, chosen], times, names, own, unit, where=here, source=source, notes=notes)
@@ -202,7 +204,8 @@ def _header(headers: list[Any], word: Any) -> npt.NDArray[np.int64]:
     return np.array([int(header[word]) for header in headers], np.int64)
 
 
-def _coordinates(
+def _places(
+    words: Mapping[str, tuple[str, Mapping[str, float]]],
     headers: list[Any],
     dead: npt.NDArray[np.bool_],
     fields: Any,
@@ -211,39 +214,20 @@ def _coordinates(
     wanted: Sequence[str],
     where: str,
 ) -> Array | None:
-    """Places of the receivers in the wanted units, shape (traces, axes); None: the headers have none."""
+    """Places of each trace in the wanted units, shape (traces, axes), NaN along axes whose words are zero in all traces that are not dead.
+
+    None: the headers have none.
+    """
     directions = [by_name(axis) for axis in axes]
-    if not axes or any(direction not in AXES for direction in directions):
+    if not axes or any(direction not in words for direction in directions):
         return None
     columns = []
     for axis, direction, unit in zip(axes, directions, wanted, strict=True):
-        word, scalar, sign = AXES[direction]
-        column = _sign(axis) * sign * _scales(headers, fields, scalar) * _header(headers, getattr(fields, word))
-        columns.append(in_unit(Variable(column, units[direction], ("",)), unit, f"{where}, {word}") if np.any(column) else column)
-    places = np.stack(columns, axis=1)
-    return places if np.any(places[~dead]) else None  # a file without coordinates has zeros
-
-
-def _sources(
-    headers: list[Any],
-    dead: npt.NDArray[np.bool_],
-    fields: Any,
-    axes: tuple[str, ...],
-    units: dict[str, str],
-    wanted: Sequence[str],
-    where: str,
-) -> Array | None:
-    """Places of the source of each trace, shape (traces, axes), NaN along axes whose words are zero in all traces that are not dead."""
-    directions = [by_name(axis) for axis in axes]
-    if not axes or any(direction not in SOURCES for direction in directions):
-        return None
-    columns = []
-    for axis, direction, unit in zip(axes, directions, wanted, strict=True):
-        scalar, words = SOURCES[direction]
-        raw = [_sign(axis) * sign * _header(headers, getattr(fields, word)) for word, sign in words.items()]
+        scalar, signs = words[direction]
+        raw = [_sign(axis) * sign * _header(headers, getattr(fields, word)) for word, sign in signs.items()]
         column = _scales(headers, fields, scalar) * sum(raw)
         stated = any(np.any(numbers[~dead]) for numbers in raw)
-        place = f"{where}, {next(iter(words))}"
+        place = f"{where}, {next(iter(signs))}"
         columns.append(in_unit(Variable(column, units[direction], ("",)), unit, place) if stated else np.full(len(headers), np.nan))
     places = np.stack(columns, axis=1)
     return places if np.isfinite(places).any() else None

@@ -12,12 +12,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import NoneType, UnionType
+from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from diffsim.base.arguments import path_of
-from diffsim.base.messages import reason_shown
+from diffsim.base.messages import reason_shown, shown
 from diffsim.certificate import Line
 from diffsim.certificate.line import judged
 from diffsim.errors import SceneError
@@ -329,26 +330,8 @@ class Outcome:
         try:
             tree = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
             with (folder / RESULT).open("rb") as file, np.load(file) as arrays:
-                tree = _unpack(tree, {name: arrays[name] for name in arrays.files})
-            tree |= {
-                "axes": tuple(Axis(**a) for a in tree["axes"]),
-                "traces": {n: Compared(**c) for n, c in tree["traces"].items()},
-                "finals": {n: Compared(**c) for n, c in tree["finals"].items()},
-                "unknowns": {n: _unknown(u) for n, u in tree["unknowns"].items()},
-                "loss_parts": {n: tuple(p) for n, p in tree["loss_parts"].items()},
-                "history": tuple(Progress(**p) for p in tree["history"]),
-                "accepted": tuple(Line(**p) for p in tree["accepted"]),
-                "certificate": tuple(Line(**p) for p in tree["certificate"]),
-                "memory": Memory(**tree["memory"]),
-                "snapshots": {n: _snapshots(s) for n, s in tree.get("snapshots", {}).items()},
-                "names": {n: tuple(names) for n, names in tree.get("names", {}).items()},
-                "fits": {n: tuple(Fit(**each) for each in per) for n, per in tree.get("fits", {}).items()},
-                "measured": {n: tuple(p) for n, p in tree.get("measured", {}).items()},
-                "notes": tuple(tree.get("notes", ())),
-                "gradient": None if tree.get("gradient") is None else Taken(**tree["gradient"]),
-                "divided": None if tree.get("divided") is None else _divided(tree["divided"]),
-            }
-            return cls(**tree)
+                outcome: Outcome = _unpack(cls, tree, {name: arrays[name] for name in arrays.files})
+            return outcome
         except (*UNREADABLE, LookupError, AttributeError) as error:
             what = reason_shown(error)
             raise SceneError(
@@ -366,18 +349,6 @@ def history_csv(history: tuple[Progress, ...]) -> str:
     return text.getvalue()
 
 
-def _unknown(table: dict[str, Any]) -> UnknownField:
-    return UnknownField(**table | {"axes": tuple(Axis(**axis) for axis in table.get("axes", ()))})
-
-
-def _divided(table: dict[str, Any]) -> Divided:
-    return Divided(**table | {"boxes": tuple(table["boxes"])})
-
-
-def _snapshots(table: dict[str, Any]) -> Snapshots:
-    return Snapshots(**table | {"plane": None if table["plane"] is None else tuple(table["plane"])})
-
-
 def _pack(value: Any, path: str, arrays: dict[str, Array]) -> Any:
     """`value` as JSON. Arrays are moved to `arrays` and replaced by their name."""
     if isinstance(value, np.ndarray):
@@ -392,9 +363,23 @@ def _pack(value: Any, path: str, arrays: dict[str, Array]) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _unpack(value: Any, arrays: Mapping[str, Array]) -> Any:
-    if isinstance(value, dict):
-        if value.keys() == {"array"} and isinstance(value["array"], str):
-            return arrays[value["array"]]
-        return {k: _unpack(v, arrays) for k, v in value.items()}
-    return [_unpack(v, arrays) for v in value] if isinstance(value, list) else value
+def _unpack(kind: Any, value: Any, arrays: Mapping[str, Array]) -> Any:
+    """A value of this type, from what `_pack` made of it."""
+    inside, outer = get_args(kind), get_origin(kind)
+    if outer in (Union, UnionType):
+        kind = next(each for each in inside if each is not NoneType)
+        return None if value is None else _unpack(kind, value, arrays)
+    if isinstance(value, dict) and value.keys() == {"array"} and isinstance(value["array"], str):
+        return arrays[value["array"]]
+    if isinstance(value, dict) and is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        return kind(**{name: _unpack(kinds[name], part, arrays) for name, part in value.items()})  # type: ignore[operator]
+    if isinstance(value, dict) and outer is not tuple:
+        return {name: _unpack(inside[1] if inside else Any, part, arrays) for name, part in value.items()}
+    if isinstance(value, list) and outer in (tuple, None):
+        of_each = (inside[0],) * len(value) if Ellipsis in inside else inside or (Any,) * len(value)
+        parts = [_unpack(each, part, arrays) for each, part in zip(of_each, value, strict=True)]
+        return tuple(parts) if outer is tuple else parts
+    if inside or is_dataclass(kind):
+        raise TypeError(f"{shown(value)} is no {kind}")
+    return value

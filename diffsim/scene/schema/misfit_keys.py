@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
@@ -15,7 +14,7 @@ from diffsim.scene.words.model import Flag, Model, Name, NotNegative, Positive, 
 from diffsim.scene.words.objects import call_arguments, is_object, require_call
 from diffsim.scene.words.options import arguments_of, options_of
 from diffsim.scene.words.own import Family
-from diffsim.scene.words.typed import TypedModel, each_of, keys_made, model_of_table, numbered
+from diffsim.scene.words.typed import TypedModel, each_of, keys_made, numbered
 
 MISFITS = Family("a misfit", "diffsim.misfits", KINDS, methods=("__call__",))
 """The misfits that scenes name by a word."""
@@ -96,7 +95,7 @@ def model_of(name: str, kind: type) -> type[MisfitModel]:
         return _model_of_object(name, kind)
     if "data" not in arguments_of(kind):
         raise SceneError(f"expected a constructor of {kind.__name__} with the argument data, found none; add it")
-    options = options_of(kind, GIVEN, {*dir(MisfitModel), *MisfitModel.model_fields}, "type")
+    options = options_of(kind, GIVEN, {*dir(MisfitModel), *MisfitModel.model_fields}, "type: ")
     return keys_made(MisfitModel, name, kind, MISFITS, options)
 
 
@@ -115,14 +114,10 @@ def _model_of_object(name: str, kind: type) -> type[MisfitModel]:
 MisfitModel.model_of = model_of
 
 
-def _one(given: Any, key: str, context: Mapping[str, Any]) -> MisfitModel:
-    return model_of_table(given, key, MISFITS, MisfitModel, context)
-
-
 def _validated(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
     if not isinstance(given, (list, tuple)) or not given:
         return inner(given)
-    return tuple(each_of(given, info, numbered(given, "misfit"), _one))
+    return tuple(each_of(given, info, numbered(given, "misfit"), MISFITS, MisfitModel))
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -19,7 +18,7 @@ from diffsim.scene.words.number import one_number
 from diffsim.scene.words.objects import call_arguments, is_object, require_call
 from diffsim.scene.words.options import arguments_of, options_of
 from diffsim.scene.words.own import Family
-from diffsim.scene.words.typed import TypedModel, each_of, keys_made, model_of_table, numbered
+from diffsim.scene.words.typed import TypedModel, each_of, keys_made, numbered
 from diffsim.typing import Array
 
 PENALTIES = Family("a penalty", "diffsim.penalties", KINDS, methods=("__call__",))
@@ -97,7 +96,7 @@ def model_of(name: str, kind: type) -> type[PenaltyModel]:
         require_call(kind, GIVEN)
         options, arguments = {}, call_arguments(kind)
     else:
-        options = options_of(kind, GIVEN, {*dir(PenaltyModel), *PenaltyModel.model_fields, "length"}, "type")
+        options = options_of(kind, GIVEN, {*dir(PenaltyModel), *PenaltyModel.model_fields, "length"}, "type: ")
         arguments = arguments_of(kind)
     later = {"length": (Widths, (1.0,))} if "spacing" in arguments else {}
     return keys_made(PenaltyModel, name, kind, PENALTIES, options, **later)
@@ -106,14 +105,10 @@ def model_of(name: str, kind: type) -> type[PenaltyModel]:
 PenaltyModel.model_of = model_of
 
 
-def _one(given: Any, key: str, context: Mapping[str, Any]) -> PenaltyModel:
-    return model_of_table(given, key, PENALTIES, PenaltyModel, context)
-
-
 def _validated(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
     if not isinstance(given, (list, tuple)):
         return inner(given)
-    return tuple(each_of(given, info, numbered(given, "penalty"), _one))
+    return tuple(each_of(given, info, numbered(given, "penalty"), PENALTIES, PenaltyModel))
 
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -52,7 +51,7 @@ from diffsim.scene.words.objects import is_object
 from diffsim.scene.words.options import options_of
 from diffsim.scene.words.own import Family
 from diffsim.scene.words.rules import TIME
-from diffsim.scene.words.typed import TypedModel, each_of, keys_made, model_of_table
+from diffsim.scene.words.typed import TypedModel, each_of, keys_made
 
 PARAMETRISATIONS = Family("a parametrisation", "diffsim.parametrisations", KINDS, methods=("to_field", "from_field", "bounds"))
 """The parametrisations that scenes name by a word."""
@@ -388,14 +387,10 @@ def unknown_of(name: str, kind: type) -> type[UnknownModel]:
     if kind is Parametrisation:
         return UnknownModel
     taken = {*dir(TypedModel), *SHARED}
-    return keys_made(OwnUnknown, name, kind, PARAMETRISATIONS, options_of(kind, GIVEN, taken, "type"))
+    return keys_made(OwnUnknown, name, kind, PARAMETRISATIONS, options_of(kind, GIVEN, taken, "type: "))
 
 
 UnknownModel.model_of = unknown_of
-
-
-def _one_unknown(given: Any, key: str, context: Mapping[str, Any]) -> UnknownModel:
-    return model_of_table(given, key, PARAMETRISATIONS, UnknownModel, context)
 
 
 def _unknowns(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
@@ -403,7 +398,7 @@ def _unknowns(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationI
     if not isinstance(given, dict) or not given:
         return inner(given)
     keys = {name: f"unknowns.{name_shown(str(name))}" for name in given}
-    models = each_of(given, info, keys, _one_unknown)
+    models = each_of(given, info, keys, PARAMETRISATIONS, UnknownModel)
     return inner(dict(zip(given, models, strict=True)))
 
 
@@ -489,7 +484,7 @@ class Description(Model):
         unknowns = ((f"unknowns.{name}", model.of_class) for name, model in self.unknowns.items())
         misfits = ((f"misfit[{number}]", model.of_class) for number, model in enumerate(self.misfit))
         penalties = ((f"penalty[{number}]", model.of_class) for number, model in enumerate(self.penalty))
-        return ("equation", self.equation.of), *unknowns, *misfits, *penalties
+        return ("equation", self.equation.of_class), *unknowns, *misfits, *penalties
 
     def stages(self) -> tuple[Stage, ...]:
         """The stages of the search, at least one, with the settings that they take over from `optimise`."""

@@ -100,14 +100,14 @@ def _missing(scene: Description) -> list[str]:
     """Options of the layer that the scene leaves out."""
     model = scene.equation
     left_out = [name for name in (SPEED, FREQUENCY) if name in type(model).model_fields and getattr(model, name) is None]
-    return left_out if model.of.speed and any(counts_of(getattr(model, "layer", None))) else []
+    return left_out if model.of_class.speed and any(counts_of(getattr(model, "layer", None))) else []
 
 
 def _layer(trial: Resolved, missing: Sequence[str]) -> dict[str, float]:
     """These options of the layer, by the fields and the wavelets."""
     keys: dict[str, float] = {}
     if SPEED in missing:
-        keys[SPEED] = float(np.max(_start(trial, trial.scene.equation.of.speed)))
+        keys[SPEED] = float(np.max(_start(trial, trial.scene.equation.of_class.speed)))
     if FREQUENCY in missing:
         keys[FREQUENCY] = _frequency(trial.scene)
     return keys

@@ -99,7 +99,7 @@ def fine_steps(scene: Description, truth: Truth) -> int:
     Raises:
         SceneError: there are too many.
     """
-    steps = scene.time.count / truth.refine**-scene.equation.of.stable_dt_power
+    steps = scene.time.count / truth.refine**-scene.equation.of_class.stable_dt_power
     if steps > MOST:
         raise SceneError(f"truth.refine: expected at most {MOST:g} time steps of the data, found {steps:g}; lower it")
     return math.ceil(steps - 1e-9)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from inspect import Parameter, isabstract, signature
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, Union
 
-from pydantic import (
-    ConfigDict,
-    Discriminator,
-    Field,
-    SerializeAsAny,
-    ValidationError,
-    ValidationInfo,
-    WrapValidator,
-    create_model,
-    model_validator,
-)
+from pydantic import Discriminator, SerializeAsAny, ValidationInfo, WrapValidator, model_validator
 
 import diffsim.solvers  # noqa: F401  # its equations enter themselves
 from diffsim.base.arguments import plural
@@ -25,11 +15,11 @@ from diffsim.base.messages import shown
 from diffsim.boundary import rules_of
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
-from diffsim.scene.words.explain import as_table, explained, in_full
-from diffsim.scene.words.model import Model
+from diffsim.scene.words.explain import as_table, in_full
 from diffsim.scene.words.options import WRITABLE, arguments_of, options_of
 from diffsim.scene.words.own import Family, table_of
 from diffsim.scene.words.rules import Outside, RuleModel, build_boundaries, named
+from diffsim.scene.words.typed import TypedModel, keys_made, model_of_table
 from diffsim.stepping.declare.equation import KINDS, Equation
 
 EQUATIONS = Family("an equation", "diffsim.equations", KINDS, Equation)
@@ -39,20 +29,15 @@ INPUTS = ("parameters", "series")
 """Arguments for the inputs that rules of sides name. The names are those of the attributes of `Equation`."""
 
 
-class SolverModel(Model):
+class SolverModel(TypedModel):
     """The options of an equation: `type`, and the arguments of its constructor without `grid` and `dt`.
 
     Attributes:
-        of: the class of the equation.
         words: option with rules of sides -> the rule of axes that the scene does not say.
     """
 
-    model_config = ConfigDict(protected_namespaces=())
-
-    of: ClassVar[type[Equation]]
+    of_class: ClassVar[type[Equation]]
     words: ClassVar[Mapping[str, str | None]]
-
-    type: str
 
     @model_validator(mode="before")
     @classmethod
@@ -64,17 +49,17 @@ class SolverModel(Model):
                 f"expected no boundary with {given.get('type')}, which sets the rules of its edges itself, "
                 f"found {shown(given['boundary'])}; drop it"
             )
-        for name in arguments_of(cls.of).keys() & given.keys() - cls.model_fields.keys() - {"type", *OWN, *INPUTS}:
+        for name in arguments_of(cls.of_class).keys() & given.keys() - cls.model_fields.keys() - {"type", *OWN, *INPUTS}:
             raise ValueError(
-                f"expected no {name}, an argument of {cls.of.__name__} that a scene cannot give, found {shown(given[name])}; drop it, "
-                f"or annotate it as {WRITABLE}"
+                f"expected no {name}, an argument of {cls.of_class.__name__} that a scene cannot give, found {shown(given[name])}; "
+                f"drop it, or annotate it as {WRITABLE}"
             )
         return given
 
     @property
     def title(self) -> str:
         """The name of the equation, with that of its class if it is another one."""
-        return self.type if self.type == name_of(self.of) else f"{self.type} ({name_of(self.of)})"
+        return self.type if self.type == name_of(self.of_class) else f"{self.type} ({name_of(self.of_class)})"
 
     def boundaries(self) -> dict[str, RuleModel | Mapping[str, Any]]:
         """The rules of sides in the scene, by option."""
@@ -82,9 +67,8 @@ class SolverModel(Model):
 
     def widest(self) -> int:
         """The most cells that an option counts, such as those of a layer."""
-        return max(
-            (count for name in self.of.in_cells if name in type(self).model_fields for count in counts_of(getattr(self, name))), default=0
-        )
+        options = (getattr(self, name) for name in self.of_class.in_cells if name in type(self).model_fields)
+        return max((count for option in options for count in counts_of(option)), default=0)
 
     def build(self, grid: Grid, dt: float, finer: float = 1.0) -> Equation:
         """The equation.
@@ -103,36 +87,25 @@ class SolverModel(Model):
 
     def _built(self, grid: Grid, dt: float, finer: float, units: Mapping[str, str]) -> Equation:
         options = {name: getattr(self, name) for name in self.model_fields_set - {"type", *self.words}}
-        options |= {name: _scaled(getattr(self, name), finer) for name in self.of.in_cells if name in type(self).model_fields}
+        options |= {name: _scaled(getattr(self, name), finer) for name in self.of_class.in_cells if name in type(self).model_fields}
         otherwise = {name: word for name, word in self.words.items() if word is not None}
         outside = build_boundaries(self.boundaries(), grid, otherwise, units)
-        return self.of(grid=grid, dt=dt, **options, **outside.rules, **self._inputs(outside))  # type: ignore[call-arg]
+        return self.of_class(grid=grid, dt=dt, **options, **outside.rules, **self._inputs(outside))  # type: ignore[call-arg]
 
     def _inputs(self, outside: Outside) -> dict[str, Any]:
         """The inputs that rules name, as arguments."""
         series = {name: getattr(outside, name) for name in INPUTS if getattr(outside, name)}
-        known = arguments_of(self.of)
+        known = arguments_of(self.of_class)
         for name, variables in series.items():
             if name not in known:
                 key = next(
                     key for option, model in self.boundaries().items() for key, _, rule in named(option, model) if rule.name in variables
                 )
                 raise SceneError(
-                    f"{key}: expected a number, for {self.of.__name__} takes no inputs of its sides, found the name "
+                    f"{key}: expected a number, for {self.of_class.__name__} takes no inputs of its sides, found the name "
                     f"{shown(next(iter(variables)))}; give a number, or let its constructor have an argument {name}"
                 )
         return series
-
-    def __reduce__(self) -> tuple[Callable[..., SolverModel], tuple[Any, ...]]:
-        return _restored, (self.type, self.of, self.__getstate__())
-
-
-def _restored(kind: str, equation: type[Equation], state: dict[Any, Any]) -> SolverModel:
-    """A model out of its pickled state. The model's own class is made in each process."""
-    model = model_of(kind, equation)
-    restored = model.__new__(model)
-    restored.__setstate__(state)
-    return restored
 
 
 def _unit(name: str, equation: Equation) -> str:
@@ -169,11 +142,11 @@ def _require_buildable(equation: type[Equation]) -> None:
     """Refuse a class without a step, or whose constructor does not take `grid` and `dt`."""
     name, arguments = equation.__name__, signature(equation).parameters
     if isabstract(equation):
-        raise SceneError(f"equation: expected an equation with its step, found {name}, which has none; write its method step")
+        raise SceneError(f"expected an equation with its step, found {name}, which has none; write its method step")
     anything = any(argument.kind is Parameter.VAR_KEYWORD for argument in arguments.values())
     if not anything and not set(OWN) <= arguments_of(equation).keys():
         raise SceneError(
-            f"equation: expected a constructor of {name} with the arguments grid and dt, found {plural(len(arguments), 'argument')} "
+            f"expected a constructor of {name} with the arguments grid and dt, found {plural(len(arguments), 'argument')} "
             f"({', '.join(arguments) or 'none'}); begin it as in def __init__(self, grid, dt)"
         )
 
@@ -190,47 +163,24 @@ def model_of(kind: str, equation: type[Equation]) -> type[SolverModel]:
         SceneError: a scene cannot build it.
     """
     _require_buildable(equation)
-    options = options_of(equation, (*OWN, *INPUTS), {*dir(SolverModel), "type"}, "equation")
-    fields: dict[str, Any] = {"type": (Literal[kind], ...)}
-    for name, option in options.items():
-        fields[name] = (option.type, ... if option.default is Parameter.empty else Field(option.default, validate_default=option.rules))
-    built = create_model(
-        f"{equation.__name__}Model", __base__=SolverModel, __module__=__name__, __doc__=f"Options of {name_of(equation)}.", **fields
-    )
-    built.of = equation
+    options = options_of(equation, (*OWN, *INPUTS), {*dir(SolverModel), "type"})
+    built = keys_made(SolverModel, kind, equation, EQUATIONS, options)
     built.words = {name: option.default if isinstance(option.default, str) else None for name, option in options.items() if option.rules}
     return built
+
+
+SolverModel.model_of = model_of
 
 
 def _validated(given: Any, inner: object, info: ValidationInfo) -> SolverModel:
     """The model of an equation, as a scene has it."""
     try:
-        return _of_table(given, info.context or {})
+        table = table_of(given)
+        if not isinstance(table, (SolverModel, dict)):
+            raise SceneError(f"equation: expected a table or a class of an equation, found {shown(table)}; {as_table(table)}")
+        return model_of_table(table, "equation", EQUATIONS, SolverModel, info.context or {})
     except SceneError as error:
         raise in_full(str(error)) from None
-
-
-def _of_table(given: Any, context: Mapping[str, Any]) -> SolverModel:
-    if isinstance(given, SolverModel):
-        return given
-    table = table_of(given)
-    if not isinstance(table, dict):
-        raise SceneError(f"equation: expected a table or a class of an equation, found {shown(table)}; {as_table(table)}")
-    if "type" not in table:
-        raise SceneError("equation.type: expected a value, found none; add the type")
-    kind = table["type"]
-    if isinstance(kind, type):
-        equation = EQUATIONS.require("equation", shown(kind), kind)
-        kind = name_of(equation)
-    elif not isinstance(kind, str):
-        raise SceneError(f"equation.type: expected text, found {shown(kind)}; correct the value")
-    else:
-        equation = EQUATIONS.find(kind, "equation", context.get("folder"), context.get("allow_code", False))
-    model = model_of(kind, equation)
-    try:
-        return model.model_validate({**table, "type": kind}, context=dict(context))
-    except ValidationError as error:
-        raise SceneError(explained(model, error, "equation")) from None
 
 
 if TYPE_CHECKING:

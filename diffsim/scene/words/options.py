@@ -42,19 +42,19 @@ def arguments_of(kind: type) -> Mapping[str, Parameter]:
     return {key: value for key, value in parameters.items() if value.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)}
 
 
-def options_of(kind: type, given: Collection[str], taken: Collection[str], key: str) -> dict[str, Option]:
+def options_of(kind: type, given: Collection[str], taken: Collection[str], prefix: str = "") -> dict[str, Option]:
     """The options that a scene can give to a class.
 
     Args:
         kind: the class.
         given: arguments that the scene gives by itself, which are no options.
         taken: names that an option cannot have.
-        key: beginning of messages, such as "equation".
+        prefix: beginning of messages, such as "type: ".
 
     Raises:
         SceneError: an argument without a default cannot be written in a scene.
     """
-    hints = types_of(kind, f"{key}: ")
+    hints = types_of(kind, prefix)
     options = {}
     for name, argument in arguments_of(kind).items():
         if name in given:
@@ -63,7 +63,7 @@ def options_of(kind: type, given: Collection[str], taken: Collection[str], key: 
         if option is not None:
             options[name] = option
         elif argument.default is argument.empty:
-            raise SceneError(f"{key}: {_unwritable(name, kind, hints.get(name), name in taken or name.startswith('_'))}")
+            raise SceneError(f"{prefix}{_unwritable(name, kind, hints.get(name), name in taken or name.startswith('_'))}")
     return options
 
 

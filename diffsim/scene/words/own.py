@@ -206,8 +206,9 @@ def table_of(given: Any) -> Any:
     """
     if isinstance(given, (partial, type)):
         return unfolded("equation", given)
-    if isinstance(given, Equation):
-        kind = type(given).__name__
+    itself = given.get("type") if isinstance(given, dict) else given
+    if isinstance(itself, Equation):
+        kind = type(itself).__name__
         raise SceneError(
             f"equation: expected a class, for a scene builds it on more than one grid, found a {kind} with a grid; "
             f"give {kind}, or functools.partial({kind}, option=...)"

@@ -136,19 +136,19 @@ def model_of_table(given: Any, key: str, family: Family, base: type[Part], conte
     return part  # type: ignore[return-value]
 
 
-def each_of(given: Any, info: ValidationInfo, parts: Mapping[Any, str], one: Callable[[Any, str, Mapping[str, Any]], Any]) -> list[Any]:
+def each_of(given: Any, info: ValidationInfo, parts: Mapping[Any, str], family: Family, base: type[Part]) -> list[Part]:
     """All parts of a list or a table, with the lines of all problems.
 
     Args:
         given: the list or the table.
         info: of the validation.
         parts: index of each part -> its key in the scene.
-        one: (part, key, context) -> its model.
+        family: and all others: see `model_of_table`.
     """
     models, lines = [], []
     for index, key in parts.items():
         try:
-            models.append(one(given[index], key, info.context or {}))
+            models.append(model_of_table(given[index], key, family, base, info.context or {}))
         except SceneError as error:
             lines.append(str(error))
     if lines:

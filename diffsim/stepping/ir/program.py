@@ -163,8 +163,8 @@ def rows_of(total: str) -> str:
 class HostFunction(Protocol):
     """A function of arrays over the cells that runs on the host, between kernels.
 
-    One with a single result may have a method `between(cells, result)`, whose value, or None, computes the result from these arrays, in
-    place, at each call, and `inside`, whose value is an `Inside` for a larger kernel, or None. A `title` is a `Title` for messages.
+    One with a single result may have a method `inside(cells, result)`, whose value is None, or an `Inside`, by which a kernel computes the
+    result from these arrays in place. A `title` is a `Title` for messages.
     """
 
     def __call__(self, *cells: Array) -> Sequence[Array]:

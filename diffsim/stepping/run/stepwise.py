@@ -54,12 +54,15 @@ def prepared(
         except Exception as error:
             raise described(call, step, error) from error
 
-    between = getattr(call.function, "between", None)
-    return run if between is None else _in_place(call, outside(between), program, arrays, moving, run)
+    inside = getattr(call.function, "inside", None)
+    if inside is None:
+        return run
+    solver = outside(lambda cells, result: within.solver() if (within := inside(cells, result)) else None)
+    return _in_place(call, solver, program, arrays, moving, run)
 
 
 def _in_place(
-    call: HostCall, between: Callable[..., Any], program: Program, arrays: FieldArrays, moving: set[str], otherwise: StepPart
+    call: HostCall, solver: Callable[..., Any], program: Program, arrays: FieldArrays, moving: set[str], otherwise: StepPart
 ) -> StepPart:
     """A call by a function that works on the storage of its fields as it is, where there is one."""
     places = [*(program.places[name] for name in call.inputs), *(each.target for each in call.outputs)]
@@ -73,7 +76,7 @@ def _in_place(
         try:
             if key not in known:
                 *cells, result = [_source(place, arrays, moving) for place in places]
-                known[key] = between([_now(each, t, levels) for each in cells], _now(result, t, levels))
+                known[key] = solver([_now(each, t, levels) for each in cells], _now(result, t, levels))
             function = known[key]
             if function is not None:
                 function()

@@ -86,13 +86,6 @@ class Solution:
         ]
         return solutions(self.system, weights, right_sides, self.transposed, self.given, size)
 
-    def between(self, cells: Sequence[Array], solution: Array) -> Callable[[], object] | None:
-        """See `HostFunction`."""
-        if self._constants is None or not isinstance(self.system, System):
-            return None
-        size = cells[-1] if self.sized else None
-        return self.system.between(self._constants, cells[0], solution, self.transposed, self.given, size)
-
     def inside(self, cells: Sequence[Array], solution: Array) -> Inside | None:
         """See `HostFunction`."""
         if self._constants is None or not isinstance(self.system, System):

@@ -134,7 +134,7 @@ def tables(name: Callable[[str], Any] = str) -> dict[str, Any]:
 
 
 def classes(scene: Scene) -> list[type]:
-    return [scene.equation.of, scene.misfit[0].of_class, scene.penalty[0].of_class, scene.unknowns["T"].of_class]
+    return [scene.equation.of_class, scene.misfit[0].of_class, scene.penalty[0].of_class, scene.unknowns["T"].of_class]
 
 
 def derived(name: str, base: type, module: str = __name__, **keywords: str) -> type:

@@ -244,14 +244,14 @@ def test_a_class_is_found_beside_the_scene_and_in_packages(folder: Path) -> None
     (folder / "mine_beside.py").write_text(f"from {HERE} import Spread\n\n\nclass Near(Spread):\n    class Nested(Spread):\n        pass\n")
     for kind in ("mine_beside:Near", "mine_beside:Near.Nested", f"{HERE}:Spread"):
         equation = loaded(folder, kind).equation
-        assert equation.type == equation.title == kind == f"{equation.of.__module__}:{equation.of.__qualname__}"
+        assert equation.type == equation.title == kind == f"{equation.of_class.__module__}:{equation.of_class.__qualname__}"
 
 
 def test_registered_equations_have_names(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     entries = [EntryPoint("spread", f"{HERE}:Spread", EQUATIONS.group), EntryPoint("gone", "not_there:Class", EQUATIONS.group)]
     monkeypatch.setattr(own, "entry_points", lambda group: entries if group == "diffsim.equations" else [])
     case = loaded(folder, "spread", allow_code=False)
-    assert case.equation.of is Spread and case.equation.title == f"spread ({HERE}:Spread)"
+    assert case.equation.of_class is Spread and case.equation.title == f"spread ({HERE}:Spread)"
     assert case.problem("f64").setup.equation.given["D"] == 0.5
     with pytest.raises(
         SceneError, match=r"expected one of acoustic, .*, spread, gone, or a class .*, found 'spred'; did you mean spread\?"
@@ -419,7 +419,7 @@ def test_packaged_equations_have_no_digest_and_others_that_of_their_modules(fold
     files["mine_top"].write_text(
         f"from mine_used import FACTOR\nimport numpy as np\nfrom {HERE} import Spread\n\n\nclass Near(Spread):\n    pass\n"
     )
-    equation = loaded(folder, "mine_top:Near").equation.of
+    equation = loaded(folder, "mine_top:Near").equation.of_class
     modules = modules_of(equation)
     assert {"mine_top", "mine_used", HERE, "tests.scene.tiny"} <= modules.keys()
     assert all(name.startswith(("mine_top", "mine_used", "tests")) for name in modules)
