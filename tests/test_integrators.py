@@ -431,7 +431,8 @@ class Driven(ds.Equation):
         decay = {"u": -2.0, "v": -1.0}
 
         def driven(now: Any) -> dict[str, Any]:
-            return {"u": 0.3 * now["v"] ** 2 + a * cos(3.0 * t) * now["u"], "v": sin(2.0 * t + 1.0) * now["v"] - now["u"]}
+            push = ds.stage(ds.stage(sin(2.0 * t + 1.0) * now["v"]) - now["u"])  # the second one reads the first, and no time
+            return {"u": 0.3 * now["v"] ** 2 + a * cos(3.0 * t) * now["u"], "v": push}
 
         def whole(now: Any) -> dict[str, Any]:
             return {name: rate + decay[name] * now[name] for name, rate in driven(now).items()}
@@ -444,6 +445,22 @@ class Driven(ds.Equation):
             parts = [driven, decay] if tableau.exponential else parts
             later |= {f"{field}_{method}": value for field, value in function(*parts, one, self.dt).items()}
         return later
+
+
+class Lapped(ds.Equation):
+    """A rate with a loop that reads the time."""
+
+    def __init__(self) -> None:
+        self.grid, self.dt = ds.Grid((3,), 1.0), 0.1
+        self.states = {"u": ds.Variable("mirror")}
+
+    def step(self, u: Any, t: Any) -> dict[str, Any]:
+        return integrators.midpoint(lambda now: {"u": ds.repeat(2, lambda x: 0.5 * x + sin(t) * u, now["u"])}, {"u": u}, self.dt)
+
+
+def test_a_loop_in_a_rate_that_reads_the_time_is_refused() -> None:
+    with pytest.raises(TraceError, match=r"reads t, expected .* store what depends on t with stage\(\) first"):
+        ds.Simulation(Lapped())
 
 
 SOME = "midpoint etdrk2"

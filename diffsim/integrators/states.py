@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, TypeAlias
@@ -10,9 +11,10 @@ from diffsim.base import arguments
 from diffsim.base.messages import shown
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
-from diffsim.expr.graph import reads
+from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.symbol import Symbol
-from diffsim.stepping.trace.stages import stage
+from diffsim.stepping.trace.fields import Stage
+from diffsim.stepping.trace.stages import StoredExpression, stage
 from diffsim.stepping.trace.trace import CLOCK, Trace
 
 State: TypeAlias = Mapping[str, Any]
@@ -67,20 +69,47 @@ def rates(rate: Rate, state: State, after: Time = 0.0) -> dict[str, Symbol]:
         raise TraceError(f"state = {type(state).__name__}, expected a dict of fields of the step; write it like {{'u': u}}")
     arguments.function("rate", rate, "lambda now: {'u': -now['u']}", optional=False)
     arguments.require_takes("the rate", rate, "state")
+    graph = _first(next(iter(state.values()))).graph
+    before = len(graph.stages) if isinstance(graph, Trace) else 0
     slopes = matching("the rate", rate(arguments.FieldsByName("the rate", state)), state)
-    return {name: _at_time(value, after) for name, value in slopes.items()} if isinstance(after, Symbol) or after else slopes
+    if not isinstance(after, Symbol) and not after:
+        return slopes
+    if isinstance(graph, Trace):
+        graph.stages[before:] = [_stored_at_time(graph, each, after) for each in graph.stages[before:]]
+    return {name: _at_time(value, after) for name, value in slopes.items()}
+
+
+def _first(value: Symbol | Components) -> Symbol:
+    """A field, or the first component of several."""
+    return value if isinstance(value, Symbol) else _first(next(iter(value)))
 
 
 def _at_time(value: Any, after: Time) -> Any:
-    """A rate at a later time than that of the step's beginning. What is stored remains as it is."""
+    """A rate at a later time than that of the step's beginning. What was stored before the rate was called remains as it is."""
     if isinstance(value, Components):
         return value.each(lambda *index: _at_time(value[index], after))
-    clock = value.graph.values.get(CLOCK[0]) if isinstance(value, Symbol) and isinstance(value.graph, Trace) else None
-    if clock is None or not reads([value.node]).get(CLOCK[0]):
-        return value
+    return value.like(_later(value.graph, value.node, after), value.location) if isinstance(value, Symbol) else value
+
+
+def _stored_at_time(trace: Trace, stage: Stage, after: Time) -> Stage:
+    """A stage that the rate stores, likewise."""
+    if CLOCK[0] not in trace.values or CLOCK[0] not in {*stage.reads(), *reads(stage.roots())}:
+        return stage
+    if not isinstance(stage, StoredExpression):
+        raise TraceError(
+            f"a stage of a rate that is no expression reads {CLOCK[0]}, expected one that does not: the method cannot give it the time of "
+            f"each of its stages; store what depends on {CLOCK[0]} with stage() first, and let the loop or the system read that"
+        )
+    return dataclasses.replace(stage, node=_later(trace, stage.node, after))
+
+
+def _later(graph: Graph, node: Node, after: Time) -> Node:
+    clock = graph.values.get(CLOCK[0]) if isinstance(graph, Trace) else None
+    if clock is None or CLOCK[0] not in reads([node]):
+        return node
     later = (clock + after).node
-    (node,) = value.graph.replace([value.node], lambda read: later if read.data[0] == CLOCK[0] else read)
-    return value.like(node, value.location)
+    (out,) = graph.replace([node], lambda read: later if read.data[0] == CLOCK[0] else read)
+    return out
 
 
 def matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:
