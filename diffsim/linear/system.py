@@ -171,7 +171,8 @@ class System:
                 lines = ways["tridiagonal"]()
                 assert lines is not None
                 return lines
-        matrix = matrix or neighbours(stencil, weights) or stencil.matrix(weights)
+        if matrix is None:
+            matrix = neighbours(stencil, weights) or stencil.matrix(weights)
         symmetric = is_symmetric(matrix)
         if stencil.size <= SMALL and not (symmetric and leaves_constants(matrix)):
             return Factored(stencil.matrix(weights))
