@@ -42,7 +42,7 @@ class Text:
 
 _OWN_NAMES = re.compile(
     r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|total|rest|part|of_lanes|control|arrivals|begin|turn|round|plane|rolled|first|last|below|above|left|right|called"
-    r"|back|band|box|front|height|narrow|number|place|seen|gate|[ijk]_by|source_digest|looks|openings|sweep|blocks|ahead|margin|begun|low|high|tile_from|.*__by_m?\d+|(nest|gather|strip|splice|rows_of)_\d+.*|tile_.*|.*_(at|lap|first|start)_\d+|lap"
+    r"|back|band|box|end|front|height|narrow|number|place|seen|gate|[ijk]_by|source_digest|looks|openings|sweep|blocks|ahead|margin|begun|low|high|tile_from|.*__by_m?\d+|(nest|gather|strip|splice|rows_of)_\d+.*|tile_.*|.*_(at|lap|first|start)_\d+|lap"
 )
 
 

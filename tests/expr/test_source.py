@@ -46,14 +46,14 @@ def test_names_stay_different() -> None:
 
 def test_no_field_has_the_name_of_a_local_of_a_kernel() -> None:
     """The coefficient `narrow` of shallow water on the sphere was an array and a number of one kernel, in domains."""
-    bound = re.compile(r"(?:^|\n)\s*([a-z]\w*) [+|]?= |(?:^|\n)\s*for ([a-z]\w*) in |\b([a-z]\w*): ti\.")
+    bound = re.compile(r"(?:^|\n)\s*([a-z]\w*(?:, [a-z]\w*)*) [+|]?= |(?:^|\n)\s*for ([a-z]\w*) in |\b([a-z]\w*): ti\.")
     own = set(INDICES)
     for path in Path(functions.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             if isinstance(node, ast.JoinedStr):
                 text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
-            own |= {name for match in bound.finditer(text) for name in match.groups() if name}
-    assert {"narrow", "begin", "back"} <= own
+            own |= {name for match in bound.finditer(text) for names in match.groups() if names for name in names.split(", ")}
+    assert {"narrow", "begin", "end", "back", "hi"} <= own
     for name in sorted(own):
         assert identifier(name) == f"{name}__field", name

@@ -7,13 +7,15 @@ from its own: an interceptor sees each operation on a value of an earlier trace 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from threading import get_ident
-from types import CellType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, TypeAlias
 
 from diffsim.ad.arrays.guard import caller
 from diffsim.ad.arrays.leaves import Cores
 from diffsim.ad.core import EndedError, Interceptor, Primitive, Trace, Tracer, UnrecordableError, bind, bottom, is_inexact, local, running
+from diffsim.ad.surroundings.reads import reads_of
 from diffsim.errors import ReplayError
 
 CoreFunction = Callable[[Cores], Cores]
@@ -106,12 +108,17 @@ def _names_around(function: Any, seen: dict[int, None], names: list[tuple[str, H
         return
     seen[id(function)] = None
     code, cells = function.__code__, function.__closure__ or ()
-    if not function.__module__.startswith(OWN):  # names of this package are none of the user's
+    if not str(function.__module__).startswith(OWN):  # names of this package are none of the user's
         space = function.__globals__
         names += zip(code.co_freevars, cells, strict=True)
-        names += [(name, space) for name in code.co_names if name in space]
+        names += [(name, space) for name in _global_names(code) if name in space]
     for each in (*map(_content, cells), *(function.__defaults__ or ())):
         _names_around(each, seen, names)
+
+
+@lru_cache(maxsize=1024)
+def _global_names(code: CodeType) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(read.name for read in reads_of(code) if read.kind == "global"))
 
 
 def _object_of(name: str, holder: Holder) -> int:

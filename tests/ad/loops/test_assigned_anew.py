@@ -124,3 +124,27 @@ def test_a_default_argument_keeps_the_value_and_random_numbers_have_no_name() ->
     rng = np.random.default_rng(0)
     with pytest.raises(ReplayError, match="it draws random numbers, or reads something that changes"):
         ds.grad(lambda s: ds.remat(lambda s: s * rng.random())(s).sum())(np.ones(2))
+
+
+class Holder:
+    total = 2.0
+
+
+def test_an_attribute_is_no_name_that_was_assigned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A global name of the module is that of an attribute that the body reads."""
+    holder, rng = Holder(), np.random.default_rng(0)
+    monkeypatch.setitem(globals(), "total", 1.0)
+
+    def loss(s: Any) -> Any:
+        s = ds.remat(lambda s: s * holder.total * rng.random())(s)
+        globals()["total"] = 3.0
+        return s.sum()
+
+    with pytest.raises(ReplayError, match="it draws random numbers, or reads something that changes"):
+        ds.grad(loss)(np.ones(2))
+
+
+def test_a_function_without_a_module_is_run_again() -> None:
+    space: dict[str, Any] = {}
+    exec("def square(x):\n    return x * x", space)
+    np.testing.assert_allclose(ds.grad(lambda s: ds.remat(space["square"])(s).sum())(np.ones(3)), 2 * np.ones(3))
