@@ -241,7 +241,7 @@ def newton_fields(
     rules = tuple(field.rules for field in solution)
 
     def system(tolerance: float | None) -> System | CoupledSystem:
-        return system_of([*traced.weights], rules, [*guesses], method, tolerance, preconditioner, row_sums(traced.weights))
+        return system_of([*traced.weights], rules, [*guesses], method, tolerance, preconditioner, row_sums(graph, traced.weights))
 
     iteration = Iteration(traced, rules, system(LINEAR), tolerance, most, Title("newton", tuple(guesses), graph.steady))
     names = tuple(stored_name(start, graph) for start in starts)

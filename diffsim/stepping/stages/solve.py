@@ -9,6 +9,7 @@ solution with the transposed matrix. The cotangent of the weight w_rco, with whi
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from diffsim.boundary import linear, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.derive import vjp
-from diffsim.expr.graph import CONDITIONS, OPERATIONS, Graph, Node, Offset, is_const, ordered, reads
+from diffsim.expr.graph import CONDITIONS, OPERATIONS, Graph, Node, Offset, is_const, linear_terms, ordered, reads
 from diffsim.expr.magnitude import magnitude
 from diffsim.expr.symbol import Symbol, merge_locations
 from diffsim.linear import METHODS, CoupledSystem, Entry, Given, Inside, Method, System, require_preconditioner, solutions, system_of
@@ -43,8 +44,8 @@ TRIALS = 8
 """Random numbers for each field of which weights are made."""
 CANCELS = 1e-9
 """Weights that cancel add up to less, relative to their sizes."""
-SAME = 1e-14
-"""Sums of weights that are the same number for all values of the fields in them differ by less, relative to their sizes."""
+SAME, SIZES = 1e-14, 64
+"""Terms that cancel for all values of the fields in them add up to less, relative to their sizes, in so many trials."""
 NOT_ANALYTIC = ("abs", "floor", "min", "max", "select", *CONDITIONS)
 """Operations that may cancel for some values of their arguments and not for others."""
 
@@ -349,7 +350,7 @@ def solve_fields(
     if size is not None:
         graph.store(size)
     rules = [field.rules for field in solution]
-    system = system_of([*weights], rules, [*right_sides], method, tolerance, preconditioner, row_sums(weights))
+    system = system_of([*weights], rules, [*right_sides], method, tolerance, preconditioner, row_sums(graph, weights))
     title = Title("solve", tuple(right_sides), graph.steady)
     graph.store(Solve(name, system, tuple(sides), stored, outputs, size=size, title=title))
     return [read_of(right, output) for right, output in zip(rights, outputs, strict=True)]
@@ -403,33 +404,41 @@ def _may_be_open(weights: Sequence[Node]) -> bool:
         return bool((np.abs(np.sum(tried, axis=0)) <= CANCELS * np.sum(np.abs(tried), axis=0)).any())
 
 
-def row_sums(weights: Mapping[Entry, Node]) -> dict[tuple[int, int], float]:
+def row_sums(graph: Graph, weights: Mapping[Entry, Node]) -> dict[tuple[int, int], float]:
     """By equation and field, the sum of the weights of a stencil, where that is the same number for all values of the fields in them.
 
-    It is tried with random numbers in place of fields, and of values that a condition chooses. What is left is analytic, so a sum that does
-    not change in the trials never does.
+    It is the sum of their constant terms, if all others cancel. That is tried with random numbers in place of fields, and of values that a
+    condition chooses; what is left is analytic. They have many sizes, for terms of a field that do not cancel may be small beside others.
     """
     blocks: dict[tuple[int, int], list[Node]] = {}
     for (row, column, _), node in weights.items():
         blocks.setdefault((row, column), []).append(node)
     out: dict[tuple[int, int], float] = {}
     for block, nodes in blocks.items():
-        rng = np.random.default_rng(0)
-        values: dict[int, Any] = {}
-        with np.errstate(all="ignore"):
-            for node in ordered(nodes):
-                if node.op == "const":
-                    values[node.id] = node.data
-                elif node.op == "read" or node.op in NOT_ANALYTIC:
-                    values[node.id] = rng.uniform(0.1, 1.9, TRIALS)
-                else:
-                    operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
-                    values[node.id] = OPERATIONS[node.op].evaluate(*operands)
-            tried = [np.broadcast_to(values[node.id], TRIALS) for node in nodes]
-            total, size = np.sum(tried, axis=0), np.sum(np.abs(tried), axis=0).max()
-        if np.ptp(total) <= SAME * size:
-            out[block] = float(total[0]) if np.abs(total).max() > SAME * size else 0.0
+        terms = [term for node in nodes for term in linear_terms(graph, node).values()]
+        varying = [(core, weight) for core, weight in terms if core.op != "const"]
+        if _cancel(varying):
+            out[block] = math.fsum(weight * core.data for core, weight in terms if core.op == "const")
     return out
+
+
+def _cancel(terms: Sequence[tuple[Node, float]]) -> bool:
+    """Whether terms add up to 0 for all values of the fields in them."""
+    rng = np.random.default_rng(0)
+    values: dict[int, Any] = {}
+    with np.errstate(all="ignore"):
+        for node in ordered(core for core, _ in terms):
+            if node.op == "const":
+                values[node.id] = node.data
+            elif node.op == "read" or node.op in NOT_ANALYTIC:
+                values[node.id] = rng.uniform(1, 10, SIZES) * 10.0 ** rng.integers(-20, 10, SIZES)
+            else:
+                operands = [*(values[a.id] for a in node.args), *([] if node.data is None else [node.data])]
+                values[node.id] = OPERATIONS[node.op].evaluate(*operands)
+        tried = np.array([np.broadcast_to(weight * values[core.id], SIZES) for core, weight in terms]).reshape(-1, SIZES)
+        total, size = tried.sum(axis=0), np.abs(tried).sum(axis=0)
+        finite = np.isfinite(size)
+        return bool((np.abs(total) <= SAME * size)[finite].all()) and (not terms or finite.sum() > SIZES // 4)
 
 
 def _values(roots: Sequence[Node], field: Callable[[str], float | Array]) -> list[Any]:

@@ -11,6 +11,8 @@ import pytest
 import diffsim as ds
 from diffsim.errors import ConvergenceError, SingularError
 from diffsim.expr import diff_centred, div, grad, interpolate, laplacian
+from diffsim.expr.graph import Graph, Node
+from diffsim.stepping.stages.solve import row_sums
 from tests.sampled import sampled
 
 ROUNDING = {"f64": 1e-10, "f32": 1e-4}
@@ -134,3 +136,50 @@ def test_f32_solves_a_fine_grid_as_f64_does() -> None:
     inputs = {"k": 1 + 0.5 * np.sin(20 * x), "s": np.ones(n)}
     T = {precision: ds.steady(Wall(), precision=precision).run(inputs).final["T"] for precision in ("f32", "f64")}
     np.testing.assert_allclose(T["f32"], T["f64"], rtol=1e-4)
+
+
+class Spread(ds.Equation):
+    """Implicit diffusion with a field as diffusivity, one step."""
+
+    def __init__(self, shape: tuple[int, ...], spacing: float) -> None:
+        self.grid, self.dt = ds.Grid(shape, spacing), 1.0
+        self.states, self.parameters = {"c": ds.Variable("mirror")}, {"k": ds.Variable("mirror")}
+
+    def step(self, c: Any, k: Any) -> dict[str, Any]:
+        return {"c": ds.solve(lambda x: x - self.dt * div([interpolate(k, axis) * g for axis, g in enumerate(grad(x))]), c)}
+
+
+@pytest.mark.parametrize("shape", [(32,), (12, 10)])
+@pytest.mark.parametrize("spacing", [1e-7, 1.0, 1e6])
+def test_units_do_not_change_what_f32_solves(shape: tuple[int, ...], spacing: float) -> None:
+    """The numbers of a step in metres have sizes far from 1: 1 beside 1e14, of which a field of 1e-14 makes numbers of order 1 again."""
+    c = np.random.default_rng(0).random(shape)
+    results = [
+        ds.Simulation(Spread(shape, spacing), precision=p).run({"c": c, "k": spacing**2 * (1 + 0.5 * c)}, 1).final["c"]
+        for p in ("f64", "f32")
+    ]
+    np.testing.assert_allclose(results[1], results[0], rtol=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sum_of_weights_is_known_where_all_but_constants_cancel(seed: int) -> None:
+    """Weights made of drawn products of fields and numbers of many sizes, which cancel or not."""
+    rng = np.random.default_rng(seed)
+    for number in range(60):
+        graph = Graph()
+        fields = [graph.read(name, (0,)) for name in "abc"]
+        size = 10.0 ** rng.integers(-14, 15)
+
+        def product(share: float, graph: Graph = graph, fields: list[Node] = fields) -> Node:
+            one, other = (fields[int(rng.integers(3))] for _ in range(2))
+            return graph.mul(graph.const(share), graph.mul(one, graph.apply(str(rng.choice(["sqrt", "abs"])), other)))
+
+        beside = [product(size), product(3 * size)]
+        constant, kind = float(rng.choice([0.0, 1.0, -0.5])), number % 3
+        rest = [graph.negative(each) for each in beside]
+        if kind == 1:  # one is missing
+            rest = rest[:1]
+        elif kind == 2:  # a term that is far smaller than others where all fields are of order 1
+            rest.append(graph.mul(graph.const(1e-15 * size), fields[0]))
+        weights = {(0, 0, (0,)): graph.sum([graph.const(constant), *rest]), (0, 0, (-1,)): beside[0], (0, 0, (1,)): beside[1]}
+        assert row_sums(graph, weights) == ({(0, 0): constant} if kind == 0 else {}), number
