@@ -23,7 +23,7 @@ from diffsim.scene.setup.recorded import Recorded, Shots, read_data
 from diffsim.scene.setup.resolved import Resolved
 from diffsim.scene.setup.sizes import fine_steps, shots_of
 from diffsim.scene.setup.wavelets import wavelet_values
-from diffsim.scene.words.domains import domain, everywhere, lengths, of_source, of_windows
+from diffsim.scene.words.domains import at_location, domain, everywhere, lengths, location, of_source, of_windows
 from diffsim.scene.words.explain import prefix_error
 from diffsim.scene.words.model import Mask
 from diffsim.scene.words.suggest import nearest, require_known
@@ -114,19 +114,20 @@ class Setup:
         return self.equation.dt * np.arange(self.steps + 1)
 
     def place(self, name: str, key: str) -> Place:
-        """The grid and the key of an input's values.
+        """The grid and the key of an input's values, which may lie on faces: there the grid is half a cell farther on.
 
         Args:
             name: name of the input.
             key: its key in the scene.
         """
         beyond = AHEAD if name in (*self.equation.series, *self.equation.forcings) else BEYOND
-        inner = self.inner if self.everywhere(name) else None
+        at = self._location(name)
+        inner = at_location(self.inner, at) if self.inner is not None and self.everywhere(name) else None
         return Place(
-            self._domain(self.equation, self.steps, name),
-            self._domain(self.resolved.equation, self.resolved.steps, name),
+            at_location(self._domain(self.equation, self.steps, name), at),
+            at_location(self._domain(self.resolved.equation, self.resolved.steps, name), at),
             key,
-            beyond,
+            beyond + 0.5 * any(at),
             self.unit(name),
             inner,
             self.resolved.scene.grid.crs,
@@ -138,6 +139,12 @@ class Setup:
         if self.by_window(name):
             return of_windows(equation.grid, self.windows, steps * equation.dt)
         return domain(equation, name, steps)
+
+    def _location(self, name: str) -> tuple[int, ...]:
+        """The location of an input's values along each axis of its domain."""
+        if name in self.equation.forcings:
+            return ()
+        return (*(0,) * self.by_window(name), *location(self.equation, name))
 
     def by_window(self, name: str) -> bool:
         """True if an input has a value for each window: a state where there are several."""
@@ -162,13 +169,13 @@ class Setup:
         return variables[name].unit if name in variables else ""
 
     def alike(self, name: str, known: Mapping[str, Array]) -> dict[str, Array]:
-        """The known inputs with the same domain as the input `name`."""
-        here = self.place(name, "").grid
-        return {other: values for other, values in known.items() if self.place(other, "").grid == here}
+        """The known inputs with the same domain as the input `name`. Their values may have other locations in its cells."""
+        here, *others = (self._domain(self.equation, self.steps, each) for each in (name, *known))
+        return {other: values for (other, values), there in zip(known.items(), others, strict=True) if there == here}
 
     def within(self, name: str) -> Mask:
         """True at the values of an input over the scene's own grid that are not of cells around it."""
-        grid = self.place(name, "").base
+        grid = self._domain(self.resolved.equation, self.resolved.steps, name)
         inside = np.ones(grid.shape, bool)
         if self.inner is not None and self.everywhere(name):
             for axis, x in enumerate(np.meshgrid(*(grid.coordinates(axis) for axis in range(grid.ndim)), indexing="ij", sparse=True)):

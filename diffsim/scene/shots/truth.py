@@ -20,6 +20,7 @@ from diffsim.scene.shots.forward import Forward
 from diffsim.scene.shots.misfits import part_of
 from diffsim.scene.shots.shot_runs import predictions
 from diffsim.scene.shots.workers import HERE, Workers
+from diffsim.scene.words.domains import location
 from diffsim.typing import Array
 
 Sampling = Callable[[Any], Any]
@@ -113,7 +114,8 @@ def _made(
     for kind, state in wanted:
         predicted = [shot[kind, state].astype(float) for shot in shots]
         if kind == "final":
-            clean = np.stack([averaged(field, fine.grid, setup.grid) for field in predicted])
+            at = location(setup.equation, state)
+            clean = np.stack([averaged(field, fine.grid, setup.grid, at) for field in predicted])
         else:
             times = records[state].times if state in records else setup.times()
             clean = np.stack([CubicSpline(fine.times(), traces)(times) for traces in predicted])
@@ -140,9 +142,8 @@ def _followed(
     for _ in range(setup.windows):
         solution = next(fine.predict(now))
         shots.append(part_of(solution, wanted))
-        starts.append(
-            {name: averaged(np.asarray(now[name], float).reshape(fine.grid.shape), fine.grid, setup.grid) for name in solution.final}
-        )
+        before = {name: np.asarray(now[name], float).reshape(fine.grid.shape) for name in solution.final}
+        starts.append({name: averaged(values, fine.grid, setup.grid, location(setup.equation, name)) for name, values in before.items()})
         now |= solution.final
     return shots, {name: np.stack([each[name] for each in starts]) for name in starts[0]}
 
@@ -167,10 +168,15 @@ def prepared(scene: Description, setup: Setup) -> tuple[Setup, dict[str, Array]]
     return fine, inputs
 
 
-def averaged(values: Array, fine: Grid, coarse: Grid) -> Array:
-    """Means over the coarse cells of a field over the fine cells of the same region: keeps the integral."""
-    for axis in range(fine.ndim):
-        edges = [g.coordinates(axis)[0] + g.spacing[axis] * (np.arange(g.shape[axis] + 1) - 0.5) for g in (coarse, fine)]
-        share = overlaps(*edges) / coarse.spacing[axis]
+def averaged(values: Array, fine: Grid, coarse: Grid, at: tuple[int, ...] = ()) -> Array:
+    """Means over the coarse cells of a field over the fine cells of the same region: keeps the integral.
+
+    With a location `at` along each axis, values on faces (1) are means over a cell's width around them, of which half lies in the grid at
+    its end.
+    """
+    for axis, face in enumerate(at or (0,) * fine.ndim):
+        edges = [g.coordinates(axis, face)[0] + g.spacing[axis] * (np.arange(g.shape[axis] + 1) - 0.5) for g in (coarse, fine)]
+        share = overlaps(*edges)
+        share /= share.sum(axis=1, keepdims=True) if face else coarse.spacing[axis]
         values = np.moveaxis(np.tensordot(share, values, (1, axis)), 0, axis)
     return values

@@ -29,6 +29,27 @@ def domain(equation: Equation, name: str, steps: int) -> Grid:
     return Grid(shape, spacing, origin, (TIME,) * series + tuple(grid.axes[axis] for axis in axes), grid.unit)
 
 
+def location(equation: Equation, name: str) -> tuple[int, ...]:
+    """The location of an input's values in the cells of its domain, along each axis: 0 for their centres, 1 for their upper faces."""
+    ndim = equation.grid.ndim
+    series = name in equation.series
+    variable = {**equation.states, **equation.initials, **equation.parameters, **equation.series}.get(name)
+    if variable is None:
+        return (0,) * ndim
+    along = variable.location or (0,) * ndim
+    if variable.axes is None and not series:
+        return tuple(along)
+    return (0,) * series + tuple(along[axis] for axis in variable.axes or ()) or (0,)
+
+
+def at_location(grid: Grid, location: tuple[int, ...]) -> Grid:
+    """A grid whose cells have their centres where those of another one have that location."""
+    if not any(location):
+        return grid
+    origin = [begin + 0.5 * h * place for begin, h, place in zip(grid.origin, grid.spacing, location, strict=True)]
+    return Grid(grid.shape, grid.spacing, origin, grid.axes, grid.unit)
+
+
 def of_source(dt: float, steps: int, points: int, amplitudes: bool) -> Grid:
     """The grid of the unknowns of a forcing: its wavelet over time in seconds, or a number for each point."""
     return Grid((points,), 1.0, 0.0, (NUMBER,)) if amplitudes else Grid((steps,), dt, 0.0, (TIME,))
