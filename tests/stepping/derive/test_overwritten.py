@@ -97,7 +97,7 @@ def test_what_is_overwritten_changes_no_bit(name: str, monkeypatch: pytest.Monke
     assert {ring for ring in rings if not stepper.programs.in_place(ring)} == ({"a"} if name == "driven" else set())
     assert not any(apart._stepper.programs.in_place(ring) for ring in rings)
     ds.init(precision="f64", threads=1)
-    assert differing(found(SIMULATIONS[name](), 2), wanted) == []
+    assert differing(found(SIMULATIONS[name](), Binomial(STEPS, 2)), wanted) == []
 
 
 def test_a_stage_with_sources_is_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
