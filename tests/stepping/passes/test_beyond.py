@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.checkpoint import Binomial
 from diffsim.expr import div, interpolate, sqrt, weno5, where
 from diffsim.expr.graph import OPERATIONS, Graph, Node, ordered
 from diffsim.stepping.ir.program import Program
@@ -114,7 +115,7 @@ def gradient(equation: ds.Equation, inputs: dict[str, Any], threads: int) -> tup
     """A gradient, and how many groups of kept values are computed in bounds."""
     ds.init(arch="cpu", precision="f64", threads=threads)
     simulation = ds.Simulation(equation, wrt=["c", "v", "g"], precision="f64")
-    solution, pullback = simulation.vjp(inputs, 3, 2)
+    solution, pullback = simulation.vjp(inputs, 3, Binomial(3, 1))
     gradients = pullback(ds.Solution({"c": np.sin(3 * solution.final["c"])}))
     bounded = sum(np.isfinite(group.support).any() for p in simulation._stepper.programs for nest in p.nests for group in nest.groups)
     return [np.asarray(gradients[name]) for name in ("c", "v", "g")], bounded
@@ -155,7 +156,7 @@ def test_a_flood_has_the_same_gradient_with_loops_for_what_is_not_needed_outside
     def found(threads: int) -> tuple[list[np.ndarray], int]:
         ds.init(arch="cpu", precision="f64", threads=threads)
         simulation = ds.Simulation(sea, wrt=["z", "eta", "manning"], precision="f64")
-        solution, pullback = simulation.vjp(inputs, 4, 2)
+        solution, pullback = simulation.vjp(inputs, 4, Binomial(4, 1))
         gradients = pullback(ds.Solution({name: np.sin(3 * value) for name, value in solution.final.items()}))
         return [*gradients.values()], sum(1 for program in simulation._stepper.programs for _ in program.nests)
 

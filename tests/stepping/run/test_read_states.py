@@ -54,7 +54,7 @@ def test_states_that_no_adjoint_reads_are_not_held(mechanisms: int, read: int, p
     for schedule in (
         1,
         2,
-        4,
+        Binomial(STEPS, 4),
         Binomial(STEPS, 2),
         PartlyRecorded(STEPS, 3),
         "auto",

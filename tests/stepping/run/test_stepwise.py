@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.checkpoint import Binomial
 from diffsim.engine.arrays import GUARD
 from diffsim.errors import SingularError
 from diffsim.expr import diff_centred, laplacian
@@ -65,7 +66,7 @@ def test_residuals_of_small_boxes_are_cells_alone(boundary: str, monkeypatch: py
     assert stepper.storage.recorded_bytes() == len(names) * np.prod(shape) * 8
     assert {stepper.launcher.arrays[name].shape[0] for name in names} == {1}
     assert sum(each.rows.nbytes for each in stepper.launcher.packed.values()) == STEPS * stepper.storage.recorded_bytes()
-    require_equal(packed, gradient(boundary, shape, checkpoint=2)[0])  # runs some steps again, and records them one by one
+    require_equal(packed, gradient(boundary, shape, checkpoint=Binomial(STEPS, 2))[0])  # runs some steps again, and records them one by one
     monkeypatch.setattr(storage, "PACKED", np.inf)
     whole, stepper = gradient(boundary, shape)
     assert stepper.storage.recorded_bytes() == len(names) * stepper.layout.nbytes and not stepper.launcher.packed

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.checkpoint import Binomial
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr import diff, exp, floor, laplacian, sqrt, where
 from diffsim.expr import max as max_of
@@ -40,7 +41,7 @@ def test_a_loop_is_all_its_laps(shape: tuple[int, ...], count: int) -> None:
     looped, unrolled = (ds.Simulation(kind(ds.Grid(shape, 1.0), count), precision="f64") for kind in (Loop, Unrolled))
     inputs = {name: 0.5 * rng.normal(size=looped.input_shape(name, steps)) for name in looped.inputs}
     weights = {name: rng.normal(size=shape) for name in "ab"}
-    (solution, pull), (expected, other) = (s.vjp(inputs, steps, checkpoint=2) for s in (looped, unrolled))
+    (solution, pull), (expected, other) = (s.vjp(inputs, steps, Binomial(steps, 2)) for s in (looped, unrolled))
     for name in weights:
         np.testing.assert_array_equal(solution.final[name], expected.final[name])
     gradient, wanted = pull(ds.Solution(weights)), other(ds.Solution(weights))
@@ -70,7 +71,7 @@ def test_a_function_on_the_host_reads_the_result_of_a_loop() -> None:
     u = np.random.default_rng(3).uniform(0.5, 1.0, (7, 13))
     runs = [ds.Simulation(kind(), precision="f64") for kind in (Read, Without)]
     (value, gradient), (wanted, expected) = (
-        run.value_and_grad(lambda found: (found.final["u"] ** 3).sum(), {"u": u}, 4, checkpoint=2) for run in runs
+        run.value_and_grad(lambda found: (found.final["u"] ** 3).sum(), {"u": u}, 4, Binomial(4, 2)) for run in runs
     )
     assert value == pytest.approx(wanted, rel=1e-14)
     np.testing.assert_allclose(gradient["u"], expected["u"], rtol=1e-12)
@@ -166,7 +167,7 @@ def test_as_many_laps_as_a_number_of_the_step(shape: tuple[int, ...], scale: flo
     looped, unrolled = (ds.Simulation(Counted(shape, 6, each), precision="f64") for each in (False, True))
     inputs = {"u": scale * rng.uniform(-1, 2, shape), "laps": np.zeros(shape), "k": rng.uniform(0.5, 1, shape)}
     weights, direction = rng.normal(size=shape), {name: rng.normal(size=shape) for name in inputs}
-    (solution, pull), (expected, other) = (s.vjp(inputs, steps, checkpoint=2) for s in (looped, unrolled))
+    (solution, pull), (expected, other) = (s.vjp(inputs, steps, Binomial(steps, 2)) for s in (looped, unrolled))
     np.testing.assert_array_equal(solution.final["u"], expected.final["u"])
     ran = solution.final["laps"].flat[0]
     assert ran == 0 if scale < 0.2 else 0 < ran < 6 * steps
