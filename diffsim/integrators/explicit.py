@@ -76,7 +76,7 @@ def runge_kutta(tableau: Tableau, rate: Rate, state: State, dt: Time, project: P
     now: Any = state
     forms = _forms((*tableau.a, tableau.b))
     for number, ((weights, share), time) in enumerate(zip(forms, tableau.times, strict=True), start=1):
-        slopes = rates(rate, now, time * dt)
+        slopes = rates(rate, now, time * dt if time else 0.0)
         states.append(now)
         later = {name: _sum(weights, share, [one[name] for one in states], slopes[name], dt) for name in state}
         acted = _times(share, dt)

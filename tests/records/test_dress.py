@@ -5,6 +5,7 @@ Members are drawn at random. Each gives the same numbers in every dress, or one 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,50 @@ def test_bare_numbers_of_another_type_are_refused(dtype: str, tmp_path: Path) ->
     np.testing.assert_array_equal(records.values[:, 0], gaps)
 
 
+@pytest.mark.parametrize("values", [[1500.0, 2000.0, 3000.0], [1.0], [0.5, -0.25]])
+def test_round_numbers_of_a_big_endian_file_are_known_for_what_they_are(values: list[float], tmp_path: Path) -> None:
+    np.repeat(np.array(values, ">f4"), 12).tofile(tmp_path / "a.bin")
+    with pytest.raises(DataError, match="bytes that look like float32, big-endian"):
+        read_records(tmp_path / "a.bin", Layout(dt=1.0, shape=(12 * len(values),)))
+
+
+@pytest.mark.parametrize("formula", [lambda t: (1 - 2 * t**2) * np.exp(-(t**2)), lambda t: 1e-28 * (2 + np.cos(t))], ids=["tails", "tiny"])
+def test_tails_and_tiny_numbers_are_read(formula: Callable[[np.ndarray], np.ndarray], tmp_path: Path) -> None:
+    numbers = formula(np.linspace(-12, 12, 100)).astype("<f4")
+    numbers.tofile(tmp_path / "a.bin")
+    (records,) = read_records(tmp_path / "a.bin", Layout(dt=1.0, shape=(100,)))
+    np.testing.assert_array_equal(records.values[:, 0], numbers)
+
+
+@pytest.mark.parametrize("count", [10, 15000])
+def test_large_integers_are_refused(count: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for numbers in (rng.normal(0, 1e8, count), 1e9 * rng.random(count), rng.integers(1000, 5000, count)):
+        numbers.astype("<i4").tofile(tmp_path / "a.bin")
+        with pytest.raises(DataError, match="bytes that look like integers"):
+            read_records(tmp_path / "a.bin", Layout(dt=1.0, shape=(count,)))
+
+
+def test_an_array_that_neither_rises_nor_falls_is_no_coordinate(tmp_path: Path) -> None:
+    """The height of the ground along a section is not where its rows lie."""
+    grid = ds.Grid((20, 30), 1.0, axes=("z", "x"))
+    values = np.random.default_rng(0).random(grid.shape)
+    np.savez(tmp_path / "a.npz", vp=values, elevation=100 * np.sin(np.arange(30.0)))
+    np.testing.assert_array_equal(field_on_grid(tmp_path / "a.npz", grid, "m/s", key="vp"), values)
+    np.savez(tmp_path / "a.npz", vp=values, depth=np.arange(20.0) * 2 + 1)
+    with pytest.raises(SceneError, match="expected coordinates, or none at all, found depth and none along x"):
+        field_on_grid(tmp_path / "a.npz", grid, "m/s", key="vp")
+
+
+@pytest.mark.parametrize("name", ["CM", "Station KM", "site at 12 km", "x=5 km", "12.5 km", "gauge-D", "Min", "tau_d", "tau_h", "dt_min"])
+def test_a_name_of_a_place_is_no_unit(name: str) -> None:
+    for unit in ("m", "s"):
+        require_stated(name, unit, "gauges.csv", of_place=True)
+    with pytest.raises(DataError, match="expected the unit of G1_cm, whose name ends like cm"):
+        require_stated("G1_cm", "m", "gauges.csv", of_place=True)
+    require_stated("p_bar", "Pa", "mean.npz")  # a mean
+
+
 def test_formats_of_segy_that_are_not_read(tmp_path: Path) -> None:
     """Fixed point with gain has as many bytes as f32, for which it was taken."""
     head = bytearray(3600)
@@ -202,9 +247,40 @@ def test_a_step_that_contradicts_times_under_another_name_is_refused(tmp_path: P
         np.savez(tmp_path / "a.npz", values=VALUES, **{name: 0.5 * np.arange(7)})
         assert read_records(tmp_path / "a.npz", Layout(dt=0.5))[0].times[-1] == 3.0
         with pytest.raises(
-            DataError, match=f"{name}: expected no dt beside the times of the file, found 10 s where they have 0.5 s; drop dt"
+            DataError, match=f'found 10 s where they have 0.5 s; give times = "{name}" in place of dt, or rename {name} if it has no times'
         ):
             read_records(tmp_path / "a.npz", Layout(dt=10.0))
+        assert read_records(tmp_path / "a.npz", Layout(times=name))[0].times[-1] == 3.0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.array([0.1, 0.5, 0.55]),  # picks, one for each receiver
+        np.array(["2020-01-01T00:00:00", "2020-01-01T00:00:10"]),
+        np.array(list("abcdefg")),
+        np.arange(7),
+        1 + np.arange(7),
+        np.ones((7, 3)),
+        280.0,
+    ],
+)
+def test_a_step_beside_something_else_of_a_name_of_times_is_used(other: object, tmp_path: Path) -> None:
+    for name in ("t", "Time"):
+        np.savez(tmp_path / "a.npz", values=VALUES, **{name: other})
+        assert read_records(tmp_path / "a.npz", Layout(dt=0.25))[0].times[-1] == 1.5
+
+
+def test_a_step_beside_temperatures_is_used(tmp_path: Path) -> None:
+    for unit, message in (("K", ""), ("ms", "where they have 0.003 s")):
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["values"], file["t"] = VALUES, 280.0 + 3 * np.arange(7)
+            file["t"].attrs["units"] = unit
+        if not message:
+            assert read_records(tmp_path / "a.h5", Layout(values="values", dt=0.25))[0].times[-1] == 1.5
+            continue
+        with pytest.raises(DataError, match=message):
+            read_records(tmp_path / "a.h5", Layout(values="values", dt=0.25))
 
 
 NAMED = [

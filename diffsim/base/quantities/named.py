@@ -25,9 +25,15 @@ WORDS = {
 """Last words of names, in small letters -> the unit that they mean."""
 GIVE = 'give unit = "{own}", or "{wanted}" if the numbers are in that'
 _BETWEEN = re.compile(r"[\s_/,:;.\-]+")
+_LABELLED = re.compile(r".*[_/][A-Za-z]+")
+"""A name of a place that ends in a unit, as G1_cm, and not in a word, as Station KM."""
+SYMBOLS = frozenset({"bar", "d", "h", "min"})
+"""Words that are more often indices: of a mean, a depth, a height, the smallest. They count behind a word."""
+WORD = 4
+"""Least letters of a word, which a symbol has not."""
 
 
-def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE) -> None:
+def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE, of_place: bool = False) -> None:
     """Refuse numbers without a unit whose name ends in one, other than that for which they would be taken.
 
     Args:
@@ -35,6 +41,7 @@ def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE) -> Non
         wanted: the unit for which they would be taken; "": none.
         what: the numbers, for the message.
         remedy: how the user states a unit, with {own} for that of the name, and {wanted}.
+        of_place: whether it is the name of a place, which has a unit behind "_" or "/" alone.
 
     Raises:
         DataError: the unit at the end converts to the wanted one, and is not the same.
@@ -46,8 +53,11 @@ def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE) -> Non
         require_stated("height", "m", "gauges.npz, height")
     """
     *rest, last = _BETWEEN.split(name.strip())
-    number = bool(rest) and all(word.isdecimal() for word in rest)  # "12 km" is the name of a place
-    own = WORDS.get(last.lower(), "") if wanted and not number else ""
+    before, word = rest[-1] if rest else "", last.lower()
+    is_place = before[-1:].isdigit() and "_" not in name  # "12 km" is the name of a place
+    if not wanted or is_place or (of_place and not _LABELLED.fullmatch(name.strip())) or (word in SYMBOLS and len(before) < WORD):
+        return
+    own = WORDS.get(word, "")
     try:
         same = not own or conversion(own, wanted) == SAME
     except DataError:  # a word that means something else here

@@ -35,14 +35,15 @@ _DEGREES = re.compile(r"\bdeg(?:ree)?s?[ _]?(?:n(?:orth)?|e(?:ast)?|true)\b", re
 _TEMPERATURE = re.compile(r"(?:°|\bdeg(?:ree)?s?[ _]?)(c|f)(?:elsius|ahrenheit)?\b|^(c)elsius$|^(f)ahrenheit$", re.IGNORECASE)
 _NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?"
 _NAME = r"[A-Za-zΩÅ_]+"
-_FACTOR = re.compile(rf"({_NUMBER}|{_NAME})(?:(?:\*\*|\^)([+-]?\d)|(?<=[A-Za-z])([+-]?\d))?(?!\d)")
+_FACTOR = re.compile(rf"({_NUMBER}|{_NAME})(?:(?:\*\*|\^)([+-]?\d{{1,2}})|(?<=[A-Za-z])([+-]?\d))?(?!\d)")
 _UNDER = re.compile(r"/\s*\(((?:[^()/]|\*\*)+)\)")
 """A product in brackets behind a stroke."""
 _BETWEEN = re.compile(r"\s*(/|\*(?!\*)|\.(?!\s*\d)|\s)\s*")
 """A sign between two factors. A point before a digit is a decimal one, as in m^0.5."""
-_FRACTION = re.compile(r"(?:\*\*|\^|[A-Za-z])[+-]?\d/\d")
-"""An exponent that may be a fraction, as in m^1/2."""
+_FRACTION = re.compile(r"(?:\*\*|\^)[+-]?\d/\d|[A-Za-z][+-]?\d/[2-4](?![\d.eE])")
+"""An exponent that may be a fraction, as in m^1/2 and m1/2, and not in W/m2/1e3."""
 _PHRASES = (
+    (re.compile(r"\bmetric tons?\b", re.IGNORECASE), "tonne"),
     (re.compile(r"\bseconds? of arc\b"), "arcsecond"),
     (re.compile(r"\bu\.?s\.? survey (?:foot|feet)\b", re.IGNORECASE), "survey_foot"),
 )
@@ -109,7 +110,7 @@ def conversion(unit: str, wanted: str, what: str = "") -> Conversion:
     if plain(unit) == plain(wanted):
         return SAME
     begin = f"{what}: " if what else ""
-    unclear = next((name for name in re.findall(_NAME, unit) if name in _AMBIGUOUS), None)
+    unclear = next((name for name in re.findall(_NAME, _phrased(unit)) if name in _AMBIGUOUS), None)
     if unclear is not None:
         raise DataError(
             f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}, in which {unclear} may mean "
@@ -149,6 +150,13 @@ def plain(unit: str) -> str:
     return unit.strip() if factors is None else " * ".join(factors) or "1"
 
 
+def _phrased(text: str) -> str:
+    """A unit with one name for each that has several words."""
+    for phrase, name in _PHRASES:
+        text = phrase.sub(name, text)
+    return text
+
+
 def _factors(unit: str) -> list[str] | None:
     """The factors of a unit, such as "s**-1"; None: it is no product of names and numbers."""
     text = _RAISED_DIGITS.sub(lambda match: f"^{match[0].translate(_RAISED)}", unit.strip()).translate(_SIGNS)
@@ -157,9 +165,7 @@ def _factors(unit: str) -> list[str] | None:
     if _FRACTION.search(text) is not None:
         return None
     text = _TEMPERATURE.sub(lambda match: f"deg{next(filter(None, match.groups())).upper()}", _DEGREES.sub("degree", text))
-    for phrase, name in _PHRASES:
-        text = phrase.sub(name, text)
-    text = text.replace("°", "degree").replace("%", "percent").replace("‰", "permil").strip()
+    text = _phrased(text).replace("°", "degree").replace("%", "percent").replace("‰", "permil").strip()
     if text.startswith("(") and text.find(")") == len(text) - 1:
         text = text[1:-1].strip()
     while (inner := _UNDER.search(text)) is not None:  # m/(s K) is m/s/K

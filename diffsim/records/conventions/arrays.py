@@ -10,13 +10,13 @@ import numpy as np
 
 from diffsim.base.messages import name_shown, shown
 from diffsim.base.quantities.meaning import POINTS, RUNS
-from diffsim.base.quantities.units import differences_in
+from diffsim.base.quantities.units import differences_in, factor
 from diffsim.errors import DataError
 from diffsim.records.conventions.clock import WORDS, Clock, of_numbers
 from diffsim.records.conventions.dimensions import FileDimension, along_axis, direction_of, listed_order
 from diffsim.records.conventions.places import in_unit, units_of
 from diffsim.records.conventions.records import Layout, Records, require_step
-from diffsim.records.conventions.variables import Variable, Variables, in_scope, listed, pick
+from diffsim.records.conventions.variables import Variable, Variables, in_scope, is_count, listed, pick
 from diffsim.typing import Array
 
 SHOT, TIME, RECEIVER = ORDER = ("shot", "time", "receiver")
@@ -70,6 +70,7 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     if clock is None:
         assert layout.dt is not None
         clock = Clock(layout.dt * np.arange(values.shape[1]))
+        _require_no_others(variables, layout, values.shape[1])
     shots, samples, receivers = values.shape
     if samples != len(clock.times):
         raise DataError(
@@ -141,7 +142,6 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
                 f"{variables.where}: expected the times of the samples among its variables {listed(variables.names)}, found no times; "
                 "name them, or give dt"
             )
-        _require_no_others(variables, layout, group)
         if layout.time_unit is not None:
             raise DataError(
                 f"{variables.where}: expected no time_unit without times, found {shown(layout.time_unit)} beside dt, which is in s; drop it"
@@ -158,14 +158,27 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
     return clock, axis
 
 
-def _require_no_others(variables: Variables, layout: Layout, group: str) -> None:
-    """Refuse a time between samples that contradicts an array whose name means times, such as "t" or "Time"."""
+def _require_no_others(variables: Variables, layout: Layout, samples: int) -> None:
+    """Refuse a time between samples that contradicts the times of an array whose name means them, such as "t" or "Time".
+
+    An array of that name is something else, such as temperatures, where it has other than one number for each sample, a unit that is none
+    of time, or the numbers of the samples.
+    """
+    group = (layout.values or "").rpartition("/")[0]
     for name in variables.names:
         before, _, last = name.rpartition("/")
-        if before == group and name != layout.values and (last == WORDS[2] or last.lower() in WORDS[:2]):
-            times, what = variables.read(name), f"{variables.where}, {name_shown(name)}"
-            if times.values.ndim == 1 and times.epoch is None:
-                require_step(of_numbers(times.values, times.unit, None, what).times, layout.dt, what)
+        if before != group or name == layout.values or not (last == WORDS[2] or last.lower() in WORDS[:2]):
+            continue
+        try:
+            times = variables.read(name)
+            unit = times.unit.partition(" since ")[0].strip()
+            clock = Clock(times.values, times.epoch) if times.epoch is not None else Clock(times.values * factor(unit or "s", "s"))
+        except DataError:  # texts, or another unit
+            continue
+        if times.values.shape == (samples,) and not (times.epoch is None and is_count(times)):
+            where, short = f"{variables.where}, {name_shown(name)}", name_shown(name)
+            remedy = f'give times = "{short}" in place of dt, or rename {short} if it has no times'
+            require_step(clock.times, layout.dt, where, remedy)
 
 
 def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, str]:

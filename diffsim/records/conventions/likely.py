@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.base.messages import name_shown
 from diffsim.errors import DataError
 from diffsim.records.conventions.dimensions import by_name, direction_of
-from diffsim.records.conventions.variables import Variable, Variables
+from diffsim.records.conventions.variables import Variable, Variables, is_count
 from diffsim.typing import Array
 
 
@@ -58,7 +58,7 @@ def likely_coordinates(variables: Variables, name: str, values: Array, axes: Seq
     read = {each: place for each in itertools.chain(*alike.values()) if (place := _read(variables, each)) is not None}
     fitting = {axis: [each for each in names if each in read and _fits(read[each].values, values)] for axis, names in alike.items()}
     fitting = {axis: names for axis, names in fitting.items() if names}
-    if not fitting or all(_is_count(read[each]) for names in fitting.values() for each in names):
+    if not fitting or all(is_count(read[each]) for names in fitting.values() for each in names):
         return ()
     for axis, names in fitting.items():
         if len(names) > 1:
@@ -96,7 +96,7 @@ def over_dimension(variables: Variables, name: str, dimension: str, axes: Sequen
         last = each.rpartition("/")[2]
         other = each == name or each.rpartition("/")[0] != group or not any(_means(last, axis) for axis in axes)
         place = None if other else _read(variables, each)  # a file may have fields that are too large to read them all
-        if place is not None and place.axes == (dimension,) and len(place.values) > 1 and not _is_count(place):
+        if place is not None and place.axes == (dimension,) and len(place.values) > 1 and not is_count(place):
             along[each] = replace(place, axis=place.axis or (direction_of(place) or by_name(last)).upper())
     own = [each for each in along if each.rpartition("/")[2] in axes]
     if len(along) > 1 and len(own) != 1:
@@ -128,10 +128,8 @@ def as_list(place: Variable) -> Variable:
 
 
 def _fits(places: Array, values: Array) -> bool:
-    return places.shape == values.shape or (places.ndim == 1 and len(places) in values.shape and len(places) > 1)
-
-
-def _is_count(place: Variable) -> bool:
-    """True if coordinates without a unit are the numbers of cells, from 0 or 1."""
-    at = place.values
-    return not place.unit and at.ndim == 1 and at[0] in (0.0, 1.0) and bool(np.array_equal(np.diff(at), np.ones(len(at) - 1)))
+    """True if numbers may be the coordinates of values: one for each, or a list of the length of an axis that rises or falls."""
+    if places.ndim != 1:
+        return places.shape == values.shape
+    steps = np.diff(places)
+    return len(places) in values.shape and len(places) > 1 and bool((steps > 0).all() or (steps < 0).all())

@@ -243,14 +243,14 @@ def distances(times: Array) -> str:
     return f"{steps.min():g} to {steps.max():g} s apart"
 
 
-def require_step(times: Array, dt: float | None, where: str) -> None:
+def require_step(times: Array, dt: float | None, where: str, remedy: str = "drop dt") -> None:
     """Refuse a time between samples that contradicts the times of a file."""
     if dt is None or times.ndim != 1 or len(times) < 2:
         return
     step = even_spacing(np.unique(times))
     if step is None or abs(step - dt) > EVEN * dt:
         steps = "others" if step is None else f"{step:g} s"
-        raise DataError(f"{where}: expected no dt beside the times of the file, found {dt:g} s where they have {steps}; drop dt")
+        raise DataError(f"{where}: expected no dt beside the times of the file, found {dt:g} s where they have {steps}; {remedy}")
 
 
 def on_one_clock(traces: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:

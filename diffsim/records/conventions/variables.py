@@ -223,6 +223,12 @@ def _alike(names: Sequence[str], name: str) -> str:
     return f"did you mean {' or '.join(alike[:3])}?" if alike else ""
 
 
+def is_count(variable: Variable) -> bool:
+    """True if numbers without a unit are those of entries, from 0 or 1."""
+    at = variable.values
+    return not variable.unit and at.ndim == 1 and at[:1].tolist() in ([0.0], [1.0]) and bool((np.diff(at) == 1).all())
+
+
 def listed(names: Sequence[str]) -> str:
     """The first of the names that a file has, for a message."""
     return ", ".join([name_shown(name) for name in names[:NAMES]] + ["..."] * (len(names) > NAMES)) or "(none)"

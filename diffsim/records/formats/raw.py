@@ -20,9 +20,10 @@ OTHERS: dict[str, np.dtype[np.floating]] = {
     "float64": np.dtype("<f8"),
     "float64, big-endian": np.dtype(">f8"),
 }
-TINY, SPREAD, ALIKE = -25.0, 6.0, 3.0
+TINY, SPREAD, ALIKE, JUMP = -30.0, 6.0, 3.0, 2.0
 """Decimal exponents: measured numbers are not all, or for the most part, as small as the first; their standard deviation is less than the
-second in the right type, except for tails of a formula, and less than the third in a type that is likelier."""
+second in the right type, except for tails of a formula, and less than the third in a type that is likelier. From one number to the next, in
+such tails too, they change by less than the last."""
 
 
 @dataclass(frozen=True)
@@ -69,20 +70,20 @@ def count_in(path: Path) -> int:
 def _likelier(values: npt.NDArray[np.float32]) -> str:
     """The type of which the bytes of a file are much more likely than of f32; "": none.
 
-    Bytes in another order, or of another type, have exponents all over, or are tiny numbers if they were integers.
+    Bytes in another order, or of another type, have exponents all over. Integers are tiny numbers, or have exponents all over if they are
+    large.
     """
     own = _exponents(values)
-    if len(own) and own.max() < TINY:
-        return "integers"
     if not len(own) or (own.std() < SPREAD and np.median(own) > TINY):
         return ""
     raw = values.tobytes()
     for name, other in OTHERS.items():
         if len(raw) % other.itemsize == 0:
             read = np.frombuffer(raw, other)
-            if np.isfinite(read).all() and len(exponents := _exponents(read)) and exponents.std() < ALIKE:
+            if np.isfinite(read).all() and len(exponents := _exponents(read)) and exponents.std() < ALIKE and np.median(exponents) > TINY:
                 return name
-    return ""
+    jumps = len(own) > 1 and np.median(np.abs(np.diff(own))) > JUMP
+    return "integers" if jumps or own.max() < TINY else ""
 
 
 def _exponents(values: npt.NDArray[np.floating]) -> Array:

@@ -197,8 +197,9 @@ def _prepared(records: Records, model: Data, unit: str, dt: float, end: float) -
     kept = _with_gaps(records, model.missing)
     require_measured(kept, model.allow)
     if not records.unit:
-        for name in (model.values or "", *records.names):
-            require_stated(name, unit, records.where)
+        require_stated(model.values or "", unit, records.where)
+        for name in records.names:
+            require_stated(name, unit, records.where, of_place=True)
     convert = conversion(records.unit or unit, unit, records.where)
     times = after_start(kept, model.start)
     for place in (0.0, end):

@@ -38,8 +38,14 @@ def check_common(grid: Grid, dt: float, sponge: int = 0, metres: bool = True) ->
     return positive("dt", dt, "give the time step in seconds", "s")
 
 
+OF_PRINT = frozenset({"px", "pixel", "pixels", "pt", "point", "points", "dot", "dots", "pica", "picas"})
+"""Lengths of printers, which as the unit of a grid mean its cells."""
+
+
 def _require_usual(grid: Grid) -> None:
     """Refuse a grid whose lengths would be taken for metres, or whose angles for degrees."""
+    if grid.unit.lower() in OF_PRINT:
+        return
     for usual in ("m", "degree"):
         try:
             convert = conversion(grid.unit, usual)

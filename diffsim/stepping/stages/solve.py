@@ -423,7 +423,7 @@ def row_sums(graph: Graph, weights: Mapping[Entry, Node]) -> dict[tuple[int, int
 
 
 def _cancel(terms: Sequence[tuple[Node, float]]) -> bool:
-    """Whether terms add up to 0 for all values of the fields in them."""
+    """True if terms add up to 0 for all values of the fields in them."""
     rng = np.random.default_rng(0)
     values: dict[int, Any] = {}
     with np.errstate(all="ignore"):

@@ -115,7 +115,17 @@ def test_exponents_that_are_no_integers_are_refused(unit: str) -> None:
 
 @pytest.mark.parametrize(
     ("unit", "wanted", "size"),
-    [("10³ m/s", "m/s", 1e3), ("10⁻³ m s⁻¹", "m/s", 1e-3), ("m²·s⁻¹", "m2/s", 1.0), ("kmph", "m/s", 1 / 3.6), ("kmh", "m/s", 1 / 3.6)],
+    [
+        ("10⁻¹² m", "m", 1e-12),
+        ("10^-12 m", "m", 1e-12),
+        ("metric ton", "kg", 1e3),
+        ("W/m2/1e3", "W/m2", 1e-3),
+        ("10³ m/s", "m/s", 1e3),
+        ("10⁻³ m s⁻¹", "m/s", 1e-3),
+        ("m²·s⁻¹", "m2/s", 1.0),
+        ("kmph", "m/s", 1 / 3.6),
+        ("kmh", "m/s", 1 / 3.6),
+    ],
 )
 def test_raised_digits_behind_numbers_are_exponents(unit: str, wanted: str, size: float) -> None:
     assert np.isclose(factor(unit, wanted), size, rtol=1e-12)
