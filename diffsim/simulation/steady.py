@@ -14,6 +14,7 @@ from diffsim.simulation.prepared.solution import Pullback, Solution
 from diffsim.simulation.simulation import Simulation, _loaded
 from diffsim.stepping.declare.equation import Equation
 from diffsim.stepping.declare.points import Places
+from diffsim.stepping.stages.steady import Steady
 from diffsim.typing import Array
 
 
@@ -108,6 +109,11 @@ def steady(
         raise ParameterError(
             f"equation = {type(equation).__name__}, which advances in time, expected a steady problem; write a subclass of diffsim.Steady, "
             'or take a solver with method = "steady"'
+        )
+    if isinstance(equation, Steady) and type(equation).step is not Steady.step:
+        raise ParameterError(
+            f"equation = {type(equation).__name__} with a method step beside residual, expected residual alone, which is solved for 0; "
+            "drop step, or derive from diffsim.Equation for steps in time"
         )
     wanted = [*equation.parameters, *equation.series] if wrt is None else wrt
     return SteadySimulation(equation, receivers=receivers, wrt=wanted, precision=precision)

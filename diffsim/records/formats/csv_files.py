@@ -250,7 +250,7 @@ def _in_order(times: Array, lines: Sequence[int], where: str) -> IntArray:
         more = f" ({plural(len(twice), 'such pair')} in all)" if len(twice) > 1 else ""
         raise DataError(
             f"{where}: expected one row for each time, found {times[first]:g} s in the lines {lines[first]} and {lines[second]}{more}; "
-            "delete one of each pair"
+            "delete one of each pair, or, if rows are of several receivers, give receiver, the column of their names"
         )
     require_rising(times[order], where)
     return order

@@ -376,7 +376,7 @@ def _unpack(kind: Any, value: Any, arrays: Mapping[str, Array]) -> Any:
         return kind(**{name: _unpack(kinds[name], part, arrays) for name, part in value.items()})  # type: ignore[operator]
     if isinstance(value, dict) and outer is not tuple:
         return {name: _unpack(inside[1] if inside else Any, part, arrays) for name, part in value.items()}
-    if isinstance(value, list) and outer in (tuple, None):
+    if isinstance(value, list) and outer in (tuple, None) and not is_dataclass(kind):
         of_each = (inside[0],) * len(value) if Ellipsis in inside else inside or (Any,) * len(value)
         parts = [_unpack(each, part, arrays) for each, part in zip(of_each, value, strict=True)]
         return tuple(parts) if outer is tuple else parts

@@ -110,7 +110,9 @@ def _operation(step: TracedStep, first: First, began: Began, dtype: np.dtype) ->
         if not (fine := np.isfinite(values[root.id])).all():
             cell = np.unravel_index(int(np.argmin(fine)), grid.shape)
             node = _origin(root, values, cell)
-            names = {field: "a stage" if field in stored else field for field in fields}
+            names = {
+                field: "a stage" if field in stored else "a weight near a side" if field in step.profiles else field for field in fields
+            }
             where = f", in {'a stage' if name in stored else f'the next {name}'} at {tuple(map(int, cell))}"
             return f" by {at_cell(node, values, cell, names).rstrip(',')}{where}"
         if name in stored:

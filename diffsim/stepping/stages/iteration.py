@@ -264,7 +264,8 @@ def _is_slow(falls: Sequence[float]) -> bool:
 
 
 def _slow(falls: Sequence[float]) -> str:
-    return f"residuals that fall by a factor of {1 / falls[-1]:.2g} in each step, as where their derivative has no inverse (a double root)"
+    fall = f"residuals that fall by a factor of {1 / falls[-1]:.2g} in each step"
+    return f"{fall}, as far from a solution, or where their derivative has no inverse (a double root)"
 
 
 def at_cell(node: Node, values: Mapping[int, Array], cell: tuple[Any, ...], names: Mapping[str, str]) -> str:

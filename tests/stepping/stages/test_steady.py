@@ -137,6 +137,13 @@ def test_what_is_no_steady_problem_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"expected a diffsim.Steady"):
         ds.steady(3)  # type: ignore[arg-type]
 
+    class Both(Conduction):
+        def step(self, **fields: Any) -> Any:
+            return {}
+
+    with pytest.raises(ParameterError, match=r"equation = Both with a method step beside residual, expected residual alone"):
+        ds.steady(Both(grid, "zero", True))
+
     class Two(Conduction):
         def __init__(self) -> None:
             super().__init__(grid, "zero", True)
