@@ -1,4 +1,4 @@
-"""Units at the end of names, as in "time_ms": nobody states them, but who takes the numbers for others would be wrong."""
+"""Units that only the name of an array has, as in "time_ms": read in another unit, its numbers would be wrong."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WORDS = {
 GIVE = 'give unit = "{own}", or "{wanted}" if the numbers are in that'
 _BETWEEN = re.compile(r"[\s_/,:;.\-]+")
 _LABELLED = re.compile(r".*[_/][A-Za-z]+")
-"""A name of a place that ends in a unit, as G1_cm, and not in a word, as Station KM."""
+"""The name of a place with a unit at its end, as G1_cm. The end of Station KM is a word."""
 SYMBOLS = frozenset({"bar", "d", "h", "min"})
-"""Words that are more often indices: of a mean, a depth, a height, the smallest. They count behind a word."""
+"""Units that are more often indices of a symbol, as in p_bar, tau_d and dt_min. They count behind a whole word alone, as in time_min."""
 WORD = 4
-"""Least letters of a word, which a symbol has not."""
+"""Letters from which on a name is a whole word."""
 
 
 def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE, of_place: bool = False) -> None:

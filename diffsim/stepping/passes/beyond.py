@@ -1,4 +1,4 @@
-"""Leave out what loops need not compute beyond the grid, where they compute the cotangents of cells outside.
+"""Compute less beyond the grid, where loops go for the cotangents of cells outside.
 
 Cotangents of the results of a step are 0 outside the grid. So are products with them, and contributions that they guard. So most of the
 values that a nest keeps are 0 there: the derivatives of a flux along one axis are 0 beyond the sides of the others. These are not computed.

@@ -45,7 +45,7 @@ TRIALS = 8
 CANCELS = 1e-9
 """Weights that cancel add up to less, relative to their sizes."""
 SAME, SIZES = 1e-14, 64
-"""Terms that cancel for all values of the fields in them add up to less, relative to their sizes, in so many trials."""
+"""Terms cancel if their sum, over their sizes, is at most the first in all trials, whose number is the second."""
 NOT_ANALYTIC = ("abs", "floor", "min", "max", "select", *CONDITIONS)
 """Operations that may cancel for some values of their arguments and not for others."""
 
@@ -408,7 +408,7 @@ def row_sums(graph: Graph, weights: Mapping[Entry, Node]) -> dict[tuple[int, int
     """By equation and field, the sum of the weights of a stencil, where that is the same number for all values of the fields in them.
 
     It is the sum of their constant terms, if all others cancel. That is tried with random numbers in place of fields, and of values that a
-    condition chooses; what is left is analytic. They have many sizes, for terms of a field that do not cancel may be small beside others.
+    condition chooses; what is left is analytic. The numbers have many sizes: a term that does not cancel may be small beside others at one.
     """
     blocks: dict[tuple[int, int], list[Node]] = {}
     for (row, column, _), node in weights.items():

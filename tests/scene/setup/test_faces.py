@@ -90,12 +90,9 @@ def test_files_hold_values_where_they_live_or_at_their_coordinates(kind: str, re
         np.testing.assert_allclose(inputs[name], plane(inside), rtol=1e-12)
 
 
-@pytest.mark.parametrize("factor", [1.5, 2.0, 3.0])
-def test_data_on_faces_are_means_around_them(factor: float) -> None:
-    """A linear field keeps its values away from the ends."""
+@pytest.mark.parametrize(("factor", "bound"), [(1.5, 0.05), (2.0, 1e-12), (3.0, 1e-12)])
+def test_data_on_faces_are_means_around_them(factor: float, bound: float) -> None:
+    """The mean of places along x is the place. Means over whole cells would be wrong by 0.2 to 0.3 cells. The last face is at the end."""
     fine = refined(GRID, factor)
-    values = averaged(plane(coordinates(fine, "u", (0, 1))), fine, GRID, (0, 1))
-    wanted = plane(coordinates(GRID, "u", (0, 1)))
-    if factor == 3.0:  # an odd number of fine faces around each
-        np.testing.assert_allclose(values[:, :-1], wanted[:, :-1], rtol=1e-12)
-    assert np.abs(values - wanted)[:, :-1].max() < 0.02 * np.ptp(wanted)
+    values = averaged(np.broadcast_to(fine.coordinates(1, 1), fine.shape), fine, GRID, (0, 1))
+    assert np.abs(values - GRID.coordinates(1, 1))[:, :-1].max() < bound * GRID.spacing[1]

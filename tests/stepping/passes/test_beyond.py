@@ -1,4 +1,4 @@
-"""Loops that go beyond the grid leave out what is 0 there, or not needed: no bit changes."""
+"""Loops that go beyond the grid skip values that are 0 or not needed there, and no bit changes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def gradient(equation: ds.Equation, inputs: dict[str, Any], threads: int) -> tup
 
 @pytest.mark.gradients
 @pytest.mark.parametrize("seeds", sampled([range(18, 20), range(30)]))
-def test_no_bit_depends_on_what_is_left_out_beyond_the_grid(seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_bit_depends_on_values_that_are_skipped_beyond_the_grid(seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn sides and small grids, with all values kept that could save anything."""
     monkeypatch.setattr(rolling, "WORTH", 100.0)
     some = 0

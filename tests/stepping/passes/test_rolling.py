@@ -97,7 +97,7 @@ def test_what_a_flux_in_three_dimensions_gives_is_kept_in_place_of_its_parts(sid
 
 
 def test_fluxes_between_walls_are_not_computed_beyond_the_sides_of_other_axes() -> None:
-    """What a face gives to the cells beside it is 0 where the face lies on no cell that is updated."""
+    """The cotangent of a flux is 0 at faces that no updated cell has."""
     step = traced(Upwind("mirror"))
     (nest,) = kept(rolling.Rolling(step.graph, blocks=True).rolled(adjoint_program(step, ()).program))
     for group in nest.groups:
@@ -106,8 +106,8 @@ def test_fluxes_between_walls_are_not_computed_beyond_the_sides_of_other_axes() 
         assert all(group.support[axis] in ((2, -2), (3, -3)) for axis in across)  # the faces of all cells, at the first cell that they read
 
 
-def test_what_a_flow_gets_is_computed_on_the_grid_alone() -> None:
-    """Its derivatives take a fifth of the operations, and it is not read outside the grid as the substance is."""
+def test_derivatives_for_the_flow_are_computed_on_the_grid_alone() -> None:
+    """They take a fifth of the operations. The substance is read outside the grid, the flow is not."""
     step = traced(Upwind("mirror"))
     first, second = rolling.Rolling(step.graph, blocks=True).rolled(adjoint_program(step, ()).program).nests
     assert [assign.target.array for assign in first.assigns] == ["vz bar", "vy bar", "vx bar"] and not first.swept
