@@ -57,7 +57,7 @@ def where(condition: Symbol, a: Operand, b: Operand) -> Symbol:
 
 
 def minimum(a: Operand, b: Operand) -> Symbol:
-    """The smaller of two values. A tie gives the whole derivative to `a`.
+    """The smaller of two values, NaN where one of them is. A tie gives the whole derivative to `a`.
 
     Args:
         a: an expression of the step.
@@ -73,7 +73,7 @@ def minimum(a: Operand, b: Operand) -> Symbol:
 
 
 def maximum(a: Operand, b: Operand) -> Symbol:
-    """The larger of two values. A tie gives the whole derivative to `a`.
+    """The larger of two values, NaN where one of them is. A tie gives the whole derivative to `a`.
 
     Arguments, result and errors are those of `minimum`.
     """

@@ -13,7 +13,7 @@ import math
 import operator
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ Result = TypeVar("Result")
 Offset: TypeAlias = tuple[int, ...]
 Data: TypeAlias = float | tuple[str, Offset] | None
 """The data of a node beside its arguments: a number, or the name and the offset of a read."""
+INFINITE = "1e999"
+"""Infinity in a source."""
 CELL, TILE = "tile_cell_", "tile_"
 """Prefixes of the names of functions of the table in a kernel, for single values and for tiles."""
 
@@ -412,6 +414,14 @@ def _constant(*_: object) -> tuple[Node | None, ...]:
     return (None, None)
 
 
+def _chosen(wins: Literal["<", ">"]) -> str:
+    """The extremum of two values, NaN where one of them is: `ti.min` and `ti.max` give the other, which hides a run that went wrong.
+
+    Taichi assumes that a value equals itself, so the test of the second one is a comparison with infinity.
+    """
+    return f"ti.select({{1}} <= F({INFINITE}), ti.select({{1}} {wins} {{0}}, {{1}}, {{0}}), {{1}})"
+
+
 def _extremum(compare_first: bool) -> Callable[[Graph, Node], tuple[Node | None, ...]]:
     """A tie gives the whole derivative to the first operand."""
 
@@ -535,8 +545,8 @@ OPERATIONS: dict[str, Operation] = {
     "power_log": Operation(log_times_power, "{own}power_log({0}, {1})", _log_times_power),
     "abs": Operation(np.abs, "ti.max({0}, F(0.0) - {0})", lambda g, n: (_sign(g, n.args[0]),)),
     "floor": Operation(np.floor, "{call}floor({0})", _constant),
-    "min": Operation(np.minimum, "ti.min({0}, {1})", _extremum(True)),
-    "max": Operation(np.maximum, "ti.max({0}, {1})", _extremum(False)),
+    "min": Operation(np.minimum, _chosen("<"), _extremum(True)),
+    "max": Operation(np.maximum, _chosen(">"), _extremum(False)),
     "lt": Operation(np.less, "{0} < {1}", _constant),
     "le": Operation(np.less_equal, "{0} <= {1}", _constant),
     "eq": Operation(np.equal, "{0} == {1}", _constant),

@@ -326,6 +326,8 @@ def ring_row(ring: tuple[str, int, int], sources: Sources, offset: Offset) -> st
 BINARY = ("power", "power_log")
 """Operations on two fields that are neither arithmetic nor functions of the table."""
 _BOUNDED = "zero = (x == {0}) & (y >= {0})"
+EXTREMA: Mapping[str, str] = {"min": "<", "max": ">"}
+"""The extremum of a value and a constant -> how the constant compares where it is taken. NaN stays, since no comparison with it holds."""
 POWERS: Mapping[str, tuple[str, ...]] = {
     "power": (
         "a = {abs}(x)",
@@ -353,6 +355,8 @@ def operation_source(node: Node, names: Mapping[int, str], lanes: int, operands:
     args = [names[a.id] for a in operands or node.args]
     if (node.op in FUNCTIONS or node.op in BINARY) and lanes > 1:  # a function of two tiles reads lanes of both
         args = [f"Tile({name})" if a.op == "const" else name for a, name in zip(node.args, args, strict=True)]
+    if node.op in EXTREMA and (bound := next((place for place, a in enumerate(node.args) if a.op == "const"), None)) is not None:
+        return f"ti.select({args[bound]} {EXTREMA[node.op]} {args[1 - bound]}, {args[bound]}, {args[1 - bound]})"
     return OPERATIONS[node.op].written(args, data, lanes)
 
 

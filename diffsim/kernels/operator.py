@@ -158,6 +158,8 @@ def _operation(step: Step, args: list[str]) -> str:
         return f"({args[0]}) != 0" if step.kind == "b" else f"ti.cast({args[0]}, {'F' if step.kind == 'f' else 'I'})"
     if step.op == "abs" and step.kind == "i":
         return f"ti.max({args[0]}, -{args[0]})"
+    if step.op in ("min", "max") and step.kind == "i":
+        return f"ti.{step.op}({', '.join(args)})"
     data = None if step.data is None else f"F({step.data!r})"
     return OPERATIONS[step.op].written(args, data, 1)
 

@@ -49,8 +49,8 @@ def cause_of_run(traces: Mapping[str, Array]) -> str:
 
 
 CAUSE_OF_GRADIENT = (
-    "The run itself is finite, so an operation has no finite derivative where it is taken: a root at 0, a division by all but 0; or "
-    "the run is so chaotic that its adjoint overflows. Move the inputs away from there"
+    "The run ends with finite values, so an operation has no finite derivative where it is taken: a root at 0, a division by all but 0; "
+    "or where() dropped values that were not finite; or the run is so chaotic that its adjoint overflows. Move the inputs away from there"
 )
 
 

@@ -200,8 +200,8 @@ def repeat(
         boundary: the rules for fields that are expressions; see `stage`.
         laps: how many laps run in this step, such as the substeps that the fastest wave needs: the largest value of an expression, rounded
             down. No more than `count` run, and none where it is NaN in a cell. It has no derivative, so steps over which it jumps make
-            the loss jump. A step that would need more than `count` laps is yours to refuse, for example by a root of -1 in a field that the
-            next step does not pass through `maximum` or `minimum`, which drop NaN. The error of the run then has the step and its laps.
+            the loss jump. A step that would need more than `count` laps is yours to refuse, for example by a root of -1 in a field, but
+            for one that the next step takes in one branch of a `where` alone. The error of the run then has the step and its laps.
 
     Returns:
         The fields after the last lap: one, or a tuple.
