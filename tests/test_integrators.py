@@ -11,7 +11,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import integrators
-from diffsim.errors import TraceError
+from diffsim.errors import ParameterError, TraceError
 from diffsim.expr import Components, Symbol, cos, diff, div, grad, interpolate, laplacian, sin
 from diffsim.expr.graph import ordered
 from diffsim.integrators import TABLEAUX, adams_bashforth2, euler, imex_ars222, imex_euler, leapfrog, rk4, ssp_rk2, ssp_rk3
@@ -382,11 +382,15 @@ WRONG: dict[str, tuple[Callable[[Symbol], Any], str]] = {
     ),
     "too few": (lambda u: euler(lambda now: {}, {"u": u}, 0.1), "the rate has entries , expected a dict"),
     "no dict": (lambda u: ssp_rk3(lambda now: now["u"], {"u": u}, 0.1), "the rate has a Symbol, expected a dict"),
-    "no state": (lambda u: euler(lambda now: now, u, 0.1), "state = Symbol, expected a dict of fields"),  # type: ignore[arg-type]
+    "no state": (lambda u: euler(lambda now: now, u, 0.1), "state = one field, expected a dict of fields.*take \\['u'\\] of the result"),  # type: ignore[arg-type]
     "other previous": (lambda u: leapfrog(lambda now: now, {"u": u}, {"u_prev": u}, 0.1), "previous has entries u_prev"),
     "other rates": (lambda u: adams_bashforth2(lambda now: now, {"u": u}, {}, 0.1)[0], "previous_rate has entries , expected"),
-    "operators": (lambda u: imex_euler(lambda now: now, laplacian, {"u": u}, 0.1), "operators = function, expected a dict of linear"),
-    "no operators": (lambda u: imex_ars222(lambda now: now, {}, {"u": u}, 0.1), "operators = dict, expected a dict of linear"),
+    "operators": (
+        lambda u: imex_euler(lambda now: now, laplacian, {"u": u}, 0.1),
+        "operators = <function laplacian>, expected a dict of linear",
+    ),
+    "no operators": (lambda u: imex_ars222(lambda now: now, {}, {"u": u}, 0.1), "operators = {}, expected a dict of linear"),
+    "an operator": (lambda u: imex_euler(lambda now: now, {"u": laplacian(u)}, {"u": u}, 0.1), "operators of u = no function"),  # type: ignore[dict-item]
     "other operators": (lambda u: imex_ars222(lambda now: now, {"v": laplacian}, {"u": u}, 0.1), "operators has entries v, expected .* u;"),
     "not linear": (lambda u: imex_euler(lambda now: now, {"u": sin}, {"u": u}, 0.1), "not linear"),
     "projected": (
@@ -404,6 +408,11 @@ def test_wrong_arguments(call: str) -> None:
     function, message = WRONG[call]
     with pytest.raises(TraceError, match=message):
         traced(Reaction(lambda rate, state, dt: function(state["u"])))
+
+
+def test_a_projection_that_is_no_function() -> None:
+    with pytest.raises(ParameterError, match="project = 'divergence', expected a function"):
+        traced(Reaction(lambda rate, state, dt: euler(rate, state, dt, project="divergence")))  # type: ignore[arg-type]
 
 
 def test_a_stage_takes_the_rules_of_a_stage() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from diffsim.reference.entries import OPTIONAL, PACKAGES, entries, items, packages
+from diffsim.reference.lookup import entry_text
 from diffsim.reference.pages import pages
 from tests.sampled import sampled, together
 
@@ -125,3 +126,8 @@ def test_the_index_links_the_pages_that_there_are() -> None:
     texts = pages()
     assert set(re.findall(r"\]\((.*?)\)", texts["README.md"])) == texts.keys() - {"README.md"}
     assert all(f"`{package}`" in texts["README.md"] for package in (*PACKAGES, *OPTIONAL))
+
+
+def test_a_package_may_be_named_without_diffsim() -> None:
+    for package in ("diffsim.integrators", "diffsim.losses", "diffsim.solvers"):
+        assert entry_text(package.partition(".")[2]) == entry_text(package)

@@ -204,10 +204,9 @@ def _implicit(right: State, operators: Operators, state: State, dt: Time, method
 
 def _require_operators(operators: Operators, state: State) -> None:
     if not isinstance(operators, Mapping) or not operators or not all(map(callable, operators.values())):
-        raise TraceError(
-            f"operators = {type(operators).__name__}, expected a dict of linear functions of a field; write it like "
-            "{'u': lambda x: nu * laplacian(x)}"
-        )
+        wrong = [name for name, each in operators.items() if not callable(each)] if isinstance(operators, Mapping) else []
+        got = f"operators of {', '.join(map(str, wrong))} = no function" if wrong else f"operators = {shown(operators)}"
+        raise TraceError(f"{got}, expected a dict of linear functions of a field; write it like {{'u': lambda x: nu * laplacian(x)}}")
     for name, operator in operators.items():
         arguments.require_takes(f"the operator of {name}", operator, "u")
     unknown = set(operators) - set(state)

@@ -56,6 +56,7 @@ def projected(values: State, state: State, dt: Time, project: Project | None) ->
 
 def constrained(free: State, state: State, dt: Time, project: Project, others: bool = False) -> dict[str, Symbol]:
     """The projection of a state that is stored; `others`: with the other fields that it has."""
+    arguments.function("project", project, "lambda now, dt: {'u': maximum(now['u'], 0.0)}", optional=False)
     arguments.require_takes("project", project, "state", "dt")
     obeying = project(arguments.FieldsByName("project", free), dt)
     named = isinstance(obeying, Mapping) and set(state) <= set(obeying)
@@ -66,7 +67,10 @@ def constrained(free: State, state: State, dt: Time, project: Project, others: b
 def rates(rate: Rate, state: State, after: Time = 0.0) -> dict[str, Symbol]:
     """The rate of each field of a state, at a time `after` the beginning of the step: `t` in the rate is the time of its stage."""
     if not isinstance(state, Mapping) or not state or not all(isinstance(u, (Symbol, Components)) for u in state.values()):
-        raise TraceError(f"state = {type(state).__name__}, expected a dict of fields of the step; write it like {{'u': u}}")
+        alone = isinstance(state, (Symbol, Components))
+        got = "one field" if alone else shown(state) if isinstance(state, Mapping) else f"a {type(state).__name__}"
+        remedy = "write {'u': u}, let the rate return {'u': ...}, and take ['u'] of the result" if alone else "write it like {'u': u}"
+        raise TraceError(f"state = {got}, expected a dict of fields of the step; {remedy}")
     arguments.function("rate", rate, "lambda now: {'u': -now['u']}", optional=False)
     arguments.require_takes("the rate", rate, "state")
     graph = _first(next(iter(state.values()))).graph
@@ -116,9 +120,9 @@ def matching(what: str, fields: Any, state: State) -> dict[str, Symbol]:
     """The entries for each field of the state, in the state's order."""
     if not isinstance(fields, Mapping) or set(fields) != set(state):
         got = f"entries {', '.join(map(str, fields))}" if isinstance(fields, Mapping) else f"a {type(fields).__name__}"
-        raise TraceError(
-            f"{what} has {got}, expected a dict with an entry for each field of the state: {', '.join(state)}; correct the names"
-        )
+        first = next(iter(state))
+        remedy = "correct the names" if isinstance(fields, Mapping) else f"return {{'{first}': ...{', ...' if len(state) > 1 else ''}}}"
+        raise TraceError(f"{what} has {got}, expected a dict with an entry for each field of the state: {', '.join(state)}; {remedy}")
     values = {name: arguments.without_axes(fields[name]) for name in state}
     for name, value in values.items():
         if not isinstance(value, (Symbol, Components, Real)):

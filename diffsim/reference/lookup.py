@@ -25,7 +25,7 @@ def entry_text(name: str) -> str:
     """The entry of a name in the reference.
 
     Args:
-        name: a package, `diffsim.losses`; a public name, `diffsim.losses.L2Misfit`, or the end of one, `L2Misfit`; a method,
+        name: a package, `diffsim.losses` or `losses`; a public name, `diffsim.losses.L2Misfit`, or the end of one, `L2Misfit`; a method,
             `Simulation.value_and_grad`; a part of a scene file, `scene.data`.
 
     Raises:
@@ -38,6 +38,8 @@ def entry_text(name: str) -> str:
     if wanted in (*PACKAGES, *OPTIONAL, NUMPY):
         return _package_text(wanted)
     matches = dict(_matches(wanted))
+    if not matches and f"{ROOT}.{wanted}" in (*PACKAGES, *OPTIONAL):
+        return _package_text(f"{ROOT}.{wanted}")
     if not matches:
         known = [f"{entry.package}.{entry.name}" for package in packages() for entry in _entries(package, "")]
         short = {title.rpartition(".")[2]: title for title in reversed(known)}

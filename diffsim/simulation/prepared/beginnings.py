@@ -54,9 +54,9 @@ def beginning(began: Began, stepper: Stepper, dtype: np.dtype) -> str:
     first = _first(began, stepper)
     if first is None:
         return ""
-    operation = _operation(stepper.step, first, began, dtype)
     name, value = next((name, value) for name, value in first.after.items() if not all_finite(value))
     cell = tuple(map(int, np.unravel_index(int(np.argmin(np.isfinite(value))), value.shape)))
+    operation = _operation(stepper.step, first, began, dtype, (name, cell))
     at = f"[{', '.join(map(str, cell))}]" if cell else ""
     return f"It began in step {first.step + 1}, where {name}{at} became {value[cell]:g}{operation}. "
 
@@ -88,10 +88,11 @@ def _is_finite(states: Mapping[str, Array]) -> bool:
     return all(map(all_finite, states.values()))
 
 
-def _operation(step: TracedStep, first: First, began: Began, dtype: np.dtype) -> str:
+def _operation(step: TracedStep, first: First, began: Began, dtype: np.dtype, said: tuple[str, tuple[int, ...]]) -> str:
     """The operation of the step that has no finite value of finite operands, evaluated by NumPy; "" where that cannot tell.
 
-    Stages that are computed on the host, loops and numbers of all cells are not evaluated, and sources count as 0.
+    Stages that are computed on the host, loops and numbers of all cells are not evaluated, and sources count as 0. A place that is `said`
+    already, a state and a cell, is not repeated.
     """
     expressions: dict[str, Node] = {}
     for stage in step.stages:
@@ -108,12 +109,13 @@ def _operation(step: TracedStep, first: First, began: Began, dtype: np.dtype) ->
         with np.errstate(all="ignore"):
             values = dict(zip((node.id for node in nodes), evaluate(nodes, fields, grid.shape, reach), strict=True))
         if not (fine := np.isfinite(values[root.id])).all():
-            cell = np.unravel_index(int(np.argmin(fine)), grid.shape)
+            cell = tuple(map(int, np.unravel_index(int(np.argmin(fine)), grid.shape)))
             node = _origin(root, values, cell)
             names = {
                 field: "a stage" if field in stored else "a weight near a side" if field in step.profiles else field for field in fields
             }
-            where = f", in {'a stage' if name in stored else f'the next {name}'} at {tuple(map(int, cell))}"
+            at = "" if cell == said[1] else f" at {cell}"
+            where = "" if (name, cell) == said else f", in {'a stage' if name in stored else f'the next {name}'}{at}"
             return f" by {at_cell(node, values, cell, names).rstrip(',')}{where}"
         if name in stored:
             fields[name] = pad(np.ascontiguousarray(values[root.id], dtype), reach, stored[name].rules)

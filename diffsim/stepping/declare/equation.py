@@ -15,12 +15,15 @@ from diffsim.base.arguments import instance, real_array, whole
 from diffsim.base.kinds import Kinds
 from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, rules_of
-from diffsim.errors import ShapeError, TraceError
+from diffsim.errors import ParameterError, ShapeError, TraceError
 from diffsim.expr.components import Index, Layout
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
 from diffsim.mesh.grid import MAX_DIMENSIONS, Grid
 from diffsim.typing import Array
+
+_UNFINISHED = re.compile(r"[*/·⋅^]\s*$|/\s*/|\(\s*\)|^\s*[*·⋅^]")
+"""A text that is no whole unit, since an operator has nothing on one side."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class Variable:
             region.flags.writeable = False
             object.__setattr__(self, "region", region)
         instance("unit", self.unit, str, "a text", "write it like 'm/s'")
+        if _UNFINISHED.search(self.unit) or self.unit.count("(") != self.unit.count(")"):
+            raise ParameterError(f"unit = {shown(self.unit)}, expected a whole unit, such as 'kg/m³' or 'W/(m K)'; complete it")
 
 
 class Group(Variable):

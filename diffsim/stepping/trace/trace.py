@@ -205,7 +205,10 @@ class Trace(Graph):
         """The boundary rules of a stored field."""
         node, known = self.stored(field), self.placed | self.fixed
         if field.graph is not self or node.op != "read" or any(node.data[1]) or node.data[0] not in known:
-            raise TraceError("boundary = an expression, expected a rule, or a state, coefficient or stage whose rules it takes; give that")
+            raise TraceError(
+                "boundary = an expression, expected a rule, or a state, coefficient or stage whose rules it takes; give that. (A guess, or "
+                "a state of a method in time, that is an expression has no rules: give boundary=, or store it with ds.stage first)"
+            )
         return unplaced(known[node.data[0]].rules)
 
     def inherited(self, value: Symbol, location: Location) -> Rules:
