@@ -27,8 +27,6 @@ Result = TypeVar("Result")
 Offset: TypeAlias = tuple[int, ...]
 Data: TypeAlias = float | tuple[str, Offset] | None
 """The data of a node beside its arguments: a number, or the name and the offset of a read."""
-INFINITE = "1e999"
-"""Infinity in a source."""
 CELL, TILE = "tile_cell_", "tile_"
 """Prefixes of the names of functions of the table in a kernel, for single values and for tiles."""
 
@@ -419,7 +417,7 @@ def _chosen(wins: Literal["<", ">"]) -> str:
 
     Taichi assumes that a value equals itself, so the test of the second one is a comparison with infinity.
     """
-    return f"ti.select({{1}} <= F({INFINITE}), ti.select({{1}} {wins} {{0}}, {{1}}, {{0}}), {{1}})"
+    return f"ti.select({{1}} <= F(ti.math.inf), ti.select({{1}} {wins} {{0}}, {{1}}, {{0}}), {{1}})"
 
 
 def _extremum(compare_first: bool) -> Callable[[Graph, Node], tuple[Node | None, ...]]:
