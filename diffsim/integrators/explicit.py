@@ -81,8 +81,8 @@ def runge_kutta(tableau: Tableau, rate: Rate, state: State, dt: Time, project: P
         later = {name: _sum(weights, share, [one[name] for one in states], slopes[name], dt) for name in state}
         acted = _times(share, dt)
         if number == len(forms):
-            return projected(later, state, acted, project)
-        now = held(later, state, acted, project)
+            return projected(later, state, acted, project, dt)
+        now = held(later, state, acted, project, tableau.times[number] * dt)
     raise AssertionError("a tableau has a stage")
 
 
@@ -153,8 +153,8 @@ def euler(rate: Rate, state: State, dt: Time, project: Project | None = None) ->
         project: a function of a state, stored, and a time in seconds. It returns the state that obeys the constraint, for each field of the
             state, and may return more fields, such as a pressure. The method calls it for each state that it makes, the last one included.
             The time is that over which the rates have acted that have not been projected: with p = ∇⁻²∇·u / dt, u - dt ∇p is the
-            projection and p the pressure of these rates. A projection that is linear and does not change in time keeps the order of the
-            method. None: no constraint.
+            projection and p the pressure of these rates. `t` in it is the time of the state. A projection that is linear keeps the order of
+            the method; the values to which it brings the state may change in time. None: no constraint.
 
     Returns:
         The state one step later. With `project`, also the other fields of the last projection.

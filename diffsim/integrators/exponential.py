@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from diffsim.base.arguments import number
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr.components import Components
-from diffsim.expr.graph import is_const
+from diffsim.expr.graph import is_const, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators.phi import phi_of
 from diffsim.integrators.states import Project, Rate, State, Time, held, projected, rates, stored
@@ -22,6 +23,7 @@ from diffsim.stepping.stages.linear_stage import LinearFunction, linear_stage
 from diffsim.stepping.stages.solve import weights_of
 from diffsim.stepping.trace.fields import Placed
 from diffsim.stepping.trace.stages import placed, trace_of
+from diffsim.stepping.trace.trace import CLOCK
 from diffsim.typing import Array
 
 Linear: TypeAlias = Mapping[str, "float | Symbol | Callable[[Symbol], Symbol]"]
@@ -104,8 +106,8 @@ def _step(tableau: Tableau, rate: Rate, linear: Linear, state: State, dt: Time, 
                 total = total + term
             later[name] = total
         if count == len(tableau.exponential):
-            return projected(later, state, dt, project)
-        pushes.append(stored(rates(rate, held(later, state, time * dt, project), time * dt), state))
+            return projected(later, state, dt, project, dt)
+        pushes.append(stored(rates(rate, held(later, state, time * dt, project, time * dt), time * dt), state))
     raise AssertionError("a tableau has a stage")
 
 
@@ -130,6 +132,11 @@ def _flows(linear: Linear, state: State, dt: Time) -> dict[str, Flow]:
 
 def _diagonal(name: str, part: Any, dt: Time) -> Flow:
     """Multiplication by numbers or fields."""
+    if isinstance(part, Symbol) and CLOCK[0] in reads([part.node]):
+        raise TraceError(
+            f"linear[{shown(name)}] reads {CLOCK[0]}, expected a number or a field that rests within a step: its exponential is taken; "
+            f"leave a part that rests here, and add what depends on {CLOCK[0]} to the rate"
+        )
     if not isinstance(part, Symbol):
         remedy = "give one, an expression of the step, or a function of the field; an array is a parameter of the equation"
         part = number(f"linear[{name!r}]", part, remedy=remedy)

@@ -12,7 +12,7 @@ from diffsim.errors import TraceError
 from diffsim.expr.components import Components
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators.explicit import euler
-from diffsim.integrators.states import Project, Rate, State, Time, constrained, projected, rates, stored
+from diffsim.integrators.states import Project, Rate, State, Time, constrained, projected, rates, stored, timed
 from diffsim.integrators.tableaux import TABLEAUX
 from diffsim.linear import Method
 from diffsim.stepping.stages.solve import solve
@@ -36,8 +36,8 @@ def imex_euler(
     Args:
         rate: gives the explicit part of du/dt for each field of the state.
         operators: field -> L: the implicit part of its du/dt, a linear function of this field whose weights may be any expressions of
-            the step. It is taken with the boundary rules of the field; of a vector, for each component. Fields that are left out have no
-            implicit part.
+            the step; `t` in them is the time at which the method takes L. It is taken with the boundary rules of the field; of a vector,
+            for each component. Fields that are left out have no implicit part.
         state: fields of the step: states, coefficients or stages.
         dt: time step, seconds, see `euler`. Only f limits it, as long as the eigenvalues of L have no positive real part.
         method: method for the linear systems, see `diffsim.solve`.
@@ -80,7 +80,7 @@ def imex_euler(
         assert found[0].max() < 1 + 1e-9 and abs(found[0] - found[1]).max() < 0.05
     """
     _require_operators(operators, state)
-    return projected(_implicit(euler(rate, state, dt), operators, state, dt, method, tolerance), state, dt, project)
+    return projected(_implicit(euler(rate, state, dt), operators, state, dt, dt, method, tolerance), state, dt, project, dt)
 
 
 def imex_ars222(
@@ -107,13 +107,13 @@ def imex_ars222(
     _require_operators(operators, state)
     g, d = IMPLICIT_SHARE, float(TABLEAUX["imex_ars222"].b[0])
     right = stored(euler(rate, state, g * dt), state)
-    first = stored(_implicit(right, operators, state, g * dt, method, tolerance), state)
-    slopes = rates(rate, first if project is None else stored(constrained(first, state, g * dt, project), state), g * dt)
+    first = stored(_implicit(right, operators, state, g * dt, g * dt, method, tolerance), state)
+    slopes = rates(rate, first if project is None else stored(constrained(first, state, g * dt, project, g * dt), state), g * dt)
     last = {
         name: u + d / g * (right[name] - u) + (1 - d) * dt * slopes[name] + (1 - g) / g * (first[name] - right[name])
         for name, u in state.items()
     }
-    return projected(_implicit(last, operators, state, g * dt, method, tolerance), state, dt, project)
+    return projected(_implicit(last, operators, state, g * dt, dt, method, tolerance), state, dt, project, dt)
 
 
 def imex_ars443(
@@ -166,12 +166,13 @@ def imex_ars443(
             },
             state,
         )
-        now = _implicit(right, operators, state, own[number] * dt, method, tolerance)
+        time = tableau.times[number] * dt
+        now = _implicit(right, operators, state, own[number] * dt, time, method, tolerance)
         if number == len(tableau.a):
-            return projected(now, state, dt, project)
+            return projected(now, state, dt, project, dt)
         drags.append({name: (now[name] - right[name]) / own[number] for name in operators})
-        obeying = now if project is None else constrained(stored(now, state), state, tableau.times[number] * dt, project)
-        pushes.append(stored(rates(rate, stored(obeying, state), tableau.times[number] * dt), state))
+        obeying = now if project is None else constrained(stored(now, state), state, time, project, time)
+        pushes.append(stored(rates(rate, stored(obeying, state), time), state))
     raise AssertionError("a tableau has a stage")
 
 
@@ -184,11 +185,13 @@ def _combined(weights: Sequence[Any], fields: Sequence[Any]) -> Any:
     return total
 
 
-def _implicit(right: State, operators: Operators, state: State, dt: Time, method: Method, tolerance: float | None) -> dict[str, Symbol]:
-    """Solutions of (1 - dt L) u = right; fields without an L are their right sides."""
+def _implicit(
+    right: State, operators: Operators, state: State, dt: Time, after: Time, method: Method, tolerance: float | None
+) -> dict[str, Symbol]:
+    """Solutions of (1 - dt L) u = right, with L at a time `after` the beginning of the step; fields without an L are their right sides."""
 
     def applied(name: str, x: Symbol) -> Any:
-        result = arguments.without_axes(operators[name](x))
+        result = timed("operator", state, after, lambda: arguments.without_axes(operators[name](x)))
         if not isinstance(result, (Symbol, Real)):
             raise TraceError(f"the operator of {name} gave {shown(result)}, expected an expression of its argument; return that")
         return result

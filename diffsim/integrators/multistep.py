@@ -61,7 +61,7 @@ def adams_bashforth2(
     """
     now, before = rates(rate, state), matching("previous_rate", previous_rate, state)
     later = moved(state, {name: 1.5 * r - 0.5 * before[name] for name, r in now.items()}, dt)
-    return projected(later, state, dt, project), now
+    return projected(later, state, dt, project, dt), now
 
 
 def leapfrog(acceleration: Rate, state: State, previous: State, dt: Time) -> dict[str, Symbol]:

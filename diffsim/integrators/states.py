@@ -40,25 +40,25 @@ def _over(value: Any, u: Any) -> Any:
     return 0.0 * u + value if isinstance(value, Real) and isinstance(u, Symbol) else value
 
 
-def held(values: State, state: State, dt: Time, project: Project | None) -> dict[str, Symbol]:
-    """An intermediate state, stored, that obeys the constraint if there is one."""
+def held(values: State, state: State, dt: Time, project: Project | None, after: Time) -> dict[str, Symbol]:
+    """An intermediate state, stored, that obeys the constraint if there is one, at a time `after` the beginning of the step."""
     free = stored(values, state)
     if project is None:
         return free
-    obeying = constrained(free, state, dt, project)
+    obeying = constrained(free, state, dt, project, after)
     return {name: u if u is free[name] else stage(u, boundary=state[name]) for name, u in obeying.items()}  # others are stored already
 
 
-def projected(values: State, state: State, dt: Time, project: Project | None) -> dict[str, Symbol]:
-    """The last state of a step, and other fields of its projection if there is one."""
-    return dict(values) if project is None else constrained(stored(values, state), state, dt, project, others=True)
+def projected(values: State, state: State, dt: Time, project: Project | None, after: Time) -> dict[str, Symbol]:
+    """The last state of a step, `after` its beginning, and other fields of its projection if there is one."""
+    return dict(values) if project is None else constrained(stored(values, state), state, dt, project, after, others=True)
 
 
-def constrained(free: State, state: State, dt: Time, project: Project, others: bool = False) -> dict[str, Symbol]:
-    """The projection of a state that is stored; `others`: with the other fields that it has."""
+def constrained(free: State, state: State, dt: Time, project: Project, after: Time, others: bool = False) -> dict[str, Symbol]:
+    """The projection of a stored state, at a time `after` the beginning of the step; `others`: with the other fields that it has."""
     arguments.function("project", project, "lambda now, dt: {'u': maximum(now['u'], 0.0)}", optional=False)
     arguments.require_takes("project", project, "state", "dt")
-    obeying = project(arguments.FieldsByName("project", free), dt)
+    obeying = timed("projection", state, after, lambda: project(arguments.FieldsByName("project", free), dt))
     named = isinstance(obeying, Mapping) and set(state) <= set(obeying)
     own = matching("the projected state", {name: obeying[name] for name in state} if named else obeying, state)
     return {**obeying, **own} if others else own
@@ -73,14 +73,22 @@ def rates(rate: Rate, state: State, after: Time = 0.0) -> dict[str, Symbol]:
         raise TraceError(f"state = {got}, expected a dict of fields of the step; {remedy}")
     arguments.function("rate", rate, "lambda now: {'u': -now['u']}", optional=False)
     arguments.require_takes("the rate", rate, "state")
+    return timed("rate", state, after, lambda: matching("the rate", rate(arguments.FieldsByName("the rate", state)), state))
+
+
+def timed(what: str, state: State, after: Time, call: Callable[[], Any]) -> Any:
+    """The expressions, one or a dict of them, that a part of a method returns, at a time `after` the beginning of the step.
+
+    `t` in them, and in what the part stores, is that time. What was stored before remains as it is.
+    """
     graph = _first(next(iter(state.values()))).graph
     before = len(graph.stages) if isinstance(graph, Trace) else 0
-    slopes = matching("the rate", rate(arguments.FieldsByName("the rate", state)), state)
+    values = call()
     if not isinstance(after, Symbol) and not after:
-        return slopes
+        return values
     if isinstance(graph, Trace):
-        graph.stages[before:] = [_stored_at_time(graph, each, after) for each in graph.stages[before:]]
-    return {name: _at_time(value, after) for name, value in slopes.items()}
+        graph.stages[before:] = [_stored_at_time(what, graph, each, after) for each in graph.stages[before:]]
+    return {name: _at_time(value, after) for name, value in values.items()} if isinstance(values, Mapping) else _at_time(values, after)
 
 
 def _first(value: Symbol | Components) -> Symbol:
@@ -89,20 +97,20 @@ def _first(value: Symbol | Components) -> Symbol:
 
 
 def _at_time(value: Any, after: Time) -> Any:
-    """A rate at a later time than that of the step's beginning. What was stored before the rate was called remains as it is."""
+    """An expression at a later time than that of the step's beginning."""
     if isinstance(value, Components):
         return value.each(lambda *index: _at_time(value[index], after))
     return value.like(_later(value.graph, value.node, after), value.location) if isinstance(value, Symbol) else value
 
 
-def _stored_at_time(trace: Trace, stage: Stage, after: Time) -> Stage:
-    """A stage that the rate stores, likewise."""
+def _stored_at_time(what: str, trace: Trace, stage: Stage, after: Time) -> Stage:
+    """A stage that a part of a method stores, likewise."""
     if CLOCK[0] not in trace.values or CLOCK[0] not in {*stage.reads(), *reads(stage.roots())}:
         return stage
     if not isinstance(stage, StoredExpression):
         raise TraceError(
-            f"a stage of a rate that is no expression reads {CLOCK[0]}, expected one that does not: the method cannot give it the time of "
-            f"each of its stages; store what depends on {CLOCK[0]} with stage() first, and let the loop or the system read that"
+            f"a stage of a {what} that is no expression reads {CLOCK[0]}, expected one that does not: the method cannot give it the time "
+            f"of each of its stages; store what depends on {CLOCK[0]} with stage() first, and let the loop or the system read that"
         )
     return dataclasses.replace(stage, node=_later(trace, stage.node, after))
 
