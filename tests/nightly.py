@@ -163,9 +163,11 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_steps_computed_backwards_give_the_gradient_to_rounding": ("long wave on the sphere",),
     },
     "simulation/test_drift.py": {
+        "test_a_gradient_is_refused_whenever_its_error_exceeds_the_tolerance": ("f64-0",),
         "test_a_run_from_rest_is_computed_backwards": ("f64-0",),
-        "test_an_error_that_is_not_of_rounding_is_seen_in_kept_states": 4,
+        "test_an_error_that_is_not_of_rounding_is_seen_in_kept_states": ("f32-0.0001-1", "f64-1e-12-1"),
     },
+    "simulation/test_groups.py": {"test_batches_have_the_components_behind_the_runs": ("solid-False-2", "vectors-True-4")},
     "simulation/test_locks.py": {"test_a_process_pool_takes_a_simulation_that_was_used": ()},
     "simulation/test_planning.py": {
         "test_all_that_a_plan_needs_is_measured": ("acoustic 2-D order 8 zero",),
@@ -176,7 +178,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "simulation/test_points.py": {"test_the_gradient_is_certified": ()},
     "simulation/test_resume.py": {"test_it_goes_on_inside_the_reverse_sweep": ()},
     "simulation/test_simulation.py": {
-        "test_checkpointed_gradient_has_the_bits_of_the_stored_one": ("1-acoustic 2-D mixed", "1-functions", "1-loop 2-D"),
+        "test_checkpointed_gradient_has_the_bits_of_the_stored_one": ("1-acoustic 2-D mixed", "1-functions"),
         "test_forward_and_adjoint_equal_numpy": ("fluxes periodic", "nonlinear mirror", "staggered acoustic 2-D", "visco acoustic 2-D"),
         "test_tangent_is_the_transpose_of_the_adjoint_and_agrees_with_differences": (
             "acoustic 2-D mixed",
@@ -212,7 +214,8 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_mean_error_of_a_sine_wave_falls_by_the_order": (),
     },
     "solvers/test_balance_of_sides.py": {
-        "test_a_small_part_that_stays_is_refused_by_the_sides_too": ("velocity-f32-parts0", "inflow-f64-parts1"),
+        "test_a_small_part_that_stays_is_refused_by_the_sides_too": ("velocity-f32-parts0",),
+        "test_bodies_beside_an_inflow_without_an_outlet": ("False-inflow-sharp", "False-velocity-penalised", "True-inflow-sharp"),
     },
     "solvers/test_bodies.py": {
         "test_couette_flow_between_cylinders_is_of_second_order": (),
@@ -370,6 +373,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "stepping/run/test_read_states.py": {"test_states_that_no_adjoint_reads_are_not_held": 3},
     "stepping/run/test_stepwise.py": {
         "test_kernels_fill_halos_of_solutions_as_the_host_does": ("given",),
+        "test_a_step_in_one_launch_changes_no_bit": ("auto-shape0", "2-shape1"),
         "test_residuals_of_small_boxes_are_cells_alone": ("mirror",),
         "test_what_lies_before_and_after_an_array_changes_nothing": ("fluxes zero", "advection with an inlet"),
     },
@@ -408,6 +412,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "stepping/stages/test_repeat.py": {
         "test_a_function_on_the_host_reads_the_result_of_a_loop": (),
         "test_a_loop_is_all_its_laps": (),
+        "test_gradients_of_drawn_bodies_are_those_of_loops_in_python": ("0-number", "9-all", "12-number", "21-all"),
         "test_many_sweeps": (),
         "test_second_derivatives": (),
     },
@@ -467,7 +472,7 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_the_order_remains_where_each_state_is_projected": (),
         "test_without_the_pressure_of_the_step_before_implicit_viscosity_between_walls_is_of_first_order": (),
     },
-    "test_lookup.py": {"test_a_name_that_is_unknown_gets_one_line": 3},
+    "test_lookup.py": {"test_a_broken_package_matters_to_its_own_names_alone": 5, "test_a_name_that_is_unknown_gets_one_line": 3},
     "test_tableaux.py": {"test_gradients_of_exponential_methods_are_certified": 2},
     "tile/test_arches.py": {"test_vulkan": ("cholesky 2",)},
     "tile/test_collection.py": {"test_agrees_with_the_array_program": 7},
