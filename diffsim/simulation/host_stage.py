@@ -188,14 +188,13 @@ class Pullback:
 
 
 def identity_of(f: Callable[..., Any]) -> str:
-    """A text that identifies a function: its code, and the outside numbers and arrays that it reads."""
+    """A text that identifies a function: its code, that of functions that it calls, and the outside numbers and arrays that they read."""
     digest = hashlib.blake2b(digest_size=16)
-    code = getattr(getattr(f, "func", f), "__code__", None)
-    if code is not None:
+    codes: list[CodeType] = []
+    for (_, name), reader in readers_of(f, codes).items():
+        digest.update(name.encode() + repr(look(reader(), deep=True)).encode())
+    for code in codes:
         _add_code(digest, code)
-    for (_, name), reader in readers_of(f).items():
-        value = reader()
-        digest.update(name.encode() + (value.tobytes() if isinstance(value, np.ndarray) else repr(look(value)).encode()))
     return f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', type(f).__qualname__)} {digest.hexdigest()}"
 
 

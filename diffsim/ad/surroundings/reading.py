@@ -42,11 +42,13 @@ class _Call(NamedTuple):
     bound: Mapping[str, Any]
 
 
-def readers_of(rule: Any) -> Readers:
+def readers_of(rule: Any, codes: list[CodeType] | None = None) -> Readers:
     """Readers of the numbers, arrays and records that a callable takes from outside, but for names that it assigns itself.
 
     Args:
         rule: any callable.
+        codes: a list to which the code of the callable and of all functions that it calls is added. With it, functions in lists and dicts
+            are read too, and numbers and arrays at any depth of records.
     """
     readers: Readers = {}
     visited: set[tuple[int, ...]] = set()
@@ -57,17 +59,27 @@ def readers_of(rule: Any) -> Readers:
         identity += tuple(map(id, call.bound.values()))
         if identity not in visited:
             visited.add(identity)
+            if codes is not None:
+                codes.append(call.function.__code__)
             for chain in _read(call.function.__code__):
-                calls += _follow(call, chain, readers)
+                calls += _follow(call, chain, readers, deep=codes is not None)
     return readers
 
 
-def look(value: Any) -> Any:
-    """`look_of`, or for objects and records with other contents too, that of the numbers and arrays among their parts."""
-    own = look_of(value)
-    if own is not None:
+def look(value: Any, deep: bool = False, seen: set[int] | None = None) -> Any:
+    """`look_of`, or for objects and records with other contents too, that of the numbers and arrays among their parts.
+
+    Args:
+        value: any.
+        deep: look at parts of parts, and so on, too.
+        seen: ids of objects that were looked at before. Each is looked at once: objects may contain one another.
+    """
+    own, seen = look_of(value), set() if seen is None else seen
+    if own is not None or id(value) in seen:
         return own
-    parts = {name: seen for name, part in parts_of(value) if (seen := look_of(part)) is not None}
+    seen.add(id(value))
+    looks = ((name, look(part, deep, seen) if deep else look_of(part)) for name, part in parts_of(value))
+    parts = {name: each for name, each in looks if each is not None}
     return (type(value), parts) if parts else None
 
 
@@ -127,8 +139,11 @@ def _bound(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any
     return bound
 
 
-def _follow(call: _Call, chain: _Chain, readers: Readers) -> Iterator[_Call]:
-    """Add a reader of the value at the end of a chain of names, or yield the functions there."""
+def _follow(call: _Call, chain: _Chain, readers: Readers, deep: bool) -> Iterator[_Call]:
+    """Add a reader of the value at the end of a chain of names, or yield the functions there.
+
+    `deep`: read numbers and arrays at any depth of a record, and functions in lists and dicts too.
+    """
     root = _root(call, chain)
     if root is None:
         return
@@ -143,8 +158,12 @@ def _follow(call: _Call, chain: _Chain, readers: Readers) -> Iterator[_Call]:
             return
     if isinstance(value, (list, dict)) and chain.attributes[depth : depth + 1] in WRITES:
         return
+    if deep and isinstance(value, (tuple, list, dict)):
+        for _, part in parts_of(value):
+            if isinstance(part, FunctionType) and not is_library(part):
+                yield from _calls(part, readers)
     name = ".".join((chain.name, *chain.attributes[:depth]))
-    if look(value) is not None:
+    if look(value, deep) is not None:
         readers[scope, name] = partial(_find, reader, chain.attributes[:depth])
     elif (
         callable(value)

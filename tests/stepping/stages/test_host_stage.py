@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -334,3 +336,42 @@ def test_functions_are_told_apart_by_code_and_by_what_they_read() -> None:
     assert identity_of(scaled(2.0)) == identity_of(scaled(2.0))
     others = [scaled(3.0), scaled(np.ones(3)), scaled(np.zeros(3)), lambda u: 2.0 + u, lambda u: 3.0 + u]
     assert len({identity_of(f) for f in [scaled(2.0), *others]}) == 6
+
+
+MODULE = """
+def helper(x): return {k} * x
+def default(x, helper=helper): return helper(x)
+table = dict(entry=helper)
+class Law:
+    def rate(self, x): return {k} * x
+    @property
+    def number(self): return {k}
+    @staticmethod
+    def fixed(x): return {k} * x
+    def by_method(self, x): return self.rate(x)
+    def by_property(self, x): return self.number * x
+    def by_static(self, x): return self.fixed(x)
+    def __call__(self, x): return {k} * x
+law = Law()
+cases = dict(
+    helper=lambda x: helper(x), default=default, table=lambda x: table["entry"](x), method=law.by_method, object=law,
+    property=law.by_property, static=law.by_static, outer=lambda x: law.rate(x), partial=partial(lambda a, x: a * helper(x), 1.0),
+)
+"""
+
+
+def test_functions_are_told_apart_by_the_code_that_they_call_and_by_what_lies_deep() -> None:
+    """A run that another process resumes must not go on with an edited helper."""
+
+    def loaded(k: float) -> dict[str, Any]:
+        names: dict[str, Any] = {"__name__": "users_laws", "partial": functools.partial}
+        exec(MODULE.format(k=k), names)
+        deep: dict[str, Any] = {"of": [types.SimpleNamespace(k=k)]}
+        deep["itself"] = deep
+        shape = np.ones((2, 3) if k > 1 else (3, 2))
+        return {**names["cases"], "deep": lambda x: deep["of"][0].k * x, "shape": lambda x: shape.shape[0] * x}
+
+    one, again, other = loaded(1.0), loaded(1.0), loaded(2.0)
+    for name, f in one.items():
+        assert identity_of(f) == identity_of(again[name]), name
+        assert identity_of(f) != identity_of(other[name]), name
