@@ -192,7 +192,7 @@ def identity_of(f: Callable[..., Any]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     codes: list[CodeType] = []
     for (_, name), reader in readers_of(f, codes).items():
-        digest.update(name.encode() + repr(look(reader(), deep=True)).encode())
+        digest.update(name.encode() + repr(look(reader())).encode())
     for code in codes:
         _add_code(digest, code)
     return f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', type(f).__qualname__)} {digest.hexdigest()}"

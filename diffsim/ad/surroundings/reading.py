@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -47,8 +48,7 @@ def readers_of(rule: Any, codes: list[CodeType] | None = None) -> Readers:
 
     Args:
         rule: any callable.
-        codes: a list to which the code of the callable and of all functions that it calls is added. With it, functions in lists and dicts
-            are read too, and numbers and arrays at any depth of records.
+        codes: a list to which the code of the callable and of all functions that it calls is added.
     """
     readers: Readers = {}
     visited: set[tuple[int, ...]] = set()
@@ -62,23 +62,22 @@ def readers_of(rule: Any, codes: list[CodeType] | None = None) -> Readers:
             if codes is not None:
                 codes.append(call.function.__code__)
             for chain in _read(call.function.__code__):
-                calls += _follow(call, chain, readers, deep=codes is not None)
+                calls += _follow(call, chain, readers)
     return readers
 
 
-def look(value: Any, deep: bool = False, seen: set[int] | None = None) -> Any:
-    """`look_of`, or for objects and records with other contents too, that of the numbers and arrays among their parts.
+def look(value: Any, seen: set[int] | None = None) -> Any:
+    """`look_of`, or for objects and records with other contents too, that of the numbers and arrays among their parts, at any depth.
 
     Args:
         value: any.
-        deep: look at parts of parts, and so on, too.
         seen: ids of objects that were looked at before. Each is looked at once: objects may contain one another.
     """
     own, seen = look_of(value), set() if seen is None else seen
-    if own is not None or id(value) in seen:
+    if own is not None or id(value) in seen or (seen and _is_installed(type(value))):
         return own
     seen.add(id(value))
-    looks = ((name, look(part, deep, seen) if deep else look_of(part)) for name, part in parts_of(value))
+    looks = ((name, look(part, seen)) for name, part in parts_of(value))
     parts = {name: each for name, each in looks if each is not None}
     return (type(value), parts) if parts else None
 
@@ -100,6 +99,12 @@ def parts_of(value: Any) -> list[tuple[Any, Any]]:
 def is_library(thing: Any) -> bool:
     """True if a function, a class or a module's object is a library's."""
     return (getattr(thing, "__module__", None) or "").partition(".")[0] in LIBRARIES
+
+
+def _is_installed(kind: type) -> bool:
+    """True for a class of an installed package: such objects may change what they contain by being read, as tables with a cache do."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    return f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file
 
 
 def _calls(value: Any, readers: Readers, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Iterator[_Call]:
@@ -139,11 +144,8 @@ def _bound(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any
     return bound
 
 
-def _follow(call: _Call, chain: _Chain, readers: Readers, deep: bool) -> Iterator[_Call]:
-    """Add a reader of the value at the end of a chain of names, or yield the functions there.
-
-    `deep`: read numbers and arrays at any depth of a record, and functions in lists and dicts too.
-    """
+def _follow(call: _Call, chain: _Chain, readers: Readers) -> Iterator[_Call]:
+    """Add a reader of the value at the end of a chain of names, or yield the functions there, also those in a list or a dict."""
     root = _root(call, chain)
     if root is None:
         return
@@ -158,12 +160,12 @@ def _follow(call: _Call, chain: _Chain, readers: Readers, deep: bool) -> Iterato
             return
     if isinstance(value, (list, dict)) and chain.attributes[depth : depth + 1] in WRITES:
         return
-    if deep and isinstance(value, (tuple, list, dict)):
+    if isinstance(value, (tuple, list, dict)):
         for _, part in parts_of(value):
             if isinstance(part, FunctionType) and not is_library(part):
                 yield from _calls(part, readers)
     name = ".".join((chain.name, *chain.attributes[:depth]))
-    if look(value, deep) is not None:
+    if look(value) is not None:
         readers[scope, name] = partial(_find, reader, chain.attributes[:depth])
     elif (
         callable(value)

@@ -211,6 +211,48 @@ def test_a_rule_that_reads_what_was_changed_is_refused(way: str) -> None:
         ds.grad(edited)(X)
 
 
+class Box:
+    def __init__(self, part: Any) -> None:
+        self.part = part
+
+
+@dataclass
+class Record:
+    part: Any
+
+
+HOLDERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "namespace": (lambda part: SimpleNamespace(part=part, name="water"), ".part"),
+    "object": (Box, ".part"),
+    "record": (Record, ".part"),
+    "dict": (lambda part: {"part": part, "f": len}, "['part']"),
+    "list": (lambda part: [len, part], "[1]"),
+    "tuple": (lambda part: (part, len), "[0]"),
+}
+"""What holds a part -> how it is made, and the source that reads the part."""
+
+
+@pytest.mark.parametrize("inner", ["namespace", "object", "record", "dict", "list"])
+@pytest.mark.parametrize("middle", HOLDERS)
+@pytest.mark.parametrize("outer", HOLDERS)
+def test_numbers_are_watched_at_any_depth(outer: str, middle: str, inner: str) -> None:
+    held: Any = HOLDERS[inner][0](2.0)
+    key, edited, root = HOLDERS[inner][1], held, held
+    for holder in (middle, outer):
+        root, key = HOLDERS[holder][0](root), HOLDERS[holder][1] + key
+    f = ds.custom_vjp(lambda x: 2.0 * x)
+    f.defvjp(lambda x: (2.0 * x, None), eval(f"lambda residual, ct: (ct * root{key},)", {"root": root}))
+    np.testing.assert_array_equal(ds.grad(lambda x: dnp.sum(f(x)))(X), [2.0, 2.0])
+
+    def loss(x: Any) -> Any:
+        y = f(x)
+        exec(f"held{HOLDERS[inner][1]} = 5.0", {"held": edited})
+        return dnp.sum(y)
+
+    with pytest.raises(StaleValueError, match="derivative given by hand reads root"):
+        ds.grad(loss)(X)
+
+
 def counting() -> dict[str, tuple[Any, Any]]:
     """Rules that count, and what both rules do for that."""
     log: list[Any] = []
