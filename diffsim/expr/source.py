@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from diffsim.elementwise.source import Dialect, library
 from diffsim.elementwise.table import FUNCTIONS
@@ -42,7 +43,7 @@ class Text:
 
 _OWN_NAMES = re.compile(
     r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|total|rest|part|of_lanes|control|arrivals|begin|turn|round|plane|rolled|first|last|below|above|left|right|called"
-    r"|back|band|box|end|front|height|narrow|number|place|seen|gate|[ijk]_by|source_digest|looks|openings|sweep|blocks|ahead|margin|begun|low|high|tile_from|.*__by_m?\d+|(nest|gather|strip|splice|rows_of)_\d+.*|tile_.*|.*_(at|lap|first|start)_\d+|lap"
+    r"|back|band|box|end|front|height|narrow|number|place|seen|gate|[ijk]_by|source_digest|looks|openings|sweep|blocks|ahead|margin|begun|low|high|tile_from|.*__by_m?\d+|(nest|gather|strip|splice|rows_of|weight)_\d+.*|tile_.*|.*_(at|lap|first|start)_\d+|lap"
 )
 
 
@@ -165,6 +166,31 @@ class StoredSource:
         return f"{self.tile(f'{row}(({x}) >> {shift})')}[({x}) & {lanes - 1}]"
 
 
+class Ring(NamedTuple):
+    """A field that is kept for a few rows (planes in three dimensions), beside others.
+
+    Attributes:
+        start: source of the first tile of all.
+        at: its first tile among them.
+        mask: rows less one.
+        size: tiles of a row.
+    """
+
+    start: str
+    at: int
+    mask: int
+    size: int
+
+    def row(self, sources: Sources, offset: Offset) -> str:
+        """Source of the number of tile `j` in the row at `offset`, less `at`."""
+        terms = [self.start]
+        if sources.ndim > 1:
+            terms.append(f"(({_plus(sources.rows[0], offset[0])}) & {self.mask}) * {self.size}")
+        if sources.ndim == 3:
+            terms.append(f"({_plus(sources.rows[1], offset[1])}) * {sources.strides[1]}")
+        return " + ".join((*terms, "j"))
+
+
 @dataclass(frozen=True)
 class Sources:
     """The sources of all fields in expressions.
@@ -177,7 +203,7 @@ class Sources:
         strides: tiles from one row to the next along each leading storage axis.
         lanes: lanes of a tile.
         ndim: axes of the grid.
-        rings: field that is kept for a few rows (planes in three dimensions) -> (source of its first tile, rows less one, tiles of a row).
+        rings: fields that are kept for a few rows.
         displaced: (identifier of an array, cells) -> identifier of the same array, displaced by so many cells. Tiles of these arrays are
             read from memory wherever they begin.
         behind: tiles from the farthest tile that an expression may read to the present one.
@@ -190,7 +216,7 @@ class Sources:
     strides: tuple[int, ...]
     lanes: int
     ndim: int
-    rings: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)
+    rings: Mapping[str, Ring] = field(default_factory=dict)
     displaced: Mapping[tuple[str, int], str] = field(default_factory=dict)
     behind: int = 0
 
@@ -249,8 +275,13 @@ class TileLoader:
                 return self._cached(f"{slim.array}[{slim.lead(sources.rows, offset)}{_plus('j', tile)}]")
             return self._cached(f"Tile({slim.value(sources.rows, offset)})")
         if name in sources.rings:
-            return self._cached(f"rolled[{ring_row(sources.rings[name], sources, offset)}{_plus('j', tile)}]")
+            return self._cached(self.kept(name, offset, tile))
         return self._cached(sources.arrays[name].tile(_plus("at", sources.displacement(offset) + tile)))
+
+    def kept(self, name: str, offset: Offset, tile: int = 0) -> str:
+        """A tile of a kept value. Those of a row have one address but for a number."""
+        ring = self.sources.rings[name]
+        return f"rolled[{_plus(self._cached(ring.row(self.sources, offset)), ring.at + tile)}]"
 
     def _inline(self, root: Node, offset: Offset, tile: int) -> str:
         names: dict[int, str] = {}
@@ -275,6 +306,7 @@ class TileWriter(ExpressionWriter):
 
     def __init__(self, text: Text, sources: Sources, order: Mapping[int, Shape] | None = None) -> None:
         self._tiles = TileLoader(text, sources)
+        self.kept = self._tiles.kept
         super().__init__(text, self._tiles, sources.lanes, order=order)
 
     @contextmanager
@@ -311,16 +343,6 @@ class CellLoader:
                 return slim.value(self.rows, offset)
             return StoredSource(slim.array).cell(slim.lead(self.rows, offset), last, sources.lanes)
         return sources.arrays[name].cell(row_start(self.rows, sources.strides, sources.displacement(offset)), last, sources.lanes)
-
-
-def ring_row(ring: tuple[str, int, int], sources: Sources, offset: Offset) -> str:
-    """Number of the first tile of the row at `offset` in a ring of rows, as source that ends in " + "."""
-    start, mask, size = ring
-    if sources.ndim == 1:
-        return f"{start} + "
-    row = f"(({_plus(sources.rows[0], offset[0])}) & {mask}) * {size}"
-    inner = [f"({_plus(sources.rows[1], offset[1])}) * {sources.strides[1]}"] if sources.ndim == 3 else []
-    return "".join(f"{term} + " for term in (start, row, *inner))
 
 
 BINARY = ("power", "power_log")

@@ -48,7 +48,7 @@ from diffsim.stepping.ir.program import (
     needed,
     written,
 )
-from diffsim.stepping.passes.reciprocals import with_reciprocals
+from diffsim.stepping.passes.arithmetic import with_cheaper_arithmetic
 from diffsim.stepping.trace.fields import Placed, Stage
 from diffsim.stepping.trace.stages import SelfTransposed, written_by
 from diffsim.stepping.trace.trace import TracedStep
@@ -183,7 +183,7 @@ def adjoint_program(
     if last:
         changed = {scatter.target for scatter in last}
         body.append(Nest((), tuple(last), refills=tuple(assign for _, assign in own.values() if step.joined and assign.target in changed)))
-    body = with_reciprocals(body, graph, [*step.expressions().values(), *reverse.bodies.values()])
+    body = with_cheaper_arithmetic(body, graph, [*step.expressions().values(), *reverse.bodies.values()])
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
     return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
 

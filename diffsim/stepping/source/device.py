@@ -17,7 +17,7 @@ from diffsim.expr.source import Sources, StoredSource, TileWriter, identifier, r
 from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, PointScatter, Program, Strip, Total, Written
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.sharing import cost
-from diffsim.stepping.source.kernel import FIRST, STEPS, Kernel, combined, weighted
+from diffsim.stepping.source.kernel import FIRST, STEPS, Kernel
 
 UNROLL, LONG = 4, 128
 """Steps in one launch, and the cost of a step of which a launch does one alone: it takes the device longer than a launch takes the host,
@@ -378,7 +378,7 @@ class DeviceKernel(Kernel):
                         of = self.stored(target).tile(self._along(stored, ghost.position))
                         for cell, weight in ghost.cells:
                             to = self._along(stored, cell)
-                            self.put_tile(target, to, f"{self.stored(target).tile(to)} + {weighted(weight, of)}")
+                            self.put_tile(target, to, f"{self.stored(target).tile(to)} + {self.weighted(weight, of)}")
                 n, halo_cells = layout.shape[axis], layout.halo_tiles if axis == self.ndim - 1 else layout.halo[axis]
                 for cell in (*range(halo_cells - outside[axis], halo_cells), *range(halo_cells + n, halo_cells + n + outside[axis])):
                     for target in targets:
@@ -407,4 +407,4 @@ class DeviceKernel(Kernel):
                 for assign in filled:
                     for ghost in self.ghosts(assign.rules, self.reach[assign.target.array], axis):
                         terms = [(weight, self.stored(assign.target).tile(self._along(stored, cell))) for cell, weight in ghost.cells]
-                        self.put_tile(assign.target, self._along(stored, ghost.position), combined(terms, ghost.constant, "F(0.0)"))
+                        self.put_tile(assign.target, self._along(stored, ghost.position), self.combined(terms, ghost.constant, "F(0.0)"))

@@ -15,7 +15,7 @@ from diffsim.boundary import Ghost, Rules
 from diffsim.expr.source import row_start
 from diffsim.mesh.field import Layout
 from diffsim.stepping.ir.program import Nest, Place
-from diffsim.stepping.source.kernel import ZERO, weighted
+from diffsim.stepping.source.kernel import ZERO
 from diffsim.stepping.source.slabs import owner
 from diffsim.stepping.source.tile_loops import TileKernel
 
@@ -171,7 +171,7 @@ class Fold:
         kernel = self.kernel
         with kernel.along(tiles):
             image, outside = (kernel.stored(target).tile(f"{start} + j") for start in (to, of))
-            kernel.put_tile(target, f"{to} + j", f"{image} + {weighted(weight, outside)}")
+            kernel.put_tile(target, f"{to} + j", f"{image} + {kernel.weighted(weight, outside)}")
 
     def _fold_ends(self, own: tuple[int, ...], target: Place) -> None:
         """In each row of the slab, add cells beyond its ends to the cells that they depend on, and clear those that a `Fold` computed."""
@@ -184,7 +184,7 @@ class Fold:
                 of = kernel.target_cell(target, kernel.rows, str(ghost.position))
                 for cell, weight in ghost.cells:
                     to = kernel.target_cell(target, kernel.rows, str(cell))
-                    kernel.put_cell(target, kernel.rows, str(cell), f"{to} + {weighted(weight, of)}")
+                    kernel.put_cell(target, kernel.rows, str(cell), f"{to} + {kernel.weighted(weight, of)}")
             if not self.swept:
                 _clear_ends(kernel, target, self.outside[-1])
                 _clear_spare(kernel, target)

@@ -6,11 +6,11 @@ Taichi's compile time grows with the square of the lines of one function.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from diffsim.expr.graph import Graph
-from diffsim.expr.source import Text, identifier
+from diffsim.expr.source import Text, identifier, literal
 from diffsim.stepping.ir.program import Loop, Place, Program
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.source.alike import REPEATED, WORTH, Function, merged
@@ -35,6 +35,7 @@ class FunctionKernel(Kernel):
         super().__init__(program, graph, fields)
         self._functions: dict[str, Function] = {}
         self._shared: dict[tuple[str, ...], str] = {}  # body -> name of the function
+        self._weights: dict[str, str] | None = None  # argument of the shared function that is being written -> source of its value
         self._merged: list[Function] = []
         self.body: list[str] = []
 
@@ -44,19 +45,21 @@ class FunctionKernel(Kernel):
             return str(ahead), str(self.layout.rows[1] + ahead)
         return (f"front + {ahead}", f"back + {ahead}") if ahead else ("front", "back")
 
-    def call(self, name: str, write: Callable[[], None], given: Mapping[str, str] | None = None) -> None:
+    def call(self, name: str, write: Callable[[], None], given: Mapping[str, str] | None = None, weights: Iterable[str] = ()) -> None:
         """Call a function of the source with some arguments by name. Write the function first if it does not exist yet.
 
         Args:
             name: name of the function.
             write: writes its body.
             given: source of arguments that differ from the caller's variables of the same name.
+            weights: arguments that are numbers of the type of fields.
         """
         if name not in self._functions:
             body = self._body(write)
             used = set(re.findall(r"[A-Za-z_]\w*", "\n".join(body)))
             numbers = (*INDICES, *(self.level(place) for place in (TARGET, *self.levels_used)))
             kinds = {a.name: annotation(a) for a in self.arguments} | {identifier(TARGET.array): "Array"} | dict.fromkeys(numbers, "ti.i32")
+            kinds |= dict.fromkeys(weights, "F")
             assigned = {match for line in body for match in re.findall(r"^\s*(?:for )?(\w+) (?:in|=) ", line)}
             kinds = {n: kind for n, kind in kinds.items() if n in used - assigned}
             self._functions[name] = Function(name, kinds, body)
@@ -65,8 +68,8 @@ class FunctionKernel(Kernel):
             self.text(f"called = {name}({', '.join((given or {}).get(n, n) for n in function.kinds)})")
 
     def call_on(self, place: Place, purpose: str, write: Callable[[Place], None], given: Mapping[str, str] | None = None) -> None:
-        """Call a function that works on one array. All arrays for which its source is the same share it: halos and folds of fields with the
-        same rules would otherwise be more than half of a kernel.
+        """Call a function that works on one array. All arrays for which its source is the same but for weights share it: halos and folds
+        would otherwise be more than half of a kernel.
 
         Args:
             place: the array, or a level of it.
@@ -77,12 +80,22 @@ class FunctionKernel(Kernel):
         if place.array in self.sparse:
             write(place)
             return
+        self._weights = weights = dict[str, str]()
         body = self._body(lambda: write(TARGET))
+        self._weights = None
         if body:
             name = self._shared.setdefault((purpose, *body), f"{purpose}_{len(self._shared)}")
             start = "0" if place.level is None else self.level(place)
             array = {identifier(TARGET.array): identifier(place.array), self.level(TARGET): start}
-            self.call(name, lambda: self.text.lines.extend(body), {**array, **(given or {})})
+            self.call(name, lambda: self.text.lines.extend(body), {**array, **weights, **(given or {})}, weights)
+
+    def weighted(self, weight: float, source: str) -> str:
+        """Source of a value times a weight, which is an argument of a function that several arrays share."""
+        if self._weights is None:
+            return super().weighted(weight, source)
+        argument = f"weight_{len(self._weights)}"
+        self._weights[argument] = literal(float(weight))
+        return f"{argument} * {source}"
 
     def finish(self) -> None:
         """Put the functions before the kernel, which calls them."""

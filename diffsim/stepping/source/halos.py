@@ -7,7 +7,6 @@ from contextlib import ExitStack, nullcontext
 from diffsim.boundary import Ghost, Rules, fills
 from diffsim.stepping.ir.program import Assign, Place, Written
 from diffsim.stepping.source.functions import FunctionKernel
-from diffsim.stepping.source.kernel import combined
 from diffsim.stepping.source.slabs import owner
 
 
@@ -46,7 +45,7 @@ def _fill_tiles(kernel: FunctionKernel, target: Place, start: str, size: int, gh
     """Fill a row, or a plane, outside the grid."""
     with kernel.along(size):
         terms = [(weight, kernel.stored(target).tile(f"{start}{cell * size} + j")) for cell, weight in ghost.cells]
-        kernel.put_tile(target, f"{start}{ghost.position * size} + j", combined(terms, ghost.constant, "Tile(0.0)"))
+        kernel.put_tile(target, f"{start}{ghost.position * size} + j", kernel.combined(terms, ghost.constant, "Tile(0.0)"))
 
 
 def _fill_ends(kernel: FunctionKernel, target: Place, rules: Rules, reach: int) -> None:
@@ -57,4 +56,4 @@ def _fill_ends(kernel: FunctionKernel, target: Place, rules: Rules, reach: int) 
             kernel.put_cell(target, kernel.rows, str(x + first), "F(0.0)")
     for ghost in kernel.ghosts(rules, (reach,) * kernel.ndim, kernel.ndim - 1):
         terms = [(weight, kernel.target_cell(target, kernel.rows, str(cell))) for cell, weight in ghost.cells]
-        kernel.put_cell(target, kernel.rows, str(ghost.position), combined(terms, ghost.constant, "F(0.0)"))
+        kernel.put_cell(target, kernel.rows, str(ghost.position), kernel.combined(terms, ghost.constant, "F(0.0)"))

@@ -487,21 +487,19 @@ class Kernel(ABC):
             for ghost in ghosts(rules[axis], self.layout.shape[axis], reach[axis])
         ]
 
+    def weighted(self, weight: float, source: str) -> str:
+        """Source of a value times a weight."""
+        return source if weight == 1 else f"{literal(weight)} * {source}"
+
+    def combined(self, terms: Sequence[tuple[float, str]], constant: float, nothing: str) -> str:
+        """Source of a sum of weighted values and a constant. `nothing` is the source of 0."""
+        out = " + ".join(self.weighted(weight, source) for weight, source in terms) or nothing
+        return f"{out} + {literal(constant)}" if constant else out
+
 
 def _within(inside: str, value: str, zero: str) -> str:
     """Source of a value. A sparse field is 0 outside of its region."""
     return f"ti.select({inside} > F(0.5), {value}, {zero})" if inside else value
-
-
-def weighted(weight: float, source: str) -> str:
-    """Source of a value times a weight."""
-    return source if weight == 1 else f"{literal(weight)} * {source}"
-
-
-def combined(terms: Sequence[tuple[float, str]], constant: float, nothing: str) -> str:
-    """Source of a sum of weighted values and a constant. `nothing` is the source of 0."""
-    out = " + ".join(weighted(weight, source) for weight, source in terms) or nothing
-    return f"{out} + {literal(constant)}" if constant else out
 
 
 def _lanewise(function: Callable[..., object], element: Any) -> object:

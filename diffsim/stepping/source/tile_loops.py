@@ -14,7 +14,7 @@ from diffsim.boundary import ghosts
 from diffsim.engine import reads_unaligned
 from diffsim.expr.graph import Graph, Node, reads
 from diffsim.expr.shapes import Shape, repeated, shapes
-from diffsim.expr.source import Sources, TileWriter, identifier, ring_row, row_start
+from diffsim.expr.source import Ring, Sources, TileWriter, identifier, row_start
 from diffsim.stepping.ir.program import Box, Group, Nest, Program
 from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.passes.streams import rows_together
@@ -294,20 +294,21 @@ class TileKernel(FunctionKernel):
                 with text.block(f"if {row} < {first} or {row} >= {last}"):
                     text("end = left")
         self._kept_loop(group, "begin", "end")
-        rings = [ring_row(self.sources.rings[name], self.sources, (0,) * self.ndim) for name in group.values]
+        sources = self.sources
+        rings = [sources.rings[name] for name in group.values]
         for low, high in (("left", "ti.min(begin, right)"), ("ti.max(begin, end)", "right")):
             with self.counted("j", low, high):
                 for ring in rings:
-                    text(f"rolled[{ring}j] = Tile(0.0)")
+                    text(f"rolled[{ring.row(sources, (0,) * self.ndim)} + {ring.at}] = Tile(0.0)")
 
     def _kept_loop(self, group: Group, begin: str = "left", end: str = "right") -> None:
         text, sources = self.text, self.sources
         with text.block(f"for j in range({begin}, {end})"):
             text(f"at = {row_start(self.rows, self.layout.strides)}j")
             writer = TileWriter(text, sources, self.order([*group.values.values()]))
-            stores = [(ring_row(sources.rings[name], sources, (0,) * self.ndim), writer(node)) for name, node in group.values.items()]
-            for row, value in stores:
-                text(f"rolled[{row}j] = {value}")
+            values = {name: writer(node) for name, node in group.values.items()}
+            for name, value in values.items():
+                text(f"{writer.kept(name, (0,) * self.ndim)} = {value}")
 
     def _tile_loop(self, nest: Nest, which: Sequence[int], rows: int) -> None:
         text, layout = self.text, self.layout
@@ -355,16 +356,16 @@ class TileKernel(FunctionKernel):
         return rows * self.layout.strides[0]
 
     @cached_property
-    def _rings(self) -> dict[str, tuple[str, int, int]]:
+    def _rings(self) -> dict[str, Ring]:
         """The ring of each value that nests keep, see `Sources.rings`."""
-        found: dict[str, tuple[str, int, int]] = {}
+        found: dict[str, Ring] = {}
         row = self.layout.strides[0]
         for nest in self._variants:
             at = 0
             for group in nest.groups:
                 size = self._ring_tiles(group)
                 for name in group.values:
-                    found[name] = (f"w * {self.rolled_size} + {at}", size // row - 1, row)
+                    found[name] = Ring(f"w * {self.rolled_size}", at, size // row - 1, row)
                     at += size
         return found
 

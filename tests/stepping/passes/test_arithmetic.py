@@ -1,4 +1,4 @@
-"""Cotangents divide once by each divisor; values of the forward run keep their bits."""
+"""Cotangents divide once by each divisor, and choose instead of multiplying by 0 or 1; values of the forward run keep their bits."""
 
 from __future__ import annotations
 
@@ -84,6 +84,44 @@ def test_an_adjoint_decides_as_the_run_where_a_quotient_is_1(name: str) -> None:
     _, moved = simulation.jvp(inputs, {"u": divisors}, 1)
     gradient = pullback(ds.Solution(final={"u": np.ones(40)}))["u"]
     assert np.allclose(gradient * divisors, moved.final["u"], rtol=ROUND_OFF)
+
+
+class Masked(Decided):
+    """A run that multiplies by a mask itself: 0 times infinity is NaN there."""
+
+    def step(self, u: ds.expr.Symbol, k: ds.expr.Symbol) -> dict[str, ds.expr.Symbol]:
+        wet = where(k > 30.0, 1.0, 0.0)
+        u = stage(wet * self._decide(u / (k * k + 1.0)) - u, boundary="zero")
+        return {"u": wet * u * u}
+
+
+def masked(roots: list[Node], classes: Classes) -> set[int]:
+    """The classes of products with a choice between 0 and 1."""
+
+    def is_mask(node: Node) -> bool:
+        return node.op == "select" and {each.data for each in node.args[1:] if each.op == "const"} == {0.0, 1.0}
+
+    return {classes.of(node)[0] for node in ordered(roots) if node.op == "mul" and any(map(is_mask, node.args))}
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+@pytest.mark.parametrize("kind", [Decided, Masked])
+def test_cotangents_choose_and_products_of_the_run_stay(kind: type[Decided], name: str) -> None:
+    step = traced(kind(DECISIONS[name]))
+    classes = Classes(step.graph)
+    program = adjoint_program(step, []).program
+    run = masked(list(step.expressions().values()), classes)
+    assert bool(run) == (kind is Masked)
+    assert masked([a.node for nest in program.nests for a in nest.assigns], classes) <= run
+    simulation, rng = ds.Simulation(kind(DECISIONS[name]), precision="f64"), np.random.default_rng(4)
+    k = np.arange(20.0, 60.0)
+    inputs = {"u": (k**2 + 1) * rng.uniform(0.5, 1.5, 40), "k": k}
+    moved = {name: rng.normal(size=40) for name in inputs}
+    seed = rng.normal(size=40)
+    gradient = simulation.vjp(inputs, 2)[1](ds.Solution(final={"u": seed}))
+    _, tangent = simulation.jvp(inputs, moved, 2)
+    along = [np.vdot(seed, tangent.final["u"]), sum(np.vdot(gradient[name], moved[name]) for name in inputs)]
+    assert np.isclose(*along, rtol=ROUND_OFF)
 
 
 def test_what_the_adjoint_computes_again_has_the_bits_of_the_run() -> None:
