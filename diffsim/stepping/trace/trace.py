@@ -57,6 +57,7 @@ class Trace(Graph):
         self.profiles: dict[str, Profile] = {}  # profiles that no equation declares, such as a mark of the outermost cells
         self.values: dict[str, Symbol] = {}  # inputs that boundary rules may name
         self._profile_names: dict[Hashable, str] = {}
+        self.later_from = 0  # stages from this number on have the time of the part of the step that is traced
         self._without_values: dict[int, Node] = {}  # a field with the values of its sides -> the stored field
 
     def store(self, stage: Stage) -> None:
