@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim import integrators
+from diffsim import expr, integrators
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr import Components, Symbol, cos, diff, div, grad, interpolate, laplacian, sin
 from diffsim.expr.graph import ordered
@@ -532,3 +532,41 @@ def test_a_part_of_a_method_that_reads_the_time_is_that_of_each_stage(names: str
     few = counts[0]
     _, gradient = runs[few].value_and_grad(lambda found: found.final[name].sum(), {**start, "a": 0.8}, few)
     assert gradient["a"] == pytest.approx((after(few, 0.8 + 1e-5)[name] - after(few, 0.8 - 1e-5)[name]) / 2e-5, rel=1e-7)
+
+
+STORED: dict[str, Callable[[Any], Any]] = {
+    "mean": expr.mean,
+    "max": expr.max,
+    "sum": lambda f: ds.stage(0.2 * f * expr.sum(f) / expr.mean(f), "mirror"),
+    "host": lambda f: ds.host_stage(lambda x: 1.0 * x, f, boundary="mirror"),
+    "solve": lambda f: ds.solve(lambda x: x - 0.1 * laplacian(x), f, boundary="mirror"),
+    "newton": lambda f: ds.newton(lambda x: x**3 - f * f * f, f + 0.1, boundary="mirror"),
+    "running": lambda f: (
+        ds.running_sum(f, 0, boundary="mirror").shifted(0, 1) / ds.running_sum(0 * f + 1, 0, boundary="mirror").shifted(0, 1)
+    ),
+}
+"""Functions that keep a field which is the same in all cells, or a number of them. They store what they read by themselves."""
+
+
+class Kept(ds.Equation):
+    """u' = cos t in each state, of a field that a function keeps in the rate, once before the method too."""
+
+    def __init__(self, steps: int) -> None:
+        self.grid, self.dt = ds.Grid((5,), 1.0), 1.0 / steps
+        self.states = {name: ds.Variable("mirror") for name in STORED}
+        self.parameters = {"k": ds.Variable("mirror")}
+
+    def step(self, k: Any, t: Any, **states: Any) -> dict[str, Any]:
+        early = expr.mean(k * cos(t)) - cos(t)  # 0
+
+        def rate(now: dict[str, Any]) -> dict[str, Any]:
+            return {name: keep(k * cos(t)) + 0.0 * now[name] for name, keep in STORED.items()}
+
+        return {name: u + early * k for name, u in integrators.rk4(rate, states, self.dt).items()}
+
+
+def test_what_a_rate_stores_without_being_told_has_the_time_of_its_stage_too() -> None:
+    """The expressions are the same in all stages but for the time, and so was what was kept of them."""
+    final = ds.Simulation(Kept(10), wrt=[], precision="f64").run({"k": np.ones(5)}, 10).final
+    for name in STORED:
+        np.testing.assert_allclose(final[name], math.sin(1.0), rtol=1e-6, err_msg=name)

@@ -82,12 +82,17 @@ def timed(what: str, state: State, after: Time, call: Callable[[], Any]) -> Any:
     `t` in them, and in what the part stores, is that time. What was stored before remains as it is.
     """
     graph = _first(next(iter(state.values()))).graph
-    before = len(graph.stages) if isinstance(graph, Trace) else 0
-    values = call()
     if not isinstance(after, Symbol) and not after:
-        return values
+        return call()
     if isinstance(graph, Trace):
+        before = graph.later_from = len(graph.stages)
+        try:
+            values = call()
+        finally:
+            graph.later_from = 0
         graph.stages[before:] = [_stored_at_time(what, graph, each, after) for each in graph.stages[before:]]
+    else:
+        values = call()
     return {name: _at_time(value, after) for name, value in values.items()} if isinstance(values, Mapping) else _at_time(values, after)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,12 @@ TOLERANCE = {np.dtype(np.float32): 2e-2, np.dtype(np.float64): 1e-6}
 EPS = {np.dtype(np.float32): 1.2e-7, np.dtype(np.float64): 2.2e-16}
 MATCH = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-9}
 """Relative, of reverse against forward mode."""
+SHORTER = (1.0, 0.1, 0.01)
+"""Steps of differences, tried one after the other where those of a longer one disagree."""
+UNCLEAR = 0.1
+"""Share of a derivative by which differences may disagree at most."""
+CHANCE = 1e-3
+"""Share of its terms that is left of a sum in which they cancel by chance."""
 
 
 def check_grads(
@@ -34,19 +40,22 @@ def check_grads(
 
     Forward mode is compared with fourth-order central differences along random directions, and reverse mode with forward mode by
     <c, J v> = <J^T c, v> with random c; reverse mode alone with differences. Orders above the first check the derivatives in the
-    same way.
+    same way. All bounds are relative: each argument is changed in proportion to its largest entry (by 1 where it is 0), all of them at
+    once and each alone, and each result counts in proportion to its own, so units and sizes do not matter.
 
     Args:
         f: of arrays, numbers and pytrees of them; smooth within a few steps of `args`.
         args: a tuple, one entry an argument.
         order: of the highest derivatives.
         modes: "forward", "reverse", or both.
-        directions: random directions a check.
-        step: relative step of the differences; None: fit for the precision.
+        directions: random directions a check, in which all arguments change. Of several arguments each one also changes alone.
+        step: of the differences, a share of the largest entry of each argument; None: fit for the precision, and shorter where differences
+            disagree.
         seed: of the directions.
 
     Raises:
-        GradientError: a derivative is wrong; the message says which, in which mode and by how much.
+        GradientError: a derivative is wrong, or differences disagree so much that they cannot judge it; the message says which, in which
+            mode and by how much.
         ParameterError: nothing to differentiate for, or an unknown mode.
 
     Example:
@@ -93,12 +102,13 @@ class _Check:
         rng: np.random.Generator,
     ) -> None:
         self.leaves, self.tree, self.floating, self.directions, self.rng = leaves, tree, floating, directions, rng
-        self.f = f
+        self.f, self.step = f, step
         self.x = [np.asarray(leaves[k], np.result_type(leaves[k], np.float32)) for k in floating]
         self.x = [x if isinstance(leaves[k], np.ndarray | np.generic) else x.astype(float) for k, x in zip(floating, self.x, strict=True)]
         single = any(x.dtype in (np.float32, np.complex64) for x in self.x)
         self.precision = np.dtype(np.float32 if single else np.float64)
         self.h = (2e-2 if single else 1e-3) if step is None else step
+        self.steps = [share * self.h for share in SHORTER] if step is None else [step]
 
     def values(self, *x: Any) -> list[Any]:
         """The floating-point leaves of the value. The function may edit its arguments, so it gets copies."""
@@ -113,60 +123,90 @@ class _Check:
             raise ParameterError(
                 "the function returned no floating-point values, expected some to differentiate; return an array or a number"
             )
-        for _ in range(self.directions):
-            v = [self._direction(x) for x in self.x]
+        for v in self._directions():
             if "forward" in modes:
                 out, moved = jvp(self.values, tuple(self.x), tuple(v))
-                c = [self._direction(np.asarray(o)) for o in out]
+                c = self._cotangents(out)
                 slope = _inner(c, moved)
                 self._against_differences(v, c, slope, f"forward derivative of the {name}")
                 if "reverse" in modes:
-                    self._match(_inner(vjp(self.values, *self.x)[1](c), v), slope, c, moved, name)
+                    self._match(v, vjp(self.values, *self.x)[1](c), c, out, moved, name)
             else:
                 out, pullback = vjp(self.values, *self.x)
-                c = [self._direction(np.asarray(o)) for o in out]
+                c = self._cotangents(out)
                 self._against_differences(v, c, _inner(pullback(c), v), f"reverse derivative of the {name}")
         if order > 1:
             if "forward" in modes:
                 v = [self._direction(x) for x in self.x]
                 self._next(lambda *x: jvp(self.values, x, tuple(v))[1], order - 1, modes, f"{name}forward derivative of the ")
             if "reverse" in modes:
-                c = [self._direction(np.asarray(o)) for o in self.values(*self.x)]
+                c = self._cotangents(self.values(*self.x))
                 self._next(lambda *x: vjp(self.values, *x)[1](c), order - 1, modes, f"{name}reverse derivative of the ")
 
     def _next(self, f: Callable[..., Any], order: int, modes: tuple[str, ...], name: str) -> None:
         leaves, tree = flatten(tuple(self.x))
-        _Check(f, leaves, tree, list(range(len(leaves))), self.directions, self.h, self.rng).run(order, modes, name)
+        _Check(f, leaves, tree, list(range(len(leaves))), self.directions, self.step, self.rng).run(order, modes, name)
+
+    def _directions(self) -> Iterator[list[Any]]:
+        """Some that change all arguments, and one for each of several that changes it alone."""
+        for _ in range(self.directions):
+            yield [self._direction(x) for x in self.x]
+        if len(self.x) > 1:
+            for k, x in enumerate(self.x):
+                alone: list[Any] = [np.zeros_like(each)[()] for each in self.x]
+                alone[k] = self._direction(x)
+                yield alone
 
     def _direction(self, x: np.ndarray) -> Any:
+        return (self._normal(x) * _size(x)).astype(x.dtype)[()]
+
+    def _cotangents(self, out: Sequence[Any]) -> list[Any]:
+        """Weights by which results of all sizes count alike."""
+        arrays = [np.asarray(o) for o in out]
+        return [(self._normal(o) / _size(o)).astype(o.dtype)[()] for o in arrays]
+
+    def _normal(self, x: np.ndarray) -> Any:
         v = self.rng.standard_normal(x.shape)
-        if x.dtype.kind == "c":
-            v = v + 1j * self.rng.standard_normal(x.shape)
-        return v.astype(x.dtype)[()]
+        return v + 1j * self.rng.standard_normal(x.shape) if x.dtype.kind == "c" else v
 
     def _against_differences(self, v: list[Any], c: list[Any], slope: float, name: str) -> None:
-        scale = max(1.0, max((float(np.abs(x).max()) for x in self.x if x.size), default=1.0))
-        fine, coarse = (self._difference(v, c, k * self.h * scale) for k in (0.5, 1.0))
-        size = sum(float(np.abs(np.asarray(a) * np.asarray(b)).sum()) for a, b in zip(c, self.values(*self.x), strict=True))
-        roundoff = 20 * EPS[self.precision] * size / (self.h * scale)
-        allowed = TOLERANCE[self.precision] * max(abs(slope), abs(fine), 1e-3) + abs(fine - coarse) + roundoff
-        if not abs(fine - slope) <= allowed:
-            raise GradientError(
-                f"the {name}function is {slope:.10g} along a random direction, differences give {fine:.10g} "
-                f"(apart by {abs(fine - slope):.2g}, allowed {allowed:.2g}); a rule is wrong, or the function is not smooth "
-                f"within {self.h * scale:.1g} of its arguments, or it computes in less precision than they have (a simulation in f32)"
-            )
+        size = _terms(c, self.values(*self.x))
+        for h in self.steps:
+            (fine, terms), (coarse, _) = self._difference(v, c, 0.5 * h), self._difference(v, c, h)
+            roundoff, apart = 20 * EPS[self.precision] * size / h, abs(fine - coarse)
+            derivative = max(abs(slope), abs(fine), CHANCE * terms)
+            allowed = TOLERANCE[self.precision] * derivative + apart + roundoff
+            if apart <= max(TOLERANCE[self.precision] * derivative, roundoff):
+                break
+        wrong = not abs(fine - slope) <= allowed
+        if not wrong and not apart > max(UNCLEAR * derivative, roundoff):
+            return
+        got = f"the {name}function is {slope:.10g} along a random direction, differences give {fine:.10g}"
+        why = (
+            f"apart by {abs(fine - slope):.2g}, allowed {allowed:.2g}); a rule is wrong, or"
+            if wrong
+            else f"and {coarse:.10g} with twice the step, so they cannot judge it); give a smaller step:"
+        )
+        raise GradientError(
+            f"{got} ({why} the function is not smooth within {h:.1g} of the size of its arguments, or it computes in less precision "
+            "than they have (a simulation in f32)"
+        )
 
-    def _difference(self, v: list[Any], c: list[Any], h: float) -> float:
-        def at(k: float) -> float:
+    def _difference(self, v: list[Any], c: list[Any], h: float) -> tuple[float, float]:
+        """Sum of c times the derivative along v, and that of the magnitudes."""
+
+        def at(k: float) -> list[np.ndarray]:
             moved = self.values(*(x + k * h * d for x, d in zip(self.x, v, strict=True)))
-            return _inner(c, moved)
+            return [np.asarray(o, np.result_type(np.asarray(o), np.float64)) for o in moved]
 
-        return (8.0 * (at(1.0) - at(-1.0)) - (at(2.0) - at(-2.0))) / (12.0 * h)
+        ends = zip(at(1.0), at(-1.0), at(2.0), at(-2.0), strict=True)
+        slopes = [(8.0 * (up - down) - (far_up - far_down)) / (12.0 * h) for up, down, far_up, far_down in ends]
+        return _inner(c, slopes), _terms(c, slopes)
 
-    def _match(self, reverse: float, forward: float, c: list[Any], moved: Any, name: str) -> None:
-        size = sum(float(np.abs(np.asarray(a) * np.asarray(b)).sum()) for a, b in zip(c, moved, strict=True))
-        allowed = MATCH[self.precision] * max(size, abs(reverse), 1e-6)
+    def _match(self, v: list[Any], bars: Sequence[Any], c: list[Any], out: Sequence[Any], moved: Sequence[Any], name: str) -> None:
+        reverse, forward = _inner(bars, v), _inner(c, moved)
+        rounding = 20 * EPS[self.precision] * _terms(c, out)  # of results that hardly change
+        allowed = MATCH[self.precision] * max(_terms(c, moved), abs(reverse)) + rounding
         if not abs(reverse - forward) <= allowed:
             raise GradientError(
                 f"the reverse derivative of the {name}function gives <J^T c, v> = {reverse:.12g}, the forward one <c, J v> = "
@@ -174,6 +214,16 @@ class _Check:
             )
 
 
+def _size(x: np.ndarray) -> float:
+    """The largest magnitude; 1 where all is 0."""
+    return float(np.abs(x).max(initial=0.0)) or 1.0
+
+
 def _inner(a: Sequence[Any], b: Sequence[Any]) -> float:
     """Sum of products, its real part: the pairing of cotangents and tangents."""
     return float(sum(np.real(np.sum(np.asarray(p, np.result_type(p, np.float64)) * q)) for p, q in zip(a, b, strict=True)))
+
+
+def _terms(a: Sequence[Any], b: Sequence[Any]) -> float:
+    """Sum of the magnitudes of products."""
+    return float(sum(np.abs(np.asarray(p) * np.asarray(q)).sum() for p, q in zip(a, b, strict=True)))

@@ -207,7 +207,8 @@ def repeat(
         The fields after the last lap: one, or a tuple.
 
     Raises:
-        TraceError: it is called outside of a step, or the body returns something else or calls host functions.
+        TraceError: it is called outside of a step, or the body returns something else or calls host functions; by the simulation, a value
+            of the body is read outside of it.
 
     Example:
         import numpy as np
@@ -270,10 +271,12 @@ def repeat(
             raise TraceError(f"the body of repeat() gives a field at {checked.location}, expected {placed.location}; interpolate it")
         outputs[state] = checked.node
     used = {*reads(outputs.values()), *(n for s in inner for n in s.reads())}
+    graph.require_in_scope(used)
     around = {**graph.placed, **graph.fixed, **graph.series}
     coefficients = {n: around[n] for n in sorted(used - states.keys() - written_by(inner).keys()) if n in around}
     step = Body(graph, graph.grid, states, coefficients, frozenset(coefficients), {}, (), {}, (), tuple(inner), outputs)
     ends = tuple(Stored(placed.location, placed.rules, f"{name} gives {k}") for k, placed in enumerate(states.values()))
+    graph.in_laps |= states.keys() | written_by(inner).keys()
     graph.store(Repeat(name, count, step, starts, ends, number))
     results = tuple(read_of(field, end) for field, end in zip(start, ends, strict=True))
     return results if len(results) > 1 else results[0]

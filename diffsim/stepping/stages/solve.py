@@ -34,7 +34,7 @@ from diffsim.stepping.ir.program import HostCall, Place, Written
 from diffsim.stepping.stages.unknowns import Unknowns
 from diffsim.stepping.trace.fields import Derive, Placed, Stage, Stored
 from diffsim.stepping.trace.stages import HostStage, StoredExpression, Transposed, placed, read_of, stored_name, trace_of
-from diffsim.stepping.trace.trace import Trace
+from diffsim.stepping.trace.trace import UNKNOWN, Trace
 from diffsim.typing import Array
 
 Function: TypeAlias = Callable[[Sequence[Symbol]], list[Any]]
@@ -494,7 +494,7 @@ def matrix_of(
 
 def placeholders(graph: Trace, count: int) -> list[str]:
     """Names of unknown fields while an operator is traced."""
-    return [f"unknown {next(graph.unknowns)}" for _ in range(count)]
+    return [f"{UNKNOWN}{next(graph.unknowns)}" for _ in range(count)]
 
 
 def derivatives(graph: Trace, values: Sequence[Node], unknowns: Sequence[str]) -> dict[Entry, Node]:

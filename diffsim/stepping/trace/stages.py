@@ -23,7 +23,7 @@ from diffsim.mesh.field import Location
 from diffsim.stepping.ir.names import bar, dot
 from diffsim.stepping.ir.program import Assign, HostCall, HostFunction, Part, Place, Written
 from diffsim.stepping.trace.fields import Derive, Stage, Stored
-from diffsim.stepping.trace.trace import Trace, check_location
+from diffsim.stepping.trace.trace import CLOCK, Trace, check_location
 
 
 @dataclass(frozen=True)
@@ -247,13 +247,17 @@ def read_of(value: Symbol, field: Stored, low: Mapping[str, Symbol] | None = Non
 
 
 def stored_name(value: Symbol, graph: Trace) -> str:
-    """Name of a stored field with the values of an expression: the field that it reads, or a new stage."""
+    """Name of a stored field with the values of an expression: the field that it reads, a stage of this expression, or a new one.
+
+    A stage that reads the time has that of its own part of the step: one from before a part at a later time is another field.
+    """
     node = graph.stored(value)
     if node.op == "read" and not any(node.data[1]):
         known = graph.placed.get(node.data[0]) or graph.fixed.get(node.data[0])
         if known is not None and (known.axes is None or node.data[0] in graph.fixed):
             return str(node.data[0])
-    same = [s.name for s in graph.stages if isinstance(s, StoredExpression) and s.node is node]
+    first = graph.later_from if CLOCK[0] in graph.values and CLOCK[0] in reads([node]) else 0
+    same = [s.name for s in graph.stages[first:] if isinstance(s, StoredExpression) and s.node is node]
     return same[0] if same else str(stage(value, "zero").node.data[0])
 
 

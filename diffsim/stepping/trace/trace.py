@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -25,6 +25,8 @@ from diffsim.stepping.trace.fields import Placed, Stage
 from diffsim.stepping.trace.side_profiles import Beyond, Ones, goes_on
 from diffsim.typing import Array
 
+UNKNOWN = "unknown "
+"""Beginning of the names of placeholder fields, for which operators are traced."""
 CLOCK = ("t", "n")
 """Arguments that a step may have: the time at its beginning, seconds, and its number."""
 
@@ -52,17 +54,29 @@ class Trace(Graph):
         self.placed, self.fixed = dict(placed), dict(fixed)
         self.stages: list[Stage] = []
         self.unknowns = itertools.count()  # numbers of placeholder fields while an operator is traced
+        self.in_laps: set[str] = set()  # fields that the body of a loop alone may read
         self.count = itertools.count()  # numbers for names of stages
         self.series: dict[str, Placed] = {}
         self.profiles: dict[str, Profile] = {}  # profiles that no equation declares, such as a mark of the outermost cells
         self.values: dict[str, Symbol] = {}  # inputs that boundary rules may name
         self._profile_names: dict[Hashable, str] = {}
+        self.later_from = 0  # stages from this number on have the time of the part of the step that is traced
         self._without_values: dict[int, Node] = {}  # a field with the values of its sides -> the stored field
 
     def store(self, stage: Stage) -> None:
         """Add a stage."""
         self.stages.append(stage)
         self.placed |= {field.name: field for field in stage.outputs}
+
+    def require_in_scope(self, names: Collection[str]) -> None:
+        """Raise `TraceError` if fields that a part of the step reads exist in the body of a loop, or in an operator, alone."""
+        if not self.in_laps.isdisjoint(names):
+            raise TraceError(
+                "the step reads a value of the body of repeat() outside of it, expected what the loop gives: such a value differs from lap "
+                "to lap, and has no derivative there; add a field to the loop, and let the body return the value for it"
+            )
+        if any(name.startswith(UNKNOWN) for name in names):
+            raise TraceError("the step reads the argument of an operator outside of it, expected the solution; read what solve() gives")
 
     def with_edges(self, value: Symbol, placed: Placed, now: Symbol | None = None) -> Symbol:
         """A field whose outermost cells have the values of boundary rules, where rules give them. `now` is a state before the step."""

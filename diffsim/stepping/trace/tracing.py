@@ -167,6 +167,7 @@ def trace_step(
     profiles = {**equation.profiles, **metrics(grid), **graph.profiles}
     stages = tuple(graph.stages)
     read = {*reads(outputs.values())}.union(*(each.reads() for each in stages))
+    graph.require_in_scope(read)
     inside = reads(root for each in stages for root in each.roots())  # the body of a loop alone may read the time
     clock = tuple(name for name in clock if name in read or name in inside)
     silent = [] if forcings is None else [name for name in present if name not in read]

@@ -63,6 +63,95 @@ def test_one_wrong_component_of_many_is_found() -> None:
         ds.check_grads(f, (numpy.linspace(1, 2, 50),), order=1)
 
 
+def square(scale: float, factor: float, corner: float) -> Any:
+    """scale x², whose adjoint is wrong by factors, everywhere and in one entry."""
+    f = ds.custom_vjp(lambda x: scale * x**2)
+
+    def backward(x: Any, ct: Any) -> Any:
+        bar = factor * 2 * scale * numpy.asarray(x) * ct
+        bar[0] *= corner
+        return (bar,)
+
+    f.defvjp(lambda x: (scale * x**2, x), backward)
+    return f
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-3, 1.0, 1e9])
+@pytest.mark.parametrize("scale", [1e-18, 1e-9, 1.0, 1e12])
+def test_units_hide_no_wrong_rule(scale: float, size: float) -> None:
+    ds.check_grads(square(scale, 1.0, 1.0), (size * X,), order=1, modes=("reverse",))
+    for factor, corner in ((-1.0, 1.0), (1.001, 1.0), (0.0, 1.0), (1.0, 1.001), (1.0, -1.0)):
+        with pytest.raises(GradientError, match="a rule is wrong"):
+            ds.check_grads(square(scale, factor, corner), (size * X,), order=1, modes=("reverse",))
+
+
+@pytest.mark.parametrize("scale", [1e-18, 1.0, 1e12])
+def test_units_hide_no_wrong_transpose_of_a_right_tangent(scale: float) -> None:
+    """By the comparison of reverse with forward mode alone: a rule that is linear in the tangents but for their sign."""
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        (x,), (dot,) = primals, tangents
+        return scale * x, scale * (dot + slip * transposed_alone(dot))
+
+    transposed_alone = ds.custom_jvp(lambda dot: 0.0 * dot)
+    transposed_alone.defjvp(lambda primals, tangents: (0.0 * primals[0], tangents[0]))
+    f = ds.custom_jvp(lambda x: scale * x)
+    f.defjvp(rule)
+    slip = 0.0
+    ds.check_grads(f, (X,), order=1)
+    slip = 1e-3
+    with pytest.raises(GradientError, match="reverse derivative"):
+        ds.check_grads(f, (X,), order=1)
+
+
+def pressed(wrong: tuple[float, float]) -> Any:
+    """A function of a pressure and a length, and one of the pressure alone that is small. `wrong`: factors of the adjoints for both."""
+    f = ds.custom_vjp(lambda p, d: (p * (1 + np.sum(d**5)), 1e-20 * p**2))
+
+    def backward(kept: Any, cts: Any) -> Any:
+        (p, d), (first, second) = kept, cts
+        along = numpy.sum(p * numpy.asarray(first)) * 5 * d**4
+        return wrong[0] * (numpy.asarray(first) * (1 + numpy.sum(d**5)) + 2e-20 * p * numpy.asarray(second)), wrong[1] * along
+
+    f.defvjp(lambda p, d: ((p * (1 + numpy.sum(d**5)), 1e-20 * p**2), (p, d)), backward)
+    return f
+
+
+def test_arguments_of_other_sizes_hide_no_wrong_rule() -> None:
+    """One step for both would move the length by a million times itself."""
+    p, d = 1e9 * (2 + abs(X)), 0.2 * X
+    ds.check_grads(pressed((1.0, 1.0)), (p, d), order=1, modes=("reverse",))
+    for wrong in ((-1.0, 1.0), (1.001, 1.0), (0.0, 1.0), (1.0, -1.0), (1.0, 1.001), (1.0, 0.0)):
+        with pytest.raises(GradientError, match="a rule is wrong"):
+            ds.check_grads(pressed(wrong), (p, d), order=1, modes=("reverse",))
+
+
+def test_a_function_that_changes_fast_has_shorter_steps() -> None:
+    f = ds.custom_jvp(lambda x: np.sin(3000 * x))
+    f.defjvp(lambda primals, tangents: (np.sin(3000 * primals[0]), factor * 3000 * np.cos(3000 * primals[0]) * tangents[0]))
+    factor = 1.0
+    ds.check_grads(f, (X,), order=1)
+    factor = 1.001
+    with pytest.raises(GradientError, match="a rule is wrong"):
+        ds.check_grads(f, (X,), order=1)
+
+
+def beside_a_kink(slope: float) -> Any:
+    f = ds.custom_jvp(lambda x: np.abs(x - 1.00015))
+    f.defjvp(lambda primals, tangents: (np.abs(primals[0] - 1.00015), slope * tangents[0]))
+    return f
+
+
+def test_differences_that_disagree_judge_nothing() -> None:
+    """Beside a kink differences with two steps are far apart, which was allowed to a wrong rule."""
+    said = []
+    for slope in numpy.linspace(-0.98, 0.98, 99):
+        with pytest.raises(GradientError) as caught:
+            ds.check_grads(beside_a_kink(slope), (numpy.array([1.0]),), order=1, modes=("forward",), step=1e-3)
+        said.append(str(caught.value))
+    assert any("they cannot judge it" in text for text in said)
+
+
 def test_bad_calls_name_the_expected_form() -> None:
     with pytest.raises(ParameterError, match=r"write check_grads\(f, \(x,\)\)"):
         ds.check_grads(np.sin, X)

@@ -10,7 +10,7 @@ import pytest
 import diffsim as ds
 from diffsim.checkpoint import Binomial
 from diffsim.errors import ParameterError, TraceError
-from diffsim.expr import diff, exp, floor, laplacian, sqrt, where
+from diffsim.expr import diff, exp, floor, laplacian, mean, sqrt, where
 from diffsim.expr import max as max_of
 from tests.cases import Loop
 from tests.curvature import require_second_derivatives
@@ -350,3 +350,38 @@ def test_gradients_of_drawn_bodies_are_those_of_loops_in_python(seed: int, laps:
     assert abs(value - wanted) <= 1e-12 * abs(wanted)
     for name in exact:
         np.testing.assert_allclose(gradient[name], exact[name], rtol=1e-10, atol=1e-10 * np.abs(exact[name]).max(), err_msg=name)
+
+
+class Leaking(ds.Equation):
+    """A step that reads a value of a body, or of an operator, outside of it."""
+
+    def __init__(self, way: str) -> None:
+        self.grid, self.dt, self.way = ds.Grid((6,), 1.0), 0.1, way
+        self.states = {"u": ds.Variable("mirror")}
+        self.parameters = {"k": ds.Variable("mirror")}
+
+    def step(self, u: Any, k: Any) -> dict[str, Any]:
+        seen: list[Any] = []
+        keep = {"stage": lambda x: ds.stage(k * x, "mirror"), "number": lambda x: mean(k * x)}.get(self.way, lambda x: k * x)
+
+        def body(x: Any) -> Any:
+            seen.append(keep(x))
+            return 0.9 * x + 0.1 * seen[0]
+
+        after = ds.solve(body, u) if self.way == "operator" else ds.repeat(2, body, u)
+        if self.way == "second loop":
+            return {"u": ds.repeat(2, lambda x: 0.5 * x + seen[0], after)}
+        return {"u": after + seen[0]}
+
+
+@pytest.mark.parametrize(
+    ("way", "message"),
+    [
+        *((way, "reads a value of the body of repeat.* let the body return") for way in ("stage", "number", "field", "second loop")),
+        ("operator", r"reads the argument of an operator outside of it, .* read what solve\(\) gives"),
+    ],
+)
+def test_values_of_a_body_or_an_operator_are_not_read_outside_of_it(way: str, message: str) -> None:
+    """Stages and numbers had the values of the last lap, and a gradient without this path."""
+    with pytest.raises(TraceError, match=message):
+        ds.Simulation(Leaking(way))
