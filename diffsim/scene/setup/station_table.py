@@ -12,9 +12,9 @@ import numpy as np
 from diffsim.base.messages import name_shown
 from diffsim.base.quantities.units import conversion, differences_in
 from diffsim.errors import DataError
+from diffsim.mesh.angles import ANGLES
 from diffsim.mesh.grid import Grid
 from diffsim.records.conventions.clock import SECOND
-from diffsim.records.conventions.places import ANGLES
 from diffsim.records.conventions.records import Layout, Records
 from diffsim.records.formats.csv_files import Table, with_stations
 from diffsim.records.projection import Projection
