@@ -70,7 +70,7 @@ class GridModel(Model):
     Attributes:
         shape (cells): cells along each axis.
         axes: their names; none: the last of z, y, x. On a sphere they are a latitude and a longitude, in degrees.
-        units: of the coordinates; none: m, of latitudes and longitudes degrees. Equations count in these, and refuse others but for numbers;
+        units: of the coordinates; none: m, degrees of latitudes and longitudes. Equations count in these and refuse others but for numbers;
             `maxwell` takes any.
         spacing (grid): distance of cell centres. Good: five cells a shortest wavelength at order 8, ten at order 2.
         origin (grid): centre of the first cell; none: 0.
