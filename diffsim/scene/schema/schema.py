@@ -195,7 +195,8 @@ class Data(Model):
         drop: names of traces to leave out; without names, their numbers from 0. `"3:5"` leaves out trace 5 of shot 3 alone, shots counted
             from 0.
         allow: accept records that end before the run, traces of zeros, traces that stay at their greatest value, files that place sources
-            or receivers elsewhere, or all receivers in one cell ("receivers"), values that look like fill values, records of which the run takes less than nine tenths.
+            or receivers elsewhere (or all receivers in one cell), values that look like fill values, records of which the run takes less
+            than nine tenths.
     """
 
     path: Paths
