@@ -570,3 +570,44 @@ def test_what_a_rate_stores_without_being_told_has_the_time_of_its_stage_too() -
     final = ds.Simulation(Kept(10), wrt=[], precision="f64").run({"k": np.ones(5)}, 10).final
     for name in STORED:
         np.testing.assert_allclose(final[name], math.sin(1.0), rtol=1e-6, err_msg=name)
+
+
+class Rod(ds.Equation):
+    """A weight on a rod of length 1, by a rate that has its tension; each state is projected, or the result of the method alone."""
+
+    def __init__(self, method: Callable[..., Any], dt: float, each: bool) -> None:
+        self.states = {name: ds.Variable() for name in "xyuv"}
+        self.grid, self.dt, self.method, self.each = ds.Grid((1,), 1.0), dt, method, each
+
+    def step(self, x: Any, y: Any, u: Any, v: Any) -> dict[str, Any]:
+        def rate(now: Mapping[str, Any]) -> dict[str, Any]:
+            x, y, u, v = (now[name] for name in "xyuv")
+            tension = (u**2 + v**2 - 9.81 * y) / (x**2 + y**2)
+            return {"x": u, "y": v, "u": -tension * x, "v": -9.81 - tension * y}
+
+        def project(now: Mapping[str, Any], dt: Any) -> dict[str, Any]:
+            x, y, u, v = (now[name] for name in "xyuv")
+            square = x**2 + y**2
+            along = (x * u + y * v) / square
+            return {"x": x / square**0.5, "y": y / square**0.5, "u": u - along * x, "v": v - along * y}
+
+        state = {"x": x, "y": y, "u": u, "v": v}
+        if self.each:
+            return dict(self.method(rate, state, self.dt, project=project))
+        return project({name: ds.stage(each) for name, each in self.method(rate, state, self.dt).items()}, self.dt)
+
+
+@pytest.mark.parametrize("method", [ssp_rk3, rk4], ids=lambda f: f.__name__)
+def test_a_curved_constraint_keeps_the_order_where_the_result_alone_is_projected(method: Callable[..., Any]) -> None:
+    """docs/integrators.md says both: projected stages leave order 2."""
+
+    def after(rods: int, method: Callable[..., Any], each: bool) -> Any:
+        return ds.Simulation(Rod(method, 1 / rods, each), precision="f64").run({"x": [1.0]}, rods).final
+
+    exact = after(2000, rk4, False)["x"][0]
+    for each, order in ((True, 2), (False, ORDERS[method])):
+        errors = [abs(after(steps, method, each)["x"][0] - exact) for steps in (100, 200)]
+        assert math.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.2)
+    final = after(50, method, False)
+    np.testing.assert_allclose(final["x"] ** 2 + final["y"] ** 2, 1.0, rtol=1e-15)
+    np.testing.assert_allclose(final["x"] * final["u"] + final["y"] * final["v"], 0.0, atol=1e-14)

@@ -219,19 +219,23 @@ def diagonal(f: Symbol) -> Components:
     return Components(replace(tensor_layout(letters), keys=tuple(entries)), entries)
 
 
-def interpolate_to(f: Symbol, u: Components, order: int = 2) -> Components:
+def interpolate_to(f: Symbol | Components, u: Symbol | Components, order: int = 2) -> Components:
     """f at the place of each component of a vector or a tensor: of a field at centres the mean of the cells around it.
 
+    A vector or tensor f goes component by component to the places of those of `u`, as from centres to faces, or to the place of a field:
+    `interpolate_to(v, p)` has all components of a velocity on faces at the centres of cells.
+
     Args:
-        f: an expression of the step.
-        u: gives the places.
+        f: an expression of the step, or a vector or tensor.
+        u: gives the places; a field for a vector or tensor f alone.
         order: of the interpolation, even, 2 to 12.
 
     Returns:
-        A vector or tensor of the components of `u`.
+        A vector or tensor of the components of `u`, or of `f` where `u` is a field.
 
     Raises:
         ParameterError: an order that is odd, or not 2 to 12.
+        ShapeError: f and `u` have unlike components, or are fields both.
 
     Example:
         import numpy as np
@@ -257,17 +261,26 @@ def interpolate_to(f: Symbol, u: Components, order: int = 2) -> Components:
             found = ground.run(rock | {"tau_xx": 1e6 * np.eye(*shape[-2:]) * np.ones(shape)}, steps=10).final
             assert abs(found["vx"]).max() > 0 and np.isclose(found["vz"].sum(), 0.0)  # no net force
     """
+
+    def moved(part: Symbol, place: Symbol) -> Symbol:
+        for axis, (here, there) in enumerate(zip(part.location, place.location, strict=True)):
+            part = part if None in (here, there) or here == there else interpolate(part, axis, order)
+        return part
+
+    if isinstance(f, Components) and isinstance(u, Symbol):
+        return Components(f.layout, {key: moved(part, u) for key, part in f.parts.items()})
     if not isinstance(u, Components):
         raise ShapeError(f"interpolate_to() the places of a {type(u).__name__}, expected a vector or a tensor; write interpolate(f, axis)")
-    field_of(f, "interpolate_to")
-
-    def moved(part: Symbol) -> Symbol:
-        shifted = f
-        for axis, (here, there) in enumerate(zip(f.location, part.location, strict=True)):
-            shifted = shifted if None in (here, there) or here == there else interpolate(shifted, axis, order)
-        return shifted
-
-    return Components(u.layout, {key: moved(part) for key, part in u.parts.items()})
+    if isinstance(f, Components):
+        f, u = f.over(u.layout.axes), u.over(f.layout.axes)
+        if f.parts.keys() != u.parts.keys():
+            raise ShapeError(
+                f"interpolate_to() of components {', '.join(f.parts)} the places of {', '.join(u.parts)}, expected the same; take the "
+                "components that you mean, as in v['x']"
+            )
+        return Components(u.layout, {key: moved(f.parts[key], place) for key, place in u.parts.items()})
+    field = field_of(f, "interpolate_to")
+    return Components(u.layout, {key: moved(field, place) for key, place in u.parts.items()})
 
 
 def vector(parts: Sequence[Symbol]) -> Components:

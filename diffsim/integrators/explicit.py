@@ -154,7 +154,8 @@ def euler(rate: Rate, state: State, dt: Time, project: Project | None = None) ->
             state, and may return more fields, such as a pressure. The method calls it for each state that it makes, the last one included.
             The time is that over which the rates have acted that have not been projected: with p = ∇⁻²∇·u / dt, u - dt ∇p is the
             projection and p the pressure of these rates. `t` in it is the time of the state. A projection that is linear keeps the order of
-            the method; the values to which it brings the state may change in time. None: no constraint.
+            the method; the values to which it brings the state may change in time. One that is not linear leaves order 2 at most:
+            project the result of the method instead, see docs/integrators.md. None: no constraint.
 
     Returns:
         The state one step later. With `project`, also the other fields of the last projection.

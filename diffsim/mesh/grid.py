@@ -14,6 +14,7 @@ from diffsim.base.messages import shown
 from diffsim.base.quantities import Meaning, along_axis
 from diffsim.base.summary import Rows, Summary
 from diffsim.errors import ShapeError
+from diffsim.mesh.angles import named_unit, unit_of_axes
 from diffsim.typing import Array
 
 MAX_DIMENSIONS = 3
@@ -52,7 +53,8 @@ class Grid(Summary):
         origin: coordinate of the centre of the first cell.
         axes: names of the axes, for figures and messages, or a text with a letter for each, such as "zx". The dimensions of labelled
             arrays are matched to them.
-        unit: the unit of coordinates, to which quantities of pint or astropy are converted, such as "degree" for latitude and longitude.
+        unit: the unit of coordinates, to which quantities of pint or astropy are converted. None: "degree" where all axes have names such
+            as "latitude" and "lon", else "m".
 
     Raises:
         ShapeError: a number of axes other than 1 to 3, no cells, or a spacing that is not positive.
@@ -87,11 +89,14 @@ class Grid(Summary):
         spacing: float | Sequence[float],
         origin: float | Sequence[float] = 0.0,
         axes: Sequence[str] | None = None,
-        unit: str = "m",
+        unit: str | None = None,
     ) -> None:
-        object.__setattr__(self, "unit", instance("grid unit", unit, str, "a text", "write it like 'm' or 'degree'"))
         shape = shape_of("grid shape", shape, MAX_DIMENSIONS)
         object.__setattr__(self, "shape", shape)
+        labels = _labels(axes, len(shape))
+        object.__setattr__(self, "axes", labels)
+        unit = unit_of_axes(labels) if unit is None else instance("grid unit", unit, str, "a text", "write it like 'm' or 'degree'")
+        object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "uniform_spacing", _per_axis("spacing", spacing, len(shape), unit))
         object.__setattr__(self, "origin", _per_axis("origin", origin, len(shape), unit))
         object.__setattr__(self, "faces", (None,) * len(shape))
@@ -99,21 +104,16 @@ class Grid(Summary):
             raise ShapeError(f"grid spacing = {self.spacing}, expected positive and finite; give the distance of cell centres")
         if not all(map(math.isfinite, self.origin)):
             raise ShapeError(f"grid origin = {self.origin}, expected finite; give the coordinate of the first cell's centre")
-        letters = tuple(axes) if isinstance(axes, str) and axes.isalpha() and len(axes) == len(shape) else axes
-        labels = AXES[-len(shape) :] if letters is None else names("grid axes", letters, "('z', 'x')")
-        if len(labels) != len(shape):
-            raise ShapeError(f"grid axes = {shown(axes)}, expected {len(shape)} names; give one an axis")
-        object.__setattr__(self, "axes", labels)
 
     @classmethod
-    def from_faces(cls, faces: Sequence[npt.ArrayLike], axes: Sequence[str] | None = None, unit: str = "m") -> Grid:
+    def from_faces(cls, faces: Sequence[npt.ArrayLike], axes: Sequence[str] | None = None, unit: str | None = None) -> Grid:
         """A grid from the coordinates of its faces; the centre of a cell is half-way between its faces.
 
         Args:
             faces: for each axis the increasing coordinates of all faces, both ends included: one more than cells. An axis on which they
                 are equally spaced is a uniform one.
             axes: names of the axes, for figures and messages.
-            unit: the unit of coordinates.
+            unit: the unit of coordinates; None: see the class.
 
         Raises:
             ShapeError: a number of axes other than 1 to 3, fewer than two faces, or coordinates that do not increase.
@@ -122,6 +122,7 @@ class Grid(Summary):
             raise ShapeError(
                 f"grid faces = {shown(faces)}, expected 1 to {MAX_DIMENSIONS} arrays in a tuple; give the faces along each axis"
             )
+        unit = unit_of_axes(_labels(axes, len(faces))) if unit is None else unit
         coordinates = [_increasing(axis, along, unit) for axis, along in enumerate(faces)]
         widths = [np.diff(along) for along in coordinates]
         even = [bool(np.ptp(along) <= EVEN * along.mean()) for along in widths]
@@ -145,7 +146,7 @@ class Grid(Summary):
         return [f"{min(self.widths(a)):g} to {max(self.widths(a)):g}" if h is None else str(h) for a, h in enumerate(self.uniform_spacing)]
 
     def __repr__(self) -> str:
-        unit = "" if self.unit == "m" else f", unit={self.unit!r}"
+        unit = "" if self.unit == unit_of_axes(self.axes) else f", unit={self.unit!r}"
         return f"Grid(shape={self.shape}, spacing=({', '.join(self._sizes())}), origin={self.origin}, axes={self.axes}{unit})"
 
     __str__ = __repr__  # one line, for messages
@@ -207,6 +208,11 @@ class Grid(Summary):
         sizes = np.full(self.shape[axis], h) if h is not None else np.diff(np.array(self.faces[axis]))
         return 0.5 * (sizes + np.append(sizes[1:], sizes[-1])) if location else sizes
 
+    @property
+    def axis_units(self) -> tuple[str, ...]:
+        """The unit of coordinates along each axis, "degrees_north" along latitudes and "degrees_east" along longitudes."""
+        return tuple(named_unit(name, self.unit) for name in self.axes)
+
     def cells(self, unit: str = "") -> Meaning:
         """The dimensions of an array over the centres of the cells, for arrays with labels.
 
@@ -246,6 +252,15 @@ class Grid(Summary):
     def _place(self, axis: int, location: int) -> tuple[int, int]:
         axis = whole("axis", axis, -self.ndim, self.ndim - 1, error=ShapeError)
         return axis, whole("location", location, 0, 1, "give 0 for centres or 1 for upper faces", ShapeError)
+
+
+def _labels(axes: Sequence[str] | None, ndim: int) -> tuple[str, ...]:
+    """The names of the axes."""
+    letters = tuple(axes) if isinstance(axes, str) and axes.isalpha() and len(axes) == ndim else axes
+    labels = AXES[-ndim:] if letters is None else names("grid axes", letters, "('z', 'x')")
+    if len(labels) != ndim:
+        raise ShapeError(f"grid axes = {shown(axes)}, expected {ndim} names; give one an axis")
+    return labels
 
 
 def _per_axis(name: str, value: float | Sequence[float], ndim: int, unit: str) -> tuple[float, ...]:

@@ -15,10 +15,10 @@ from diffsim.ad import stop_gradient
 from diffsim.base.arguments import instance, real_array
 from diffsim.base.messages import shown
 from diffsim.errors import ParameterError
+from diffsim.mesh.angles import ANGLES
 from diffsim.mesh.grid import Grid
 from diffsim.ocean.fault import Fault, tangent_plane
 from diffsim.optimize import NamedUnknown
-from diffsim.records.conventions.places import ANGLES
 from diffsim.records.projection import across
 from diffsim.typing import Array
 

@@ -44,7 +44,7 @@ def animate(
     loss: Loss | None = None,
     frames: int = 100,
     unit: str = "",
-    units: str | Sequence[str] = "m",
+    units: str | Sequence[str] | None = None,
     sources: Positions | None = None,
     receivers: Positions | None = None,
     at: Sequence[float] | None = None,

@@ -30,7 +30,7 @@ def field(
     name: str = "",
     unit: str = "",
     *,
-    units: str | Sequence[str] = "m",
+    units: str | Sequence[str] | None = None,
     sources: Positions | None = None,
     receivers: Positions | None = None,
     mask: npt.ArrayLike | None = None,
@@ -45,7 +45,8 @@ def field(
         grid: the grid.
         name: of the field, for the colour bar.
         unit: of the field.
-        units: of the coordinates; one for all axes, or one each. Those of "degrees north" and "degrees east" are drawn as on a map.
+        units: of the coordinates; one for all axes, or one each; None: those of the grid. Those of "degrees north" and "degrees east" are
+            drawn as on a map.
         sources: positions, shape (sources, axes), or several such arrays by name.
         receivers: positions, likewise.
         mask: True in cells that are drawn; others are grey.
@@ -89,7 +90,7 @@ def gradient(
     unit: str = "",
     *,
     over: npt.ArrayLike | None = None,
-    units: str | Sequence[str] = "m",
+    units: str | Sequence[str] | None = None,
     sources: Positions | None = None,
     receivers: Positions | None = None,
     at: Sequence[float] | None = None,

@@ -59,7 +59,7 @@ def times_of(dt: npt.ArrayLike, count: int) -> Array:
 
 def chart_of_grid(
     grid: Grid,
-    units: str | Sequence[str],
+    units: str | Sequence[str] | None,
     sources: Positions | None = None,
     receivers: Positions | None = None,
     at: Sequence[float] | None = None,
@@ -68,12 +68,13 @@ def chart_of_grid(
 
     Args:
         grid: the grid.
-        units: of its coordinates; one for all axes, or one each.
+        units: of its coordinates; one for all axes, or one each; None: those of the grid.
         sources: positions.
         receivers: positions.
         at: coordinates of the planes that are drawn in 3-D.
     """
-    each = (units,) * grid.ndim if isinstance(units, str) else tuple(units)
+    usual = [unit.replace("_", " ") for unit in grid.axis_units]
+    each = tuple(usual if units is None else (units,) * grid.ndim if isinstance(units, str) else units)
     if len(each) != grid.ndim or not all(isinstance(unit, str) for unit in each):
         raise ParameterError(f"units = {shown(units)}, expected a text, or {grid.ndim} of them; write it like 'm'")
     axes = tuple(Axis(name, unit, grid.coordinates(k)) for k, (name, unit) in enumerate(zip(grid.axes, each, strict=True)))

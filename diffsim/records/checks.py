@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from diffsim.base.arguments import plural
 from diffsim.errors import DataError
+from diffsim.mesh.angles import LONGITUDES
 from diffsim.mesh.grid import Grid
 from diffsim.records.conventions.fills import fill_shown, fill_value
-from diffsim.records.conventions.places import LONGITUDES, TURN
+from diffsim.records.conventions.places import TURN
 from diffsim.records.conventions.records import MOST_PROBLEMS, Records
 from diffsim.typing import Array
 

@@ -189,7 +189,7 @@ def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | No
 def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridded:
     """The field of a file of named arrays."""
     name = key or _only(variables, asked.axes)
-    variable, where = pick(variables, name), f"{variables.where}, {name_shown(name)}"
+    variable, where = pick(variables, name, "key"), f"{variables.where}, {name_shown(name)}"
     variable = _without_single(variable, asked)
     places: list[Variable | None] = [dimension.places for dimension in dimensions_of(variables, name, variable)]
     names = list(variable.axes)
@@ -242,7 +242,7 @@ def _without_single(variable: Variable, asked: Asked) -> Variable:
 def _take_coordinates(variables: Variables, asked: Asked, names: list[str], places: list[Variable | None]) -> None:
     """Put the coordinates that the user names at their dimensions: by the names of these, else in the order of the user."""
     axes = asked.axes or asked.coordinates
-    named = {axis: (name, pick(variables, name)) for axis, name in zip(axes, asked.coordinates, strict=False)}
+    named = {axis: (name, pick(variables, name, "coordinates")) for axis, name in zip(axes, asked.coordinates, strict=False)}
     for number, dimension in enumerate(tuple(names)):
         places[number] = None
         for axis, (name, place) in named.items():
@@ -254,7 +254,7 @@ def _take_coordinates(variables: Variables, asked: Asked, names: list[str], plac
 def _by_length(variables: Variables, asked: Asked, values: Array, where: str) -> tuple[list[str], list[Variable | None]]:
     """Names and coordinates of dimensions without names, in the stated order, or in the one that fits the coordinates' lengths."""
     called = dict(zip(asked.axes, asked.coordinates or asked.axes, strict=True))
-    named = {axis: as_list(pick(variables, name)) for axis, name in called.items()}
+    named = {axis: as_list(pick(variables, name, "coordinates")) for axis, name in called.items()}
     if values.ndim > 1 and all(place.values.shape == values.shape for place in named.values()):
         numbers = tuple(map(str, range(values.ndim)))
         several = {called[axis]: replace(place, axes=numbers) for axis, place in named.items()}

@@ -11,7 +11,7 @@ import numpy as np
 from diffsim.base.messages import shown
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
-from diffsim.records.conventions.places import LATITUDES, LONGITUDES
+from diffsim.mesh.angles import LATITUDES, LONGITUDES
 from diffsim.records.formats.packages import package
 from diffsim.typing import Array
 

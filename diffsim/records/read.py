@@ -69,11 +69,13 @@ def read_records(path: str | Path, layout: Layout | None = None) -> tuple[Record
 def require_file(path: Path, kinds: tuple[str, ...]) -> None:
     """Refuse a path that is no file of one of these extensions."""
     where = path_shown(path)
-    if path.suffix.lower() not in kinds:
-        raise DataError(f"expected a file that ends in {', '.join(kinds)}, found {where}; convert it, or rename it")
     try:
-        there = path.is_file()
+        there, folder = path.is_file(), path.is_dir()
     except OSError as error:
         raise DataError(f"expected a file, found {where} ({error.strerror}); correct the path") from None
+    if folder:
+        raise DataError(f"expected a file that ends in {', '.join(kinds)}, found the folder {where}; name a file in it")
+    if path.suffix.lower() not in kinds:
+        raise DataError(f"expected a file that ends in {', '.join(kinds)}, found {where}; convert it, or rename it")
     if not there:
         raise DataError(f"expected a file, found no {where}; correct the path (in a scene it starts at the scene's folder)")

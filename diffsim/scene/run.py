@@ -313,7 +313,9 @@ def _compared(where: tuple[str, str], problem: Problem, observed: Observed, ends
 def _axes(grid: Grid, scene: Description, time_unit: str) -> tuple[Axis, ...]:
     """Axes of the grid, or of the domain of an input."""
     names = scene.grid.axes or AXES[-len(scene.grid.shape) :]
-    units = dict(zip(names, scene.grid.units or ("m",) * len(names), strict=True)) | {TIME: time_unit, NUMBER: ""}
+    stated = dict(zip(names, scene.grid.units or (), strict=False)) | {TIME: time_unit, NUMBER: ""}
+    usual = dict(zip(grid.axes, grid.axis_units, strict=True))
+    units = {name: stated.get(name, usual[name].replace("_", " ")) for name in grid.axes}
     return tuple(Axis(name, units[name], grid.coordinates(axis)) for axis, name in enumerate(grid.axes))
 
 

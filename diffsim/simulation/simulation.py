@@ -418,7 +418,7 @@ class Simulation(Rebuilt, Summary):
         return dataset(
             self._compiled,
             self._described(solution, inputs, gradient),
-            self.grid.unit if unit is None else unit,
+            self.grid.axis_units if unit is None else (unit,) * self.grid.ndim,
         )
 
     def to_vtk(

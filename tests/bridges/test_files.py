@@ -51,6 +51,22 @@ def inputs_on(grid: ds.Grid) -> dict[str, np.ndarray]:
     }
 
 
+def test_a_dataset_on_the_sphere_is_in_degrees_and_is_an_input_again() -> None:
+    pytest.importorskip("xarray")
+    sphere = ds.Grid((5, 6), 0.2, origin=(36.0, -128.0), axes=("lat", "lon"))
+    sea = ds.Simulation(ds.solvers.LongWave(sphere, 10.0, coordinates="sphere"), receivers={"eta": [[36.5, -127.3]]})
+    inputs = {"H": np.full(sphere.shape, 3000.0), "eta0": np.random.default_rng(0).standard_normal(sphere.shape)}
+    dataset = sea.to_xarray(sea.run(inputs, STEPS), inputs)
+    assert {name: each.attrs["units"] for name, each in dataset.coords.items()} == {
+        **{"lat": "degrees_north", "lon": "degrees_east", "time": "s"},
+        **{"receiver_eta_lat": "degrees_north", "receiver_eta_lon": "degrees_east"},
+    }
+    again = sea.run({"H": dataset["input_H"], "eta0": dataset["input_eta0"]}, STEPS)
+    np.testing.assert_array_equal(again.final["eta"], dataset["final_eta"])
+    radians = dataset["input_H"].assign_coords(lat=("lat", np.radians(dataset["lat"].values), {"units": "radian"}))
+    np.testing.assert_allclose(sea.run({"H": radians, "eta0": inputs["eta0"]}, STEPS).final["eta"], again.final["eta"], rtol=1e-6)
+
+
 def test_a_dataset_has_coordinates_units_and_values(tmp_path: Path) -> None:
     xarray = pytest.importorskip("xarray")
     for grid in (UNIFORM, STRETCHED):

@@ -44,6 +44,16 @@ FACES = (np.array([0.0, 1.0, 3.0, 3.5]), np.linspace(-1.0, 1.0, 5))
 """Stretched along the first axis, equally spaced along the second one."""
 
 
+def test_latitudes_and_longitudes_are_degrees_unless_a_grid_says_otherwise() -> None:
+    sphere, stretched = Grid((3, 4), 0.1, axes=("Latitude", "lon")), Grid.from_faces(([30.0, 31.0, 33.0],), axes=("lat",))
+    assert sphere.unit == stretched.unit == sphere.repeated(2, "time").unit == sphere.part([(0, 2), (0, 2)]).unit == "degree"
+    assert sphere.axis_units == ("degrees_north", "degrees_east") and stretched.axis_units == ("degrees_north",)
+    assert Grid((3, 4), 0.1, axes=("rlat", "rlon")).axis_units == ("degree", "degree")
+    assert "unit" not in repr(sphere) and "unit='m'" in repr(Grid((3, 4), 0.1, axes=("lat", "lon"), unit="m"))
+    assert Grid((3, 4), 0.1, axes=("depth", "x")).axis_units == ("m", "m")
+    assert Grid((3, 4), 0.1, axes=("lat", "lon"), unit="km").axis_units == ("km", "km")
+
+
 def test_a_stretched_grid_has_its_centres_half_way_between_faces() -> None:
     grid = Grid.from_faces(FACES)
     assert grid.shape == (3, 4) and grid.axes == ("y", "x") and grid.size == 12

@@ -40,6 +40,14 @@ def test_a_map_shows_each_cell_at_its_place() -> None:
     assert low == -high  # both signs: white is zero
 
 
+def test_a_map_has_the_unit_of_the_grid() -> None:
+    (ax,) = maps(plot.field(RECORDS[:6, :4], ds.Grid((6, 4), 0.5, origin=(40.0, -125.0), axes=("lat", "lon")), "eta", "m"))
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("lat (degrees north)", "lon (degrees east)")
+    assert np.isclose(ax.get_aspect(), 1 / np.cos(np.radians(41.25)), rtol=1e-2)  # a degree of longitude is shorter
+    (ax,) = maps(plot.field(RECORDS[:6, :4], ds.Grid((6, 4), 0.5, unit="feet"), "eta", "m"))
+    assert ax.get_xlabel() == "x (feet)"
+
+
 def test_several_fields_share_a_scale_and_large_numbers_have_a_prefix() -> None:
     a, b = np.full(PLANE.shape, 2e6), np.full(PLANE.shape, 5e6)
     b[0, 0] = np.nan

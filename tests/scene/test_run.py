@@ -71,6 +71,21 @@ def test_an_outcome_holds_the_parts_of_a_report(finished):
     assert outcome.settings["equation"]["type"] == "acoustic"
 
 
+def test_axes_of_a_sphere_are_degrees_in_an_outcome() -> None:
+    case = Scene(
+        grid={"shape": [12, 14], "spacing": 0.2, "origin": [36.0, -128.0], "axes": ["lat", "lon"]},
+        time={"dt": 20.0, "steps": 10},
+        equation={"type": "shallow_water", "sides": "open", "coordinates": "sphere"},
+        fields={"z": {"constant": -1000.0}},
+        receivers={"eta": {"points": [[37.0, -127.0]]}},
+        unknowns={"eta": {"start": {"constant": 0.0}}},
+        truth={"refine": 1.0, "fields": {"eta": {"gaussians": [{"centre": [37.2, -126.8], "width": 0.4, "amplitude": 1.0}]}}},
+        misfit=[{"of": "traces", "state": "eta"}],
+        optimise={"iterations": 1},
+    )
+    assert [(axis.name, axis.unit) for axis in case.run().axes] == [("lat", "degrees north"), ("lon", "degrees east")]
+
+
 def test_outcome_reads_back_as_it_was(finished):
     folder, outcome = finished
     again = Outcome.load(folder)

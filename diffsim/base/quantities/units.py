@@ -30,7 +30,8 @@ ANGLES = frozenset({"degree", "radian", "arcminute", "arcsecond", "milliarcsecon
 """Angles by Pint's names."""
 _SIGNS = str.maketrans({"·": " ", "×": " ", "⋅": " ", "−": "-", "μ": "u", "µ": "u"})
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
-_RAISED_DIGITS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
+_RAISED_DIGITS = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+)([^\\W\\d_]?)")
+"""An exponent, and the letter with which the next factor begins right behind it, as in m²s⁻¹."""
 _DEGREES = re.compile(r"\bdeg(?:ree)?s?[ _]?(?:n(?:orth)?|e(?:ast)?|true)\b", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"(?:°|\bdeg(?:ree)?s?[ _]?)(c|f)(?:elsius|ahrenheit)?\b|^(c)elsius$|^(f)ahrenheit$", re.IGNORECASE)
 _NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?"
@@ -159,7 +160,9 @@ def _phrased(text: str) -> str:
 
 def _factors(unit: str) -> list[str] | None:
     """The factors of a unit, such as "s**-1"; None: it is no product of names and numbers."""
-    text = _RAISED_DIGITS.sub(lambda match: f"^{match[0].translate(_RAISED)}", unit.strip()).translate(_SIGNS)
+    text = _RAISED_DIGITS.sub(lambda match: f"^{match[1].translate(_RAISED)}{' ' * bool(match[2])}{match[2]}", unit.strip()).translate(
+        _SIGNS
+    )
     if text.lower() in _ONE:
         return []
     if _FRACTION.search(text) is not None:

@@ -56,7 +56,7 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
     """
     name = layout.values or "values"
     what = f"{variables.where}, {name_shown(name)}"
-    traces = pick(variables, name)
+    traces = pick(variables, name, "values")
     if traces.values.ndim not in (1, 2, 3) or 0 in traces.values.shape:
         raise DataError(
             f"{what}: expected the axes (samples, receivers) or (shots, samples, receivers), found {traces.values.shape}; reshape it"
@@ -147,7 +147,7 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
                 f"{variables.where}: expected no time_unit without times, found {shown(layout.time_unit)} beside dt, which is in s; drop it"
             )
         return None, ""
-    times, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
+    times, what = pick(variables, name, "times"), f"{variables.where}, {name_shown(name)}"
     if times.values.ndim != 1:
         raise DataError(f"{what}: expected a list of times, found the shape {times.values.shape}; give one for each sample")
     axis = times.axes[0]
@@ -190,7 +190,7 @@ def _coordinates(variables: Variables, layout: Layout) -> tuple[Array | None, st
     group = (layout.values or "").rpartition("/")[0]
     names = [f"{group}/{name}" if f"{group}/{name}" in variables.names else name for name in layout.places]
     if layout.coordinates and layout.stations is None:
-        columns = [pick(variables, name) for name in names]
+        columns = [pick(variables, name, "coordinates") for name in names]
         shapes = [column.values.shape for column in columns]
         if any(len(shape) != 1 for shape in shapes) or len(set(shapes)) > 1:
             raise DataError(
@@ -317,7 +317,7 @@ def _spread(
     """
     if name is None:
         return None
-    variable, what = pick(variables, name), f"{variables.where}, {name_shown(name)}"
+    variable, what = pick(variables, name, "weights" if unit is None else "deviations"), f"{variables.where}, {name_shown(name)}"
     numbers = variable.values
     if unit is not None:
         numbers = differences_in(unit, numbers, variable.unit, what)

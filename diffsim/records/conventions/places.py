@@ -8,15 +8,12 @@ import numpy as np
 
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
+from diffsim.mesh.angles import ANGLES, LONGITUDES
 from diffsim.records.conventions.variables import Variable
 from diffsim.typing import Array
 
 TURN = 360.0
 """Degrees after which longitudes repeat."""
-LONGITUDES = ("lon", "longitude", "rlon", "grid_longitude")
-LATITUDES = ("lat", "latitude", "rlat", "grid_latitude")
-ANGLES = (*LONGITUDES, *LATITUDES)
-"""Names of axes, in small letters, whose coordinates are degrees unless a grid says otherwise."""
 
 
 def units_of(axes: Sequence[str], unit: str | Sequence[str] | None = None) -> tuple[str, ...]:

@@ -202,8 +202,8 @@ def that_belong(names: Sequence[str], name: str, attributes: Mapping[str, Any], 
     return tuple(dict.fromkeys(each for each in belonging if each is not None))
 
 
-def pick(variables: Variables, name: str) -> Variable:
-    """The array of that name.
+def pick(variables: Variables, name: str, key: str) -> Variable:
+    """The array of that name, which the user may name by a key.
 
     Raises:
         DataError: there is none. The message lists those that exist.
@@ -211,7 +211,7 @@ def pick(variables: Variables, name: str) -> Variable:
     if name not in variables.names:
         raise DataError(
             f"{variables.where}: expected one of the variables {listed(variables.names)}, found no {name_shown(name)}; "
-            f"{_alike(variables.names, name) or 'name one of them'}"
+            f"{_alike(variables.names, name) or f'name one of them by {key}'}"
         )
     return variables.read(name)
 

@@ -103,8 +103,8 @@ class Table:
         texts = {name: [row[k].strip() for row in cells[1:]] for k, name in enumerate(names)}
         return cls(texts, numbers, where, units, split != "," and any(map(_has_decimal_comma, texts.values())))
 
-    def text(self, name: str) -> list[str]:
-        """The texts of a column.
+    def text(self, name: str, key: str) -> list[str]:
+        """The texts of a column, which the user may name by a key.
 
         Raises:
             DataError: there is none of that name. The message lists those that exist.
@@ -112,7 +112,8 @@ class Table:
         name = self.named(name)
         if name not in self.columns:
             raise DataError(
-                f"{self.where}: expected one of the columns {listed(list(self.columns))}, found no {name_shown(name)}; name one of them"
+                f"{self.where}: expected one of the columns {listed(list(self.columns))}, found no {name_shown(name)}; name one of them by "
+                f"{key}"
             )
         return self.columns[name]
 
@@ -130,7 +131,8 @@ class Table:
         what = f"{self.where}, column {name_shown(name)}"
         if not unit:
             require_stated(name, wanted, what, "write [{own}] or [{wanted}] behind it")
-        return np.asarray(conversion(unit, wanted, what)(self.numbers(name))) if unit and wanted else self.numbers(name)
+        numbers = self.numbers(name, "coordinates")
+        return np.asarray(conversion(unit, wanted, what)(numbers)) if unit and wanted else numbers
 
     def clock(self, name: str, stated: str | None) -> Clock:
         """The times of a column of numbers or dates.
@@ -139,18 +141,18 @@ class Table:
             name: of the column.
             stated: the unit that the user states; None: that of the column, else s.
         """
-        texts, what = self.text(name), f"{self.where}, column {name_shown(name)}"
+        texts, what = self.text(name, "times"), f"{self.where}, column {name_shown(name)}"
         if is_date(texts[0]) or date_remedy(texts[0]):
             return of_dates(texts, what)
-        return of_numbers(self.numbers(name), self.unit(name), stated, what, name=self.named(name))
+        return of_numbers(self.numbers(name, "times"), self.unit(name), stated, what, name=self.named(name))
 
-    def numbers(self, name: str, gaps: bool = False) -> Array:
-        """The numbers of a column.
+    def numbers(self, name: str, key: str, gaps: bool = False) -> Array:
+        """The numbers of a column, which the user may name by a key.
 
         Raises:
             DataError: a cell is no number. The message has its line.
         """
-        return np.array([self._number(text, line, name, gaps) for text, line in zip(self.text(name), self.lines, strict=True)])
+        return np.array([self._number(text, line, name, gaps) for text, line in zip(self.text(name, key), self.lines, strict=True)])
 
     def _number(self, text: str, line: int, name: str, gaps: bool) -> float:
         if gaps and text.lower() in GAPS:
@@ -214,7 +216,7 @@ def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
             )
     if not names:
         raise DataError(f"{table.where}: expected a column for each receiver beside {name_shown(column)}, found none; add them")
-    values = np.stack([table.numbers(name, gaps=True) for name in names], axis=1)
+    values = np.stack([table.numbers(name, "values", gaps=True) for name in names], axis=1)
     unit, values = _one_unit(table, names, values, layout)
     order = _in_order(clock.times, table.lines, table.where)
     if layout.values is not None:  # the name of a quantity, so the receiver has that of its file
@@ -258,13 +260,13 @@ def _in_order(times: Array, lines: Sequence[int], where: str) -> IntArray:
 
 def _long(table: Table, clock: Clock, receiver: str, layout: Layout) -> tuple[Records, ...]:
     times = clock.times
-    values = table.numbers(layout.values or "value", gaps=True)
+    values = table.numbers(layout.values or "value", "values", gaps=True)
     unit = layout.unit or table.unit(layout.values or "value")
     further = {
         "deviation": None if layout.deviations is None else _deviations(table, layout.deviations, unit),
-        "weight": None if layout.weights is None else table.numbers(layout.weights),
+        "weight": None if layout.weights is None else table.numbers(layout.weights, "weights"),
     }
-    owners, shots = table.text(receiver), table.columns.get(SHOT, [""] * len(times))
+    owners, shots = table.text(receiver, "receiver"), table.columns.get(SHOT, [""] * len(times))
     named = layout.stations is None and bool(layout.coordinates)  # then each of their columns has to be there
     places = _places(table, layout) if named or _has(table, layout.places) else None
     every = list(dict.fromkeys(owners))
@@ -306,7 +308,7 @@ def with_stations(records: Records, layout: Layout) -> Records:
     if layout.stations is None:
         return records
     table = Table.read(Path(layout.stations))
-    names = table.text(layout.receiver or "receiver")
+    names = table.text(layout.receiver or "receiver", "receiver")
     rows = {name: number for number, name in enumerate(names)}
     missing = [name for name in records.names if name not in rows]
     if missing:
@@ -322,7 +324,7 @@ def _places(table: Table, layout: Layout) -> Array:
 
 def _deviations(table: Table, name: str, unit: str) -> Array:
     """Standard deviations in the unit of the values."""
-    own, numbers, what = table.unit(name), table.numbers(name), f"{table.where}, column {name_shown(name)}"
+    own, numbers, what = table.unit(name), table.numbers(name, "deviations"), f"{table.where}, column {name_shown(name)}"
     if not own:
         require_stated(name, unit, what, "write [{own}] or [{wanted}] behind it")
     return differences_in(unit, numbers, own, what)

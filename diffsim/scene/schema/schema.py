@@ -70,7 +70,7 @@ class GridModel(Model):
     Attributes:
         shape (cells): cells along each axis.
         axes: their names; none: the last of z, y, x. On a sphere they are a latitude and a longitude, in degrees.
-        units: of the coordinates; none: m. Equations count in metres, on the sphere in degrees, and refuse others but for pure numbers;
+        units: of the coordinates; none: m, degrees of latitudes and longitudes. Equations count in these and refuse others but for numbers;
             `maxwell` takes any.
         spacing (grid): distance of cell centres. Good: five cells a shortest wavelength at order 8, ten at order 2.
         origin (grid): centre of the first cell; none: 0.
@@ -195,7 +195,8 @@ class Data(Model):
         drop: names of traces to leave out; without names, their numbers from 0. `"3:5"` leaves out trace 5 of shot 3 alone, shots counted
             from 0.
         allow: accept records that end before the run, traces of zeros, traces that stay at their greatest value, files that place sources
-            or receivers elsewhere, values that look like fill values, records of which the run takes less than nine tenths.
+            or receivers elsewhere (or all receivers in one cell), values that look like fill values, records of which the run takes less
+            than nine tenths.
     """
 
     path: Paths

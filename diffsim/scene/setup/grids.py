@@ -43,9 +43,11 @@ def build_grid(model: GridModel) -> Grid:
         return Grid(shape, spacing, [first for first, _ in ends], model.axes, unit)
 
 
-def _unit(model: GridModel) -> str:
-    """The unit of coordinates: that of all axes."""
-    units = model.units or ("m",)
+def _unit(model: GridModel) -> str | None:
+    """The unit of coordinates: that of all axes; None: that of their names."""
+    if model.units is None:
+        return None
+    units = model.units
     other = next((unit for unit in units if plain(unit) != plain(units[0])), None)
     if other is not None:
         raise SceneError(f"grid.units: expected one unit for all axes, found {shown(units[0])} and {shown(other)}; give coordinates in one")

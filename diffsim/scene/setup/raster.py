@@ -7,8 +7,9 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import gaussian_filter
 
 from diffsim.errors import SceneError
+from diffsim.mesh.angles import LONGITUDES
 from diffsim.mesh.grid import Grid
-from diffsim.records.conventions.places import LONGITUDES, TURN
+from diffsim.records.conventions.places import TURN
 from diffsim.scene.schema.parts import Resampled
 from diffsim.scene.setup.place import Place
 from diffsim.typing import Array

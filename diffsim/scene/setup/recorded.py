@@ -128,7 +128,23 @@ def read_data(
         require_sources(every, shots.sources, grid, model.allow)
     for records in every:
         require_sound(records, end, model.allow, dt)
-    return _together(every if points is not None else [records.alive() for records in every], grid, points, model.coordinates or grid.axes)
+    out = _together(every if points is not None else [records.alive() for records in every], grid, points, model.coordinates or grid.axes)
+    if points is None and "receivers" not in model.allow:
+        _require_apart(out, grid)
+    return out
+
+
+def _require_apart(records: Recorded, grid: Grid) -> None:
+    """Refuse places that files state without a unit, and that would all lie in one cell of a grid in lengths: they are degrees, or km."""
+    places = records.positions
+    if len(places) < 2 or "degree" in coordinate_units(grid) or np.any(np.ptp(places, axis=0) >= grid.smallest):
+        return
+    unit = coordinate_units(grid)[0]
+    spans = [f"{axis} from {low:g} to {high:g}" for axis, low, high in zip(grid.axes, places.min(axis=0), places.max(axis=0), strict=True)]
+    raise DataError(
+        f"{records.where}: expected receivers in more than one cell, found {len(places)} with {' and '.join(spans)}, taken for {unit}; of "
+        f'degrees give crs, and grid.crs, otherwise convert them, or allow = ["receivers"]'
+    )
 
 
 def _layout(model: Data, grid: Grid) -> Layout:

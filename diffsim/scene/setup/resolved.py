@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from diffsim.errors import ParameterError, SceneError, StabilityError
+from diffsim.mesh.angles import LATITUDES, LONGITUDES
 from diffsim.mesh.grid import Grid
-from diffsim.records.conventions.places import LATITUDES, LONGITUDES
 from diffsim.scene.schema.parts import FieldModel, Packet, Pulse, Ricker, Wavelet
 from diffsim.scene.schema.schema import Description
 from diffsim.scene.setup.fields import build_field

@@ -12,9 +12,9 @@ import numpy as np
 from diffsim.base.messages import name_shown
 from diffsim.base.quantities.units import conversion, differences_in
 from diffsim.errors import DataError
+from diffsim.mesh.angles import ANGLES
 from diffsim.mesh.grid import Grid
 from diffsim.records.conventions.clock import SECOND
-from diffsim.records.conventions.places import ANGLES
 from diffsim.records.conventions.records import Layout, Records
 from diffsim.records.formats.csv_files import Table, with_stations
 from diffsim.records.projection import Projection
@@ -85,7 +85,7 @@ class Stations:
         if RECEIVER not in path:
             return [read_records(path, layout)]
         assert self._table is not None  # the schema asks for it
-        names = [name for name in self._table.text(layout.receiver or "receiver") if name not in self._model.drop]
+        names = [name for name in self._table.text(layout.receiver or "receiver", "receiver") if name not in self._model.drop]
         return [
             self._of_one(name, path.replace(RECEIVER, name), replace(layout, stations=None, receiver=None, coordinates=()))
             for name in names
@@ -111,13 +111,13 @@ class Stations:
         if model.window is not None:
             records = self._windowed(self._table, records, rows, model.window)
         if model.weights in self._own:
-            numbers = self._table.numbers(model.weights)[rows]
+            numbers = self._table.numbers(model.weights, "weights")[rows]
             self._require(self._table, model.weights, numbers, numbers >= 0, "a weight of 0 or more")
             records = replace(records, weight=np.broadcast_to(numbers, records.values.shape).copy())
         if model.deviations in self._own:
             column = model.deviations
             what = f"{self._table.where}, column {name_shown(column)}"
-            numbers = differences_in(records.unit, self._table.numbers(column), self._table.unit(column), what)[rows]
+            numbers = differences_in(records.unit, self._table.numbers(column, "deviations"), self._table.unit(column), what)[rows]
             self._require(self._table, column, numbers, numbers > 0, "a deviation above 0")
             records = replace(records, deviation=np.broadcast_to(numbers, records.values.shape).copy())
         return records
@@ -128,7 +128,7 @@ class Stations:
             raise DataError(f"{table.where}, column {name_shown(column)}: expected {expected}, found {wrong:g}; correct it")
 
     def _rows(self, table: Table, names: Sequence[str]) -> list[int]:
-        rows = {name: number for number, name in enumerate(table.text(self._layout.receiver or "receiver"))}
+        rows = {name: number for number, name in enumerate(table.text(self._layout.receiver or "receiver", "receiver"))}
         missing = next((name for name in names if name not in rows), None)
         if missing is not None:
             raise DataError(f"{table.where}: expected a row for each receiver, found none for {name_shown(missing)}; add it")

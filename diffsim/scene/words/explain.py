@@ -22,8 +22,13 @@ MOST_LETTERS = 40
 MOST_LINES = 10
 """Problems that one message lists."""
 
-RENAMED = {"axes": "order"}
-"""A key of before -> that which has its meaning, in tables that have it."""
+RENAMED: Mapping[str, Sequence[str]] = {
+    **{"axes": ("order",), "band": ("key",), "key": ("values",)},
+    **dict.fromkeys(("variable", "var", "column", "dataset"), ("key", "values")),
+}
+"""A key of before, or of other programs -> those that have its meaning, in tables that have one of them."""
+STATES = ("data", "receivers")
+"""Sections with a table for each state; others have one for each name."""
 
 EXPECTED: Mapping[str, str] = {
     "int_type": "an integer",
@@ -105,7 +110,8 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
         case "extra_forbidden":
             known = [*model.model_fields] if model else []
             name = str(problem["loc"][-1])
-            remedy = f"did you mean {RENAMED[name]}?" if RENAMED.get(name) in known else nearest(name, known, _deeper(model))
+            meant = next((key for key in RENAMED.get(name, ()) if key in known), None)
+            remedy = nearest(name, known, _deeper(model)) if meant is None else f"did you mean {meant}?"
             return f"{key}: expected one of {', '.join(known)}, found the unknown key {shown(name)}; {remedy}"
         case "missing":
             return f"{key}: expected a value, found none; add the key"
@@ -126,7 +132,12 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
     if problem["type"] == "tuple_type" and type(problem["input"]) in (int, float, str):
         remedy = f"write [{shown(problem['input'])}]" if len(shown(problem["input"])) <= MOST_LETTERS else "put it into brackets"
     if expected == "a table":
-        remedy = table_of(_kind_at(kind, problem["loc"]), problem["input"])
+        table = _kind_at(kind, problem["loc"])
+        section, _, name = key.rpartition(".")
+        if model is None and name in getattr(table, "model_fields", {}):  # the key of a table within, one level too high
+            each = "STATE" if section in STATES else "NAME"
+            return f"{key}: expected a table, found {shown(problem['input'])}; write {name} below [{section}.{each}], of which {each} it is"
+        remedy = table_of(table, problem["input"])
     return f"{key}: expected {expected}, found {shown(problem['input'])}; {remedy}"
 
 

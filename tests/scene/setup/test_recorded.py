@@ -250,7 +250,7 @@ MISMATCHES: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"start": 0.06},
         "shot 0, all 5 traces: expected samples during the run (0 to 0.048 s), found them from -0.06",
     ),
-    "variable": (sized(), {"values": "p"}, "expected one of the variables values, found no p; name one of them"),
+    "variable": (sized(), {"values": "p"}, "expected one of the variables values, found no p; name one of them by values"),
     "no times": (sized(), {"dt": None}, "found no times; name them, or give dt"),
 }
 """Name -> the writer of the file, the keys of the scene, and the message after the key and the file."""
@@ -301,6 +301,22 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda made: made | {"data": {"p": made["data"]["p"] | {"deviation": 1.0, "deviations": "sigma"}}},
         "data.p: expected either deviation or deviations, found both; drop one",
     ),
+    "a key without its state": (
+        lambda made: made | {"data": made["data"] | {"deviation": 0.01}},
+        "data.deviation: expected a table, found 0.01; write deviation below [data.STATE], of which STATE it is",
+    ),
+    "a field without its name": (
+        lambda made: made | {"fields": {"constant": 1.0}},
+        "fields.constant: expected a table, found 1.0; write constant below [fields.NAME], of which NAME it is",
+    ),
+    "variable": (
+        lambda made: made | {"data": {"p": made["data"]["p"] | {"variable": "p"}}},
+        "unknown key 'variable'; did you mean values?",
+    ),
+    "key of a file": (
+        lambda made: made | {"fields": {"c": {"file": {"path": "c.nc", "variable": "c"}}}},
+        "unknown key 'variable'; did you mean key?",
+    ),
     "key": (lambda made: made | {"data": {"p": made["data"]["p"] | {"devation": 1.0}}}, "did you mean deviation"),
 }
 
@@ -312,6 +328,28 @@ def test_a_scene_that_says_too_little_or_too_much(name: str, tmp_path: Path) -> 
     with pytest.raises(SceneError) as caught:
         Scene(**change(seismic(tmp_path))).problem("f64")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e-4])
+def test_receivers_that_would_all_lie_in_one_cell(wave: Objective, tmp_path: Path, factor: float) -> None:
+    """Places in km or in degrees without a unit were taken for metres, and all records for those of the first cell."""
+    path = gauges(tmp_path / "g.csv", wave)
+    head, *rows = [line.split(",") for line in path.read_text().splitlines()]
+    for cells in rows:
+        for axis in ("y", "x"):
+            cells[head.index(axis)] = f"{float(cells[head.index(axis)]) * factor:.6f}"
+    path.write_text("\n".join(map(",".join, [head, *rows])))
+    with pytest.raises(
+        SceneError, match=r"data\.eta: .*g\.csv: expected receivers in more than one cell, found 3 with y from .* taken for m; of"
+    ):
+        Scene(**tables(tmp_path)).problem("f64")
+    Scene(**tables(tmp_path, allow=["receivers"])).problem("f64")
+
+
+def test_a_folder_is_no_file_of_records(tmp_path: Path) -> None:
+    (tmp_path / "a.npy").mkdir()
+    with pytest.raises(SceneError, match=r"data\.p: expected a file that ends in .*, found the folder .*a\.npy; name a file in it"):
+        Scene(**seismic(tmp_path)).problem("f64")
 
 
 def test_a_receiver_outside_of_the_grid(wave: Objective, tmp_path: Path) -> None:

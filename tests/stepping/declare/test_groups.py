@@ -187,8 +187,37 @@ WRONG = {
         r"laplacian\(\) of a vector or a tensor, expected one.*v\['x'\]",
     ),
     "an assignment": (lambda v, tau, p: {"p": v.__setitem__("x", p)}, "an assignment to a component, expected a new group"),
+    "places of another group": (
+        lambda v, tau, p: {"p": interpolate_to(v, tau)["z"]},
+        r"interpolate_to\(\) of components z, x the places of zz, xz, xx, expected the same; take the components",
+    ),
     "places of no group": (lambda v, tau, p: {"p": interpolate_to(p, p)}, r"interpolate_to\(\) the places of a Symbol, expected a vector"),
 }
+
+
+class Moved(ds.Equation):
+    """Velocities at centres go to faces and back, and those on faces to the place of a field."""
+
+    def __init__(self, grid: ds.Grid) -> None:
+        self.grid, self.dt = grid, 1.0
+        self.states = {"v": ds.Vector("zx", "periodic"), "c": ds.Vector("zx", "periodic", location="centres"), "p": ds.Variable("periodic")}
+
+    def step(self, v: Any, c: Any, p: Any) -> dict[str, Any]:
+        energy = sum(part**2 for part in interpolate_to(v, p))
+        return {"v": interpolate_to(c, v), "c": interpolate_to(v, c), "p": p + energy + interpolate_to(grad(p), p)[1]}
+
+
+def test_a_vector_goes_to_the_places_of_another_and_to_that_of_a_field() -> None:
+    simulation, rng = ds.Simulation(Moved(GRID), precision="f64"), np.random.default_rng(0)
+    start = {name: rng.standard_normal((2, *GRID.shape)) for name in "vc"} | {"p": rng.standard_normal(GRID.shape)}
+    v, c, p = (start[name] for name in "vcp")
+    final = simulation.run(start, 1).final
+    at_centres = np.stack([0.5 * (v[k] + np.roll(v[k], 1, k)) for k in range(2)])
+    np.testing.assert_allclose(final["v"], [0.5 * (c[k] + np.roll(c[k], -1, k)) for k in range(2)], rtol=1e-14)
+    np.testing.assert_allclose(final["c"], at_centres, rtol=1e-14)
+    slope = (np.roll(p, -1, 1) - np.roll(p, 1, 1)) / (2 * GRID.spacing[1])
+    np.testing.assert_allclose(final["p"], p + (at_centres**2).sum(axis=0) + slope, rtol=1e-12, atol=1e-14)
+    assert ds.certify(simulation, lambda end: (end.final["p"] ** 2).sum() + (end.final["v"] ** 3).sum(), start, 2, seed=0).passed
 
 
 @pytest.mark.parametrize("name", WRONG)
