@@ -204,4 +204,11 @@ def _add_code(digest: Any, code: CodeType) -> None:
         if isinstance(constant, CodeType):
             _add_code(digest, constant)
         else:
-            digest.update(repr(constant).encode())
+            digest.update(_constant_text(constant).encode())
+
+
+def _constant_text(constant: Any) -> str:
+    """The `repr` of a constant of code, but for sets, whose order differs from process to process: they are sorted."""
+    if isinstance(constant, tuple):
+        return f"({', '.join(map(_constant_text, constant))})"
+    return f"{{{', '.join(sorted(map(_constant_text, constant)))}}}" if isinstance(constant, frozenset) else repr(constant)
