@@ -15,6 +15,7 @@ from diffsim.ad.surroundings.reading import look, readers_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.base import arguments
+from diffsim.base.code import constant_text
 from diffsim.base.messages import shown
 from diffsim.boundary import Boundary
 from diffsim.errors import ParameterError, ShapeError
@@ -204,11 +205,4 @@ def _add_code(digest: Any, code: CodeType) -> None:
         if isinstance(constant, CodeType):
             _add_code(digest, constant)
         else:
-            digest.update(_constant_text(constant).encode())
-
-
-def _constant_text(constant: Any) -> str:
-    """The `repr` of a constant of code, but for sets, whose order differs from process to process: they are sorted."""
-    if isinstance(constant, tuple):
-        return f"({', '.join(map(_constant_text, constant))})"
-    return f"{{{', '.join(sorted(map(_constant_text, constant)))}}}" if isinstance(constant, frozenset) else repr(constant)
+            digest.update(constant_text(constant).encode())
