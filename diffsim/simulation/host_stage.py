@@ -15,6 +15,7 @@ from diffsim.ad.surroundings.reading import look, readers_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
 from diffsim.base import arguments
+from diffsim.base.code import constant_text
 from diffsim.base.messages import shown
 from diffsim.boundary import Boundary
 from diffsim.errors import ParameterError, ShapeError
@@ -204,4 +205,4 @@ def _add_code(digest: Any, code: CodeType) -> None:
         if isinstance(constant, CodeType):
             _add_code(digest, constant)
         else:
-            digest.update(repr(constant).encode())
+            digest.update(constant_text(constant).encode())

@@ -170,10 +170,11 @@ class _Check:
         return v + 1j * self.rng.standard_normal(x.shape) if x.dtype.kind == "c" else v
 
     def _against_differences(self, v: list[Any], c: list[Any], slope: float, name: str) -> None:
-        size = _terms(c, self.values(*self.x))
+        here = [np.asarray(o) for o in self.values(*self.x)]
+        size = _terms(c, here)
         for h in self.steps:
-            (fine, terms), (coarse, _) = self._difference(v, c, 0.5 * h), self._difference(v, c, h)
-            roundoff, apart = 20 * EPS[self.precision] * size / h, abs(fine - coarse)
+            (fine, terms, _), (coarse, _, way) = self._difference(v, c, 0.5 * h, here), self._difference(v, c, h, here)
+            roundoff, apart = 20 * EPS[self.precision] * (size + way / h) / h, abs(fine - coarse)
             derivative = max(abs(slope), abs(fine), CHANCE * terms)
             allowed = TOLERANCE[self.precision] * derivative + apart + roundoff
             if apart <= max(TOLERANCE[self.precision] * derivative, roundoff):
@@ -192,16 +193,22 @@ class _Check:
             "than they have (a simulation in f32)"
         )
 
-    def _difference(self, v: list[Any], c: list[Any], h: float) -> tuple[float, float]:
-        """Sum of c times the derivative along v, and that of the magnitudes."""
+    def _difference(self, v: list[Any], c: list[Any], h: float, here: Sequence[np.ndarray]) -> tuple[float, float, float]:
+        """Sum of c times the derivative along v, that of the magnitudes, and that of the changes by the longest steps.
+
+        An argument is rounded when it is moved, so a change has a relative error of the rounding over h, and at an extremum all changes are
+        large beside the derivative.
+        """
 
         def at(k: float) -> list[np.ndarray]:
             moved = self.values(*(x + k * h * d for x, d in zip(self.x, v, strict=True)))
             return [np.asarray(o, np.result_type(np.asarray(o), np.float64)) for o in moved]
 
-        ends = zip(at(1.0), at(-1.0), at(2.0), at(-2.0), strict=True)
+        far = at(2.0), at(-2.0)
+        ends = zip(at(1.0), at(-1.0), *far, strict=True)
         slopes = [(8.0 * (up - down) - (far_up - far_down)) / (12.0 * h) for up, down, far_up, far_down in ends]
-        return _inner(c, slopes), _terms(c, slopes)
+        way = max(_terms(c, [a - b for a, b in zip(end, here, strict=True)]) for end in far)
+        return _inner(c, slopes), _terms(c, slopes), way
 
     def _match(self, v: list[Any], bars: Sequence[Any], c: list[Any], out: Sequence[Any], moved: Sequence[Any], name: str) -> None:
         reverse, forward = _inner(bars, v), _inner(c, moved)

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from diffsim.base.code import constant_text
+
 
 def code_digest(kind: type) -> str | None:
     """Digest of the code of a class; None: it is one of diffsim's.
@@ -111,5 +113,5 @@ def _methods(kind: type) -> Iterator[str]:
 
 def _code(code: CodeType) -> str:
     """The instructions of a function, without its place in a file."""
-    constants: list[Any] = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    constants: list[Any] = [_code(each) if isinstance(each, CodeType) else constant_text(each) for each in code.co_consts]
     return repr((code.co_code, code.co_names, code.co_varnames, constants))

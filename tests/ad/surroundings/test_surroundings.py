@@ -229,7 +229,7 @@ HOLDERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "list": (lambda part: [len, part], "[1]"),
     "tuple": (lambda part: (part, len), "[0]"),
 }
-"""What holds a part -> how it is made, and the source that reads the part."""
+"""Holder of a part -> how it is made, and the source that reads the part."""
 
 
 @pytest.mark.parametrize("inner", ["namespace", "object", "record", "dict", "list"])

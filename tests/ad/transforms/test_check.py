@@ -152,6 +152,22 @@ def test_differences_that_disagree_judge_nothing() -> None:
     assert any("they cannot judge it" in text for text in said)
 
 
+@pytest.mark.parametrize("precision", ["f4", "f8"])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e6])
+def test_right_derivatives_pass_where_a_misfit_is_0(precision: str, scale: float) -> None:
+    """Moved arguments are rounded, so differences are not 0 at the minimum, where all derivatives are."""
+    data = numpy.linspace(0.7, 1.9, 7).astype(precision)
+    ds.check_grads(lambda x: scale * np.sum((np.sin(x) - np.sin(data)) ** 2), (data,), directions=8)
+
+
+@pytest.mark.parametrize("slope", [1e-5, 1.0])
+def test_a_wrong_derivative_at_a_minimum_is_found(slope: float) -> None:
+    f = ds.custom_jvp(lambda x: np.sum((x - 1.0) ** 2))
+    f.defjvp(lambda primals, tangents: (np.sum((primals[0] - 1.0) ** 2), slope * np.sum(tangents[0])))
+    with pytest.raises(GradientError, match="forward derivative of the function"):
+        ds.check_grads(f, (numpy.ones(5),), order=1)
+
+
 def test_bad_calls_name_the_expected_form() -> None:
     with pytest.raises(ParameterError, match=r"write check_grads\(f, \(x,\)\)"):
         ds.check_grads(np.sin, X)
