@@ -253,7 +253,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_scalar_in_vortices_is_of_the_order_of_the_differences": (),
         "test_eddies_have_the_viscosity_of_smagorinsky": (),
         "test_energy_leaves_through_an_outflow_and_none_comes_in": (),
-        "test_gradients_are_those_of_differences": (),
         "test_layers_of_two_viscosities_slide_exactly": (),
         "test_the_flow_of_kovasznay_is_of_second_order": (),
     },
