@@ -472,7 +472,8 @@ def test_the_gradient_at_a_lake_at_rest_is_that_of_differences() -> None:
         assert (gradient[name] * way).sum() == pytest.approx((high - low) / 2, rel=1e-4), name
 
 
-@pytest.mark.parametrize(("method", "uplift"), [("euler", False), pytest.param("rk2", True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "uplift"), [("euler", False), ("rk2", True)])
 def test_a_storm_over_a_beach(method: Any, uplift: bool) -> None:
     """Its gradient for wind and pressure of each step; and a tide is the elevation without the pressure."""
     run, inputs = beach("series", method, uplift)
