@@ -90,15 +90,19 @@ def test_all_calls_have_the_bits_of_one_process() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs the files of Linux about a process")
 def test_no_rank_holds_what_it_does_not_own(tmp_path: Path) -> None:
-    """A rank of four needs about a quarter of the memory of one process, for cells that are added to a grid."""
+    """A rank of four needs about a quarter of the memory of one process, for cells that are added to a grid: 0.23, and 0.27 to 0.31 where
+    final states were not in memory that was used before. Each is the lower of two measurements, for threads may hold memory at once."""
     small, large = 1024, 2048
     np.save(tmp_path / "p.npy", np.random.default_rng(0).standard_normal((large, large)))
 
     def added(ranks: int) -> int:
-        grown = [launched(ranks, "tests.domains.memory", str(n), str(ranks), str(tmp_path / "p.npy")) for n in (small, large)]
-        return int(grown[1].stdout) - int(grown[0].stdout)
+        before, after = (
+            min(int(launched(ranks, "tests.domains.memory", str(n), str(ranks), str(tmp_path / "p.npy")).stdout) for _ in range(2))
+            for n in (small, large)
+        )
+        return after - before
 
-    assert added(4) < 0.3 * added(1)
+    assert added(4) < 0.25 * added(1)
 
 
 @WITH_MPI
