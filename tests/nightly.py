@@ -188,15 +188,10 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "simulation/test_starts.py": {"test_any_steps_and_slots_give_the_stored_bits": 3},
     "solvers/dg/test_dg.py": {
-        "test_a_line_is_a_plane_that_does_not_vary_along_the_other_axis": (),
         "test_a_pulse_is_reflected_by_the_impedances_and_leaves_through_an_open_side": (),
         "test_acoustics_are_their_weak_form": ("2-boundary1",),
-        "test_advection_is_its_weak_form": (),
         "test_errors_fall_with_order_p_plus_1_on_a_line": (),
         "test_errors_fall_with_order_p_plus_1_on_a_plane": (),
-        "test_the_limit_of_dt_is_stable_and_a_larger_dt_is_refused": (),
-        "test_the_mass_stays": (),
-        "test_walls_keep_the_volume_and_no_energy_arises": (),
     },
     "solvers/test_acoustic.py": {
         "test_a_free_surface_is_a_source_of_opposite_sign_above_it": 2,
@@ -210,7 +205,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "solvers/test_advection.py": {
         "test_a_uniform_substance_stays_and_amounts_change_by_what_crosses_the_sides": (),
         "test_an_inflow_on_the_high_side_is_the_mirror_image": (),
-        "test_the_gradient_is_that_of_differences": (),
         "test_the_mean_error_of_a_sine_wave_falls_by_the_order": (),
     },
     "solvers/test_balance_of_sides.py": {
@@ -227,8 +221,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "solvers/test_burgers.py": {
         "test_a_shock_without_viscosity_has_its_speed_and_momentum_is_kept": ("muscl",),
-        "test_the_error_falls_by_the_order": (),
-        "test_the_gradient_is_that_of_differences": (),
     },
     "solvers/test_drift.py": {
         "test_paths_in_a_steady_gyre_are_those_of_its_closed_form": (),
@@ -238,35 +230,26 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_a_fluid_is_acoustic": (),
         "test_reciprocity": (),
         "test_the_gradient_is_certified_in_the_layer_at_the_surface_and_at_the_source": (),
-        "test_the_stable_step_is_sharp": (),
     },
     "solvers/test_euler.py": {"test_shock_tubes": ("contact at rest-1e-14",)},
     "solvers/test_flow_implicit.py": {
         "test_a_steady_cavity_balances_in_every_cell": (),
         "test_a_wall_that_oscillates": (),
-        "test_velocity_is_of_second_order_with_steps_of_twenty_explicit_ones": (),
-        "test_waves_decay_by_the_factor_of_the_method": (),
     },
     "solvers/test_flow_options.py": {
         "test_a_flow_that_became_too_fast_says_for_which_speed_dt_is_stable": (),
         "test_a_lid_may_move_faster_than_a_flow_through_the_grid": (),
-        "test_a_scalar_in_vortices_is_of_the_order_of_the_differences": (),
         "test_eddies_have_the_viscosity_of_smagorinsky": (),
         "test_energy_leaves_through_an_outflow_and_none_comes_in": (),
-        "test_gradients_are_those_of_differences": (),
         "test_layers_of_two_viscosities_slide_exactly": (),
         "test_the_flow_of_kovasznay_is_of_second_order": (),
     },
     "solvers/test_gas_sides.py": {
-        "test_a_flow_from_elsewhere_becomes_that_of_its_sides": (),
         "test_gas_that_leaves_into_a_reservoir_keeps_its_entropy": (),
-        "test_gas_with_weight_stays_at_rest": (),
-        "test_gradients_of_what_is_given_are_those_of_differences": (),
         "test_series_are_compared_with_the_time_step_cell_by_cell": 2,
     },
     "solvers/test_heat_implicit.py": {
         "test_alternating_directions_in_a_block_that_varies_are_stable_or_refused": (),
-        "test_second_order_in_time_at_a_side_that_changes": (),
         "test_steps_are_those_of_dense_matrices": 3,
         "test_the_gradient_is_that_of_differences": ("sdirk2",),
     },
@@ -283,20 +266,16 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     },
     "solvers/test_navier_stokes.py": {
         "test_a_force_drives_a_channel_that_is_open_at_both_ends": (),
-        "test_momentum_and_energy_are_kept_without_viscosity": (),
         "test_no_cell_has_a_divergence_whatever_is_around": ("('no_slip', ('inflow', 'inflow'))",),
         "test_poiseuille_and_couette_flow_are_exact_up_to_a_constant": (),
         "test_steps_are_those_of_a_program_in_numpy": 3,
-        "test_taylor_green_vortices_decay_by_the_order_of_the_differences": (),
         "test_the_cavity_flow_of_a_sliding_lid": (),
         "test_the_gradient_is_that_of_differences": ("channel",),
-        "test_the_order_in_time_is_that_of_the_method": (),
     },
     "solvers/test_on_arch.py": {"test_a_loop_with_more_arrays_than_drivers_take_is_refused": ()},
     "solvers/test_penalised.py": {"test_a_body_that_is_as_its_fluid_takes_and_gives_nothing": ()},
     "solvers/test_quasi_geostrophic.py": {
         "test_a_rossby_wave_has_its_dispersion_relation": (),
-        "test_a_wind_that_changes_in_time": (),
         "test_energy_is_kept_between_rough_coasts_on_the_beta_plane": (),
         "test_steps_are_those_of_an_independent_version": ("mixed-laplacian",),
         "test_the_gradient_of_a_late_transport_for_the_wind_and_the_numbers": (),
@@ -306,7 +285,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "solvers/test_shallow_water.py": {
         "test_a_gauge_on_dry_land_shows_the_bed_from_the_start": (),
         "test_a_steady_flow_along_circles_of_latitude_is_of_second_order": (),
-        "test_a_storm_over_a_beach": (),
         "test_a_tide_drives_a_standing_wave_at_second_order": (),
         "test_a_wave_runs_up_a_beach_as_carrier_and_greenspan_say": (),
         "test_on_the_sphere_a_lake_rests_and_water_is_kept": (),
@@ -435,7 +413,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
         "test_weights_with_a_number_of_all_cells": (),
     },
     "stepping/stages/test_steady.py": {"test_the_gradient_by_differences_and_products": ("True",)},
-    "stepping/test_compositions.py": {"test_no_derivative_of_a_composition_in_a_step_is_wrong_without_a_word": ()},
     "stepping/trace/test_antiperiodic.py": {
         "test_half_of_a_periodic_grid": (),
         "test_steps_and_gradients_are_numpys": ("((9,), [Antiperiodic(), Antiperiodic(), Antiperiodic()])",),
@@ -478,7 +455,6 @@ NIGHTLY: dict[str, dict[str, Kept]] = {
     "tile/test_collection.py": {"test_agrees_with_the_array_program": 7},
     "tile/test_compositions.py": {
         "test_a_tangent_that_is_0_by_its_value_does_not_make_an_infinite_derivative_0": (),
-        "test_no_derivative_of_a_composition_in_a_tile_is_wrong_without_a_word": (),
     },
     "tile/test_kernel.py": {"test_its_derivatives_are_those_of_the_loop": ("halo",)},
     "tile/test_nested.py": {"test_a_mapped_function_maps_another_one": ()},

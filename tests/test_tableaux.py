@@ -21,7 +21,6 @@ from tests.steps.test_gradient import loss
 
 Tree: TypeAlias = tuple[Any, ...]
 """The subtrees of a root, sorted; in coloured trees a pair of the colour and these."""
-EXPLICIT = [name for name, one in TABLEAUX.items() if not one.implicit and not one.exponential]
 IMPLICIT = [name for name, one in TABLEAUX.items() if one.implicit]
 EXPONENTIAL = [name for name, one in TABLEAUX.items() if one.exponential]
 MOST = {1: 1, 2: 1, 3: 2, 4: 4, 5: 9, 6: 20}

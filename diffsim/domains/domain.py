@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from diffsim.base import buffers
 from diffsim.base.arguments import flag, plural, whole
 from diffsim.base.messages import shown
 from diffsim.base.system import local_ranks
@@ -418,10 +419,10 @@ class InBox:
         return {name: np.ascontiguousarray(value[self.owned]) if self.gathered and value.ndim else value for name, value in values.items()}
 
     def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: self._assembled(values) if self.gathered and values.ndim else values.copy() for name, values in owned.items()}
+        return {name: self._assembled(values) if self.gathered and values.ndim else buffers.copy(values) for name, values in owned.items()}
 
     def _assembled(self, owned: Array) -> Array:
-        out = np.empty(self.cuts.grid, owned.dtype)
+        out = buffers.empty(self.cuts.grid, owned.dtype)
         for rank in range(self._ranks.size):
             box = self.cuts.box(rank)
             shape = tuple(end - begin for begin, end in box.own)

@@ -71,11 +71,12 @@ def test_all_equations_have_the_bits_of_one_process(case: DomainCase, tmp_path: 
 
 @WITH_MPI
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8])
-def test_drawn_cases_have_the_bits_of_one_process(ranks: int, tmp_path: Path) -> None:
-    """A case of each kind; `python -m tests.domains.drawn RANKS FIRST END` compares others."""
-    differing = compared([drawn(number, ranks) for number in range(len(KINDS))], tmp_path)
-    assert len(differing) == len(KINDS) and set(differing.values()) == {"same bits"}, differing
+@pytest.mark.parametrize(("ranks", "first", "step"), [(2, 0, 1), (3, 0, 1), (4, 0, 1), (6, 0, 2), (8, 1, 2)])
+def test_drawn_cases_have_the_bits_of_one_process(ranks: int, first: int, step: int, tmp_path: Path) -> None:
+    """A case of each kind, or of every second one; `python -m tests.domains.drawn RANKS FIRST END` compares others."""
+    numbers = range(first, len(KINDS), step)
+    differing = compared([drawn(number, ranks) for number in numbers], tmp_path)
+    assert len(differing) == len(numbers) and set(differing.values()) == {"same bits"}, differing
 
 
 @WITH_MPI
@@ -89,15 +90,19 @@ def test_all_calls_have_the_bits_of_one_process() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs the files of Linux about a process")
 def test_no_rank_holds_what_it_does_not_own(tmp_path: Path) -> None:
-    """A rank of four needs about a quarter of the memory of one process, for cells that are added to a grid."""
+    """A rank of four needs about a quarter of the memory of one process, for cells that are added to a grid: 0.23, and 0.27 to 0.31 where
+    final states were not in memory that was used before. Each is the lower of two measurements, for threads may hold memory at once."""
     small, large = 1024, 2048
     np.save(tmp_path / "p.npy", np.random.default_rng(0).standard_normal((large, large)))
 
     def added(ranks: int) -> int:
-        grown = [launched(ranks, "tests.domains.memory", str(n), str(ranks), str(tmp_path / "p.npy")) for n in (small, large)]
-        return int(grown[1].stdout) - int(grown[0].stdout)
+        before, after = (
+            min(int(launched(ranks, "tests.domains.memory", str(n), str(ranks), str(tmp_path / "p.npy")).stdout) for _ in range(2))
+            for n in (small, large)
+        )
+        return after - before
 
-    assert added(4) < 0.3 * added(1)
+    assert added(4) < 0.25 * added(1)
 
 
 @WITH_MPI

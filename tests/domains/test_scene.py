@@ -11,8 +11,10 @@ import pytest
 
 from diffsim.scene.disk.outcome import Outcome
 from tests.domains.test_domains import LAUNCHER, ROOT, WITH_MPI
+from tests.scene.test_packaged import SMALL
 
-SCENE = ["-m", "diffsim", "run", "acoustic_crosswell", "--set", "optimise.iterations=1", "--threads", "1"]
+CHANGES = ["optimise.iterations=1", *SMALL["acoustic_crosswell"].changes]
+SCENE = ["-m", "diffsim", "run", "acoustic_crosswell", "--threads", "1", *(word for change in CHANGES for word in ("--set", change))]
 
 
 def run(out: Path, *options: str, ranks: int = 1) -> subprocess.CompletedProcess[str]:
@@ -22,22 +24,29 @@ def run(out: Path, *options: str, ranks: int = 1) -> subprocess.CompletedProcess
     )
 
 
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the scene in one process."""
+    folder = tmp_path_factory.mktemp("one") / "run"
+    done = run(folder)
+    assert done.returncode == 1, done.stderr  # an iteration is not enough for what the scene accepts
+    return folder
+
+
 @WITH_MPI
 @pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 2])
-def test_a_scene_in_groups_of_four_domains_finds_the_same_answer(groups: int, tmp_path: Path) -> None:
-    one, four = run(tmp_path / "one"), run(tmp_path / "four", "--domains", "2x2", ranks=4 * groups)
-    assert one.returncode == four.returncode, one.stderr + four.stderr
-    results = [np.load(tmp_path / name / "result.npz") for name in ("one", "four")]
-    assert results[0].files == results[1].files and "unknowns.c.answer" in results[0].files
-    for name in results[0].files:
-        assert np.array_equal(results[0][name], results[1][name]), name
-    divided = Outcome.load(tmp_path / "four").divided
+def test_a_scene_in_groups_of_four_domains_finds_the_same_answer(groups: int, one: Path, tmp_path: Path) -> None:
+    four = tmp_path / "four"
+    done = run(four, "--domains", "2x2", ranks=4 * groups)
+    assert done.returncode == 1, done.stderr
+    require_same_results(one, four)
+    divided = Outcome.load(four).divided
     assert divided is not None and (divided.boxes, divided.groups) == ((2, 2), groups) and divided.exchanges > 0
     assert 0 < divided.ghost_share < 1 and 0 < divided.exchange_seconds < divided.seconds
-    assert Outcome.load(tmp_path / "one").divided is None
-    assert "2 x 2" in (tmp_path / "four" / "report.html").read_text(encoding="utf-8")
-    last = [(tmp_path / name / "history.csv").read_text().splitlines()[-1].split(",")[1] for name in ("one", "four")]
+    assert Outcome.load(one).divided is None
+    assert "2 x 2" in (four / "report.html").read_text(encoding="utf-8")
+    last = [(folder / "history.csv").read_text().splitlines()[-1].split(",")[1] for folder in (one, four)]
     assert last[0] == last[1]
 
 
@@ -58,33 +67,43 @@ def require_same_results(one: Path, other: Path) -> None:
             np.testing.assert_array_equal(results[name], expected[name], err_msg=name)
 
 
+@pytest.fixture(scope="module")
+def tiny_one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """The folder of that scene in one process, and the steps that it reversed."""
+    folder = tmp_path_factory.mktemp("tiny") / "run"
+    done = tiny(folder, "none", -1)
+    assert done.returncode == 0, done.stderr
+    return folder, int(done.stdout)
+
+
 @WITH_MPI
 @pytest.mark.slow
 @pytest.mark.parametrize(("inside", "then"), [(17, "2x1"), (STEPS + 9, "2x1"), (STEPS + 9, "none")])
-def test_a_scene_whose_ranks_were_killed_goes_on_inside_its_gradient(inside: int, then: str, tmp_path: Path) -> None:
-    one, folder = tiny(tmp_path / "one", "none", -1), tmp_path / "two"
-    assert one.returncode == 0, one.stderr
+def test_a_scene_whose_ranks_were_killed_goes_on_inside_its_gradient(
+    inside: int, then: str, tiny_one: tuple[Path, int], tmp_path: Path
+) -> None:
+    (one, total), folder = tiny_one, tmp_path / "two"
     killed = tiny(folder, "2x1", 2 * STEPS * SHOTS + inside, ranks=2)
     assert killed.returncode != 0 and len(list(folder.glob("sweep-*"))) == 4, killed.stderr
     done = tiny(folder, then, -1, ranks=1 if then == "none" else 2)
     assert done.returncode == 0, done.stderr
-    total, before, after = int(one.stdout), int(killed.stdout.split()[0]), int(done.stdout)
+    before, after = int(killed.stdout.split()[0]), int(done.stdout)
     assert before + after - total <= (SLOTS + 1 if then == "2x1" else STEPS)  # a few steps again, or those of one shot in other domains
-    require_same_results(tmp_path / "one", folder)
+    require_same_results(one, folder)
     assert not [path.name for path in folder.iterdir() if path.name.startswith(("sweep-", "shots-", "states-"))]
 
 
 @WITH_MPI
 @pytest.mark.slow
-def test_two_groups_of_two_ranks_share_the_shots_out(tmp_path: Path) -> None:
-    one, folder = tiny(tmp_path / "one", "none", -1), tmp_path / "four"
+def test_two_groups_of_two_ranks_share_the_shots_out(tiny_one: tuple[Path, int], tmp_path: Path) -> None:
+    (one, total), folder = tiny_one, tmp_path / "four"
     killed = tiny(folder, "2x1", 2 * STEPS + 9, ranks=4)  # each group reverses one shot of two
     assert killed.returncode != 0 and len(list(folder.glob("sweep-*"))) >= 4, killed.stderr
     done = tiny(folder, "2x1", -1, ranks=4)
     assert done.returncode == 0, done.stderr
-    total, before, after = int(one.stdout), int(killed.stdout.split()[0]), int(done.stdout)
+    before, after = int(killed.stdout.split()[0]), int(done.stdout)
     assert before + after - total // SHOTS <= SLOTS + 1
-    require_same_results(tmp_path / "one", folder)
+    require_same_results(one, folder)
 
 
 @WITH_MPI

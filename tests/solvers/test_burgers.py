@@ -23,11 +23,12 @@ def cole_hopf(grid: ds.Grid, t: float) -> dict[str, np.ndarray]:
     return {name: -2 * NU * slope / phi for name, slope in zip("wvu"[-grid.ndim :], slopes, strict=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "sizes", "least", "most", "error"),
     [
-        pytest.param("muscl", (16, 32), 1.8, 2.2, 3.0e-4, marks=pytest.mark.slow),
-        pytest.param("weno5", (16, 32), 4.8, 5.7, 3.0e-6, marks=pytest.mark.slow),
+        ("muscl", (16, 32), 1.8, 2.2, 3.0e-4),
+        ("weno5", (16, 32), 4.8, 5.7, 3.0e-6),
         ("weno5", (48, 96), 4.8, 5.7, 1.0e-6),
     ],
 )
@@ -94,7 +95,8 @@ def test_steps_are_those_of_a_program_in_numpy() -> None:
     np.testing.assert_allclose(final["u"], now[1], atol=1e-12)
 
 
-@pytest.mark.parametrize(("shape", "scheme"), [((17,), "weno5"), pytest.param((8, 9), "weno5", marks=pytest.mark.slow)], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize(("shape", "scheme"), [((17,), "weno5"), ((8, 9), "weno5")], ids=str)
 def test_the_gradient_is_that_of_differences(shape: tuple[int, ...], scheme: Any) -> None:
     equation = Burgers(ds.Grid(shape, 0.5), 0.05, scheme, ("periodic", (ds.Dirichlet(0.3), "mirror"))[-len(shape) :])
     simulation = ds.Simulation(equation, receivers={"u": [[2.2] * len(shape)]}, precision="f64")

@@ -18,6 +18,9 @@ MEASURED = {
 }
 """Case -> the height of the wave over the depth, as gauges before the island had it (in case B 0.096 was asked for), and the measured
 run-up in cm at these angles, the mean of both sides. NTHMP benchmark 6, run2a.txt to run2c.txt."""
+TIMES = 60
+"""Looks at the water, one in 0.136 s. By the 56th the run-up is highest everywhere, and no wave has come back from the sides: tanks are as
+long and as wide as that needs, 20 m and 7.5 m on each side of the island."""
 
 
 @pytest.mark.slow
@@ -28,7 +31,7 @@ def test_a_solitary_wave_runs_up_a_conical_island() -> None:
     sqrt(4) (H / d)^(5/4) (Synolakis 1987). The waves around both sides meet behind, and run up higher there than 15° beside it.
     """
     d, dx, height = 0.32, 0.1, 0.096 * 0.32
-    grid = ds.Grid((276, 258), dx, (-13.75, 0.05))
+    grid = ds.Grid((150, 200), dx, (-7.45, 0.05))
     y, x = grid.coordinates(0)[:, None], grid.coordinates(1)[None]
     r, angle = np.hypot(x - 12.96, y), np.abs(np.degrees(np.arctan2(y, x - 12.96)))
     z = np.clip((3.6 - r) / 4, 0, 0.625) - d
@@ -36,7 +39,7 @@ def test_a_solitary_wave_runs_up_a_conical_island() -> None:
     equation = ShallowWater(grid, 0.0068, ("wall", "open"), drag="manning", fastest=3.3)
     basin = ds.Simulation(equation, wrt=[], precision="f64")
     state, highest = {"eta": wave, "qx": np.sqrt(G * (d + height)) * wave * (z < 0), "qy": 0 * wave}, 0 * wave
-    for _ in range(100):
+    for _ in range(TIMES):
         state = dict(basin.run({"z": z, "manning": np.full(grid.shape, 0.012), **state}, 20).final)
         highest = np.maximum(highest, np.where((state["eta"] - z > 1e-3) & (z > -d), state["eta"], 0.0))
         assert np.abs(state["eta"] - state["eta"][::-1]).max() < 1e-10
@@ -50,14 +53,14 @@ def test_a_solitary_wave_runs_up_a_conical_island() -> None:
 def test_the_run_up_around_the_island_is_the_measured_one(case: str, front: float) -> None:
     """In the mean over the angles to less than the rise of the island within a cell of 5 cm, 1.25 cm. Half of the island, in f32."""
     d, dx, (ratio, measured) = 0.32, 0.05, MEASURED[case]
-    grid = ds.Grid((276, 516), dx, dx / 2)
+    grid = ds.Grid((150, 400), dx, dx / 2)
     y, x = grid.coordinates(0)[:, None], grid.coordinates(1)[None]
     r, angle = np.hypot(x - 12.96, y), np.degrees(np.arctan2(y, x - 12.96))
     z = np.clip((3.6 - r) / 4, 0, 0.625) - d
     wave = ratio * d / np.cosh(np.sqrt(0.75 * ratio) / d * (x - 6.0)) ** 2 + 0 * y
     basin = ds.Simulation(ShallowWater(grid, 0.0034, ("wall", "open"), drag="manning", fastest=3.6), wrt=[], precision="f32")
     state, highest = {"eta": wave, "qx": np.sqrt(G * d * (1 + ratio)) * wave * (z < 0), "qy": 0 * wave}, np.zeros(grid.shape)
-    for _ in range(100):
+    for _ in range(TIMES):
         state = dict(basin.run({"z": z, "manning": np.full(grid.shape, 0.012), **state}, 40).final)
         highest = np.maximum(highest, np.where((state["eta"] - z > 1e-3) & (z > 1e-4 - d), state["eta"], 0.0))
     reached = np.array([100 * highest[(np.abs(angle - a) < 4) & (r < 3.6)].max() for a in ANGLES])

@@ -385,19 +385,15 @@ class Unchecked(Elastic):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
         {"order": 4, "surface": True},
-        *(
-            pytest.param(options, marks=pytest.mark.slow)
-            for options in (
-                {"order": 2},
-                {"order": 8},
-                {"order": 4, "anisotropy": True},
-                {"order": 2, "ndim": 3, "anisotropy": True},
-            )
-        ),
+        {"order": 2},
+        {"order": 8},
+        {"order": 4, "anisotropy": True},
+        {"order": 2, "ndim": 3, "anisotropy": True},
     ],
     ids=str,
 )

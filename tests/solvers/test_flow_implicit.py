@@ -15,7 +15,6 @@ from diffsim.expr.weights import centred
 from diffsim.integrators import IMPLICIT_SHARE, TABLEAUX
 from diffsim.solvers import NavierStokes
 from diffsim.solvers.parts.stability import check_flow
-from tests.sampled import sampled
 from tests.solvers.test_navier_stokes import TAU, vortices
 
 Fields = dict[str, Any]
@@ -70,7 +69,8 @@ CASES: dict[str, tuple[Any, float, Fields]] = {
 }
 
 
-@pytest.mark.parametrize("case", sampled([(case,) for case in CASES]))
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_velocity_is_of_second_order_with_steps_of_twenty_explicit_ones(case: str) -> None:
     sides, nu, more = CASES[case]
     grid = ds.Grid((48, 48), TAU / 48) if case == "periodic" else ds.Grid((24, 24), 1 / 24)
@@ -201,7 +201,8 @@ def test_a_steady_cavity_balances_in_every_cell() -> None:
     assert np.abs(np.diff(u, 1, 1) + np.diff(v, 1, 0)).max() < 1e-12 and u.min() < -0.15
 
 
-@pytest.mark.parametrize("order", sampled([(2,), (4,), (6,)], gate=[(4,)]))
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [2, 4, 6])
 def test_waves_decay_by_the_factor_of_the_method(order: Any) -> None:
     """A shear flow and a scalar beside it, which the flow does not change, with the eigenvalue of the second difference of this order."""
     n, dt, nu, kappa, steps = 12, 1.0, 0.3, 0.2, 3

@@ -28,7 +28,8 @@ def simulated(sides: Any, dt: float, cells: int = 12, wrt: Any = (), **options: 
     return ds.Simulation(Euler(ds.Grid((cells,), 1 / cells), dt, sides=(sides,), **options), wrt=list(wrt), precision="f64")
 
 
-@pytest.mark.parametrize("name", ["reservoir", *(pytest.param(name, marks=pytest.mark.slow) for name in STEADY if name != "reservoir")])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STEADY)
 def test_a_flow_from_elsewhere_becomes_that_of_its_sides(name: str) -> None:
     """From gas that moves at another speed; and its mirror image."""
     sides, stated, (rho, u, p) = STEADY[name]
@@ -125,13 +126,14 @@ def at_rest(cells: int, gravity: float) -> Array:
     return float(np.exp(half)) * ((1 + half) / (1 - half)) ** np.arange(cells)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sides", "method"),
     [
         (("wall", "outflow"), "euler"),
-        pytest.param(("wall", "wall"), "rk2", marks=pytest.mark.slow),
-        pytest.param(("wall", "open"), "rk3", marks=pytest.mark.slow),
-        pytest.param(("reservoir", "wall"), "euler", marks=pytest.mark.slow),
+        (("wall", "wall"), "rk2"),
+        (("wall", "open"), "rk3"),
+        (("reservoir", "wall"), "euler"),
     ],
 )
 def test_gas_with_weight_stays_at_rest(sides: Any, method: Any) -> None:
@@ -179,20 +181,17 @@ ALL = {"rho": 1.1, "u": 0.3, "v": 0.1, "p": 1.1}
 CORNERS = {f"{name}_high_y": value for name, value in ALL.items()} | {"rho_low_x": 1.1, "u_low_x": 0.3, "v_low_x": 0.1, "p_high_x": 1.1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "sides", "stated", "options"),
     [
         ((9,), (("wall", "outflow"),), {"p_high_x": 1.0}, {"method": "euler", "relaxation": 0.5}),
-        pytest.param(
-            (9,), (("reservoir", "outflow"),), {"rho_low_x": 1.3, "p_low_x": 1.5, "p_high_x": 1.0},
-            {"method": "euler", "series": ("p_high_x",)}, marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            (16,), (("inflow", "freestream"),), {"rho_low_x": 1.1, "u_low_x": 0.3} | {f"{n}_high_x": ALL[n] for n in ("rho", "u", "p")},
-            {"method": "rk3", "scheme": "weno5"}, marks=pytest.mark.slow,
-        ),
-        pytest.param((16,), (("outflow", "inflow"),), {"rho_high_x": 1.1, "u_high_x": -0.3, "p_low_x": 0.4}, {}, marks=pytest.mark.slow),
-        pytest.param((9, 8), (("wall", "freestream"), ("inflow", "outflow")), CORNERS, {"gravity": (-1.0, 0.3)}, marks=pytest.mark.slow),
+        ((9,), (("reservoir", "outflow"),), {"rho_low_x": 1.3, "p_low_x": 1.5, "p_high_x": 1.0},
+         {"method": "euler", "series": ("p_high_x",)}),
+        ((16,), (("inflow", "freestream"),), {"rho_low_x": 1.1, "u_low_x": 0.3} | {f"{n}_high_x": ALL[n] for n in ("rho", "u", "p")},
+         {"method": "rk3", "scheme": "weno5"}),
+        ((16,), (("outflow", "inflow"),), {"rho_high_x": 1.1, "u_high_x": -0.3, "p_low_x": 0.4}, {}),
+        ((9, 8), (("wall", "freestream"), ("inflow", "outflow")), CORNERS, {"gravity": (-1.0, 0.3)}),
     ],
 )  # fmt: skip
 def test_gradients_of_what_is_given_are_those_of_differences(shape: Any, sides: Any, stated: Any, options: Any) -> None:

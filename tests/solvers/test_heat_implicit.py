@@ -205,7 +205,8 @@ def test_in_two_dimensions_they_are_those_of_peaceman_and_rachford() -> None:
     np.testing.assert_allclose(later, wanted, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("method", sampled(IMPLICIT, 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("method", IMPLICIT)
 def test_second_order_in_time_at_a_side_that_changes(method: Any) -> None:
     """A rod whose end has the temperature sin(t), given at the middle of each step, against the exact solution of its cells. By "sdirk2"
     the cells next to the side follow it without delay where z >> 1, so that the order shows from z of about 1 on."""

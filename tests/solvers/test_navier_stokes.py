@@ -58,9 +58,8 @@ def projected(grid: ds.Grid, start: Fields, order: Any = 2) -> Fields:
     return {name: final[name] for name in start}
 
 
-@pytest.mark.parametrize(
-    ("order", "sizes", "error"), [(2, (16, 32), 2e-4), (4, (12, 24), 4e-6), pytest.param(6, (12, 24), 4e-8, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("order", "sizes", "error"), [(2, (16, 32), 2e-4), (4, (12, 24), 4e-6), (6, (12, 24), 4e-8)])
 def test_taylor_green_vortices_decay_by_the_order_of_the_differences(order: Any, sizes: tuple[int, int], error: float) -> None:
     errors = []
     for n in sizes:
@@ -72,7 +71,8 @@ def test_taylor_green_vortices_decay_by_the_order_of_the_differences(order: Any,
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1) and errors[1] < error
 
 
-@pytest.mark.parametrize(("method", "order"), sampled([("rk3", 3), ("rk2", 2), ("rk4", 4)]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "order"), [("rk3", 3), ("rk2", 2), ("rk4", 4)])
 def test_the_order_in_time_is_that_of_the_method(method: Any, order: int) -> None:
     grid = box(12)
     start = projected(grid, whirl(grid, 3)) | {"nu": 0.02}
@@ -82,7 +82,8 @@ def test_the_order_in_time_is_that_of_the_method(method: Any, order: int) -> Non
     assert np.log2(change[0] / change[1]) == pytest.approx(order, abs=0.3)
 
 
-@pytest.mark.parametrize(("ndim", "order"), [(2, 2), (2, 4), (3, 2), pytest.param(2, 6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("ndim", "order"), [(2, 2), (2, 4), (3, 2), (2, 6)])
 def test_momentum_and_energy_are_kept_without_viscosity(ndim: int, order: Any) -> None:
     """The energy changes by the error of the method in time alone, which falls by 2³ with half the step."""
     grid = box(8, ndim)

@@ -58,7 +58,8 @@ sea.vjp(inputs, 2)[1](ds.Solution({name: np.ones((12, 12)) for name in ("eta", "
 """Steps that drivers of Vulkan cannot run, each with a loop of too many arrays."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if "storm" in name else name for name in REFUSED])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFUSED)
 def test_a_loop_with_more_arrays_than_drivers_take_is_refused(name: str) -> None:
     require_vulkan()
     code = (

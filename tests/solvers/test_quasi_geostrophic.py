@@ -243,7 +243,8 @@ def test_wrong_arguments_and_steps_are_refused() -> None:
             box.run(inputs | {name: value}, 1)
 
 
-@pytest.mark.parametrize("layers", [(), pytest.param((1.0, 2.0), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [(), (1.0, 2.0)])
 def test_a_wind_that_changes_in_time(layers: tuple[float, ...]) -> None:
     """Each step adds its own wind, and a run is that of single steps. That of two layers is certified."""
     rng, grid = np.random.default_rng(4), ds.Grid((6, 7), 1.0)

@@ -109,8 +109,7 @@ def judge(c: Composition, count: dict[str, int]) -> list[str]:
     return judged(c, f, {name: outcome(run, *REFUSED) for name, run in runs.items()}, count)
 
 
-@pytest.mark.gradients
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("seed", "number"), [(3, 28), pytest.param(1, 190, marks=pytest.mark.slow)])
-def test_no_derivative_of_a_composition_in_a_step_is_wrong_without_a_word(seed: int, number: int) -> None:
-    require_none_wrong(judge, seed, number, ("grad", "jvp", "hvp"), least=0.3)
+def test_no_derivative_of_a_composition_in_a_step_is_wrong_without_a_word() -> None:
+    require_none_wrong(judge, 1, 190, ("grad", "jvp", "hvp"), least=0.3)

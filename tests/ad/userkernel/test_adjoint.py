@@ -12,7 +12,6 @@ from tests.language import ti
 pytestmark = pytest.mark.engines
 
 A1 = ti.types.ndarray(dtype=ti.f64, ndim=1)
-F1 = ti.types.ndarray(dtype=ti.f32, ndim=1)
 ANY = ti.types.ndarray(ndim=1)
 ROUND_OFF = 1e-13  # of sums of some ten terms
 rng = np.random.default_rng(3)
