@@ -85,11 +85,12 @@ def timed(what: str, state: State, after: Time, call: Callable[[], Any]) -> Any:
     if not isinstance(after, Symbol) and not after:
         return call()
     if isinstance(graph, Trace):
-        before = graph.later_from = len(graph.stages)
+        outer, before = graph.later_from, len(graph.stages)
+        graph.later_from = before
         try:
             values = call()
         finally:
-            graph.later_from = 0
+            graph.later_from = outer
         graph.stages[before:] = [_stored_at_time(what, graph, each, after) for each in graph.stages[before:]]
     else:
         values = call()
