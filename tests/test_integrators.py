@@ -371,6 +371,28 @@ def test_a_rate_is_evaluated_once_a_stage_and_stages_have_the_rules_of_the_state
     assert [stage.rules for stage in step.stages] == [step.states["u"].rules] * STAGES[method]
 
 
+@pytest.mark.parametrize("clock", [False, True])
+def test_fields_that_a_projection_leaves_are_stored_once(clock: bool) -> None:
+    """A copy of p and of both components of v would cost memory and time at each stage."""
+
+    class Partly(ds.Equation):
+        def __init__(self) -> None:
+            self.grid, self.dt = ds.Grid((4, 4), 1.0), 0.1
+            self.states = {"p": ds.Variable("periodic"), "q": ds.Variable("periodic"), "v": ds.Vector("yx", "periodic")}
+
+        def step(self, p: Symbol, q: Symbol, v: Components, t: Symbol) -> dict[str, Any]:
+            def rate(now: Mapping[str, Any]) -> dict[str, Any]:
+                return {"p": sin(now["p"]), "q": sin(now["q"]), "v": now["v"].each(lambda a: laplacian(now["v"][a]))}
+
+            def project(now: Mapping[str, Any], dt: Any) -> dict[str, Any]:
+                return {**now, "q": expr.maximum(now["q"], t if clock else 0.0)}
+
+            return rk4(rate, {"p": p, "q": q, "v": v}, self.dt, project)
+
+    free, again = 4, 1  # components of the state, and of those that the projection changes
+    assert len(traced(Partly()).stages) == STAGES[rk4] * (free + again) + free
+
+
 def test_the_previous_state_of_a_leapfrog_takes_no_memory() -> None:
     assert traced(Membrane(0.1)).delays() == {"p": ("p", 0), "p_prev": ("p", 1)}
 

@@ -85,11 +85,12 @@ def timed(what: str, state: State, after: Time, call: Callable[[], Any]) -> Any:
     if not isinstance(after, Symbol) and not after:
         return call()
     if isinstance(graph, Trace):
-        before = graph.later_from = len(graph.stages)
+        outer, before = graph.later_from, len(graph.stages)
+        graph.later_from = before
         try:
             values = call()
         finally:
-            graph.later_from = 0
+            graph.later_from = outer
         graph.stages[before:] = [_stored_at_time(what, graph, each, after) for each in graph.stages[before:]]
     else:
         values = call()
@@ -102,10 +103,20 @@ def _first(value: Symbol | Components) -> Symbol:
 
 
 def _at_time(value: Any, after: Time) -> Any:
-    """An expression at a later time than that of the step's beginning."""
+    """An expression at a later time than that of the step's beginning; one that does not read the time is the same object."""
     if isinstance(value, Components):
-        return value.each(lambda *index: _at_time(value[index], after))
-    return value.like(_later(value.graph, value.node, after), value.location) if isinstance(value, Symbol) else value
+        pairs: list[tuple[Symbol, Symbol]] = []
+
+        def later(*index: Any) -> Symbol:
+            pairs.append((value[index], _at_time(value[index], after)))
+            return pairs[-1][1]
+
+        out = value.each(later)
+        return value if all(before.node is now.node for before, now in pairs) else out
+    if not isinstance(value, Symbol):
+        return value
+    node = _later(value.graph, value.node, after)
+    return value if node is value.node else value.like(node, value.location)
 
 
 def _stored_at_time(what: str, trace: Trace, stage: Stage, after: Time) -> Stage:

@@ -23,6 +23,8 @@ SHORTER = (1.0, 0.1, 0.01)
 """Steps of differences, tried one after the other where those of a longer one disagree."""
 UNCLEAR = 0.1
 """Share of a derivative by which differences may disagree at most."""
+BRIEF = 30
+"""Steps by which the rounding of a function is measured, in units of that of its arguments."""
 CHANCE = 1e-3
 """Share of its terms that is left of a sum in which they cancel by chance."""
 
@@ -102,7 +104,7 @@ class _Check:
         rng: np.random.Generator,
     ) -> None:
         self.leaves, self.tree, self.floating, self.directions, self.rng = leaves, tree, floating, directions, rng
-        self.f, self.step = f, step
+        self.f, self.step, self.noise = f, step, list[float]()
         self.x = [np.asarray(leaves[k], np.result_type(leaves[k], np.float32)) for k in floating]
         self.x = [x if isinstance(leaves[k], np.ndarray | np.generic) else x.astype(float) for k, x in zip(floating, self.x, strict=True)]
         single = any(x.dtype in (np.float32, np.complex64) for x in self.x)
@@ -123,6 +125,7 @@ class _Check:
             raise ParameterError(
                 "the function returned no floating-point values, expected some to differentiate; return an array or a number"
             )
+        self.noise = self._noise()
         for v in self._directions():
             if "forward" in modes:
                 out, moved = jvp(self.values, tuple(self.x), tuple(v))
@@ -143,6 +146,20 @@ class _Check:
                 c = self._cotangents(self.values(*self.x))
                 self._next(lambda *x: vjp(self.values, *x)[1](c), order - 1, modes, f"{name}reverse derivative of the ")
 
+    def _noise(self) -> list[float]:
+        """Rounding of each result: second differences over steps that are too short for curvature.
+
+        It is as large as the result where that is all that rounding leaves of a sum.
+        """
+        here = [np.asarray(o) for o in self.values(*self.x)]
+        noise = [0.0] * len(here)
+        for _ in range(3):
+            d = [BRIEF * EPS[self.precision] * self._direction(x) for x in self.x]
+            up, down = (self.values(*(x + sign * each for x, each in zip(self.x, d, strict=True))) for sign in (1, -1))
+            bends = [float(np.abs(a - o + (b - o)).max(initial=0.0)) for a, o, b in zip(up, here, down, strict=True)]
+            noise = [float(np.fmax(a, b)) for a, b in zip(noise, bends, strict=True)]
+        return noise
+
     def _next(self, f: Callable[..., Any], order: int, modes: tuple[str, ...], name: str) -> None:
         leaves, tree = flatten(tuple(self.x))
         _Check(f, leaves, tree, list(range(len(leaves))), self.directions, self.step, self.rng).run(order, modes, name)
@@ -161,9 +178,9 @@ class _Check:
         return (self._normal(x) * _size(x)).astype(x.dtype)[()]
 
     def _cotangents(self, out: Sequence[Any]) -> list[Any]:
-        """Weights by which results of all sizes count alike."""
-        arrays = [np.asarray(o) for o in out]
-        return [(self._normal(o) / _size(o)).astype(o.dtype)[()] for o in arrays]
+        """Weights by which results of all sizes count alike, but for those that are rounding alone, which count as what rounds to them."""
+        sizes = [max(_size(np.asarray(o)), noise / EPS[self.precision]) for o, noise in zip(out, self.noise, strict=True)]
+        return [(self._normal(o) / size).astype(o.dtype)[()] for o, size in zip(map(np.asarray, out), sizes, strict=True)]
 
     def _normal(self, x: np.ndarray) -> Any:
         v = self.rng.standard_normal(x.shape)
@@ -171,10 +188,10 @@ class _Check:
 
     def _against_differences(self, v: list[Any], c: list[Any], slope: float, name: str) -> None:
         here = [np.asarray(o) for o in self.values(*self.x)]
-        size = _terms(c, here)
+        rounding = EPS[self.precision] * _terms(c, here) + _terms(c, self.noise)
         for h in self.steps:
             (fine, terms, _), (coarse, _, way) = self._difference(v, c, 0.5 * h, here), self._difference(v, c, h, here)
-            roundoff, apart = 20 * EPS[self.precision] * (size + way / h) / h, abs(fine - coarse)
+            roundoff, apart = 20 * (rounding + EPS[self.precision] * way / h) / h, abs(fine - coarse)
             derivative = max(abs(slope), abs(fine), CHANCE * terms)
             allowed = TOLERANCE[self.precision] * derivative + apart + roundoff
             if apart <= max(TOLERANCE[self.precision] * derivative, roundoff):
@@ -212,7 +229,7 @@ class _Check:
 
     def _match(self, v: list[Any], bars: Sequence[Any], c: list[Any], out: Sequence[Any], moved: Sequence[Any], name: str) -> None:
         reverse, forward = _inner(bars, v), _inner(c, moved)
-        rounding = 20 * EPS[self.precision] * _terms(c, out)  # of results that hardly change
+        rounding = 20 * EPS[self.precision] * _terms(c, out) + 200 * _terms(c, self.noise)  # of results that hardly change
         allowed = MATCH[self.precision] * max(_terms(c, moved), abs(reverse)) + rounding
         if not abs(reverse - forward) <= allowed:
             raise GradientError(

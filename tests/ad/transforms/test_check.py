@@ -160,6 +160,27 @@ def test_right_derivatives_pass_where_a_misfit_is_0(precision: str, scale: float
     ds.check_grads(lambda x: scale * np.sum((np.sin(x) - np.sin(data)) ** 2), (data,), directions=8)
 
 
+LEFT: dict[str, Any] = {
+    "mean": lambda x: np.sum(x - np.mean(x)),
+    "logarithm": lambda x: np.log(np.exp(x)) - x,
+    "beside": lambda x: {"left": np.sum(np.exp(x) / np.sum(np.exp(x))) - 1.0, "value": x**2},
+    "softmax": lambda x: np.sum(np.exp(x) / np.sum(np.exp(x))),
+    "norm": lambda x: np.sum((x / np.sqrt(np.sum(x**2))) ** 2),
+}
+"""Functions of which rounding alone is left, or whose derivatives are such."""
+
+
+@pytest.mark.parametrize("precision", ["f4", "f8"])
+@pytest.mark.parametrize("name", LEFT)
+def test_right_derivatives_pass_where_rounding_is_left(name: str, precision: str) -> None:
+    ds.check_grads(LEFT[name], (numpy.random.default_rng(3).standard_normal(30).astype(precision),))
+
+
+def test_rounding_beside_it_hides_no_wrong_rule() -> None:
+    with pytest.raises(GradientError, match="forward derivative of the function"):
+        ds.check_grads(lambda x: {"left": np.log(np.exp(x)) - x, "value": cube(lambda x: 3.001 * x**2)(x)}, (X,), order=1)
+
+
 @pytest.mark.parametrize("slope", [1e-5, 1.0])
 def test_a_wrong_derivative_at_a_minimum_is_found(slope: float) -> None:
     f = ds.custom_jvp(lambda x: np.sum((x - 1.0) ** 2))

@@ -16,7 +16,8 @@ import diffsim as ds
 import diffsim.numpy as dnp
 from diffsim.checkpoint import StoreAll
 from diffsim.errors import HostStageError, ParameterError, PlanError, ReplayError, ShapeError, StaleValueError, TraceError
-from diffsim.expr import diff, interpolate, laplacian
+from diffsim.expr import Symbol, diff, interpolate, laplacian
+from diffsim.integrators import rk4
 from diffsim.simulation.host_stage import identity_of
 from diffsim.simulation.prepared.sizes import host_copies
 from tests.language import ti
@@ -375,3 +376,27 @@ def test_functions_are_told_apart_by_the_code_that_they_call_and_by_what_lies_de
     for name, f in one.items():
         assert identity_of(f) == identity_of(again[name]), name
         assert identity_of(f) != identity_of(other[name]), name
+
+
+def test_a_method_within_a_rate_leaves_the_rate_its_time() -> None:
+    """A system that follows the inner method took the right side that the step had stored at its beginning: the order was 1."""
+
+    class Fading(ds.Equation):
+        """u_t = -2 t u, where t is the solution of a system."""
+
+        def __init__(self, steps: int) -> None:
+            self.grid, self.dt, self.states = ds.Grid((4,), 1.0), 1 / steps, {"u": ds.Variable("periodic")}
+
+        def step(self, u: Symbol, t: Symbol) -> dict[str, Any]:
+            def level() -> Any:
+                return ds.solve(lambda x: x - 0.1 * laplacian(x), t + 0 * u, boundary="periodic")
+
+            def rate(now: Any) -> dict[str, Any]:
+                inner = rk4(lambda own: {"u": -own["u"]}, now, 0.001)
+                return {"u": 0 * inner["u"] - 2 * level() * now["u"]}
+
+            first = level()
+            return {"u": rk4(rate, {"u": u}, self.dt)["u"] + 0 * first}
+
+    errors = [abs(ds.Simulation(Fading(n), precision="f64").run({"u": np.ones(4)}, n).final["u"] - np.exp(-1)).max() for n in (5, 10)]
+    assert errors[0] / errors[1] > 12
