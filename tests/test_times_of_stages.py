@@ -79,17 +79,27 @@ def test_a_loop_in_a_rate_that_reads_the_time_is_refused() -> None:
 class Varying(ds.Equation):
     """An exponential method with a linear part that reads the time."""
 
-    def __init__(self) -> None:
-        self.grid, self.dt = ds.Grid((3,), 1.0), 0.1
+    def __init__(self, linear: Callable[[Any, Any], Any]) -> None:
+        self.grid, self.dt, self._linear = ds.Grid((3,), 1.0), 0.1, linear
         self.states = {"u": ds.Variable("mirror")}
 
     def step(self, u: Any, t: Any) -> dict[str, Any]:
-        return integrators.etdrk2(lambda now: {"u": 0.1 * now["u"] ** 2}, {"u": -sin(t)}, {"u": u}, self.dt)
+        return integrators.etdrk2(lambda now: {"u": 0.1 * now["u"] ** 2}, {"u": self._linear(t, u)}, {"u": u}, self.dt)
 
 
-def test_the_linear_part_of_an_exponential_method_rests_within_a_step() -> None:
+LINEAR: dict[str, Callable[[Any, Any], Any]] = {
+    "itself": lambda t, u: -sin(t),
+    "a stage": lambda t, u: ds.stage(-sin(t) + 0 * u, "mirror"),
+    "a stage of a stage": lambda t, u: -2.0 * ds.stage(ds.stage(-sin(t) + 0 * u, "mirror") * u, "mirror"),
+    "a number of all cells": lambda t, u: expr.mean(sin(t) + 0 * u),
+    "a host stage": lambda t, u: ds.host_stage(lambda x: 1.0 * x, sin(t) + 0 * u, boundary="mirror"),
+}
+
+
+@pytest.mark.parametrize("way", LINEAR)
+def test_the_linear_part_of_an_exponential_method_rests_within_a_step(way: str) -> None:
     with pytest.raises(TraceError, match=r"linear\['u'\] reads t, expected .* add what depends on t to the rate"):
-        ds.Simulation(Varying())
+        ds.Simulation(Varying(LINEAR[way]))
 
 
 FREE, BOUND_ONE, ALL = "midpoint etdrk2", "imex_ars222", " ".join(TABLEAUX)

@@ -12,10 +12,10 @@ from diffsim.base.arguments import number
 from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr.components import Components
-from diffsim.expr.graph import is_const, reads
+from diffsim.expr.graph import is_const
 from diffsim.expr.symbol import Symbol
 from diffsim.integrators.phi import phi_of
-from diffsim.integrators.states import Project, Rate, State, Time, held, projected, rates, stored
+from diffsim.integrators.states import Project, Rate, State, Time, held, projected, rates, reads_time, stored
 from diffsim.integrators.tableaux import TABLEAUX, Tableau, Terms
 from diffsim.linear.stencil import Stencil
 from diffsim.linear.transforms import Transform, numbers_of
@@ -132,7 +132,7 @@ def _flows(linear: Linear, state: State, dt: Time) -> dict[str, Flow]:
 
 def _diagonal(name: str, part: Any, dt: Time) -> Flow:
     """Multiplication by numbers or fields."""
-    if isinstance(part, Symbol) and CLOCK[0] in reads([part.node]):
+    if isinstance(part, Symbol) and reads_time(part):
         raise TraceError(
             f"linear[{shown(name)}] reads {CLOCK[0]}, expected a number or a field that rests within a step: its exponential is taken; "
             f"leave a part that rests here, and add what depends on {CLOCK[0]} to the rate"

@@ -131,6 +131,15 @@ def _stored_at_time(what: str, trace: Trace, stage: Stage, after: Time) -> Stage
     return dataclasses.replace(stage, node=_later(trace, stage.node, after))
 
 
+def reads_time(value: Symbol) -> bool:
+    """True if an expression reads the time, also by way of what a stage stores."""
+    timed = {CLOCK[0]}
+    for each in value.graph.stages if isinstance(value.graph, Trace) else ():
+        if not timed.isdisjoint({*each.reads(), *reads(each.roots())}):
+            timed |= {field.name for field in each.outputs}
+    return not timed.isdisjoint(reads([value.node]))
+
+
 def _later(graph: Graph, node: Node, after: Time) -> Node:
     clock = graph.values.get(CLOCK[0]) if isinstance(graph, Trace) else None
     if clock is None or CLOCK[0] not in reads([node]):
