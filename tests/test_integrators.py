@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim import integrators
+from diffsim import expr, integrators
 from diffsim.errors import ParameterError, TraceError
 from diffsim.expr import Components, Symbol, diff, div, grad, interpolate, laplacian, sin
 from diffsim.expr.graph import ordered
