@@ -196,6 +196,11 @@ class _Check:
             allowed = TOLERANCE[self.precision] * derivative + apart + roundoff
             if apart <= max(TOLERANCE[self.precision] * derivative, roundoff):
                 break
+        if np.isfinite(_terms(c, here)) and not np.isfinite(fine + coarse):
+            raise GradientError(
+                f"the {name}function has no value within {h:.1g} of the size of its arguments (differences are {fine}), expected one "
+                "along each direction; give a smaller step, or arguments that are farther from where it ends"
+            )
         wrong = not abs(fine - slope) <= allowed
         if not wrong and not apart > max(UNCLEAR * derivative, roundoff):
             return

@@ -6,7 +6,7 @@
   would choose another branch than the run, and 1 - n / d would be rounding where the run has 0.
 - The derivatives of extrema and choices are 1 where they choose an operand and 0 elsewhere. The product of such a mask with a cotangent is
   a choice between the cotangent and 0: one operation in place of two. Products of the forward run stay, for 0 times infinity is NaN.
-- A sum with a negative is a difference, with the same bits.
+- A sum with a negative is a difference, with the same bits, since products and sums are not contracted.
 """
 
 from __future__ import annotations
