@@ -192,7 +192,7 @@ def test_a_wrong_derivative_at_a_minimum_is_found(slope: float) -> None:
 @pytest.mark.parametrize("end", [numpy.log, numpy.sqrt], ids=["log", "sqrt"])
 def test_a_function_that_ends_within_the_step_is_named(end: Any) -> None:
     """The largest entry says how far all are moved: the small one goes where the function has no value."""
-    with numpy.errstate(invalid="ignore"), pytest.raises(GradientError, match="has no value within .* give a smaller step"):
+    with numpy.errstate(invalid="ignore"), pytest.raises(GradientError, match=r"has no value within .* give a smaller step"):
         ds.check_grads(lambda x: np.sum(end(x)), (numpy.array([1e-6, 1.0]),))
     ds.check_grads(lambda x: np.sum(end(x)), (numpy.array([1e-6, 1.0]),), order=1, step=1e-8)
 
