@@ -110,6 +110,16 @@ class Resampled(Model):
     thresholds: tuple[Real, ...] = ()
     values: tuple[Real, ...] = ()
 
+    @field_validator("values", mode="before")
+    @classmethod
+    def _no_name(cls, values: object) -> object:
+        if isinstance(values, str):
+            raise ValueError(
+                f"expected numbers, those of the classes between thresholds, found the text {shown(values)}; "
+                f"the key `{'quantity' if 'quantity' in cls.model_fields else 'key'}` names what is read"
+            )
+        return values
+
     @model_validator(mode="after")
     def _classes(self) -> Resampled:
         if (self.thresholds or self.values) and len(self.values) != len(self.thresholds) + 1:

@@ -117,6 +117,14 @@ def test_conversion_is_blur_then_scale_then_classes(tmp_path):
     assert 0 < blurred[0, 3] < blurred[0, 4] < 1
 
 
+@pytest.mark.parametrize(
+    ("part", "key"), [({"file": {"path": "v.npz", "values": "depth"}}, "key"), ({"dataset": {"name": "a", "values": "depth"}}, "quantity")]
+)
+def test_a_name_in_place_of_the_values_of_classes_is_told_its_key(part, key):
+    with pytest.raises(ValueError, match=f"expected numbers, .* found the text 'depth'; the key `{key}` names what is read"):
+        FieldModel(**part)
+
+
 def test_file_on_a_finer_grid_is_interpolated(tmp_path):
     np.savez(tmp_path / "v.npz", speed=2 * Z + X)
     fine = refined(GRID, 2.0)
