@@ -27,7 +27,6 @@ SOLVERS: dict[str, Callable[[], ds.Equation]] = {
     "storm and tide": lambda: ds.solvers.ShallowWater(
         ds.Grid((24,), 10.0), 0.25, (("tide", "open"),), method="euler", weather="steady", supply="steady"
     ),
-    "flood in cut steps of two stages": lambda: ds.solvers.ShallowWater(ds.Grid((9, 11), 10.0), 0.5, drag="manning", substeps=2),
     "flood on the sphere": lambda: ds.solvers.ShallowWater(
         ds.Grid((9, 11), 0.1, (40.0, 140.0)), 60.0, method="euler", drag="quadratic", coordinates="sphere"
     ),

@@ -54,6 +54,11 @@ sea = ds.Simulation(ShallowWater(grid, 1e-3, sides, coriolis=1e-2, uplift=True, 
 inputs = {name: np.full(sea.input_shape(name, 2), -1.0 if name == "z" else 0.1) for name in sea.inputs}
 sea.vjp(inputs, 2)[1](ds.Solution({name: np.ones((12, 12)) for name in ("eta", "qx", "qy")}))
 """,
+    "a flood in cut steps of two stages": """
+sea = ds.Simulation(ShallowWater(ds.Grid((9, 11), 10.0), 0.5, drag="manning", substeps=2))
+inputs = {"z": np.full((9, 11), -1.0), "eta": np.full((9, 11), 0.1), "manning": np.full((9, 11), 0.03)}
+sea.vjp(inputs, 2)[1](ds.Solution({name: np.ones((9, 11)) for name in ("eta", "qx", "qy")}))
+""",
 }
 """Steps that drivers of Vulkan cannot run, each with a loop of too many arrays."""
 
