@@ -16,9 +16,9 @@ from diffsim.engine.engines import language as language
 from diffsim.engine.engines import name_of as name_of
 from diffsim.engine.engines import other_engine as other_engine
 from diffsim.engine.engines import present as present
-from diffsim.engine.expressions import cells_of as cells_of
 from diffsim.engine.expressions import expression as expression
 from diffsim.engine.expressions import lanes_of as lanes_of
+from diffsim.engine.expressions import tile_from as tile_from
 from diffsim.engine.expressions import tile_of as tile_of
 from diffsim.engine.forked import Rebuilt as Rebuilt
 from diffsim.engine.kernels import compile_kernel as compile_kernel

@@ -270,11 +270,12 @@ class Engine(ABC):
         lanes = self.runtime.compiling_callable.ast_builder().expand_exprs([tile.ptr for tile in tiles])
         return list(map(self._make_expression, lanes))
 
-    def cells_of(self, array: Any, index: Any, first: int, count: int) -> list[Any]:
-        """See `diffsim.engine.cells_of`."""
-        builder = self.runtime.compiling_callable.ast_builder()
-        tile = self.impl.subscript(builder, array, index)
-        return [self.impl.subscript(builder, tile, first + lane) for lane in range(count)]
+    def tile_from(self, array: Any, index: Any, first: int, count: int) -> Any:
+        """See `diffsim.engine.tile_from`."""
+        tile = self.impl.subscript(self.runtime.compiling_callable.ast_builder(), array, index)
+        cells = [self.impl.make_expr_group(cell) for cell in range(first, first + count)]
+        several = self.language._lib.core.subscript_with_multiple_indices
+        return self._make_expression(several(tile.ptr, cells, (count,), self._nowhere))
 
     def tile_of(self, values: Sequence[Any], dtype: Any, last: Sequence[Any] = ()) -> Any:
         """See `diffsim.engine.tile_of`."""

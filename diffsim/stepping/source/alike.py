@@ -6,6 +6,7 @@ Such are the stages of a Runge-Kutta method. LLVM then has each of them once.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ _POSITION = re.compile(r"^ *(a\d+) = ((?:\w+_(?:at|lap|first|start)_\d+ \+ )?at(
 _VALUE = re.compile(r"\b[av]\d+\b")
 _PLACE = re.compile(r"@\d+[\[~]?|\$\d+:[\w.]+|#")
 _CALL = re.compile(r"^( *called = )(\w+)\((.*)\)$")
+_LOOP = re.compile(r"^ *(?:for|while) ")
 
 
 @dataclass
@@ -196,6 +198,28 @@ def merged(functions: Sequence[Function], kernel: Sequence[str], worth: float = 
         functions, kernel = list(out.values()), [called(line, ones) for line in kernel]
     least, lines = (sum(len(function.body) for function in each) for each in (functions, before[0]))
     return (functions, kernel) if least <= (1 - worth) * lines else before
+
+
+def definitions(functions: Sequence[Function], kernel: Sequence[str]) -> list[str]:
+    """The lines that define the functions of a kernel.
+
+    LLVM puts a function in the place of its only call. One with several calls reads the address of an array from its arguments at each
+    access, for a store may have changed them, as far as LLVM knows. So its lines are those of another function, which it alone calls: in
+    their place the addresses are values, and a loop reads no more than the cells.
+
+    Args:
+        functions: each after those that it calls.
+        kernel: its lines.
+    """
+    calls = Counter(match[2] for line in (*kernel, *(line for each in functions for line in each.body)) if (match := _CALL.match(line)))
+    lines = list[str]()
+    for function in functions:
+        if calls[function.name] > 1 and any(map(_LOOP.match, function.body)):
+            inner = Function(f"{function.name}_lines", function.kinds, function.body)
+            function = Function(function.name, function.kinds, [f"    called = {inner.name}({', '.join(function.kinds)})"])
+            lines += inner.lines
+        lines += function.lines
+    return lines
 
 
 def called(line: str, ones: Mapping[str, Merged]) -> str:

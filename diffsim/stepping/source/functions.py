@@ -13,7 +13,7 @@ from diffsim.expr.graph import Graph
 from diffsim.expr.source import Text, identifier, literal
 from diffsim.stepping.ir.program import Loop, Place, Program
 from diffsim.stepping.ir.stored import StoredFields
-from diffsim.stepping.source.alike import REPEATED, WORTH, Function, merged
+from diffsim.stepping.source.alike import REPEATED, WORTH, Function, definitions, merged
 from diffsim.stepping.source.kernel import ZERO, Kernel, annotation
 
 INDICES = ("w", "lo", "hi", "front", "back", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
@@ -103,7 +103,7 @@ class FunctionKernel(Kernel):
         used = [each for each in self._functions.values() if each.body]
         self._merged, kernel = merged(used, self.text.lines, REPEATED if back else WORTH)
         self.body = kernel[2:]
-        self.text.lines = [line for function in self._merged for line in function.lines] + kernel
+        self.text.lines = definitions(self._merged, kernel) + kernel
 
     def functions(self) -> list[Function]:
         """The functions of the source, each after those that it calls."""

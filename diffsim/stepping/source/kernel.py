@@ -14,7 +14,7 @@ import numpy as np
 
 from diffsim.boundary import Ghost, Rules, ghosts
 from diffsim.elementwise.source import ENGINE
-from diffsim.engine import cells_of, expression, lanes_of, language, shared_kernel, tile_of
+from diffsim.engine import expression, lanes_of, language, shared_kernel, tile_from, tile_of
 from diffsim.expr.graph import Graph, Node
 from diffsim.expr.shapes import Shape
 from diffsim.expr.source import (
@@ -527,7 +527,7 @@ def _tile_from(element: Any) -> object:
     """A function that returns the tile of the cells that begin `first` cells after the tile `index` of an array."""
 
     @expression
-    def tile_from(array: Any, index: Any, first: int) -> Any:
-        return tile_of(cells_of(array, index, first, element.n), element.dtype)
+    def from_cell(array: Any, index: Any, first: int) -> Any:
+        return tile_from(array, index, first, element.n)
 
-    return tile_from
+    return from_cell

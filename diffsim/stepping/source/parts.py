@@ -15,7 +15,7 @@ import numpy as np
 
 from diffsim.engine import language, shared_kernel
 from diffsim.expr.source import with_functions
-from diffsim.stepping.source.alike import Form, Function, Merged, called, form_of, paired
+from diffsim.stepping.source.alike import Form, Function, Merged, called, definitions, form_of, paired
 from diffsim.stepping.source.kernel import ZERO, Argument, annotation
 from diffsim.stepping.source.workers import WorkerKernel
 from diffsim.typing import Array, IntArray
@@ -140,7 +140,7 @@ def _one(parts: Sequence[_Part]) -> list[PartKernel]:
     starts = [name for name, kind in kernel.kinds.items() if kind == "ti.i32"]
     numbers = [name for name, kind in kernel.kinds.items() if kind == "F"]
     declared = {"control": "control", **arguments, LEVELS: "control", NUMBERS: "Numbers"}
-    lines = [line for function in functions for line in function.lines]
+    lines = definitions(functions, kernel.body)
     lines += ["@ti.kernel", f"def kernel({', '.join(f'{name}: {kind}' for name, kind in declared.items())}):"]
     for line in kernel.body:
         lines.append(line)

@@ -19,6 +19,7 @@ from diffsim.expr.graph import Graph
 from diffsim.expr.source import Text, with_functions
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.ir.stored import StoredFields
+from diffsim.stepping.source.alike import definitions
 from diffsim.stepping.source.inner import InnerKernel, joined
 from diffsim.stepping.source.kernel import BEGIN, DONE, FIRST, STEPS, Argument, annotation, table_offset
 from diffsim.stepping.source.slabs import slab_bounds
@@ -59,7 +60,7 @@ class SequenceKernel:
     def _write(self) -> None:
         text = self._text
         functions, runs = joined(self.parts)
-        text.lines += [line for function in functions for line in function.lines]
+        text.lines += definitions(functions, ())
         text("@ti.kernel")
         with text.block(f"def kernel({', '.join(f'{each.name}: {annotation(each)}' for each in self.arguments)})"):
             text("ti.loop_config(serialize=True)")

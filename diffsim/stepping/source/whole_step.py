@@ -20,7 +20,7 @@ from diffsim.linear import Inside
 from diffsim.linear.periodic import ARGUMENTS, OWN, PLACE, WITHIN
 from diffsim.stepping.ir.program import Place, Program
 from diffsim.stepping.ir.stored import StoredFields
-from diffsim.stepping.source.alike import Function, merged
+from diffsim.stepping.source.alike import Function, definitions, merged
 from diffsim.stepping.source.inner import InnerKernel, joined
 from diffsim.stepping.source.kernel import DONE, ZERO, Argument, annotation, table_offset
 from diffsim.stepping.source.slabs import slab_bounds
@@ -100,7 +100,7 @@ class WholeStep:
         functions, runs = joined(self._own)
         functions, body = merged(functions, self._body(iter(runs)))
         text = self._text
-        text.lines += [line for function in functions for line in function.lines] + self.system.functions()[0] + [""]
+        text.lines += definitions(functions, body) + self.system.functions()[0] + [""]
         text("@ti.kernel")
         with text.block(f"def kernel({', '.join(f'{name}: {kind}' for name, kind in self._kinds().items())})"):
             text("ti.loop_config(serialize=True)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from diffsim.expr import diff, muscl
 from diffsim.expr.graph import Graph
 from diffsim.expr.shapes import arguments, shapes
 from diffsim.stepping.source import functions
-from diffsim.stepping.source.alike import Function, merged
+from diffsim.stepping.source.alike import Function, definitions, merged
 
 
 class Gas(ds.Equation):
@@ -150,6 +151,41 @@ def test_levels_names_and_numbers_become_arguments() -> None:
         "        called = nest_0(s, 0, j, F(0.25))",
         "called = nest_2(s, j)",
     ]
+
+
+def test_a_loop_is_in_a_function_with_one_call() -> None:
+    """LLVM puts it in the place of that call, where addresses of arrays are values. In other functions each access reads them anew."""
+    loop = ["    for j in range(lo, hi):", "        u[j] = F(2.0) * u[j]"]
+    twice = Function("nest_0", {"u": "field_of_u", "lo": "ti.i32", "hi": "ti.i32"}, loop)
+    once = Function("nest_1", twice.kinds, loop)
+    plain = Function("nest_2", {"u": "field_of_u"}, ["    u[0] = F(2.0) * u[0]"])
+    kernel = [f"called = {name}" for name in ("nest_0(u, 1, 2)", "nest_0(v, 1, 2)", "nest_1(u, lo, hi)", "nest_2(u)", "nest_2(v)")]
+    lines = definitions([twice, once, plain], kernel)
+    assert lines == [
+        *Function("nest_0_lines", twice.kinds, loop).lines,
+        *Function("nest_0", twice.kinds, ["    called = nest_0_lines(u, lo, hi)"]).lines,
+        *once.lines,
+        *plain.lines,
+    ]
+
+
+def calls_and_loops(source: str) -> dict[str, tuple[int, bool]]:
+    """Function of a source -> its calls, and whether it has loops."""
+    bodies = re.findall(r"^def (\w+)\(.*?\) -> ti.i32:\n((?:    .*\n|\n)*)", source, re.MULTILINE)
+    loop = re.compile(r"^ +(for|while) ", re.MULTILINE)
+    return {name: (len(re.findall(rf"called = {name}\(", source)), bool(loop.search(body))) for name, body in bodies}
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+def test_loops_of_a_step_are_in_functions_with_one_call(ways: int) -> None:
+    grid = ds.Grid((9, 21)[-ways:], 10.0)
+    simulation = ds.Simulation(ds.solvers.ShallowWater(grid, 0.1, method="rk2"), wrt=["z", "eta"], precision="f64")
+    shared = 0
+    for kind in ("forward", "vjp"):
+        for name, (calls, loops) in calls_and_loops(simulation.source(kind)).items():
+            assert calls == 1 or not loops, f"{kind}: {name}"
+            shared += calls > 1
+    assert shared > 3
 
 
 def test_functions_that_differ_in_the_order_of_their_arguments_are_not_one() -> None:
