@@ -19,7 +19,7 @@ from diffsim.domains.costs import step_cost, steps_together
 from diffsim.domains.cut import Cut
 from diffsim.domains.points import BoxPoints, overhang, points_in
 from diffsim.domains.ranks import Ranks
-from diffsim.domains.reach import Reach, reach_of, reach_of_maps
+from diffsim.domains.reach import Reach, deep_of, reach_of, reach_of_maps
 from diffsim.domains.refusals import require_local, require_open
 from diffsim.domains.stepper import Copy, DomainStepper, Field, Plain
 from diffsim.domains.totals import total_of_rows
@@ -279,7 +279,7 @@ class InBox:
         least = tuple(int(r) for r in np.maximum(reach_of(programs, np.zeros(grid.ndim, int)).most, 1))
         bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, least)
         self._points = np.where(is_cut, self._widest_points(bare, points), 0)
-        reach = reach_of(programs, self._points)
+        reach, self._deep = reach_of(programs, self._points), deep_of(step)
         stretched = np.array([h is None for h in grid.uniform_spacing], int)
         self._margin = 2 * of_maps + stretched + reach.given
         choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
@@ -350,6 +350,10 @@ class InBox:
     @property
     def overhang(self) -> IntArray:
         return self._points
+
+    @property
+    def deep(self) -> IntArray:
+        return self._deep
 
     def widths(self, reach: Reach) -> IntArray:
         cut = np.array(self.cuts.parts) > 1

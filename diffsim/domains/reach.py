@@ -13,7 +13,7 @@ from diffsim.stepping.derive.forward import ring_depths
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.program import Box, Nest, Operation, Place, PointGather, Program
 from diffsim.stepping.trace.fields import Placed
-from diffsim.stepping.trace.trace import TracedMap
+from diffsim.stepping.trace.trace import TracedMap, TracedStep
 from diffsim.typing import IntArray
 
 Level = tuple[str, int]
@@ -84,14 +84,15 @@ class Reach:
         )
 
 
-def reach_of(programs: Programs, points: IntArray) -> Reach:
+def reach_of(programs: Programs, points: IntArray, deep: IntArray | None = None) -> Reach:
     """The reach of a step and of its adjoint.
 
     Args:
         programs: of a step.
         points: how far the cells of a point lie outside of its owner's cells along each axis, at most.
+        deep: `deep_of` the step on the whole grid, if this is the step in a box; None: that of this step.
     """
-    walk = _Walk(programs, points)
+    walk = _Walk(programs, points, deep)
     states, bars, ndim = _levels(walk.states), _levels(walk.bars), programs.step.grid.ndim
 
     def nothing(arrays: Mapping[str, int], levels: Sequence[Level]) -> Reads:
@@ -117,7 +118,13 @@ def reach_of(programs: Programs, points: IntArray) -> Reach:
 
 
 def in_windows(
-    programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray, lasting: tuple[bool, bool]
+    programs: Programs,
+    reach: Reach,
+    inner: Sequence[slice],
+    room: IntArray,
+    points: IntArray,
+    lasting: tuple[bool, bool],
+    deep: IntArray | None = None,
 ) -> tuple[dict[str, Program], dict[str, IntArray]]:
     """The programs, by name, whose nests compute no ghost cells of which there is no use.
 
@@ -135,7 +142,7 @@ def in_windows(
     Returns:
         The programs, and the width to which a step computes the next value of each state, and of each cotangent.
     """
-    walk, shape = _Walk(programs, points), programs.step.grid.shape
+    walk, shape = _Walk(programs, points, deep), programs.step.grid.shape
     widest, computed = _limits(walk, reach, room, points, lasting)
     narrowest, _ = _limits(walk, reach, reach.most, points, (False, False))
     out = {}
@@ -213,13 +220,12 @@ class _Walk:
         states, bars: the arrays of states, and of their cotangents, with the number of levels with which a step, or its adjoint, starts.
     """
 
-    def __init__(self, programs: Programs, points: IntArray) -> None:
+    def __init__(self, programs: Programs, points: IntArray, deep: IntArray | None) -> None:
         step = programs.step
         self.programs, self._points, self._none = programs, points, np.zeros(step.grid.ndim, int)
         self.states = ring_depths(step)
         self.bars = {} if programs.adjoint is None else programs.adjoint.depths
-        fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
-        self._deep = _deep(fields, step.grid.shape)
+        self._deep = deep_of(step) if deep is None else deep
         self._slim = programs.slim()
 
     def of_all(self) -> Iterator[tuple[Program, Mapping[Place, Far]]]:
@@ -301,6 +307,16 @@ def _merge(into: dict[Place, Far], place: Place, far: Far) -> None:
     for kind, away in far.items():
         total[kind] = np.maximum(total[kind], away) if kind in total else away
     into[place] = total
+
+
+def deep_of(step: TracedStep) -> IntArray:
+    """How far from a side of the grid the cells are of which a value beyond it is made, along each axis; 0 where it is made of one.
+
+    A box has the rules of those sides alone at which it lies. So boxes have this number from the whole grid: with numbers of their own, two
+    neighbours would expect messages of different sizes.
+    """
+    fields = [*step.states.values(), *step.coefficients.values(), *(field for stage in step.stages for field in stage.outputs)]
+    return _deep(fields, step.grid.shape)
 
 
 def _deep(fields: Iterable[Placed], shape: tuple[int, ...]) -> IntArray:

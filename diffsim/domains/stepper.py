@@ -163,6 +163,10 @@ class Neighbours(Protocol):
     def overhang(self) -> IntArray:
         """How far the cells of a point lie outside of its owner's cells along each axis, at most."""
 
+    @property
+    def deep(self) -> IntArray:
+        """How deep values beyond the sides of the whole grid reach into it, see `diffsim.domains.reach.deep_of`."""
+
     def widths(self, reach: Reach) -> IntArray:
         """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
 
@@ -263,9 +267,9 @@ class DomainStepper(Stepper):
     def _programs(self, differentiable: bool) -> Programs:
         programs = super()._programs(differentiable)
         neighbours, points = self._neighbours, self._neighbours.overhang
-        reach = reach_of(programs, points)
+        reach = reach_of(programs, points, neighbours.deep)
         self._room = room = Room(reach, neighbours.widths(reach))
-        changed, self._computed = in_windows(programs, reach, neighbours.inner, room.widest, points, room.lasting)
+        changed, self._computed = in_windows(programs, reach, neighbours.inner, room.widest, points, room.lasting, neighbours.deep)
         programs.replace(changed)
         programs.replace({program.name: with_totals_of_ranks(program, neighbours.total) for program in programs if any(program.totals)})
         return programs

@@ -52,9 +52,15 @@ def main(folder: str, claim: str, left_out: str, narrower: str, *names: str) -> 
         return true_widths(box, reach) + int(claim)
 
     def windows(
-        programs: Programs, reach: Reach, inner: Sequence[slice], room: IntArray, points: IntArray, lasting: tuple[bool, bool]
+        programs: Programs,
+        reach: Reach,
+        inner: Sequence[slice],
+        room: IntArray,
+        points: IntArray,
+        lasting: tuple[bool, bool],
+        deep: IntArray,
     ) -> tuple[dict[str, Program], dict[str, IntArray]]:
-        changed, computed = true_windows(programs, reach, inner, room - int(left_out), points, lasting)
+        changed, computed = true_windows(programs, reach, inner, room - int(left_out), points, lasting, deep)
         n = programs.step.grid.shape[0]
         fewer = {name: fewer_rows(program, int(left_out), n) for name, program in changed.items()}
         return fewer, {name: far + int(left_out) for name, far in computed.items()}

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import diffsim as ds
+from diffsim import expr
 from diffsim.domains.reach import reach_of
 from diffsim.stepping.derive.programs import Programs
 from tests.domains.generator import ELASTIC, SPEED, TOP_FREE, DomainCase, Mixed
@@ -180,7 +181,30 @@ def _mixed(rng: np.random.Generator) -> Drawn:
     return Drawn("numbers of all cells", 2, lambda shape: Mixed(ds.Grid(shape, 0.5)), "f", "q", (("k", 0.3, 0.1),), first_alone=True)
 
 
-KINDS: list[Callable[[np.random.Generator], Drawn]] = [_acoustic, _elastic, _heat, _acoustic, _maxwell, _elastic, _mixed]
+class Deep(ds.Equation):
+    """A step of short reach, with sides beyond which values are made of several cells, or of one."""
+
+    forcings = ("f",)
+
+    def __init__(self, grid: ds.Grid, of_u: Any, of_v: Any) -> None:
+        self.grid, self.dt, self.parameters = grid, 0.1, {"k": ds.Variable("mirror")}
+        self.states = {"u": ds.Variable(of_u), "v": ds.Variable(of_v)}
+
+    def step(self, u: Any, v: Any, k: Any, f: Any) -> dict[str, Any]:
+        moved = ds.stage(v + 0.1 * k * expr.diff_centred(u, self.grid.ndim - 1), boundary=v)
+        return {"u": u + 0.1 * expr.laplacian(k * moved) + f, "v": moved - 0.1 * v.shifted(0, 1) * u}
+
+
+def _deep(rng: np.random.Generator) -> Drawn:
+    ndim = int(rng.choice([1, 2]))
+    rules = ["zero", "mirror", ds.Extrapolate(1), ds.Extrapolate(2), ds.Robin(0.7, 0.4, 0.2)]
+    low, high = (tuple(rules[int(rule)] for rule in rng.integers(len(rules), size=2 * ndim)) for _ in range(2))
+    of_u, of_v = ((*zip(sides[::2], sides[1::2], strict=True),) for sides in (low, high))
+    of_u = ((ds.Extrapolate(2), "zero"), *of_u[1:])  # always one whose sides differ in depth
+    return Drawn("deep sides", ndim, lambda shape: Deep(ds.Grid(shape, 0.8), of_u, of_v), "f", "u", (("k", 0.3, 0.1),))
+
+
+KINDS: list[Callable[[np.random.Generator], Drawn]] = [_acoustic, _elastic, _heat, _acoustic, _maxwell, _elastic, _mixed, _deep]
 """Equations by the number of a case."""
 
 

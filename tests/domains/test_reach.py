@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim.domains.boxes import Cuts
+from diffsim.domains.cut import Cut
 from diffsim.domains.pieces import Narrowing
-from diffsim.domains.reach import Reach, in_windows, reach_of
+from diffsim.domains.reach import Reach, deep_of, in_windows, reach_of
 from diffsim.domains.widths import Widths, after, covers, lasts
+from diffsim.expr import laplacian
 from diffsim.stepping.derive.programs import Programs
 from diffsim.stepping.ir.program import Nest, Program
+from diffsim.stepping.trace.trace import TracedStep
 
 SHAPE, OWN = (40, 48), (slice(0, 20), slice(0, 48))
 """A grid, and a box of owned cells at a cut along its first axis."""
@@ -132,3 +138,39 @@ def test_windows_are_those_of_right_cells_in_each_program(room: int) -> None:
             if isinstance(operation, Nest) and operation.window is not None:
                 (first, last), across = operation.window
                 assert first == 0 and across == (0, 48) and 0 <= last - OWN[0].stop <= room, name
+
+
+class Sided(ds.Equation):
+    """A step of short reach with any rules at its sides."""
+
+    def __init__(self, grid: ds.Grid, low: Any, high: Any) -> None:
+        self.grid, self.dt, self.parameters = grid, 0.1, {"k": ds.Variable("mirror")}
+        self.states = {"u": ds.Variable(((low, high), *("zero",) * (grid.ndim - 1)))}
+
+    def step(self, u: Any, k: Any) -> dict[str, Any]:
+        return {"u": u + 0.1 * laplacian(k * u)}
+
+
+RULES: dict[str, Any] = {
+    "zero": "zero",
+    "mirror": "mirror",
+    "robin": ds.Robin(0.7, 0.4, 0.2),
+    "extrapolate 1": ds.Extrapolate(1),
+    "extrapolate 2": ds.Extrapolate(2),
+}
+
+
+@pytest.mark.parametrize("high", RULES)
+@pytest.mark.parametrize("low", RULES)
+def test_boxes_with_and_without_a_side_exchange_as_many_rows(low: str, high: str) -> None:
+    """Values beyond a side may be made of several cells, and only some boxes lie at it."""
+    step = ds.Simulation(Sided(ds.Grid((36, 12), 1.0), RULES[low], RULES[high]), wrt=["k"])._compiled.step
+
+    def reach_in(part: TracedStep) -> Reach:
+        return reach_of(Programs(part, (), np.dtype(np.float64), differentiable=True), POINTS, deep_of(step))
+
+    whole, cuts = reach_in(step), Cuts((36, 12), (3, 1), (6, 0), (1, 1))
+    for rank in range(3):
+        here = reach_in(Cut(cuts.box(rank), step.grid).step(step))
+        np.testing.assert_array_equal(here.of_states, whole.of_states)
+        np.testing.assert_array_equal(here.of_bars, whole.of_bars)

@@ -19,7 +19,7 @@ from diffsim.ad.recorded.form import CONSTANTS, Form, as_core, is_input
 from diffsim.ad.recorded.outside import require_no_writes, unchanged_of
 from diffsim.ad.recorded.program import NotReplayedError, Program
 from diffsim.ad.recorded.recording import RecordedTracer, Recording, Register
-from diffsim.ad.tree import Tree, flatten
+from diffsim.ad.tree import Tree, flatten, unflatten
 from diffsim.base import arguments
 from diffsim.base.copies import Remade, remade
 from diffsim.base.messages import shown, silenced, warn_user
@@ -106,7 +106,7 @@ class Replayed:
             try:
                 result = entry.run(*values)
             except FAILURES:
-                return self.function(*args, **kwargs)
+                return _apart(*flatten(self.function(*args, **kwargs)))
             self._changes = self._new = 0
             if entry is not self.entries[0]:
                 self._put_first(entry)
@@ -186,18 +186,20 @@ class Replayed:
         result = self.function(*args, **kwargs)
         leaves, tree = flatten(result)
         if not all(np.isfinite(leaf).all() for leaf in leaves if is_input(leaf)):
-            return result  # other operations may follow from such values
+            return _apart(leaves, tree)  # other operations may follow from such values
         try:
             if isinstance(recorded, UnrecordableError):
                 raise recorded
             if not all(_same(leaf, copied, layout=False) for leaf, copied in zip(passed, before, strict=True)):
                 raise UnrecordableError(EDITS)
-            self._put_first(self._replay_of(form, before, recorded, leaves, tree))
+            own = _apart(leaves, tree)
+            self._put_first(self._replay_of(form, before, recorded, flatten(own)[0], tree))
         except UnrecordableError as reason:
             if not reason.now:
                 self._warn(str(reason))
                 self._put_first(_Entry(form.values, lambda: True, None))
-        return result
+            return result
+        return own
 
     def _record(self, form: Form, given: Sequence[Any]) -> _Recorded:
         """The operations of a call with these leaves as arguments.
@@ -289,6 +291,12 @@ def _said(function: Callable[..., Any], place: tuple[Any, ...]) -> str:
 def _version(leaf: Any) -> Any:
     """The number of assignments to an array."""
     return leaf._version if isinstance(leaf, Array) else None
+
+
+def _apart(leaves: Sequence[Any], tree: Tree) -> Any:
+    """The results of a call of the function as a replay returns them: no array shares memory with an argument, with what the function takes
+    from outside, or with another result, so that an edit of one of them is the same after all calls."""
+    return unflatten(tree, [leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
 
 
 def _result(leaf: Any) -> Any:

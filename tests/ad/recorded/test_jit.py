@@ -447,8 +447,7 @@ def test_results_are_arrays_of_the_callers_own() -> None:
         return {"x": x, "again": (y, y), "part": y[1:3], "fixed": constant, "none": None, "text": "a", "n": 3}
 
     fast, x = ds.jit(several), X.copy()
-    fast(x)
-    for _ in range(2):
+    for _ in range(3):  # the first call records
         result = fast(x)
         assert bits({k: v for k, v in result.items() if k not in ("text", "none")}) == bits(
             {k: v for k, v in several(x).items() if k not in ("text", "none")}
@@ -459,6 +458,51 @@ def test_results_are_arrays_of_the_callers_own() -> None:
             array[...] = 7.0  # reaches no other array, nor the next call
         assert not any(numpy.shares_memory(a, b) for k, a in enumerate(arrays) for b in (*arrays[:k], x, constant))
         numpy.testing.assert_array_equal(constant, 1.0)
+
+
+SHARING: dict[str, Callable[[Any, Any], Any]] = {
+    "the argument": lambda x, y: x,
+    "a part of the argument": lambda x, y: x[1:],
+    "a view of other shape": lambda x, y: x[:, None],
+    "every second entry": lambda x, y: y[::2],
+    "in opposite order": lambda x, y: y[::-1],
+    "the same array": lambda x, y: y,
+    "an array from outside": lambda x, y: OUTSIDE,
+    "a part of one from outside": lambda x, y: OUTSIDE[1:],
+    "one number in all entries": lambda x, y: np.broadcast_to(x[0], (3,)),
+    "transposed": lambda x, y: np.stack([x, y]).T,
+}
+"""Results that share memory with something, of an argument x and a value y."""
+OUTSIDE = rng.uniform(0.5, 1.5, 5)
+
+
+@pytest.mark.parametrize("first", [1.0, numpy.inf], ids=["finite", "infinite"])
+@pytest.mark.parametrize("one", SHARING)
+def test_an_edited_result_changes_nothing_else_in_any_call(one: str, first: float) -> None:
+    """Also where values that are not finite have the function called."""
+
+    of = SHARING[one]
+
+    def pair(x: Any) -> Any:
+        y = 2 * x
+        return of(x, y), y
+
+    fast, outside = ds.jit(pair), OUTSIDE.copy()
+    for factor in (first, 1.0, 1.0, numpy.inf, 2.0):
+        x = factor * X
+        result = fast(x)
+        expected = [numpy.array(leaf) for leaf in pair(x)]
+        for edited, other in ((0, 1), (1, 0)):
+            kept = numpy.array(result[other])
+            result[edited][...] = 7.0
+            numpy.testing.assert_array_equal(result[other], kept)
+            result[edited][...] = expected[edited]
+        for leaf, right in zip(result, expected, strict=True):
+            numpy.testing.assert_array_equal(leaf, right)
+            leaf[...] = 7.0
+        numpy.testing.assert_array_equal(x, factor * X)
+        numpy.testing.assert_array_equal(OUTSIDE, outside)
+    assert recordings(fast)[0] is not None
 
 
 def test_assignments_inside_do_not_add_up_between_calls() -> None:
