@@ -287,7 +287,7 @@ def _check_prior(what: str, name: str, prior: Prior, simulation: Simulation, ste
     if missing:
         raise ParameterError(
             f"{what} of {name} is {shown(prior)} without {', '.join(missing)}, expected an object with {', '.join(parts)}; take a "
-            "diffsim.optimize.DiffusionPrior"
+            "diffsim.optimize.DiffusionPrior, or a PrecisionPrior for a number"
         )
     size = int(np.prod(simulation.input_shape(name, steps)))
     if prior.size != size:

@@ -132,10 +132,12 @@ class GrowthMonitor:
         growth = self.found()
         if growth is not None:
             warn_user(
-                f"the adjoint grew by a factor {growth.factor:.1e}, by exp({growth.rate:.2e}) a step: the run is chaotic. Its gradient is "
-                f"exact, but says little about changes that are not tiny, and beyond about {growth.horizon} steps even rounding errors "
-                "decide the state. Shorten the run (diffsim.chaos.predictability says to which length), or take "
-                "diffsim.chaos.shadowing for a long average, whose bias diffsim.chaos.linear_response shows",
+                f"the adjoint grew by a factor {growth.factor:.1e}, by exp({growth.rate:.2e}) a step: the run is chaotic, or something "
+                "small grows out of an unstable state, such as a front or an epidemic. Its gradient is exact, but says little about "
+                f"changes that are not tiny. In a chaotic run, beyond about {growth.horizon} steps even rounding errors decide the "
+                "state: shorten the run (diffsim.chaos.predictability says to which length), or take diffsim.chaos.shadowing for a "
+                "long average, whose bias diffsim.chaos.linear_response shows. Where something small grows, let its logarithm be the "
+                "unknown",
                 ChaosWarning,
             )
 

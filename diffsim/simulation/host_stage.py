@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from diffsim.ad.core import apart
 from diffsim.ad.surroundings.reading import look, readers_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
@@ -124,7 +125,8 @@ class ArrayProgram:
     title: Title = field(compare=False)
 
     def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
-        return [np.asarray(value) for value in self._values(*(each.copy() for each in cells))]
+        with apart():  # NumPy's functions and those of derivatives round differently
+            return [np.asarray(value) for value in self._values(*(each.copy() for each in cells))]
 
     def _values(self, *cells: Any) -> tuple[Any, ...]:
         """Call `f` with arrays that may be differentiated."""
@@ -173,8 +175,9 @@ class Pullback:
                 full[number] = value
             return self.program._values(*full)
 
-        _, pullback = vjp(of_wanted, *(copies[number] for number in self.wanted))
-        return [np.asarray(bar) for bar in pullback(tuple(each.copy() for each in cells[count:]))]
+        with apart():
+            _, pullback = vjp(of_wanted, *(copies[number] for number in self.wanted))
+            return [np.asarray(bar) for bar in pullback(tuple(each.copy() for each in cells[count:]))]
 
     @property
     def title(self) -> Title:

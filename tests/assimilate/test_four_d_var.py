@@ -220,6 +220,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (ParameterError, "3 windows with model_error = None", {"windows": 3}),
         (ParameterError, "1 windows? with model_error", {"model_error": {"x": independent(0.1)}}),
         (ParameterError, "steps = 20 in 3 windows", {"windows": 3, "model_error": {"x": independent(0.1)}}),
+        (ParameterError, "or a PrecisionPrior for a number", {"background_error": {"x": 0.1}}),
         (ParameterError, "without precision", {"windows": 4, "model_error": {"x": CorrelatedPrior((CELLS,), 0.1)}}),
         (ParameterError, "background without x", {"background": {"F": 8.0}}),
         (ParameterError, "background_error of y", {"background_error": {"y": independent(1.0)}}),

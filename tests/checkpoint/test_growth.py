@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
+import diffsim as ds
 from diffsim.checkpoint import Binomial, ChaosWarning, GrowthMonitor, Online
 from diffsim.checkpoint.actions import Advance, EndForward, Reverse
 
@@ -143,3 +144,17 @@ def test_a_line_warns_once_however_often_it_runs():
         for monitor in monitors:
             with pytest.raises(ChaosWarning):
                 first(monitor)
+
+
+def test_the_warning_does_not_call_an_epidemic_chaotic():
+    rate, gamma, dt = 2.0, 0.3, 0.1
+
+    def infected(i):
+        def step(_, state):
+            s, i = state
+            return s - dt * rate * s * i, i + dt * (rate * s - gamma) * i
+
+        return ds.fori_loop(0, 120, step, (1.0, i))[1]
+
+    with pytest.warns(ChaosWarning, match="or something small grows out of an unstable state, such as a front or an epidemic"):
+        ds.grad(infected)(1e-12)

@@ -400,3 +400,45 @@ def test_a_method_within_a_rate_leaves_the_rate_its_time() -> None:
 
     errors = [abs(ds.Simulation(Fading(n), precision="f64").run({"u": np.ones(4)}, n).final["u"] - np.exp(-1)).max() for n in (5, 10)]
     assert errors[0] / errors[1] > 12
+
+
+PROGRAMS: dict[str, Callable[..., Any]] = {  # each rounds otherwise by NumPy than in a derivative, or may come to
+    "rfft": lambda u: dnp.fft.irfft(dnp.exp(-0.01 * dnp.arange(u.shape[-1] // 2 + 1.0)) * dnp.fft.rfft(u), u.shape[-1]),
+    "rfft2": lambda u: dnp.fft.irfft2(0.9 * dnp.fft.rfft2(u), u.shape),
+    "hfft": lambda u: u + 0.01 * dnp.fft.hfft(dnp.fft.ihfft(u), u.shape[-1]),
+    "cumsum": running_sum,
+    "convolve": lambda u: dnp.stack([dnp.convolve(row, dnp.array([0.3, 0.4, 0.3]), "same") for row in u]),
+    "einsum": lambda u: u + 0.01 * dnp.einsum("ij,kj,kl->il", u, u, u),
+    "std": lambda u: u / (1 + dnp.std(u, axis=-1, keepdims=True)),
+    "norm": lambda u: u / dnp.linalg.norm(u),
+    "a gradient": lambda u: u - 0.1 * ds.grad(lambda v: dnp.sum(dnp.abs(dnp.fft.rfft(v)) ** 2) / v.size)(u),
+}
+
+
+def test_a_run_and_its_adjoint_have_the_same_bits_within_a_derivative_and_outside() -> None:
+    def all_programs(u: Any) -> Any:
+        for program in PROGRAMS.values():
+            u = program(u)
+        return u
+
+    def step(u: Any, k: Any, q: Any) -> dict[str, Any]:
+        return {"u": ds.host_stage(all_programs, u + 0.1 * k * u, "mirror")}
+
+    run = ds.Simulation(Given(step), wrt=["u", "k"], precision="f64")
+    start = inputs(run)
+
+    def final(u: Any) -> Any:
+        return run.run({**start, "u": u}, STEPS).final["u"]
+
+    plain, other = final(start["u"]), final(start["u"][::-1])
+    weights = np.cos(np.arange(plain.size)).reshape(plain.shape)
+    bars = run.vjp(start, STEPS)[1](ds.Solution(final={"u": weights}))
+
+    def twice(u: Any) -> Any:
+        """Two runs of one simulation: the first one is repeated for its adjoint, outside of all derivatives."""
+        return final(u), final(u[::-1])
+
+    found, pullback = ds.vjp(twice, start["u"])
+    assert np.array_equal(found[0], plain) and np.array_equal(found[1], other)
+    assert np.array_equal(ds.jvp(final, (start["u"],), (weights,))[0], plain)
+    assert np.array_equal(pullback((weights, np.zeros_like(plain)))[0], bars["u"])
