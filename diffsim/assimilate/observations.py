@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim import numpy as dnp
-from diffsim.base.arguments import one_of, real_array
+from diffsim.base.arguments import one_of, plural, real_array
 from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.simulation import Simulation, Solution
@@ -25,11 +25,13 @@ class Observations:
 
     Args:
         values: a row for the initial state and one for each step, shape (steps + 1, ...), or with `when="ends"` a row for the end of each
-            window. NaN where nothing was observed.
+            window, shape (windows, ...), also for one window. NaN where nothing was observed.
         deviation: > 0, of the errors; a number, or broadcast to `values`.
         of: a state with receivers, whose traces are observed, or a function of a window's solution in `diffsim.numpy`. It returns a row for
-            each step of the window, its first and its last included, or with `when="ends"` one row.
-        when: "steps", or "ends", for functions of final states.
+            each step of the window, its first and its last included, shape (steps / windows + 1, ...), or with `when="ends"` one row
+            without an axis of rows, shape (...).
+        when: "steps", or "ends", for functions of `solution.final`, the states at the end of each window: (1, cells) are the values of a
+            field that was observed once, after the last step.
 
     Raises:
         ShapeError: a deviation that does not broadcast to the values.
@@ -45,6 +47,9 @@ class Observations:
         speeds[::2] = 0.3
         seen = ds.assimilate.Observations(speeds, 0.05, lambda solution: solution.traces["x"][:, 1:] - solution.traces["x"][:, :1])
         assert seen.count == 21
+        # All speeds once, at the end of a run that is one window.
+        last = ds.assimilate.Observations(np.full((1, 64), 0.3), 0.05, lambda solution: solution.final["x"], when="ends")
+        assert last.values.shape == (1, 64)
     """
 
     def __init__(self, values: npt.ArrayLike, deviation: npt.ArrayLike, of: Operator, when: Literal["steps", "ends"] = "steps") -> None:
@@ -84,7 +89,8 @@ class Observations:
             else (windows, "one for each of the windows")
         )
         if self.values.ndim == 0 or len(self.values) != rows:
-            raise ShapeError(f"values have shape {self.values.shape}, expected {rows} rows, {each}; fill up with NaN")
+            remedy = "give values[None]" if self.when == "ends" and windows == 1 else "fill up with NaN"
+            raise ShapeError(f"values have shape {self.values.shape}, expected {plural(rows, 'row')}, {each}; {remedy}")
         if isinstance(self.of, str):
             expected = rows, simulation._compiled.points[receiver_points(self.of)].count
             if self.values.shape != expected:
@@ -99,10 +105,22 @@ class Observations:
         A window begins after the jump: what was observed at the border of two windows is that of the later one.
         """
         rows = [solution.traces[self.of] if isinstance(self.of, str) else self.of(solution) for solution in solutions]
-        out = dnp.stack(rows) if self.when == "ends" else dnp.concatenate([*(row[:-1] for row in rows[:-1]), rows[-1]])
-        if tuple(out.shape) != self.values.shape:
-            raise ShapeError(
-                f"the operator of an observation gives shape {tuple(out.shape)} for the run, expected {self.values.shape}, that of its "
-                "values; return a row for each step of the window, its first and last included, or say when='ends'"
-            )
-        return out
+        for row in rows:
+            self._require_shape(tuple(row.shape if hasattr(row, "shape") else np.shape(row)), len(solutions))
+        return dnp.stack(rows) if self.when == "ends" else dnp.concatenate([*(row[:-1] for row in rows[:-1]), rows[-1]])
+
+    def _require_shape(self, shape: tuple[int, ...], windows: int) -> None:
+        """Refuse what the operator gives for a window, unless it fits the values."""
+        each = self.values.shape[1:]
+        steps = (len(self.values) - 1) // windows + 1
+        expected, rows = (each, "one row, that of its end") if self.when == "ends" else ((steps, *each), f"a row for each of {steps}")
+        if shape == expected:
+            return
+        if self.when == "ends":
+            remedy = "leave out the axis of rows" if shape == (1, *each) else "return a row of the values, such as solution.final['x']"
+        else:
+            remedy = "say when='ends'" if shape == each else "return a row for each step, the first and the last included"
+        raise ShapeError(
+            f"the operator of an observation gives shape {shape} for a window, expected {expected}, {rows} in values of shape "
+            f"{self.values.shape}; {remedy}"
+        )

@@ -13,7 +13,7 @@ from diffsim.base.arguments import instance, names, plural, real_array, shape_of
 from diffsim.base.messages import shown
 from diffsim.base.quantities import Meaning, along_axis
 from diffsim.base.summary import Rows, Summary
-from diffsim.errors import ShapeError
+from diffsim.errors import ParameterError, ShapeError
 from diffsim.mesh.angles import named_unit, unit_of_axes
 from diffsim.typing import Array
 
@@ -54,11 +54,11 @@ class Grid(Summary):
         axes: names of the axes, for figures and messages, or a text with a letter for each, such as "zx". The dimensions of labelled
             arrays are matched to them.
         unit: the unit of coordinates, to which quantities of pint or astropy are converted. None: "degree" where all axes have names such
-            as "latitude" and "lon", else "m".
+            as "latitude" and "lon", "m" where none has. Where some have, the grid needs a unit.
 
     Raises:
         ShapeError: a number of axes other than 1 to 3, no cells, or a spacing that is not positive.
-        ParameterError: a spacing or origin whose unit does not convert to that of the grid.
+        ParameterError: a spacing or origin whose unit does not convert to that of the grid, or no unit for axes of which some are angles.
 
     Example:
         import numpy as np
@@ -95,7 +95,7 @@ class Grid(Summary):
         object.__setattr__(self, "shape", shape)
         labels = _labels(axes, len(shape))
         object.__setattr__(self, "axes", labels)
-        unit = unit_of_axes(labels) if unit is None else instance("grid unit", unit, str, "a text", "write it like 'm' or 'degree'")
+        unit = _unit(unit, labels)
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "uniform_spacing", _per_axis("spacing", spacing, len(shape), unit))
         object.__setattr__(self, "origin", _per_axis("origin", origin, len(shape), unit))
@@ -122,7 +122,7 @@ class Grid(Summary):
             raise ShapeError(
                 f"grid faces = {shown(faces)}, expected 1 to {MAX_DIMENSIONS} arrays in a tuple; give the faces along each axis"
             )
-        unit = unit_of_axes(_labels(axes, len(faces))) if unit is None else unit
+        unit = _unit(unit, _labels(axes, len(faces)))
         coordinates = [_increasing(axis, along, unit) for axis, along in enumerate(faces)]
         widths = [np.diff(along) for along in coordinates]
         even = [bool(np.ptp(along) <= EVEN * along.mean()) for along in widths]
@@ -261,6 +261,19 @@ def _labels(axes: Sequence[str] | None, ndim: int) -> tuple[str, ...]:
     if len(labels) != ndim:
         raise ShapeError(f"grid axes = {shown(axes)}, expected {ndim} names; give one an axis")
     return labels
+
+
+def _unit(unit: str | None, axes: Sequence[str]) -> str:
+    """The unit of coordinates, as stated or by the names of the axes."""
+    if unit is not None:
+        return instance("grid unit", unit, str, "a text", "write it like 'm' or 'degree'")
+    usual = unit_of_axes(axes)
+    if usual is None:
+        raise ParameterError(
+            f"grid axes = {shown(tuple(axes))} without a unit, expected one, since some are angles and others are not; give that of all "
+            "coordinates, unit='m' or unit='degree'"
+        )
+    return usual
 
 
 def _per_axis(name: str, value: float | Sequence[float], ndim: int, unit: str) -> tuple[float, ...]:

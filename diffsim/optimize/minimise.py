@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds
 
-from diffsim.base.arguments import function, instance, number, one_of, real_array, whole
+from diffsim.ad.tree import LEAF, flatten
+from diffsim.base.arguments import function, instance, number, one_of, plural, real_array, whole
+from diffsim.base.messages import cut, shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.adam import Adam
 from diffsim.optimize.evaluation import Evaluator, Objective, Point, scaled
@@ -113,8 +115,8 @@ def minimise(
         NonFiniteError: A value or gradient is not finite; has the last good x. A DivergenceError.
         JournalError: The journal's evaluations are not those of this run.
         ShapeError: x0, bounds or gradient do not fit.
-        ParameterError: Any other argument outside its domain, or an objective whose value or gradient at the start is so small that
-            f64 lacks digits for it.
+        ParameterError: Several arrays in x0, which `Stacked` joins; any other argument outside its domain, or an objective whose value or
+            gradient at the start is so small that f64 lacks digits for it.
 
     Example:
         import numpy as np
@@ -175,6 +177,7 @@ def _check(
 ) -> tuple[npt.NDArray[np.float64], Box, Limits]:
     if isinstance(method, type) or not callable(method):
         one_of("method", method, METHODS)
+    _require_one_array(x0)
     start = real_array("x0", x0, np.float64)
     if start.ndim != 1 or start.size == 0:
         raise ShapeError(f"x0: expected a vector of at least one entry, got shape {start.shape}; use a parametrisation's from_field")
@@ -186,3 +189,17 @@ def _check(
     box = make_box(bounds, start.size)
     box.check(start)
     return start, box, Limits(iterations, tolerance)
+
+
+def _require_one_array(x0: object) -> None:
+    """Refuse a pytree of several arrays, with the way to one vector of all their entries."""
+    leaves, tree = flatten(x0)
+    rows = isinstance(x0, (list, tuple)) and not any(np.ndim(leaf) for leaf in leaves)
+    if tree == LEAF or not leaves or rows or hasattr(x0, "__array__"):
+        return  # an array, or numbers in rows
+    names = ", ".join(f"{name}: ..." for name in map(shown, x0)) if isinstance(x0, Mapping) and x0 else "'c': ..."
+    raise ParameterError(
+        f"x0 is a {type(x0).__name__} of {plural(len(leaves), 'array')}, expected one vector of all unknowns; make it by "
+        f"parts = diffsim.optimize.Stacked({{{cut(names, 60)}}}) with a Parametrisation(shape) for each, x0 = parts.join(...), "
+        "and take parts.split(x) in the objective"
+    )

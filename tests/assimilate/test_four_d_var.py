@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -244,7 +245,7 @@ def test_what_does_not_fit_is_refused() -> None:
         with pytest.raises(error, match=match):
             FourDVar(lorenz(), **arguments)
     problem = FourDVar(lorenz(), Observations(np.zeros((21, 3)), 1.0, end), inputs, before, 20)
-    with pytest.raises(ShapeError, match=r"gives shape \(5,\) for the run, expected \(21, 3\)"):
+    with pytest.raises(ShapeError, match=r"gives shape \(5,\) for a window, expected \(21, 3\), .*; return a row for"):
         problem.minimise()
     with pytest.raises(ParameterError, match="start names 'x', expected states with a model error: no state"):
         problem.minimise(start={"x": np.zeros((1, CELLS))})
@@ -344,3 +345,35 @@ def test_a_poor_fit_says_first_that_the_iterations_were_done(method: Any, iterat
     done = f"expected 1. The search has not converged: {plural(iterations, 'iteration')} done; raise `iterations` to go on."
     assert analysis.search.reason == "iterations" if iterations < 3 else analysis.search.reason != "iterations"
     assert (done in text) == (iterations < 3) and ("not converged" in text) == (iterations < 3), text
+
+
+@pytest.mark.parametrize("windows", [1, 2, 3])
+@pytest.mark.parametrize("each", [(), (4,), (4, 2)])
+def test_an_operator_gives_the_rows_of_a_window(each: tuple[int, ...], windows: int) -> None:
+    """One row for its end, without an axis of rows, or a row for each of its states."""
+    steps, same = 6, lambda solution: solution
+    ends, states = (Observations(np.ones((rows, *each)), 1.0, same, when) for rows, when in ((windows, "ends"), (steps + 1, "steps")))
+    long = steps // windows + 1
+    for seen, fits, wrong in (
+        (ends, each, {(1, *each): "leave out the axis of rows", (5, *each): "return a row of", (*each, 3): "return a row"}),
+        (
+            states,
+            (long, *each),
+            {each: "say when='ends'", (long - 1, *each): "for each step", (long, *each, 3): "return a row"},
+        ),
+    ):
+        seen.check(lorenz(), steps, windows)
+        assert seen.predicted([np.ones(fits)] * windows).shape == seen.values.shape
+        for shape, remedy in wrong.items():
+            solutions: Any = [np.ones(fits)] * (windows - 1) + [np.ones(shape)]
+            said = rf"gives shape {re.escape(str(shape))} for a window, expected {re.escape(str(fits))}, .*{remedy}"
+            with pytest.raises(ShapeError, match=said):
+                seen.predicted(solutions)
+
+
+def test_one_row_of_an_end_has_an_axis_of_rows() -> None:
+    seen = Observations(np.ones(CELLS), 1.0, lambda solution: solution.final["x"], when="ends")
+    with pytest.raises(ShapeError, match=r"^values have shape \(40,\), expected 1 row, one for each of the windows; give values\[None\]$"):
+        seen.check(lorenz(), 20, 1)
+    with pytest.raises(ShapeError, match=r"expected 2 rows, one for each of the windows; fill up with NaN$"):
+        seen.check(lorenz(), 20, 2)

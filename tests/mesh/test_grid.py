@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
+import re
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from diffsim.errors import ParameterError, ShapeError
+from diffsim.mesh.angles import ANGLES
 from diffsim.mesh.grid import Grid
 
 
@@ -51,7 +55,20 @@ def test_latitudes_and_longitudes_are_degrees_unless_a_grid_says_otherwise() -> 
     assert Grid((3, 4), 0.1, axes=("rlat", "rlon")).axis_units == ("degree", "degree")
     assert "unit" not in repr(sphere) and "unit='m'" in repr(Grid((3, 4), 0.1, axes=("lat", "lon"), unit="m"))
     assert Grid((3, 4), 0.1, axes=("depth", "x")).axis_units == ("m", "m")
-    assert Grid((3, 4), 0.1, axes=("lat", "lon"), unit="km").axis_units == ("km", "km")
+    for unit in ("m", "km"):
+        assert Grid((3, 4), 0.1, axes=("lat", "lon"), unit=unit).axis_units == (unit, unit)
+
+
+@pytest.mark.parametrize("angle", ANGLES)
+def test_axes_of_which_some_are_angles_need_a_unit(angle: str) -> None:
+    for axes in itertools.permutations((angle.upper(), "depth", "x")):
+        said = rf"^grid axes = {re.escape(str(axes))} without a unit, expected one, since .*, unit='m' or unit='degree'$"
+        for make in (partial(Grid, (2, 3, 4), 0.1, axes=axes), partial(Grid.from_faces, ([0, 1, 3],) * 3, axes)):
+            with pytest.raises(ParameterError, match=said):
+                make()
+            metres = make(unit="m")
+            assert metres.axis_units == ("m", "m", "m") and "unit='m'" in repr(metres)
+            assert all(unit.startswith("degree") for unit in make(unit="degree").axis_units)
 
 
 def test_a_stretched_grid_has_its_centres_half_way_between_faces() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +16,37 @@ from diffsim.optimize import Iteration, Journal, NonFiniteError, minimise
 from diffsim.optimize.evaluation import Evaluator
 from diffsim.optimize.minimise import METHODS
 from diffsim.typing import Array
+
+
+class Pair(NamedTuple):
+    k: Any
+    T: Any
+
+
+@dataclass
+class Both:
+    k: Any
+    T: Any
+
+
+@pytest.mark.parametrize("inside", [lambda x: x, lambda x: {"inner": x}, lambda x: [x, np.ones(2)]])
+@pytest.mark.parametrize("kind", [dict, Pair, Both, lambda k, T: [k, T], lambda k, T: (k, {"T": T})])
+@pytest.mark.parametrize("size", [2, 3])
+def test_several_arrays_are_one_vector_by_stacked(kind: Any, inside: Any, size: int) -> None:
+    """Those of one length, too, of which NumPy makes one array."""
+    start = inside(kind(k=np.zeros(2), T=np.ones(size)))
+    said = r"^x0 is a \w+ of [23] arrays, expected one vector .* diffsim\.optimize\.Stacked\(\{.*parts\.split"
+    with pytest.raises(ParameterError, match=said):
+        minimise(quadratic, start)
+
+
+def test_numbers_by_name_are_refused_and_rows_of_them_are_a_vector() -> None:
+    with pytest.raises(ParameterError, match=r"^x0 is a dict of 2 arrays, .*Stacked\(\{'a': \.\.\., 'b': \.\.\.\}\)"):
+        minimise(quadratic, {"a": 1.0, "b": 2.0})  # type: ignore[arg-type]
+    for rows in ([1.0, 2.0], (1.0, 2.0), Pair(1.0, 2.0), [np.array(1.0), np.float32(2.0)]):
+        assert np.abs(minimise(quadratic, rows).x).max() < 1e-6  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match=r"expected a vector of at least one entry, got shape \(2, 2\)"):
+        minimise(quadratic, [[1.0, 2.0], [3.0, 4.0]])  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=[name for name in METHODS if name != "adam"])

@@ -8,7 +8,6 @@ import numpy as np
 
 from diffsim.errors import SceneError
 from diffsim.mesh.grid import Grid
-from diffsim.records.conventions.places import units_of
 from diffsim.scene.words.rules import TIME
 from diffsim.scene.words.suggest import require_known
 from diffsim.typing import Array
@@ -79,6 +78,5 @@ class Place:
 
 
 def coordinate_units(grid: Grid) -> tuple[str, ...]:
-    """The unit of coordinates along each axis of a grid: degrees along axes such as "lon" where the grid states none but m."""
-    units = units_of(grid.axes, () if grid.unit == "m" else grid.unit)
-    return tuple("s" if axis == TIME else unit for axis, unit in zip(grid.axes, units, strict=True))
+    """The unit of coordinates along each axis of a grid."""
+    return tuple("s" if axis == TIME else grid.unit for axis in grid.axes)

@@ -13,9 +13,10 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from diffsim.base.arguments import plural
+from diffsim.base.keywords import taking
 from diffsim.base.messages import name_shown, shown
 from diffsim.errors import DiffsimError, SceneError
-from diffsim.scene.words.suggest import nearest
+from diffsim.scene.words.suggest import UNLIKE, nearest
 
 MOST_LETTERS = 40
 """Letters of a value that a remedy repeats."""
@@ -112,6 +113,8 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
             name = str(problem["loc"][-1])
             meant = next((key for key in RENAMED.get(name, ()) if key in known), None)
             remedy = nearest(name, known, _deeper(model)) if meant is None else f"did you mean {meant}?"
+            if remedy == UNLIKE and model and (word := taking(problem["input"], _annotations(model))):
+                remedy = f"did you mean {word}?"
             return f"{key}: expected one of {', '.join(known)}, found the unknown key {shown(name)}; {remedy}"
         case "missing":
             return f"{key}: expected a value, found none; add the key"
@@ -194,6 +197,11 @@ def _chosen(problem: ErrorDetails) -> str:
     """The remedy for a word that is not one of the expected words."""
     word = problem["input"]
     return nearest(word, re.findall("'(.*?)'", problem["ctx"]["expected"])) if isinstance(word, str) else "choose one of these"
+
+
+def _annotations(model: type[BaseModel]) -> dict[str, Any]:
+    """What the keys of a model take."""
+    return {name: field.annotation for name, field in model.model_fields.items()}
 
 
 def _deeper(model: type[BaseModel] | None) -> dict[str, str]:

@@ -11,6 +11,8 @@ from diffsim.errors import SceneError
 
 LONGEST = 100
 """Longest name that gets a suggestion, in characters."""
+UNLIKE = "choose one of these"
+"""The remedy where no known name is similar."""
 
 
 def nearest(name: str, known: Iterable[str], further: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -22,10 +24,10 @@ def nearest(name: str, known: Iterable[str], further: Mapping[str, str] = Mappin
         further: names that are allowed elsewhere -> their full form with dots.
     """
     if len(name) > LONGEST:
-        return "choose one of these"
+        return UNLIKE
     lower = {other.lower(): way for other, way in further.items()} | {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.lower(), list(lower), n=1)
-    return f"did you mean {lower[close[0]]}?" if close else "choose one of these"
+    return f"did you mean {lower[close[0]]}?" if close else UNLIKE
 
 
 def require_known(key: str, name: str, known: Collection[str]) -> None:
