@@ -200,7 +200,7 @@ def _chosen(problem: ErrorDetails) -> str:
 
 
 def _annotations(model: type[BaseModel]) -> dict[str, Any]:
-    """What the keys of a model take."""
+    """The annotations of the keys of a model."""
     return {name: field.annotation for name, field in model.model_fields.items()}
 
 

@@ -96,7 +96,7 @@ def test_a_call_without_its_argument(part: str) -> None:
 
 
 EARLY = [way for way in WAYS if way not in ("nan", "slope")]
-"""What fails for all predictions. Numbers that are not finite may be those of one."""
+"""Failures for all predictions. Numbers that are not finite may be those of one."""
 
 
 @pytest.mark.parametrize("way", EARLY)

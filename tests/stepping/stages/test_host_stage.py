@@ -438,7 +438,7 @@ def test_a_run_and_its_adjoint_have_the_same_bits_within_a_derivative_and_outsid
         """Two runs of one simulation: the first one is repeated for its adjoint, outside of all derivatives."""
         return final(u), final(u[::-1])
 
-    found, pullback = ds.vjp(twice, start["u"])
-    assert np.array_equal(found[0], plain) and np.array_equal(found[1], other)
+    finals, pullback = ds.vjp(twice, start["u"])
+    assert np.array_equal(finals[0], plain) and np.array_equal(finals[1], other)
     assert np.array_equal(ds.jvp(final, (start["u"],), (weights,))[0], plain)
     assert np.array_equal(pullback((weights, np.zeros_like(plain)))[0], bars["u"])
