@@ -49,10 +49,6 @@ class MissingError(ParameterError, KeyError):
         return str(self.args[0])
 
 
-class KeywordError(ParameterError, TypeError):
-    """An argument by a name that a constructor does not have."""
-
-
 class TraceError(DiffsimError, TypeError):
     """An operation that a traced step cannot express or differentiate."""
 

@@ -248,7 +248,7 @@ class running:  # noqa: N801 -- a `with` block, in a third of the time of one by
             local.seen = {}
 
 
-class apart:  # noqa: N801 -- as `running`
+class outside_derivatives:  # noqa: N801 -- as `running`
     """While it lasts, no transformation counts as running.
 
     A function that a solver calls has the same bits then, whether the solver runs within a derivative or outside of all.

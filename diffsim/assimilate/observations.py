@@ -104,9 +104,9 @@ class Observations:
 
         A window begins after the jump: what was observed at the border of two windows is that of the later one.
         """
-        rows = [solution.traces[self.of] if isinstance(self.of, str) else self.of(solution) for solution in solutions]
+        rows = [_array(solution.traces[self.of] if isinstance(self.of, str) else self.of(solution)) for solution in solutions]
         for row in rows:
-            self._require_shape(tuple(row.shape if hasattr(row, "shape") else np.shape(row)), len(solutions))
+            self._require_shape(tuple(row.shape), len(solutions))
         return dnp.stack(rows) if self.when == "ends" else dnp.concatenate([*(row[:-1] for row in rows[:-1]), rows[-1]])
 
     def _require_shape(self, shape: tuple[int, ...], windows: int) -> None:
@@ -124,3 +124,8 @@ class Observations:
             f"the operator of an observation gives shape {shape} for a window, expected {expected}, {rows} in values of shape "
             f"{self.values.shape}; {remedy}"
         )
+
+
+def _array(row: Any) -> Any:
+    """A row of an operator's as an array: it may be a number, or a list of numbers that are differentiated."""
+    return row if hasattr(row, "shape") else dnp.array(row)

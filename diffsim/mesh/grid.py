@@ -270,8 +270,8 @@ def _unit(unit: str | None, axes: Sequence[str]) -> str:
     usual = unit_of_axes(axes)
     if usual is None:
         raise ParameterError(
-            f"grid axes = {shown(tuple(axes))} without a unit, expected one, since some are angles and others are not; give that of all "
-            "coordinates, unit='m' or unit='degree'"
+            f"grid axes = {shown(tuple(axes))} without a unit, expected one, since some are angles and others are not; give the "
+            "one unit of all coordinates, unit='m' or unit='degree' (units of a scene)"
         )
     return usual
 

@@ -11,7 +11,7 @@ from scipy.optimize import Bounds
 
 from diffsim.ad.tree import LEAF, flatten
 from diffsim.base.arguments import function, instance, number, one_of, plural, real_array, whole
-from diffsim.base.messages import cut, shown
+from diffsim.base.messages import shown
 from diffsim.errors import ParameterError, ShapeError
 from diffsim.optimize.adam import Adam
 from diffsim.optimize.evaluation import Evaluator, Objective, Point, scaled
@@ -197,9 +197,12 @@ def _require_one_array(x0: object) -> None:
     rows = isinstance(x0, (list, tuple)) and not any(np.ndim(leaf) for leaf in leaves)
     if tree == LEAF or not leaves or rows or hasattr(x0, "__array__"):
         return  # an array, or numbers in rows
-    names = ", ".join(f"{name}: ..." for name in map(shown, x0)) if isinstance(x0, Mapping) and x0 else "'c': ..."
+    if len(leaves) == 1:
+        raise ParameterError(f"x0 is a {type(x0).__name__} of an array, expected one vector of all unknowns; give the array itself")
+    names = ", ".join(f"{name}: ..." for name in map(shown, x0)) if isinstance(x0, Mapping) else ""
+    names = names if 0 < len(names) <= 60 else "'c': ..., 'rho': ..."
     raise ParameterError(
         f"x0 is a {type(x0).__name__} of {plural(len(leaves), 'array')}, expected one vector of all unknowns; make it by "
-        f"parts = diffsim.optimize.Stacked({{{cut(names, 60)}}}) with a Parametrisation(shape) for each, x0 = parts.join(...), "
+        f"parts = diffsim.optimize.Stacked({{{names}}}) with a Parametrisation(shape) for each, x0 = parts.join(...), "
         "and take parts.split(x) in the objective"
     )

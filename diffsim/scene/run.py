@@ -56,7 +56,6 @@ from diffsim.scene.setup.sizes import shots_of
 from diffsim.scene.shots.cluster import Processes, opened
 from diffsim.scene.shots.groups import Groups
 from diffsim.scene.shots.mutes import shares
-from diffsim.scene.shots.shot_misfits import check_own
 from diffsim.scene.shots.truth import Observed, observe, true_fields
 from diffsim.scene.shots.windows import joined
 from diffsim.scene.shots.workers import Workers
@@ -153,7 +152,6 @@ def _run(
         watcher.phase(f"{scene.name}: {'reading' if scene.truth is None else 'making'} the data")
     alone = problem.workers if problem.ranks.size == 1 else Groups(problem.ranks, 1)  # the truth has a grid of its own, in no domains
     observed = observe(scene, problem.setup, alone)
-    check_own(scene.misfit, observed, problem.setup)
     truth = {**true_fields(scene, problem.setup), **observed.starts}
     if scene.uncertainty is not None:
         check_uncertainty(problem, observed)

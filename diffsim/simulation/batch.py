@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
-from diffsim.base.arguments import function, instance, mapping, real_array, require_takes, whole
+from diffsim.base.arguments import function, instance, mapping, real_array, whole
 from diffsim.base.quantities import ANYTHING, Meaning, is_bare, places_on, plain
 from diffsim.base.summary import Rows, Summary
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress
@@ -218,7 +218,6 @@ class Batch(Rebuilt, Summary):
     ) -> tuple[float, dict[str, Array]]:
         """Value of a loss of all runs and its gradient for every input in `wrt` of the simulation; see `Simulation.value_and_grad`."""
         function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
-        require_takes("loss", loss, "solution")
         solution, pullback = self.vjp(inputs, steps, checkpoint, on_action, until, every, on_progress, watch)
         value, cotangents = value_and_cotangents(loss, solution)
         return value, pullback(cotangents)

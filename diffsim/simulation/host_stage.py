@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.ad.core import apart
+from diffsim.ad.core import outside_derivatives
 from diffsim.ad.surroundings.reading import look, readers_of
 from diffsim.ad.transforms.jvp import jvp
 from diffsim.ad.transforms.vjp import vjp
@@ -125,7 +125,7 @@ class ArrayProgram:
     title: Title = field(compare=False)
 
     def __call__(self, *cells: npt.NDArray) -> list[npt.NDArray]:
-        with apart():  # NumPy's functions and those of derivatives round differently
+        with outside_derivatives():  # NumPy's functions and those of derivatives round differently
             return [np.asarray(value) for value in self._values(*(each.copy() for each in cells))]
 
     def _values(self, *cells: Any) -> tuple[Any, ...]:
@@ -175,7 +175,7 @@ class Pullback:
                 full[number] = value
             return self.program._values(*full)
 
-        with apart():
+        with outside_derivatives():
             _, pullback = vjp(of_wanted, *(copies[number] for number in self.wanted))
             return [np.asarray(bar) for bar in pullback(tuple(each.copy() for each in cells[count:]))]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from diffsim.ad.arrays.array import Array as DifferentiatedArray
 from diffsim.ad.core import require_not_recording
-from diffsim.base.arguments import flag, function, mapping, names, one_of, require_takes, whole
+from diffsim.base.arguments import flag, function, mapping, names, one_of, whole
 from diffsim.base.quantities import Meaning
 from diffsim.base.summary import Rows, Summary
 from diffsim.checkpoint import Action, AnySchedule, Checkpoint, OnProgress, Policy, Sizes, choose
@@ -368,10 +368,8 @@ class Simulation(Rebuilt, Summary):
 
         Raises:
             DerivativeError: the loss returns only a number, and uses an operation that loses a derivative.
-            TraceError: the loss does not take one argument.
         """
         function("loss", loss, "lambda solution: (solution.traces['p'] ** 2).sum()", optional=False)
-        require_takes("loss", loss, "solution")
         if self._grouped:
             inputs = self._apart(inputs)
         if type(inputs) is dict and DifferentiatedArray in map(type, inputs.values()):

@@ -371,6 +371,14 @@ def test_an_operator_gives_the_rows_of_a_window(each: tuple[int, ...], windows: 
                 seen.predicted(solutions)
 
 
+@pytest.mark.parametrize("row", [lambda x: [x[0], 2 * x[1]], lambda x: (x[0], 2.0), lambda x: [3.0, 4.0]])
+def test_a_row_may_be_numbers_that_are_differentiated(row: Any) -> None:
+    seen = Observations(np.ones((1, 2)), 1.0, row, when="ends")
+    start, along = np.array([0.5, 0.25, 1.0]), np.array([1.0, -2.0, 0.3])
+    values, tangents = ds.jvp(lambda x: seen.predicted([x]), (start,), (along,))
+    assert np.array_equal(values, [row(start)]) and np.array_equal(tangents[0], np.array(row(along)) - np.array(row(0 * along)))
+
+
 def test_one_row_of_an_end_has_an_axis_of_rows() -> None:
     seen = Observations(np.ones(CELLS), 1.0, lambda solution: solution.final["x"], when="ends")
     with pytest.raises(ShapeError, match=r"^values have shape \(40,\), expected 1 row, one for each of the windows; give values\[None\]$"):

@@ -62,7 +62,9 @@ def test_latitudes_and_longitudes_are_degrees_unless_a_grid_says_otherwise() -> 
 @pytest.mark.parametrize("angle", ANGLES)
 def test_axes_of_which_some_are_angles_need_a_unit(angle: str) -> None:
     for axes in itertools.permutations((angle.upper(), "depth", "x")):
-        said = rf"^grid axes = {re.escape(str(axes))} without a unit, expected one, since .*, unit='m' or unit='degree'$"
+        said = (
+            rf"^grid axes = {re.escape(str(axes))} without a unit, expected one, since .*, unit='m' or unit='degree' \(units of a scene\)$"
+        )
         for make in (partial(Grid, (2, 3, 4), 0.1, axes=axes), partial(Grid.from_faces, ([0, 1, 3],) * 3, axes)):
             with pytest.raises(ParameterError, match=said):
                 make()

@@ -9,7 +9,7 @@ import pytest
 
 import diffsim as ds
 import diffsim.numpy as dnp
-from diffsim.errors import DerivativeError, MissingError, ParameterError, TraceError
+from diffsim.errors import DerivativeError, MissingError, ParameterError
 from diffsim.losses import L2Misfit, Tikhonov
 from diffsim.solvers import Heat
 
@@ -139,12 +139,3 @@ def test_a_name_that_the_solution_does_not_have(loss: Any, text: str, heat: ds.S
 def test_a_key_error_of_the_loss_itself_stays(heat: ds.Simulation, inputs: dict[str, np.ndarray]) -> None:
     with pytest.raises(KeyError, match="mine"):
         heat.value_and_grad(lambda s: s.final["T"].sum() * {}["mine"], inputs, 4)
-
-
-@pytest.mark.parametrize("loss", [lambda: 0.0, lambda final, traces: 0.0, lambda solution, *, weight: 0.0, L2Misfit.compare])
-def test_a_loss_of_other_arguments_is_refused_before_a_run_is_compiled(loss: Any, inputs: dict[str, np.ndarray]) -> None:
-    heat = ds.Simulation(Heat(ds.Grid((7, 9), 0.5), 0.1), receivers={"T": PLACES})
-    both = ds.Batch(heat, 2)
-    for run, arguments in ((heat, inputs), (both, {name: np.stack([value] * 2) for name, value in inputs.items()})):
-        with pytest.raises(TraceError, match=r"^loss takes \(.*\), expected a function of 1 argument, \(solution\); write one with these$"):
-            run.value_and_grad(loss, arguments, STEPS)

@@ -106,7 +106,8 @@ class Replayed:
             try:
                 result = entry.run(*values)
             except FAILURES:
-                return _apart(*flatten(self.function(*args, **kwargs)))
+                leaves, tree = flatten(self.function(*args, **kwargs))
+                return unflatten(tree, _own(leaves))
             self._changes = self._new = 0
             if entry is not self.entries[0]:
                 self._put_first(entry)
@@ -186,20 +187,20 @@ class Replayed:
         result = self.function(*args, **kwargs)
         leaves, tree = flatten(result)
         if not all(np.isfinite(leaf).all() for leaf in leaves if is_input(leaf)):
-            return _apart(leaves, tree)  # other operations may follow from such values
+            return unflatten(tree, _own(leaves))  # other operations may follow from such values
         try:
             if isinstance(recorded, UnrecordableError):
                 raise recorded
             if not all(_same(leaf, copied, layout=False) for leaf, copied in zip(passed, before, strict=True)):
                 raise UnrecordableError(EDITS)
-            own = _apart(leaves, tree)
-            self._put_first(self._replay_of(form, before, recorded, flatten(own)[0], tree))
+            own = _own(leaves)
+            self._put_first(self._replay_of(form, before, recorded, own, tree))
         except UnrecordableError as reason:
             if not reason.now:
                 self._warn(str(reason))
                 self._put_first(_Entry(form.values, lambda: True, None))
-            return result
-        return own
+            return unflatten(tree, _own(leaves)) if reason.now else result
+        return unflatten(tree, own)
 
     def _record(self, form: Form, given: Sequence[Any]) -> _Recorded:
         """The operations of a call with these leaves as arguments.
@@ -293,10 +294,10 @@ def _version(leaf: Any) -> Any:
     return leaf._version if isinstance(leaf, Array) else None
 
 
-def _apart(leaves: Sequence[Any], tree: Tree) -> Any:
+def _own(leaves: Sequence[Any]) -> list[Any]:
     """The results of a call of the function as a replay returns them: no array shares memory with an argument, with what the function takes
     from outside, or with another result, so that an edit of one of them is the same after all calls."""
-    return unflatten(tree, [leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+    return [leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
 
 
 def _result(leaf: Any) -> Any:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import diffsim.numpy as dnp
-from diffsim.ad import vjp
 from diffsim.base.arguments import require_takes
-from diffsim.base.misspelt import is_packaged
 from diffsim.errors import ParameterError, TraceError
 from diffsim.losses import Misfit, TraceMisfit
 from diffsim.records.conventions.records import distances, even_spacing
@@ -20,7 +18,6 @@ from diffsim.scene.schema.misfit_keys import MisfitModel
 from diffsim.scene.setup.setup import Setup
 from diffsim.scene.shots.mutes import kept
 from diffsim.scene.shots.truth import Observed
-from diffsim.scene.words.explain import prefix_error
 from diffsim.scene.words.number import one_number
 from diffsim.typing import Array
 
@@ -75,20 +72,10 @@ def misfits_of(model: MisfitModel, observed: Observed, setup: Setup) -> list[Mis
         window = None if windows is None else windows[number]
         used = np.isfinite(data) if window is None else np.isfinite(data) & (window > 0)
         parts.append((_misfit(model, number, data, weights[number], used, window, spacing) if used.any() else None, window))
-    if not is_packaged(model.of_class):
-        _rehearse(next((misfit for misfit, _ in parts if misfit is not None), None), measured)
     factor = model.weight
     if model.normalise:
         factor /= _of_zero([misfit for misfit, _ in parts], measured.shape[1:])
     return [ShotMisfit(misfit, sampling, window, factor) for misfit, window in parts]
-
-
-def check_own(models: Sequence[MisfitModel], observed: Observed, setup: Setup) -> None:
-    """Build the misfits of a user's own, and call them, so that their errors come before a run is compiled; see `misfits_of`."""
-    for number, model in enumerate(models):
-        if not is_packaged(model.of_class):
-            with prefix_error(f"misfit[{number}]"):
-                misfits_of(model, observed, setup)
 
 
 @contextmanager
@@ -120,23 +107,6 @@ def _misfit(
         built: Misfit = model.instance(**arguments)
         require_takes(f"{model.of_class.__name__}.__call__", built, "predicted")
     return built
-
-
-def _rehearse(misfit: Misfit | None, measured: Array) -> None:
-    """Call a misfit of a user's own, and derive it, so that its errors come before a run is compiled.
-
-    The prediction has numbers like those of the data. An arithmetic error is left to the run, whose numbers may be others.
-
-    Args:
-        misfit: of a shot; None: no sample counts.
-        measured: the data of all shots, NaN in gaps.
-    """
-    if misfit is None:
-        return
-    size = np.max(np.abs(measured), initial=0.0, where=np.isfinite(measured)) or 1.0
-    like = 0.5 * np.nan_to_num(measured[0], posinf=0.0, neginf=0.0) + 0.01 * size
-    with np.errstate(all="ignore"), suppress(ArithmeticError):
-        vjp(lambda predicted: one_number(misfit(predicted)), like)[1](1.0)
 
 
 def _alike(measured: Array, weights: Array, windows: list[Array] | None, shares: Array | None) -> Array:

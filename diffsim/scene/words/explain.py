@@ -13,10 +13,9 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from diffsim.base.arguments import plural
-from diffsim.base.keywords import taking
 from diffsim.base.messages import name_shown, shown
 from diffsim.errors import DiffsimError, SceneError
-from diffsim.scene.words.suggest import UNLIKE, nearest
+from diffsim.scene.words.suggest import NO_SUGGESTION, nearest, taking
 
 MOST_LETTERS = 40
 """Letters of a value that a remedy repeats."""
@@ -113,7 +112,7 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
             name = str(problem["loc"][-1])
             meant = next((key for key in RENAMED.get(name, ()) if key in known), None)
             remedy = nearest(name, known, _deeper(model)) if meant is None else f"did you mean {meant}?"
-            if remedy == UNLIKE and model and (word := taking(problem["input"], _annotations(model))):
+            if remedy == NO_SUGGESTION and model and (word := taking(problem["input"], _annotations(model))):
                 remedy = f"did you mean {word}?"
             return f"{key}: expected one of {', '.join(known)}, found the unknown key {shown(name)}; {remedy}"
         case "missing":

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin
 
 from diffsim.base.messages import shown
 from diffsim.errors import SceneError
 
 LONGEST = 100
 """Longest name that gets a suggestion, in characters."""
-UNLIKE = "choose one of these"
+NO_SUGGESTION = "choose one of these"
 """The remedy where no known name is similar."""
 
 
@@ -24,10 +25,25 @@ def nearest(name: str, known: Iterable[str], further: Mapping[str, str] = Mappin
         further: names that are allowed elsewhere -> their full form with dots.
     """
     if len(name) > LONGEST:
-        return UNLIKE
+        return NO_SUGGESTION
     lower = {other.lower(): way for other, way in further.items()} | {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.lower(), list(lower), n=1)
-    return f"did you mean {lower[close[0]]}?" if close else UNLIKE
+    return f"did you mean {lower[close[0]]}?" if close else NO_SUGGESTION
+
+
+def taking(value: object, known: Mapping[str, Any]) -> str:
+    """The only name whose annotation has a value as one of its words; "" if there is none, or more than one."""
+    names = [name for name, kind in known.items() if isinstance(value, str) and value in _words(kind)]
+    return names[0] if len(names) == 1 else ""
+
+
+def _words(kind: Any) -> Iterator[Any]:
+    """The words of all literals in an annotation."""
+    if get_origin(kind) is Literal:
+        yield from get_args(kind)
+        return
+    for part in get_args(kind):
+        yield from _words(part)
 
 
 def require_known(key: str, name: str, known: Collection[str]) -> None:

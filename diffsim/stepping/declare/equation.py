@@ -6,13 +6,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffsim.base.arguments import instance, real_array, whole
-from diffsim.base.keywords import require_arguments
 from diffsim.base.kinds import Kinds
 from diffsim.base.messages import shown
 from diffsim.boundary import Boundary, rules_of
@@ -284,13 +283,6 @@ class Equation(ABC):
     steady: bool = False
     groups: Mapping[str, Group] = {}
     optional: Mapping[str, str] = {}
-
-    if not TYPE_CHECKING:  # a type checker knows the arguments of each constructor
-
-        def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
-            if arguments or keywords:
-                require_arguments(cls, len(arguments), keywords)
-            return super().__new__(cls)
 
     def __init_subclass__(cls, kind: str | None = None, **others: Any) -> None:
         super().__init_subclass__(**others)

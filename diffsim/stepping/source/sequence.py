@@ -60,7 +60,6 @@ class SequenceKernel:
     def _write(self) -> None:
         text = self._text
         functions, runs = joined(self.parts)
-        text.lines += definitions(functions, ())
         text("@ti.kernel")
         with text.block(f"def kernel({', '.join(f'{each.name}: {annotation(each)}' for each in self.arguments)})"):
             text("ti.loop_config(serialize=True)")
@@ -73,6 +72,7 @@ class SequenceKernel:
                         with text.block(f"if {PLAN}[place] == {k}"):
                             self._describe(self.parts[k].program, _control(k))
                             text(f"called = {name}({', '.join(_control(k) if n == 'control' else n for n in function.kinds)})")
+        text.lines = definitions(functions, text.lines) + text.lines
 
     def _describe(self, program: Program, control: str) -> None:
         text = self._text

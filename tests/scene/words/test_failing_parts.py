@@ -95,44 +95,6 @@ def test_a_call_without_its_argument(part: str) -> None:
         warm(**{part: {"type": Silent}}).objective()
 
 
-EARLY = [way for way in WAYS if way not in ("nan", "slope")]
-"""Failures for all predictions. Numbers that are not finite may be those of one."""
-
-
-@pytest.mark.parametrize("way", EARLY)
-@pytest.mark.parametrize("normalise", [False, True])
-def test_a_misfit_that_fails_does_so_before_a_run_is_compiled(
-    way: str, normalise: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def compiled(*_: Any, **__: Any) -> Any:
-        raise AssertionError("the gradient is planned, which compiles it")
-
-    monkeypatch.setattr("diffsim.scene.run.plan_of", compiled)
-    monkeypatch.setattr("diffsim.scene.search.search.Search.run", compiled)
-    case = warm(misfit={"type": Compared, "how": way, "normalise": normalise})
-    for begin in (case.objective, lambda: case.run(tmp_path / "out")):
-        with pytest.raises(DiffsimError, match=f"^{WAYS[way].format(key=re.escape('misfit[1]'), name='Compared')}"):
-            begin()
-    with pytest.raises(AssertionError, match="the gradient is planned"):
-        warm(misfit={"type": Compared}).run(tmp_path / "out")
-
-
-class Signal(Compared):
-    """It has no value for a prediction of zero, nor for some others."""
-
-    def __call__(self, predicted: Any) -> Any:
-        if not dnp.any(predicted):
-            raise ValueError("no signal")
-        if self.how == "divides":
-            raise ZeroDivisionError("these numbers")
-        return dnp.log(dnp.sum(predicted**2))
-
-
-@pytest.mark.parametrize("how", ["never", "divides"])
-def test_a_misfit_that_fails_for_some_predictions_is_left_to_the_run(how: str) -> None:
-    warm(misfit={"type": Signal, "how": how}).objective()
-
-
 class Later(Small):
     """It fails away from the start."""
 
