@@ -82,7 +82,10 @@ def test_places_in_degrees_lie_on_a_plane_at_the_middle_of_the_faults() -> None:
         ({"mask": np.ones(3, bool)}, r"mask: expected the shape \(9, 11\) of the grid, got \(3,\)"),
         ({"reference": np.nan}, "reference: expected finite numbers"),
         ({"reference": np.ones((2, 2))}, "reference: expected the shape"),
-        ({"grid": ds.Grid((4, 5), 1.0, axes=("latitude", "x"))}, "grid: expected both axes in degrees, or both in m, got latitude and x"),
+        (
+            {"grid": ds.Grid((4, 5), 1.0, axes=("latitude", "x"), unit="m")},
+            "grid: expected both axes in degrees, or both in m, got latitude and x",
+        ),
         ({"scale": (-1.0,)}, "scale: expected numbers above 0"),
         ({"grid": ds.Grid((4,), 1.0)}, "grid: expected two axes across the earth, got 1"),
     ],
