@@ -18,6 +18,7 @@ from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.ir.program import Assign, Part, Place, needed, written
+from diffsim.stepping.passes.meeting import meeting_values
 from diffsim.stepping.passes.sharing import alike, cost, inlined, shared_values
 from diffsim.stepping.trace.fields import Stage, Stored
 from diffsim.stepping.trace.stages import SelfTransposed, StoredExpression, written_by
@@ -82,6 +83,7 @@ class Reverse:
         self.zero, self._rules = (0,) * step.grid.ndim, step.cotangent_rules
         self.terms: dict[str, dict[Offset, Node]] = {}
         self._stages = {s.name: s for s in _moving(step)}
+        self._subtotals: dict[str, tuple[str, set[tuple[str, Offset]]]] = {}  # name -> the field, and the readers
         delayed = {state for state, (_, steps) in step.delays().items() if steps}
         self._full = [
             name
@@ -92,23 +94,26 @@ class Reverse:
         fields = {*step.states, *step.active, *written_by(self._stages.values())}
         bodies = {f"next {name}": node for name, node in outputs.items()}
         bodies |= {s.name: s.node for s in self._stages.values() if isinstance(s, StoredExpression)}
-        shared = shared_values(self.graph, bodies, fields.__contains__)
-        self._values = shared.values
-        self.bodies = {**shared.bodies, **shared.values}
-        self._wanted = fields | shared.values.keys()
-        self._reads = {name: reads([body]) for name, body in self.bodies.items()}
-        self._reads |= {s.name: s.reads() for s in self._stages.values() if isinstance(s, SelfTransposed)}
+        shared, self._values = shared_values(self.graph, bodies, fields.__contains__), dict[str, Node]()
+        while True:
+            self._values |= shared.values
+            self.bodies = {**shared.bodies, **shared.values}
+            self._wanted = fields | self._values.keys()
+            self._reads = {name: reads([body]) for name, body in self.bodies.items()}
+            self._reads |= {s.name: s.reads() for s in self._stages.values() if isinstance(s, SelfTransposed)}
+            self._ranks = self._ranked()
+            shared = meeting_values(self.graph, self.bodies, self._ranks, self._wanted.__contains__)
+            if not shared.values:
+                break
         # axes along which a cell reads others: runs side by side have one more, along which none does, and each has the bits it has alone
         offsets = [offset for fields in self._reads.values() for each in fields.values() for offset in each]
         self._reaching = sum(any(offset[axis] for offset in offsets) for axis in range(step.grid.ndim))
         self._by_level: dict[str, dict[int, Contributions]] = {}
         self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
-        self._subtotals: dict[str, tuple[str, set[tuple[str, Offset]]]] = {}  # name -> the field, and the readers
         self._put_back: dict[int, Node] = {}  # node -> the same with shared values in place of their names
         self._singular = Singular(OUTSIDE)
         self._whole: set[int] = set()  # contributions that are not split into their terms: a neighbour reads one value in place of some
-        self._ranks = self._ranked()
         self._computed = self._where_computed()
 
     def _users(self, name: str) -> Iterator[tuple[str, Collection[Offset]]]:

@@ -38,6 +38,10 @@ def cost(roots: Sequence[Node]) -> int:
     return sum(_COSTS[node.op] for node in ordered(roots) if node.args)
 
 
+SHARED = "shared "
+"""Begins the names of values that a step uses more than once. No field has a space in its name."""
+
+
 @dataclass(frozen=True)
 class Shared:
     """Expressions that read values used at several cells from separate fields, and those values.
@@ -160,7 +164,7 @@ def shared_values(graph: Graph, bodies: Mapping[str, Node], active: Callable[[st
             break
         number, _ = classes.of(next(iter(best[1].values()))[0])
         value = classes.representative(number)
-        name = f"shared {value.id}"
+        name = shared_name(value)
         nodes = ordered(found.values())
         named = {node.id: graph.read(name, at) for node, key, at in classes.varying(nodes) if key == number}
         _without_change(nodes, rebuilt, named)
@@ -204,9 +208,9 @@ def _several(classes: Classes, body: Node, active: Callable[[str], bool]) -> dic
     """Classes with several nodes in a body, at different cells."""
     uses: dict[int, dict[Offset, list[Node]]] = {}
     nodes = ordered([body])
-    curved = _curved(nodes, active)
+    moving = curved(nodes, active)
     for node, number, where in classes.varying(nodes):
-        if node.id in curved and node.op not in CONDITIONS:
+        if node.id in moving and node.op not in CONDITIONS:
             uses.setdefault(number, {}).setdefault(where, []).append(node)
     return {key: where for key, where in uses.items() if len(where) > 1}
 
@@ -233,19 +237,28 @@ def inlined(
     return graph.replace(roots, put_back, memo, apply)
 
 
-def _curved(nodes: Iterable[Node], active: Callable[[str], bool]) -> set[int]:
+def curved(nodes: Iterable[Node], active: Callable[[str], bool]) -> set[int]:
     """Ids of the nodes that depend on active fields by more than sums with constant weights."""
     moving: set[int] = set()
     found: set[int] = set()
     for node in nodes:
         if node.op == "read":
-            if active(node.data[0]) or node.data[0].startswith("shared "):
+            if active(node.data[0]) or node.data[0].startswith(SHARED):
                 moving.add(node.id)
             continue
         if not any(a.id in moving for a in node.args):
             continue
         moving.add(node.id)
-        straight = node.op in ("add", "sub") or (node.op == "mul" and node.args[0].op == "const")
-        if not straight or any(a.id in found for a in node.args):
+        if not is_straight(node) or any(a.id in found for a in node.args):
             found.add(node.id)
     return found
+
+
+def is_straight(node: Node) -> bool:
+    """True for a sum with constant weights."""
+    return node.op in ("add", "sub") or (node.op == "mul" and node.args[0].op == "const")
+
+
+def shared_name(value: Node) -> str:
+    """The name of a value that a step uses more than once."""
+    return f"{SHARED}{value.id}"
