@@ -62,11 +62,13 @@ class Adjoint:
         program: one adjoint step. Rings: primal states at the level tables' times n, n - 1, ...; cotangents at n + 1, ...
         depths: cotangents with storage -> how many later time levels a step reads.
         delayed: states whose cotangent is not stored -> its expression, which is read at the next later level.
+        splits: whether cotangents have terms that could be one value, see `Reverse`.
     """
 
     program: Program
     depths: dict[str, int]
     delayed: dict[str, Node]
+    splits: bool
 
 
 def adjoint_program(
@@ -76,12 +78,14 @@ def adjoint_program(
     points_last: bool = False,
     within: str = "",
     kept: Mapping[str, Place] = MappingProxyType({}),
+    whole: bool = False,
 ) -> Adjoint:
     """Transpose of `forward_program(step, receivers)`, for states, coefficients and the forcings' amplitudes.
 
     `points_last`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage,
     to which those of the receivers are added last. Otherwise it is a copy. `within` ends names of subtotals and of shares of cells, which a
-    step and the body of its loop may have for the same field. `kept` are the places of fields of stages that are not computed again.
+    step and the body of its loop may have for the same field. `kept` are the places of fields of stages that are not computed again. `whole`:
+    see `Reverse`.
     """
     graph, ndim = step.graph, step.grid.ndim
     zero = (0,) * ndim
@@ -94,7 +98,7 @@ def adjoint_program(
     # cotangents of the fields that were read, from those of the outputs, then of each stage and shared value, last to first
     follows = {s: p for s, (p, steps) in delays.items() if steps}
     own_outputs = {state: outputs[state] for state in step.states if state not in follows}
-    reverse = Reverse(step, own_outputs, within)
+    reverse = Reverse(step, own_outputs, within, whole)
 
     def gather(name: str, placed: Placed) -> None:
         """Add the parts that compute the cotangent of a field. For a slim field these are the cotangent of each cell, and then totals."""
@@ -185,7 +189,7 @@ def adjoint_program(
         body.append(Nest((), tuple(last), refills=tuple(assign for _, assign in own.values() if step.joined and assign.target in changed)))
     body = with_cheaper_arithmetic(body, graph, [*step.expressions().values(), *reverse.bodies.values()])
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
-    return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed)
+    return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed, reverse.splits)
 
 
 def _joined(part: Part, rules: Rules) -> Part:

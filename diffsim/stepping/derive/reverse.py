@@ -9,7 +9,7 @@ computes it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diffsim.boundary import Rules, fills
@@ -19,7 +19,7 @@ from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations,
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.ir.program import Assign, Part, Place, needed, written
 from diffsim.stepping.passes.meeting import meeting_values
-from diffsim.stepping.passes.sharing import alike, cost, inlined, shared_values
+from diffsim.stepping.passes.sharing import COSTLY, alike, cost, inlined, shared_values
 from diffsim.stepping.trace.fields import Stage, Stored
 from diffsim.stepping.trace.stages import SelfTransposed, StoredExpression, written_by
 from diffsim.stepping.trace.trace import TracedStep
@@ -72,14 +72,18 @@ class Reverse:
         step: the step.
         outputs: expressions of the states whose cotangents are stored.
         within: ends the names of subtotals. The body of a loop has its own, for it gives to the same fields as the step around it.
+        whole: whether terms that a cell gives at one offset are one value if they share costly operations. Fewer values may have to be kept for
+            neighbours then, or what is shared be computed for each offset.
 
     Attributes:
+        splits: whether a cotangent that was gathered has such terms.
         bodies: the expressions of the step, and the values that it uses at several cells, by name.
         terms: after `stages` has ended: field -> offset -> contribution of a cell that reads the field there, evaluated at that cell.
     """
 
-    def __init__(self, step: TracedStep, outputs: Mapping[str, Node], within: str = "") -> None:
+    def __init__(self, step: TracedStep, outputs: Mapping[str, Node], within: str = "", whole: bool = False) -> None:
         self.step, self.graph, self.outputs, self.within = step, step.graph, outputs, within
+        self._wholes, self.splits = whole, False
         self.zero, self._rules = (0,) * step.grid.ndim, step.cotangent_rules
         self.terms: dict[str, dict[Offset, Node]] = {}
         self._stages = {s.name: s for s in _moving(step)}
@@ -328,6 +332,7 @@ class Reverse:
     def gathered(self, name: str, target: Place, rules: Rules, inline: dict[str, Node]) -> Assign:
         """The cotangent of a stored field, computed on the grid and at the cells outside of it where the field was read."""
         total = self._total(self.terms.get(name, {}), inline)
+        self.splits = self.splits or self._may_be_whole(name)
         level = max(self._by_level.get(name, ()), default=0)
         self._levels[bar(name)] = level + 1
         if name not in self._subtotals:
@@ -342,7 +347,10 @@ class Reverse:
         for offset, node in contributions.items():
             for core, weight in linear_terms(graph, node, self._whole).values():
                 cores.setdefault(core.id, (core, {}))[1][offset] = weight
-        if self._reaching == 3 and sum(len(weights) for _, weights in cores.values()) > MOST * len(contributions):
+        if self._reaching == 3:
+            if sum(len(weights) for _, weights in cores.values()) > MOST * len(contributions):
+                cores = self._whole_terms(contributions)
+        elif self._wholes:
             cores = self._whole_terms(contributions)
         terms: list[tuple[float, Node]] = []
         for core, weights in self._products(cores.values(), inline) if inline is not None else cores.values():
@@ -351,17 +359,32 @@ class Reverse:
         plain, short = unfactored(graph, terms), factored(graph, terms)
         return short if cost([short]) < SHORTER * cost([plain]) else plain
 
+    def _may_be_whole(self, name: str) -> bool:
+        """Whether what a cell gives to a field at several offsets has several terms that share costly values."""
+        terms = self.terms.get(name, {})
+        if self._wholes or self._reaching == 3 or len(terms) < 2:
+            return False
+        cores = ([core for core, _ in linear_terms(self.graph, node, self._whole).values()] for node in terms.values())
+        return any(len(part) > 1 for each in cores for part in self._together(each))
+
     def _whole_terms(self, contributions: Mapping[Offset, Node]) -> dict[int, Weighted]:
         """The terms of contributions, where those at one offset that share costly values are one term."""
         cores: dict[int, Weighted] = {}
         for offset, node in contributions.items():
             terms = [*linear_terms(self.graph, node, self._whole).values()]
-            for part in alike([core for core, _ in terms]):
+            for part in self._together([core for core, _ in terms]):
                 core, weight = unfactored(self.graph, [(terms[number][1], terms[number][0]) for number in part]), 1.0
                 if core.op == "mul" and core.args[0].op == "const":
                     core, weight = core.args[1], core.args[0].data
                 cores.setdefault(core.id, (core, {}))[1][offset] = weight
         return cores
+
+    def _together(self, terms: Sequence[Node]) -> list[list[int]]:
+        """The numbers of terms, in parts that share costly values. Cheap ones are apart, but for three dimensions."""
+        parts = alike(terms)
+        if self._reaching == 3:
+            return parts
+        return [each for part in parts for each in ([part] if cost([terms[part[0]]]) >= COSTLY else [[number] for number in part])]
 
     def _products(self, cores: Iterable[Weighted], inline: dict[str, Node]) -> Iterator[Weighted]:
         """The terms, where sums of products at one cell that several offsets read are in `inline`: one for products with equal weights."""

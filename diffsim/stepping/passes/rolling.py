@@ -75,7 +75,7 @@ class Rolling:
 
     def __init__(self, graph: Graph, blocks: bool) -> None:
         self._classes, self._blocks = Classes(graph), blocks
-        self._known: dict[tuple[object, ...], tuple[tuple[Group, ...], tuple[Node, ...]]] = {}
+        self._known: dict[tuple[object, ...], tuple[tuple[Group, ...], tuple[Node, ...], float]] = {}
         self._zero: dict[str, tuple[bool, ...]] = {}  # fields of the present program that are 0 outside the grid
         self._here: list[tuple[object, ...]] = []  # nests of the present program: equal ones need names of their own
 
@@ -83,6 +83,11 @@ class Rolling:
         """A program with kept values in those of its nests where that pays."""
         self._here, self._zero = [], zero_outside(program)
         return dataclasses.replace(program, operations=self._operations(program, program.operations, "rolled"))
+
+    def cost(self, program: Program) -> float:
+        """Cost of all nests of a program a cell, and of storing and reading what they keep."""
+        self._here = []
+        return sum(self._kept(program, nest, "rolled")[2] for nest in program.nests if nest.assigns)
 
     def _operations(self, program: Program, operations: Sequence[Operation], prefix: str) -> tuple[Operation, ...]:
         found: list[Operation] = []
@@ -101,6 +106,13 @@ class Rolling:
         if nest.interior is not None:
             within = self._nest(program, nest.interior.nest, f"{prefix} within")
             nest = dataclasses.replace(nest, interior=dataclasses.replace(nest.interior, nest=within))
+        groups, roots, _ = self._kept(program, nest, prefix)
+        nest = dataclasses.replace(nest, groups=groups, roots=roots)
+        return with_supports(nest, program, self._zero, self._classes.graph)
+
+
+    def _kept(self, program: Program, nest: Nest, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...], float]:
+        """The values that a nest keeps, what it computes of them, and the cost of both a cell."""
         block = rows_together(program, nest) if self._blocks else 1
         nodes = [assign.node for assign in nest.assigns]
         alike = (prefix, block, *(node.id for node in nodes))
@@ -108,13 +120,11 @@ class Rolling:
         self._here.append(alike)
         if key not in self._known:
             self._known[key] = _groups(self._classes, nodes, block, f"{prefix} {len(self._known)}")
-        groups, roots = self._known[key]
-        nest = dataclasses.replace(nest, groups=groups, roots=roots)
-        return with_supports(nest, program, self._zero, self._classes.graph)
+        return self._known[key]
 
 
-def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...]]:
-    """Values to keep, in order of their dependences, under names with a prefix, and the roots that read them."""
+def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...], float]:
+    """Values to keep, in order of their dependences, under names with a prefix, the roots that read them, and the cost of all."""
     names = [f"root {number}" for number in range(len(roots))]
     choice, chosen = _chosen(classes, list(roots))
     layers = _layers(choice, chosen, dict(zip(names, roots, strict=True)), prefix)
@@ -122,8 +132,9 @@ def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) ->
     uses = sum(_reading(o) for layer in layers for name, at in reads(layer.values()).items() if name in kept for o in at)
     ndim = _axes(roots)
     with_kept = cost([n for layer in layers for n in layer.values()]) + _storing(ndim) * len(kept) + uses
-    if len(layers) == 1 or with_kept >= WORTH * _cost_in_blocks(classes, roots, block):
-        return (), ()
+    without = _cost_in_blocks(classes, roots, block)
+    if len(layers) == 1 or with_kept >= WORTH * without:
+        return (), (), without
     groups: list[Group] = []
     nowhere = (0,) * ndim
     above = [(layers[0], nowhere, nowhere)]
@@ -131,7 +142,7 @@ def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) ->
         parts = [(part, *_wanted(part, above)) for part in (_apart(layer) if choice.aligned else [layer])]
         groups += [Group(in_order(part), low, high) for part, low, high in parts]
         above += parts
-    return tuple(reversed(groups)), tuple(layers[0].values())
+    return tuple(reversed(groups)), tuple(layers[0].values()), with_kept
 
 
 def _apart(layer: Mapping[str, Node]) -> list[dict[str, Node]]:
