@@ -9,7 +9,8 @@ So where a factor may be infinite, the condition selects the whole product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from diffsim.elementwise.table import FUNCTIONS
 from diffsim.expr import roots
@@ -51,6 +52,16 @@ def varies(root: Node) -> bool:
     return varying[root.id]
 
 
+def in_choices(roots: Iterable[Node]) -> set[str]:
+    """The fields that expressions read for an operand of a choice."""
+    inside, names = set[int](), set[str]()
+    for node in reversed(ordered(roots)):
+        inside.update(each.id for each in (node.args if node.id in inside else node.args[-2:] if node.op in CHOICES else ()))
+        if node.op == "read" and node.id in inside:
+            names.add(node.data[0])
+    return names
+
+
 def singular(node: Node) -> bool:
     """True if an expression may be infinite or NaN although the fields that it reads are finite."""
     return Singular()(node)
@@ -86,7 +97,7 @@ Masked = tuple[Node, Node | None]
 """A derivative, and a condition without which it is 0 (None: there is no such condition)."""
 
 
-def _product(graph: Graph, masked: Masked, partial: Node, singular: Singular) -> Node:
+def _product(graph: Graph, masked: Masked, partial: Node, singular: Callable[[Node], bool]) -> Node:
     value, where = masked
     product = graph.mul(value, partial)
     return _selected(graph, where, product) if where is not None and singular(partial) else product
@@ -143,11 +154,24 @@ def _chosen(graph: Graph, node: Node, tangents: list[Masked], singular: Singular
     return graph.sum(graph.mul(p, t) for p, t in zip(partials, (first, second), strict=True) if p is not None), where
 
 
-def vjp(graph: Graph, cotangents: Mapping[Node, Node], wanted: Callable[[str], bool]) -> dict[str, dict[Offset, Node]]:
+def vjp(
+    graph: Graph,
+    cotangents: Mapping[Node, Node],
+    wanted: Callable[[str], bool],
+    chosen: Mapping[Node, Node] = MappingProxyType({}),
+    singular: Callable[[Node], bool] | None = None,
+) -> dict[str, dict[Offset, Node]]:
     """Cotangents of every wanted read, from those of the roots: field -> offset -> expression.
 
     The expression is evaluated at the reading cell, not at the cell that is read: the gather adjoint of a field is the
     sum over offsets o of the expression shifted by -o (see `diffsim.stepping.derive.adjoint`).
+
+    Args:
+        graph: of the expressions.
+        cotangents: those of the roots.
+        wanted: tests whether a field gets a cotangent.
+        chosen: conditions without which the cotangents of some roots are 0, since a condition does not choose them.
+        singular: tests whether an expression may be infinite or NaN; `Singular` by default.
     """
     zero = graph.const(0)
     needed = ordered(cotangents)
@@ -155,7 +179,7 @@ def vjp(graph: Graph, cotangents: Mapping[Node, Node], wanted: Callable[[str], b
     for node in needed:
         if (node.op == "read" and wanted(node.data[0])) or any(a.id in active for a in node.args):
             active.add(node.id)
-    singular = Singular()
+    singular = singular or Singular()
     bars: dict[int, Masked] = {}
 
     def add(node: Node, bar: Node, where: Node | None) -> None:
@@ -167,7 +191,7 @@ def vjp(graph: Graph, cotangents: Mapping[Node, Node], wanted: Callable[[str], b
         bars[node.id] = bar, where
 
     for root, bar in cotangents.items():
-        add(root, bar, None)
+        add(root, bar, chosen.get(root))
     out: dict[str, dict[Offset, Node]] = {}
     for node in reversed(needed):
         bar, where = bars.pop(node.id, (zero, None))

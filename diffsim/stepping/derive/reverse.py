@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diffsim.boundary import Rules, fills
-from diffsim.expr.derive import OUTSIDE, Singular, divides, vjp
+from diffsim.expr.derive import OUTSIDE, Singular, divides, in_choices, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
@@ -115,8 +115,9 @@ class Reverse:
         self._by_level: dict[str, dict[int, Contributions]] = {}
         self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
+        self._chosen: set[str] = set()  # values and fields of stages whose cotangents are 0 where a condition does not choose them
         self._put_back: dict[int, Node] = {}  # node -> the same with shared values in place of their names
-        self._singular = Singular(OUTSIDE)
+        self._singular, self._infinite = Singular(OUTSIDE), Singular()
         self._whole: set[int] = set()  # contributions that are not split into their terms: a neighbour reads one value in place of some
         self._computed = self._where_computed()
 
@@ -219,8 +220,9 @@ class Reverse:
         graph, seeds = self.graph, dict[Node, Node]()
         for name, seed in parts.items():  # two states may have the same next value: their cotangents add
             seeds[self.bodies[name]] = graph.add(seeds.get(self.bodies[name], graph.const(0)), seed)
+        chosen = self._conditions(parts)
         beyond = {name for name in parts if not _within(where_needed[name], self._computed[name])}
-        for name, contributions in vjp(graph, seeds, self._wanted.__contains__).items():
+        for name, contributions in vjp(graph, seeds, self._wanted.__contains__, chosen, self._may_be_infinite).items():
             mine = self.terms.setdefault(name, {})
             for offset, node in contributions.items():
                 (whole,) = inlined(graph, [node], self._values, memo=self._put_back)
@@ -233,6 +235,25 @@ class Reverse:
                         self._whole.add((whole.args[1] if whole.op == "mul" and whole.args[0].op == "const" else whole).id)
                 mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
                 self._note(name, offset, whole, users)
+
+    def _conditions(self, parts: Mapping[str, Node]) -> dict[Node, Node]:
+        """For the bodies of parts that choices read, the condition that their seeds are not 0: where a choice drops a value, its
+        cotangent is 0, and so are all that follow from it, even if a partial derivative is infinite."""
+        graph = self.graph
+        of: dict[Node, list[str]] = {}
+        for name in parts:
+            of.setdefault(self.bodies[name], []).append(name)
+            read = self._reads[name].keys() if name in self._chosen else in_choices([self.bodies[name]])
+            self._chosen |= {each for each in read if each in self._wanted}
+        found: dict[Node, Node] = {}
+        for body, names in of.items():
+            if all(name in self._chosen for name in names):
+                found[body] = graph.apply("not", graph.all_zero([parts[name] for name in names]))
+        return found
+
+    def _may_be_infinite(self, partial: Node) -> bool:
+        """Whether a partial derivative may be infinite or NaN, with all values in place of their names."""
+        return self._infinite(inlined(self.graph, [partial], self._values, memo=self._put_back)[0])
 
     def _guarded(self, contribution: Node, without: Node) -> Node:
         """A contribution that is 0 where a condition holds. In three dimensions parts that share nothing costly are guarded one by one."""
