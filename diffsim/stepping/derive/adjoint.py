@@ -84,8 +84,8 @@ def adjoint_program(
 
     `points_last`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage,
     to which those of the receivers are added last. Otherwise it is a copy. `within` ends names of subtotals and of shares of cells, which a
-    step and the body of its loop may have for the same field. `kept` are the places of fields of stages that are not computed again. `whole`:
-    see `Reverse`.
+    step and the body of its loop may have for the same field. `kept` are the places of fields of stages that are not computed again. For
+    `whole` see `Reverse`.
     """
     graph, ndim = step.graph, step.grid.ndim
     zero = (0,) * ndim

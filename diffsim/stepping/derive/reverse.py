@@ -72,8 +72,8 @@ class Reverse:
         step: the step.
         outputs: expressions of the states whose cotangents are stored.
         within: ends the names of subtotals. The body of a loop has its own, for it gives to the same fields as the step around it.
-        whole: whether terms that a cell gives at one offset are one value if they share costly operations. Fewer values may have to be kept for
-            neighbours then, or what is shared be computed for each offset.
+        whole: whether terms that a cell gives at one offset are one value if they share costly operations. Fewer values may have to be kept
+            for neighbours then, or what is shared be computed for each offset.
 
     Attributes:
         splits: whether a cotangent that was gathered has such terms.

@@ -1,8 +1,8 @@
 """Values on which parts of a step depend that are swept one after the other.
 
-A flux may read a ratio of wave speeds that the step uses at several cells, and depend on one of the speeds itself. The flux is differentiated
-first, then the ratio, so the cotangent of the speed has a contribution from each. As long as the speed has no name, both go on to all that
-it was computed from, each on its own. With a name they are added first, and the rest is differentiated once.
+A flux may read a ratio of wave speeds that the step uses at several cells, and depend on one of the speeds itself. The flux is
+differentiated first, then the ratio, so the cotangent of the speed has a contribution from each. As long as the speed has no name, both go
+on to all that it was computed from, each on its own. With a name they are added first, and the rest is differentiated once.
 """
 
 from __future__ import annotations

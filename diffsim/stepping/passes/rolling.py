@@ -110,7 +110,6 @@ class Rolling:
         nest = dataclasses.replace(nest, groups=groups, roots=roots)
         return with_supports(nest, program, self._zero, self._classes.graph)
 
-
     def _kept(self, program: Program, nest: Nest, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...], float]:
         """The values that a nest keeps, what it computes of them, and the cost of both a cell."""
         block = rows_together(program, nest) if self._blocks else 1

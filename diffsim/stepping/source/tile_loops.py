@@ -24,12 +24,12 @@ from diffsim.stepping.source.kernel import FIRST, NARROW, NARROWER
 from diffsim.stepping.source.slabs import TALLEST_BLOCK, slab_bounds
 
 FEW_DISPLACED = 8
-"""Arrays, each for one distance along the lanes, that are read unaligned at any rate; with registers of 64 bytes by a run's step alone: a
-processor has ports for loads that stand idle while splices wait for the one that shuffles. With more, each of them is a further argument and
-address, and stages of a method are no longer one function."""
+"""Arrays, each for one distance along the lanes, that a run's step reads unaligned with registers of 64 bytes too: a processor has ports
+for loads that stand idle while splices wait for the one that shuffles. With more, stages of a method are no longer one function. With
+narrower registers all steps read so many unaligned."""
 FAR_DISPLACED = 2
-"""Distances for each array from which on many of them are read unaligned as well: a splice of two tiles that are read anyway is cheap, one for
-each of several distances is not."""
+"""Distances for each array from which on adjoints, and steps that keep residuals, read more arrays unaligned as well. One splice of two
+tiles that are read anyway costs less than a further argument and address, one for each of several distances more."""
 
 
 class TileKernel(FunctionKernel):
@@ -389,10 +389,10 @@ class TileKernel(FunctionKernel):
                     continue
                 for cells in sorted({offset[-1] for offset in offsets if offset[-1] % self.lanes}):
                     found[place.array, cells] = f"{identifier(place.array)}__by_{cells}".replace("-", "m")
-        few = len(found) <= FEW_DISPLACED
+        few, run = len(found) <= FEW_DISPLACED, self.program.direction > 0 and not self.program.keeps_residuals
         if not reads_unaligned():
-            return found if few and self.program.direction > 0 and not self.program.keeps_residuals else {}
-        return found if few or len(found) >= FAR_DISPLACED * len({array for array, _ in found}) else {}
+            return found if few and run else {}
+        return found if few or run or len(found) >= FAR_DISPLACED * len({array for array, _ in found}) else {}
 
 
 def repeated_bodies(programs: Sequence[Program]) -> set[tuple[Shape, ...]]:
