@@ -62,13 +62,13 @@ class Adjoint:
         program: one adjoint step. Rings: primal states at the level tables' times n, n - 1, ...; cotangents at n + 1, ...
         depths: cotangents with storage -> how many later time levels a step reads.
         delayed: states whose cotangent is not stored -> its expression, which is read at the next later level.
-        splits: whether cotangents have terms that could be one value, see `Reverse`.
+        alternative: the same program with other forms of the sums over neighbours, see `Reverse`; None: there are none.
     """
 
     program: Program
     depths: dict[str, int]
     delayed: dict[str, Node]
-    splits: bool
+    alternative: Program | None = None
 
 
 def adjoint_program(
@@ -78,14 +78,12 @@ def adjoint_program(
     points_last: bool = False,
     within: str = "",
     kept: Mapping[str, Place] = MappingProxyType({}),
-    whole: bool = False,
 ) -> Adjoint:
     """Transpose of `forward_program(step, receivers)`, for states, coefficients and the forcings' amplitudes.
 
     `points_last`: whether the cotangent of a state that is that of a stage, and those of receivers, is stored once: as that of the stage,
     to which those of the receivers are added last. Otherwise it is a copy. `within` ends names of subtotals and of shares of cells, which a
-    step and the body of its loop may have for the same field. `kept` are the places of fields of stages that are not computed again. For
-    `whole` see `Reverse`.
+    step and the body of its loop may have for the same field. `kept` are the places of fields of stages that are not computed again.
     """
     graph, ndim = step.graph, step.grid.ndim
     zero = (0,) * ndim
@@ -98,7 +96,7 @@ def adjoint_program(
     # cotangents of the fields that were read, from those of the outputs, then of each stage and shared value, last to first
     follows = {s: p for s, (p, steps) in delays.items() if steps}
     own_outputs = {state: outputs[state] for state in step.states if state not in follows}
-    reverse = Reverse(step, own_outputs, within, whole)
+    reverse = Reverse(step, own_outputs, within)
 
     def gather(name: str, placed: Placed) -> None:
         """Add the parts that compute the cotangent of a field. For a slim field these are the cotangent of each cell, and then totals."""
@@ -187,9 +185,24 @@ def adjoint_program(
     if last:
         changed = {scatter.target for scatter in last}
         body.append(Nest((), tuple(last), refills=tuple(assign for _, assign in own.values() if step.joined and assign.target in changed)))
-    body = with_cheaper_arithmetic(body, graph, [*step.expressions().values(), *reverse.bodies.values()])
     entries = ring | {b: depth + 1 for b, depth in depths.items()}
-    return Adjoint(Program(name, tuple(body), places, -1, entries, inline), depths, delayed, reverse.splits)
+    run = [*step.expressions().values(), *reverse.bodies.values()]
+
+    def program(body: Sequence[Operation]) -> Program:
+        return Program(name, tuple(with_cheaper_arithmetic(body, graph, run)), places, -1, entries, inline)
+
+    alternative = program(_replaced(body, graph, reverse.other_sums)) if reverse.other_sums else None
+    return Adjoint(program(body), depths, delayed, alternative)
+
+
+def _replaced(body: Iterable[Operation], graph: Graph, nodes: Mapping[int, Node]) -> list[Operation]:
+    """The operations with other nodes, by their ids, in the assignments of nests."""
+    memo = dict(nodes)
+
+    def replaced(assign: Assign) -> Assign:
+        return dataclasses.replace(assign, node=graph.replace([assign.node], lambda read: read, memo, graph.apply_exactly)[0])
+
+    return [dataclasses.replace(each, assigns=tuple(map(replaced, each.assigns))) if isinstance(each, Nest) else each for each in body]
 
 
 def _joined(part: Part, rules: Rules) -> Part:

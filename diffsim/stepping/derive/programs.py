@@ -96,11 +96,10 @@ class Programs:
 
     def _cheaper_adjoint(self, receivers: Sequence[str]) -> Adjoint:
         """The adjoint program in the form that costs less, counted with all values that are kept for neighbours."""
-        split = adjoint_program(self.step, receivers, points_last=self._overwrites)
-        if not split.splits:
-            return split
-        whole = adjoint_program(self.step, receivers, points_last=self._overwrites, whole=True)
-        return min(split, whole, key=lambda adjoint: self._rolling.cost(adjoint.program))
+        adjoint = adjoint_program(self.step, receivers, points_last=self._overwrites)
+        if adjoint.alternative is None:
+            return adjoint
+        return dataclasses.replace(adjoint, program=min(adjoint.program, adjoint.alternative, key=self._rolling.cost), alternative=None)
 
     def _refined(self, program: Program) -> Program:
         """Improve a program: keep values that nests would compute several times a cell, and on a CPU compute less in the interior, compute

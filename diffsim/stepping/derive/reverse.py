@@ -72,18 +72,17 @@ class Reverse:
         step: the step.
         outputs: expressions of the states whose cotangents are stored.
         within: ends the names of subtotals. The body of a loop has its own, for it gives to the same fields as the step around it.
-        whole: whether terms that a cell gives at one offset are one value if they share costly operations. Fewer values may have to be kept
-            for neighbours then, or what is shared be computed for each offset.
 
     Attributes:
-        splits: whether a cotangent that was gathered has such terms.
+        other_sums: the id of a gathered sum -> the same sum in another form, where terms that a cell gives at one offset are one value if
+            they share costly operations. Fewer values may have to be kept for neighbours then, or what is shared be computed for each offset.
         bodies: the expressions of the step, and the values that it uses at several cells, by name.
         terms: after `stages` has ended: field -> offset -> contribution of a cell that reads the field there, evaluated at that cell.
     """
 
-    def __init__(self, step: TracedStep, outputs: Mapping[str, Node], within: str = "", whole: bool = False) -> None:
+    def __init__(self, step: TracedStep, outputs: Mapping[str, Node], within: str = "") -> None:
         self.step, self.graph, self.outputs, self.within = step, step.graph, outputs, within
-        self._wholes, self.splits = whole, False
+        self.other_sums: dict[int, Node] = {}
         self.zero, self._rules = (0,) * step.grid.ndim, step.cotangent_rules
         self.terms: dict[str, dict[Offset, Node]] = {}
         self._stages = {s.name: s for s in _moving(step)}
@@ -353,7 +352,8 @@ class Reverse:
     def gathered(self, name: str, target: Place, rules: Rules, inline: dict[str, Node]) -> Assign:
         """The cotangent of a stored field, computed on the grid and at the cells outside of it where the field was read."""
         total = self._total(self.terms.get(name, {}), inline)
-        self.splits = self.splits or self._may_be_whole(name)
+        if self._may_be_whole(name):
+            self.other_sums[total.id] = self._sum_of(self._whole_terms(self.terms[name]), inline)
         level = max(self._by_level.get(name, ()), default=0)
         self._levels[bar(name)] = level + 1
         if name not in self._subtotals:
@@ -368,11 +368,13 @@ class Reverse:
         for offset, node in contributions.items():
             for core, weight in linear_terms(graph, node, self._whole).values():
                 cores.setdefault(core.id, (core, {}))[1][offset] = weight
-        if self._reaching == 3:
-            if sum(len(weights) for _, weights in cores.values()) > MOST * len(contributions):
-                cores = self._whole_terms(contributions)
-        elif self._wholes:
+        if self._reaching == 3 and sum(len(weights) for _, weights in cores.values()) > MOST * len(contributions):
             cores = self._whole_terms(contributions)
+        return self._sum_of(cores, inline)
+
+    def _sum_of(self, cores: Mapping[int, Weighted], inline: dict[str, Node] | None) -> Node:
+        """The sum of terms over all neighbours."""
+        graph = self.graph
         terms: list[tuple[float, Node]] = []
         for core, weights in self._products(cores.values(), inline) if inline is not None else cores.values():
             for offset in sorted(weights, key=lambda o: (sum(map(abs, o)), o)):
@@ -383,7 +385,7 @@ class Reverse:
     def _may_be_whole(self, name: str) -> bool:
         """Whether what a cell gives to a field at several offsets has several terms that share costly values."""
         terms = self.terms.get(name, {})
-        if self._wholes or self._reaching == 3 or len(terms) < 2:
+        if self._reaching == 3 or len(terms) < 2:
             return False
         cores = ([core for core, _ in linear_terms(self.graph, node, self._whole).values()] for node in terms.values())
         return any(len(part) > 1 for each in cores for part in self._together(each))
