@@ -38,9 +38,17 @@ class Singular:
         return not self._finite(root)
 
 
-def divides(node: Node) -> bool:
-    """True if an expression has an operation that may be infinite or NaN, whatever its arguments are here."""
-    return any(inner.op in SINGULAR for inner in ordered([node]))
+class Divides:
+    """Tests whether expressions have an operation that may be infinite or NaN, whatever its arguments are here. Each node is asked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, bool] = {}
+
+    def __call__(self, root: Node) -> bool:
+        known = self._known
+        for node in ordered([root], known=known):
+            known[node.id] = node.op in SINGULAR or any(known[each.id] for each in node.args)
+        return known[root.id]
 
 
 def varies(root: Node) -> bool:

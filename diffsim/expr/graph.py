@@ -387,7 +387,7 @@ def linear_terms(graph: Graph, node: Node, whole: Container[int] = ()) -> dict[i
     """
     weights: dict[int, float] = {node.id: 1.0}
     terms: dict[int, tuple[Node, float]] = {}
-    for current in reversed(ordered([node])):
+    for current in _sums(node, whole):
         weight = weights.pop(current.id, 0.0)
         if weight == 0.0:
             continue
@@ -406,6 +406,19 @@ def linear_terms(graph: Graph, node: Node, whole: Container[int] = ()) -> dict[i
         else:
             terms[current.id] = (current, weight)
     return terms
+
+
+def _sums(node: Node, whole: Container[int]) -> list[Node]:
+    """A node, and the terms of those that are sums with constant weights, users before arguments."""
+    nodes, waiting = {node.id: node}, [node]
+    while waiting:
+        current = waiting.pop()
+        if current.id not in whole and (current.op in ("add", "sub") or (current.op == "mul" and current.args[0].op == "const")):
+            for each in current.args:
+                if each.id not in nodes:
+                    nodes[each.id] = each
+                    waiting.append(each)
+    return [nodes[number] for number in sorted(nodes, reverse=True)]
 
 
 def _constant(*_: object) -> tuple[Node | None, ...]:

@@ -13,13 +13,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diffsim.boundary import Rules, fills
-from diffsim.expr.derive import OUTSIDE, Singular, divides, in_choices, vjp
+from diffsim.expr.derive import OUTSIDE, Divides, Singular, in_choices, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.ir.program import Assign, Part, Place, needed, written
 from diffsim.stepping.passes.meeting import meeting_values
-from diffsim.stepping.passes.sharing import COSTLY, alike, cost, inlined, shared_values
+from diffsim.stepping.passes.sharing import alike, cost, costly_parts, inlined, shared_values
 from diffsim.stepping.trace.fields import Stage, Stored
 from diffsim.stepping.trace.stages import SelfTransposed, StoredExpression, written_by
 from diffsim.stepping.trace.trace import TracedStep
@@ -75,7 +75,7 @@ class Reverse:
 
     Attributes:
         other_sums: the id of a gathered sum -> the same sum in another form, where terms that a cell gives at one offset are one value if
-            they share costly operations. Fewer values may have to be kept for neighbours then, or what is shared be computed for each offset.
+            they share costly operations. Then fewer values may have to be kept for neighbours, or what is shared be computed for each.
         bodies: the expressions of the step, and the values that it uses at several cells, by name.
         terms: after `stages` has ended: field -> offset -> contribution of a cell that reads the field there, evaluated at that cell.
     """
@@ -116,7 +116,7 @@ class Reverse:
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
         self._chosen: set[str] = set()  # values and fields of stages whose cotangents are 0 where a condition does not choose them
         self._put_back: dict[int, Node] = {}  # node -> the same with shared values in place of their names
-        self._singular, self._infinite = Singular(OUTSIDE), Singular()
+        self._singular, self._infinite, self._divides = Singular(OUTSIDE), Singular(), Divides()
         self._whole: set[int] = set()  # contributions that are not split into their terms: a neighbour reads one value in place of some
         self._computed = self._where_computed()
 
@@ -226,7 +226,7 @@ class Reverse:
             for offset, node in contributions.items():
                 (whole,) = inlined(graph, [node], self._values, memo=self._put_back)
                 users = [user for user in parts if offset in self._reads[user].get(name, ())]
-                if divides(whole) and not beyond.isdisjoint(users):
+                if self._divides(whole) and not beyond.isdisjoint(users):
                     if self._singular(whole):
                         # the seeds of other parts do not count: they would have to be computed wherever this contribution is
                         whole = self._guarded(whole, graph.all_zero([parts[user] for user in users]))
@@ -404,10 +404,10 @@ class Reverse:
 
     def _together(self, terms: Sequence[Node]) -> list[list[int]]:
         """The numbers of terms, in parts that share costly values. Cheap ones are apart, but for three dimensions."""
-        parts = alike(terms)
         if self._reaching == 3:
-            return parts
-        return [each for part in parts for each in ([part] if cost([terms[part[0]]]) >= COSTLY else [[number] for number in part])]
+            return alike(terms)
+        costly, cheap = costly_parts(terms)
+        return sorted([*costly, *([number] for number in cheap)])
 
     def _products(self, cores: Iterable[Weighted], inline: dict[str, Node]) -> Iterator[Weighted]:
         """The terms, where sums of products at one cell that several offsets read are in `inline`: one for products with equal weights."""

@@ -57,6 +57,12 @@ class Shared:
 
 def alike(values: Sequence[Node]) -> list[list[int]]:
     """The numbers of some values, in parts that share nothing costly. Cheap values are one part."""
+    costly, cheap = costly_parts(values)
+    return sorted([*costly, cheap] if cheap else costly)
+
+
+def costly_parts(values: Sequence[Node]) -> tuple[list[list[int]], list[int]]:
+    """The numbers of costly values, in parts that share nothing costly, and those of cheap ones."""
     part = list(range(len(values)))
 
     def of(number: int) -> int:
@@ -74,10 +80,11 @@ def alike(values: Sequence[Node]) -> list[list[int]]:
         for each in node.args:
             if weight[each.id] == COSTLY:
                 part[of(owner.setdefault(each.id, owner[node.id]))] = of(owner[node.id])
-    found: dict[int, list[int]] = {}
+    parts: dict[int, list[int]] = {}
+    cheap = list[int]()
     for number, value in enumerate(values):
-        found.setdefault(of(number) if weight[value.id] == COSTLY else -1, []).append(number)
-    return list(found.values())
+        (parts.setdefault(of(number), []) if weight[value.id] == COSTLY else cheap).append(number)
+    return list(parts.values()), cheap
 
 
 class Classes:
