@@ -45,8 +45,9 @@ grid = ds.Grid((12, 12), 1 / 12, origin=0.5 / 12)
 """
 REFUSED = {
     "bodies": """
-flow = ds.Simulation(NavierStokes(grid, 0.1 / 12, "slip", bodies="fixed"), wrt=[])
-flow.run({"nu": 1e-2, "u": np.ones((12, 12)), "phi": bodies.cylinder(grid, (0.5, 0.5), 0.2)}, 2)
+flow = ds.Simulation(NavierStokes(grid, 0.1 / 12, "slip", bodies="fixed"))
+inputs = {"nu": 1e-2, "u": np.ones((12, 12)), "phi": bodies.cylinder(grid, (0.5, 0.5), 0.2)}
+flow.vjp(inputs, 2)[1](ds.Solution({name: np.ones((12, 12)) for name in "uvp"}))
 """,
     "a storm in two dimensions": """
 sides = ("wall", ("tide", "open"))
@@ -60,7 +61,7 @@ inputs = {"z": np.full((9, 11), -1.0), "eta": np.full((9, 11), 0.1), "manning": 
 sea.vjp(inputs, 2)[1](ds.Solution({name: np.ones((9, 11)) for name in ("eta", "qx", "qy")}))
 """,
 }
-"""Steps that drivers of Vulkan cannot run, each with a loop of too many arrays."""
+"""Steps that drivers of Vulkan cannot run, each with a value that reads too many arrays."""
 
 
 @pytest.mark.slow

@@ -6,13 +6,14 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from types import MappingProxyType
 
 from diffsim.boundary import Rules, fills
-from diffsim.expr.graph import Graph
+from diffsim.engine import backend
+from diffsim.expr.graph import Graph, Node
 from diffsim.expr.source import Sources, StoredSource, TileWriter, identifier, row_start
 from diffsim.stepping.ir.program import Assign, Loop, Nest, Operation, Place, PointGather, PointScatter, Program, Strip, Total, Written
 from diffsim.stepping.ir.stored import StoredFields
@@ -35,6 +36,10 @@ LARGE_BLOCKS, SMALL_BLOCKS = ((1, 512), (16, 32), (4, 4, 32)), ((1, 128), (4, 32
 ROWS = ((4, 128), (2, 256))
 """Cells in a column that a thread computes on a wide grid, and the cost of a cell up to which it does. It waits for the memory of all of
 them together, and reads what they share once."""
+
+
+CONTROL, ROLLED = "control", "rolled"
+"""Names of the arrays that loops use beside fields: that of the steps, and that of kept values."""
 
 
 def unrolled(program: Program) -> int:
@@ -198,18 +203,19 @@ class DeviceKernel(Kernel):
                 for name, value in [(name, writer(node)) for name, node in group.values.items()]:
                     text(f"rolled[{self._kept[name]} + at] = {value}")
             joined = {}
-        if nest.assigns:
-            none, rows = (0,) * self.ndim, self._rows_of(nest)
+        for part in self._parts(nest):
+            none, rows = (0,) * self.ndim, self._rows_of(part)
             with self._cells(none, none, step, joined, rows):
                 if not self.layout.rows[-1] % rows:
-                    self._put_rows(nest, rows)
+                    self._put_rows(part, rows)
                 else:
                     i, end = self.rows[-1], self.layout.row_halo[-1] + self.layout.rows[-1]
                     with text.block(f"if {i} <= {end - rows}"):
-                        self._put_rows(nest, rows)
+                        self._put_rows(part, rows)
                     with text.block("else"), text.block(f"while {i} < {end}"):
-                        self._put_rows(nest, 1)
+                        self._put_rows(part, 1)
                         text(f"{i} = {i} + 1")
+            joined = {}
         for rules, outside, which in folds:
             self._fold(nest, rules, outside, which, step)
         for index, scatter in enumerate(nest.scatters):
@@ -218,6 +224,42 @@ class DeviceKernel(Kernel):
         for strip in nest.restores:
             self._strip(strip, step, back=True)
         self._extend((*nest.assigns, *nest.refills), step)
+
+    def _parts(self, nest: Nest) -> list[Nest]:
+        """The assignments of a nest as several loops, each of which uses no more arrays than a loop may. No loop writes what a later one
+        reads, so assignments of which each reads what another writes are in one loop."""
+        roots = nest.roots or [each.node for each in nest.assigns]
+        most, waiting = backend().most_arrays, [*zip(nest.assigns, roots, strict=True)]
+        if most is None:
+            return [nest] if waiting else []
+        parts: list[tuple[list[tuple[Assign, Node]], set[str]]] = []  # assignments, and the arrays that they use
+        read = {id(assign): [self.program.places[name] for name in self._stored(root)] for assign, root in waiting}
+        while waiting:
+            reads = {id(assign): read[id(assign)] for assign, _ in waiting}
+            together = next(([each] for each in waiting if not self._is_read(each[0], reads)), waiting)
+            waiting = [each for each in waiting if each not in together]
+            uses = {place.array for assign, _ in together for place in (assign.target, *read[id(assign)])} | {CONTROL, ROLLED}
+            if not parts or len(parts[-1][1] | uses) > most:
+                parts.append(([], set()))
+            parts[-1][0].extend(together)
+            parts[-1][1].update(uses)
+        assigns = [tuple(zip(*part, strict=True)) for part, _ in parts]
+        return [dataclasses.replace(nest, assigns=targets, roots=values) for targets, values in assigns]
+
+    def _stored(self, root: Node) -> list[str]:
+        """The stored fields that an expression reads, without kept values."""
+        return [name for name in self.program.reads([root]) if name not in self._kept]
+
+    def _is_read(self, assign: Assign, reads: Mapping[int, Iterable[Place]]) -> bool:
+        """Whether others read what an assignment writes. `reads`: by the id of each."""
+        others = (places for number, places in reads.items() if number != id(assign))
+        return any(self._is_same(place, assign.target) for places in others for place in places)
+
+    def _is_same(self, one: Place, other: Place) -> bool:
+        """Whether two places of a step may be the same memory."""
+        if one.array != other.array or one.level is None or other.level is None or one.size or other.size:
+            return one.array == other.array
+        return not (one.level - other.level) % self.program.period(one.array)
 
     def _scatter(self, scatter: PointScatter, index: int, step: int, beside: Mapping[int, PointGather]) -> None:
         """A loop over the cells of a forcing. Threads beside compute the sums of the step before."""
@@ -348,7 +390,7 @@ class DeviceKernel(Kernel):
     @property
     def sources(self) -> Sources:
         plain = super().sources
-        kept = {name: StoredSource("rolled", f"{start} + ") for name, start in self._kept.items()}
+        kept = {name: StoredSource(ROLLED, f"{start} + ") for name, start in self._kept.items()}
         return dataclasses.replace(plain, arrays={**plain.arrays, **kept})
 
     def _strip(self, strip: Strip, step: int, back: bool) -> None:
