@@ -243,9 +243,7 @@ class Fluxes(ds.Equation):
             }
         else:
             width = where(high - low > 0.05, high - low, 1.0)
-            inner = {
-                n: (high * physical[n][0] - low * physical[n][1] + high * low * (values[n][1] - values[n][0])) / width for n in values
-            }
+            inner = {n: (high * physical[n][0] - low * physical[n][1] + high * low * (values[n][1] - values[n][0])) / width for n in values}
             whole = {n: where(low > 0, physical[n][0], where(high < 0, physical[n][1], inner[n])) for n in values}
         if kind == "hllc" and "c" in values:
             middle = (high * hr * ur - low * hl * ul) / maximum(abs(high * hr - low * hl), 0.1)

@@ -1,8 +1,7 @@
 """The form of the sums of an adjoint: each term apart, or what a cell gives to a neighbour as one value (see `Reverse`).
 
-Sums in another order have other last bits. So the choice is that of the expressions alone: without the sides of the grid, beyond which a box
-of a domain has others; without an axis along which no cell reads another, which a batch has one more of; and of threads and registers it
-knows nothing.
+Sums in another order have other last bits. So the choice depends on the expressions alone: not on the sides of the grid, which a box of a
+domain lacks, not on axes along which no cell reads another, of which a batch has one more, and not on threads and registers.
 """
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ import pytest
 import diffsim as ds
 from diffsim.domains.boxes import Cuts
 from diffsim.domains.cut import Cut
+from diffsim.expr.graph import Offset
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.derive.forms import nests_of, without_sides
+from diffsim.stepping.derive.reverse import Reverse
 from diffsim.stepping.passes.rolling import Rolling
 from diffsim.stepping.trace.batched import Batched, why_not_batched
 from diffsim.stepping.trace.trace import TracedStep
@@ -20,7 +22,10 @@ from tests.cases import CASES
 from tests.sampled import sampled
 from tests.stepping.drawn_fluxes import Fluxes
 
-DRAWN = {f"drawn {number}": lambda number=number: Fluxes(number, ndim=1 + number % 2, alone=True) for number in (*range(1, 3), *range(5, 9), *range(10, 19))}
+DRAWN = {
+    f"drawn {number}": lambda number=number: Fluxes(number, ndim=1 + number % 2, alone=True)
+    for number in (*range(1, 3), *range(5, 9), *range(10, 19))
+}
 EQUATIONS = {case.name: case.equation for case in CASES} | DRAWN
 IN_TURNS = ("stretched", "advection with an inlet", "drawn 1", "drawn 15")
 """In the gate: those whose adjoints have both forms at different costs."""
@@ -38,25 +43,41 @@ def costs(step: TracedStep) -> list[float]:
     return [rolling.cost(nests_of(step.graph, each.program)) for each in (split, whole)] if split.splits else []
 
 
-def others(step: TracedStep) -> Iterator[TracedStep]:
-    """The same step of several runs, and in boxes."""
-    if why_not_batched(step) is None:
-        yield Batched(step.grid, 3).step(step)
-        shape = step.grid.shape
-        open_axes = [axis for axis, n in enumerate(shape) if axis not in step.joined and n > 6]
-        for cut in open_axes[:1]:
-            parts = tuple(3 if axis == cut else 1 for axis in range(len(shape)))
-            cuts = Cuts(shape, parts, tuple(2 * (count > 1) for count in parts), (2,) * len(shape))
-            for rank in range(2):
-                yield Cut(cuts.box(rank), step.grid).step(step)
+def boxes(step: TracedStep) -> Iterator[TracedStep]:
+    """The same step in two of three boxes: at a side, and between two cuts."""
+    shape = step.grid.shape
+    for cut in [axis for axis, n in enumerate(shape) if axis not in step.joined and n > 6][:1]:
+        parts = tuple(3 if axis == cut else 1 for axis in range(len(shape)))
+        cuts = Cuts(shape, parts, tuple(2 * (count > 1) for count in parts), (2,) * len(shape))
+        for rank in range(2):
+            yield Cut(cuts.box(rank), step.grid).step(step)
+
+
+def contributions(step: TracedStep) -> dict[str, dict[Offset, int]]:
+    """The ids of what cells give to the cotangents of fields. Nodes keep their ids in a box."""
+    sweep = Reverse(step, {name: step.outputs[name] for name in step.states})
+    for stage in sweep.stages():
+        assert stage.outputs
+    return {name: {offset: node.id for offset, node in terms.items()} for name, terms in sweep.terms.items()}
 
 
 @pytest.mark.parametrize("name", sampled(EQUATIONS, gate=IN_TURNS))
 def test_the_form_is_that_of_the_step_alone(name: str) -> None:
     step = traced(EQUATIONS[name]())
     expected = costs(step)
-    for other in others(step):
+    if why_not_batched(step) is not None:
+        return
+    for other in (Batched(step.grid, 3).step(step), *boxes(step)):
         assert costs(other) == expected
+
+
+@pytest.mark.parametrize("number", sampled((2, 5, 10, 14, 15, 28, 36), gate=(2, 10, 15)))
+def test_cells_of_a_box_give_what_they_give_in_the_whole_grid(number: int) -> None:
+    """Derivatives that may be infinite beyond a side are guarded, and not split into terms, in boxes without that side as well."""
+    step = traced(Fluxes(number, ndim=2 if number == 15 else 1, alone=True))
+    expected = contributions(step)
+    for box in boxes(step):
+        assert contributions(box) == expected
 
 
 @pytest.mark.filterwarnings("ignore::diffsim.errors.LongStepWarning")
