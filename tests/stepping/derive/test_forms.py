@@ -1,4 +1,4 @@
-"""The form of the sums of an adjoint, on which last bits depend, is the same in a batch, in a box of a domain, and for any number of threads."""
+"""The form of the sums of an adjoint, on which last bits depend, is the same in a batch and in a box of a domain."""
 
 from __future__ import annotations
 
