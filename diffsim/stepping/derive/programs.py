@@ -15,6 +15,7 @@ from diffsim.errors import ShapeError
 from diffsim.expr.graph import operations
 from diffsim.mesh.field import Layout, Slim
 from diffsim.stepping.derive.adjoint import Adjoint, adjoint_program
+from diffsim.stepping.derive.forms import alternative_is_cheaper
 from diffsim.stepping.derive.forward import forward_program, ring_depths
 from diffsim.stepping.derive.kept_stages import programs_with_kept_stages
 from diffsim.stepping.derive.residuals import ResidualPrograms, residual_programs
@@ -58,7 +59,9 @@ class Programs:
             warn_if_long(step.graph, step.expressions())
         self._overwrites, self._rolling = _worth_barriers(step), Rolling(step.graph, backend().on_host)
         forward = forward_program(step, receivers, points_last=self._overwrites)
-        adjoint = self._cheaper_adjoint(receivers) if differentiable else None
+        adjoint = adjoint_program(step, receivers, points_last=self._overwrites) if differentiable else None
+        if adjoint and adjoint.alternative and alternative_is_cheaper(step, adjoint, self._rolling):
+            adjoint = dataclasses.replace(adjoint, program=adjoint.alternative, alternative=None)
         with_residuals = None
         if adjoint:
             with_residuals = residual_programs(step, forward, adjoint) or programs_with_kept_stages(step, forward, adjoint)
@@ -93,13 +96,6 @@ class Programs:
         if self.with_residuals:
             pair = self.with_residuals
             self.with_residuals = dataclasses.replace(pair, forward=of(pair.forward), adjoint=of(pair.adjoint))
-
-    def _cheaper_adjoint(self, receivers: Sequence[str]) -> Adjoint:
-        """The adjoint program in the form that costs less, counted with all values that are kept for neighbours."""
-        adjoint = adjoint_program(self.step, receivers, points_last=self._overwrites)
-        if adjoint.alternative is None:
-            return adjoint
-        return dataclasses.replace(adjoint, program=min(adjoint.program, adjoint.alternative, key=self._rolling.cost), alternative=None)
 
     def _refined(self, program: Program) -> Program:
         """Improve a program: keep values that nests would compute several times a cell, and on a CPU compute less in the interior, compute

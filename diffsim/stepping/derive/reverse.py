@@ -346,8 +346,11 @@ class Reverse:
         return boxes
 
     def _where_gathered(self, field: str) -> Box:
-        """The cells at which the cotangent of a stored field is computed: the grid, and the cells that are folded back."""
-        return tuple((far, far) for far in self.outside(field, self._placed[field].rules))
+        """The cells at which the cotangent of a stored field is computed: the grid, and the cells that are folded back.
+
+        All sides that are not joined count, whether a rule fills what is beyond or not: a box of a domain lacks some, and adds in the same
+        order."""
+        return tuple((max(ends), max(ends)) for ends in self._where_read(field, self._computed))
 
     def gathered(self, name: str, target: Place, rules: Rules, inline: dict[str, Node]) -> Assign:
         """The cotangent of a stored field, computed on the grid and at the cells outside of it where the field was read."""

@@ -76,6 +76,7 @@ class Rolling:
     def __init__(self, graph: Graph, blocks: bool) -> None:
         self._classes, self._blocks = Classes(graph), blocks
         self._known: dict[tuple[object, ...], tuple[tuple[Group, ...], tuple[Node, ...], float]] = {}
+        self._choices: dict[tuple[int, ...], tuple[_Choice, set[int]]] = {}
         self._zero: dict[str, tuple[bool, ...]] = {}  # fields of the present program that are 0 outside the grid
         self._here: list[tuple[object, ...]] = []  # nests of the present program: equal ones need names of their own
 
@@ -84,10 +85,9 @@ class Rolling:
         self._here, self._zero = [], zero_outside(program)
         return dataclasses.replace(program, operations=self._operations(program, program.operations, "rolled"))
 
-    def cost(self, program: Program) -> float:
-        """Cost of all nests of a program a cell, and of storing and reading what they keep."""
-        self._here = []
-        return sum(self._kept(program, nest, "rolled")[2] for nest in program.nests if nest.assigns)
+    def cost(self, nests: Iterable[Sequence[Node]]) -> float:
+        """Cost of the expressions of some nests a cell, row by row, and of storing and reading what they keep."""
+        return sum(_groups(self._classes, nodes, self._choice(nodes), 1, "cost")[2] for nodes in nests)
 
     def _operations(self, program: Program, operations: Sequence[Operation], prefix: str) -> tuple[Operation, ...]:
         found: list[Operation] = []
@@ -118,14 +118,23 @@ class Rolling:
         key = (self._here.count(alike), *alike)
         self._here.append(alike)
         if key not in self._known:
-            self._known[key] = _groups(self._classes, nodes, block, f"{prefix} {len(self._known)}")
+            self._known[key] = _groups(self._classes, nodes, self._choice(nodes), block, f"{prefix} {len(self._known)}")
         return self._known[key]
 
+    def _choice(self, nodes: Sequence[Node]) -> tuple[_Choice, set[int]]:
+        """The values to keep for some expressions, and the search for them."""
+        key = tuple(node.id for node in nodes)
+        if key not in self._choices:
+            self._choices[key] = _chosen(self._classes, list(nodes))
+        return self._choices[key]
 
-def _groups(classes: Classes, roots: Sequence[Node], block: int, prefix: str) -> tuple[tuple[Group, ...], tuple[Node, ...], float]:
+
+def _groups(
+    classes: Classes, roots: Sequence[Node], values: tuple[_Choice, set[int]], block: int, prefix: str
+) -> tuple[tuple[Group, ...], tuple[Node, ...], float]:
     """Values to keep, in order of their dependences, under names with a prefix, the roots that read them, and the cost of all."""
     names = [f"root {number}" for number in range(len(roots))]
-    choice, chosen = _chosen(classes, list(roots))
+    choice, chosen = values
     layers = _layers(choice, chosen, dict(zip(names, roots, strict=True)), prefix)
     kept = {name for layer in layers[1:] for name in layer}
     uses = sum(_reading(o) for layer in layers for name, at in reads(layer.values()).items() if name in kept for o in at)

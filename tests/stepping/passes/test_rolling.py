@@ -230,7 +230,8 @@ def test_values_of_an_interior_are_kept() -> None:
     graph = Graph()
     here, below, above = (_flux(graph, cell) for cell in (0, -1, 1))
     root = graph.apply_exactly("add", graph.apply_exactly("sub", here, below), graph.apply_exactly("mul", above, here))
-    groups, roots, _ = rolling._groups(Classes(graph), [root], 1, "kept")
+    classes = Classes(graph)
+    groups, roots, _ = rolling._groups(classes, [root], rolling._chosen(classes, [root]), 1, "kept")
     assert len(groups) == 1 and len(roots) == 1
     (value,) = groups[0].values.values()
     assert value in (here, below, above)
