@@ -123,8 +123,8 @@ class Fluxes(ds.Equation):
 
             def lap(*values: Symbol) -> Any:
                 at = dict(zip(start, values, strict=True))
-                found = {name: at[name] + 0.5 * self.dt * change for name, change in rate(at).items()}
-                return tuple(found[name] for name in start)
+                later = {name: at[name] + 0.5 * self.dt * change for name, change in rate(at).items()}
+                return tuple(later[name] for name in start)
 
             rules = {name: variable.boundary for name, variable in self.states.items()}
             if len(set(map(str, rules.values()))) == 1:
