@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from diffsim.errors import ParameterError
 from diffsim.reference.entries import OPTIONAL, PACKAGES, entries, items, packages
 from diffsim.reference.lookup import entry_text
 from diffsim.reference.pages import pages
@@ -131,3 +133,26 @@ def test_the_index_links_the_pages_that_there_are() -> None:
 def test_a_package_may_be_named_without_diffsim() -> None:
     for package in ("diffsim.integrators", "diffsim.losses", "diffsim.solvers"):
         assert entry_text(package.partition(".")[2]) == entry_text(package)
+
+
+def imports(text: str) -> set[str]:
+    """Full names of what the code of a page imports from packages of diffsim."""
+    lines = re.findall(r"^(?: {4})?from (diffsim[\w.]*) import ([\w, ]+)$", text, re.MULTILINE)
+    return {f"{module}.{name.split(' as ')[0].strip()}" for module, names in lines for name in names.split(",")}
+
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_what_pages_import_has_an_entry_by_the_name_of_the_import(page: Path) -> None:
+    lacking = []
+    for name in sorted(imports(page.read_text(encoding="utf-8"))):
+        module = importlib.import_module(name.rpartition(".")[0])
+        if inspect.ismodule(getattr(module, name.rpartition(".")[2], None)) or name.startswith("diffsim.numpy"):
+            continue
+        try:
+            assert inspect.getdoc(getattr(module, name.rpartition(".")[2])) is None or entry_text(name).strip()
+        except ParameterError:
+            lacking.append(name)
+    assert not lacking

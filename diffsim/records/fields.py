@@ -12,6 +12,7 @@ import numpy as np
 from diffsim.base.arguments import one_of, path_of
 from diffsim.base.messages import name_shown, path_shown
 from diffsim.errors import DataError
+from diffsim.records.conventions.clock import SINCE, of_numbers
 from diffsim.records.conventions.curvilinear import over_several, straightened
 from diffsim.records.conventions.dimensions import TRUE, FileDimension, along_axis, by_name, dimensions_of, matched, settled
 from diffsim.records.conventions.likely import as_list, likely_coordinates, over_dimension
@@ -39,6 +40,7 @@ class Gridded:
         where: the file, for messages.
         axes: the axis of the grid along each dimension; "" where the file does not say.
         coordinate_units: of the coordinates along each dimension; "" where nothing says.
+        epoch: the date of time 0 of times that the file has as dates, in UTC; None: there are none.
 
     Example:
         See `read_field`.
@@ -50,6 +52,7 @@ class Gridded:
     where: str
     axes: tuple[str, ...] = ()
     coordinate_units: tuple[str, ...] = ()
+    epoch: np.datetime64 | None = None
 
     def over(self, axes: Sequence[str]) -> Gridded:
         """The same with the dimensions in the order of these axes, all of which the field has."""
@@ -80,7 +83,8 @@ def read_field(
         shape: of the numbers of a `.bin` file, which are of 4 bytes each.
         order: names of the axes in the order of the file, where the file does not say. Without `axes` it is that of the values too.
         units: the units of the coordinates, one for each axis; none: degrees along axes such as "lon", and m along others. Without `axes`
-            lengths become metres, angles degrees and times seconds. `Gridded.coordinate_units` says them.
+            lengths become metres, angles degrees and times seconds. `Gridded.coordinate_units` says them. Dates become seconds after
+            `Gridded.epoch`.
         curvilinear: what to do with coordinates of which one changes along several dimensions, such as latitudes of a projected grid:
             "leave out" gives the numbers without coordinates.
 
@@ -165,7 +169,7 @@ def _read(path: Path, key: str | None, asked: Asked, shape: Sequence[int] | None
 
 def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | None] | None, unit: str, where: str, asked: Asked) -> Gridded:
     """A field whose dimensions have these names, "" where they have none, and these coordinates."""
-    each = places or [None] * len(names)
+    each = [_in_seconds(place, f"{where}, {name_shown(name)}") for name, place in zip(names, places or [None] * len(names), strict=True)]
     dimensions = [FileDimension(name, place) for name, place in zip(names, each, strict=True)]
     if not asked.axes or values.ndim != len(asked.axes):
         axes: Sequence[str] = names
@@ -183,7 +187,16 @@ def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | No
         along_axis(dimension, axis if axis in wanted else "", unit, f"{where}, {name_shown(dimension.name)}")
         for dimension, axis, unit in zip(dimensions, axes, units, strict=True)
     )
-    return Gridded(values, coordinates, unit, where, tuple(axes), tuple(units))
+    epoch = next((place.epoch for place in known if place.epoch is not None), None)
+    return Gridded(values, coordinates, unit, where, tuple(axes), tuple(units), epoch)
+
+
+def _in_seconds(place: Variable | None, what: str) -> Variable | None:
+    """Coordinates whose unit counts from a date, such as "hours since 2011-03-11", as seconds with that date; others as they are."""
+    if place is None or SINCE not in place.unit:
+        return place
+    clock = of_numbers(place.values, place.unit, None, what, place.calendar)
+    return replace(place, values=clock.times, unit="s", epoch=clock.epoch)
 
 
 def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridded:

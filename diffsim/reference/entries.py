@@ -38,6 +38,8 @@ PACKAGES = (
 )
 OPTIONAL = {"diffsim.torch": "torch", "diffsim.jax": "jax", "diffsim.tesseract": "tesseract_core"}
 """Modules that need a package which may be missing. Then they have no page."""
+FURTHER = ("diffsim.scene", "diffsim.boundary", "diffsim.domains", "diffsim.report")
+"""Packages without a page, from which the other pages import a few names."""
 NUMPY = "diffsim.numpy"
 """Its names are NumPy's, so its page lists them and tells the differences."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from diffsim.base.messages import reason_shown
 from diffsim.errors import ParameterError
-from diffsim.reference.entries import NUMPY, OPTIONAL, PACKAGES, Entry, entries, packages, public_names, summary
+from diffsim.reference.entries import FURTHER, NUMPY, OPTIONAL, PACKAGES, Entry, entries, packages, public_names, summary
 from diffsim.reference.keys import ROOT as SCENE
 from diffsim.reference.keys import keys_text
 from diffsim.reference.pages import kinds
@@ -35,13 +35,14 @@ def entry_text(name: str) -> str:
     wanted = f"{ROOT}.{wanted[3:]}" if wanted.startswith("ds.") else wanted
     if wanted.split(".")[0] == SCENE:
         return keys_text(wanted)
-    if wanted in (*PACKAGES, *OPTIONAL, NUMPY):
+    if wanted in (*PACKAGES, *OPTIONAL, *FURTHER, NUMPY):
         return _package_text(wanted)
-    matches = dict(_matches(wanted))
+    matches = dict(_matches(wanted, packages()))
     if not matches and f"{ROOT}.{wanted}" in (*PACKAGES, *OPTIONAL):
         return _package_text(f"{ROOT}.{wanted}")
+    matches = matches or dict(_matches(wanted, FURTHER))
     if not matches:
-        known = [f"{entry.package}.{entry.name}" for package in packages() for entry in _entries(package, "")]
+        known = [f"{entry.package}.{entry.name}" for package in (*FURTHER, *packages()) for entry in _entries(package, "")]
         short = {title.rpartition(".")[2]: title for title in reversed(known)}
         remedy = nearest(wanted.rpartition(".")[2], [], short)
         remedy = f"python -m {ROOT}.reference {ROOT} lists names" if remedy.startswith("choose") else remedy
@@ -51,11 +52,11 @@ def entry_text(name: str) -> str:
     return next(iter(matches.values()))
 
 
-def _matches(wanted: str) -> Iterator[tuple[str, str]]:
-    """Full name and text of all that ends with a name. A name that several packages export comes once."""
+def _matches(wanted: str, among: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Full name and text of all in these packages that ends with a name. A name that several packages export comes once."""
     seen: list[object] = []
     outer, _, last = wanted.rpartition(".")
-    for package in packages():
+    for package in among:
         if package in OPTIONAL and not wanted.startswith(package):
             continue  # their packages take long to import
         for entry in _entries(package, wanted):

@@ -75,7 +75,10 @@ class Scene(Description):
             return assemble(self, precision or settings().precision)
 
     def objective(self, precision: str | None = None) -> Objective:
-        """The loss with its gradient, on new synthetic data."""
+        """The loss of the optimiser's variables: `loss, gradient = objective(theta)`, with synthetic data made anew where there is a truth.
+
+        theta = 0 is the start of all unknowns, of which each has its part of theta, in the order of the scene.
+        """
         problem = self.problem(precision)
         with named_errors(self.classes()):
             return Objective(problem, observe(problem.scene, problem.setup))

@@ -154,12 +154,13 @@ def test_depths_of_receivers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("unit", "size", "usual"), [("km", 1e3, "m"), ("feet", FT, "m"), ("", 1.0, ""), ("degrees_north", 1.0, "degree"),
                                                      ("arcminute", 1 / 60, "degree"), ("hours", 3600.0, "s"), ("hPa", 1.0, "hPa"),
-                                                     ("days since 2011-03-11", 1.0, "days since 2011-03-11")])  # fmt: skip
+                                                     ("days since 2011-03-11", 86400.0, "s")])  # fmt: skip
 def test_the_unit_of_coordinates_where_no_grid_is_given(unit: str, size: float, usual: str, tmp_path: Path) -> None:
     """The numbers are those that a grid would get, and the field says their unit."""
     write_unit(tmp_path / "a.nc", "m", unit)
     field = ds.records.read_field(tmp_path / "a.nc")
     assert field.coordinates is not None and field.coordinate_units == (usual, usual)
+    assert field.epoch == (np.datetime64("2011-03-11") if "since" in unit else None)
     np.testing.assert_allclose(field.coordinates[0], Y * size)
     if usual == "m":
         asked = ds.records.read_field(tmp_path / "a.nc", axes=("x", "y"))

@@ -19,6 +19,8 @@ from diffsim.typing import Array
 WORDS = ("times", "time", "t")
 """Names of times, in small letters, the likeliest first."""
 SECOND = np.timedelta64(1, "s")
+SINCE = " since "
+"""Between the unit and the date of times in CF."""
 CALENDARS = frozenset({"", "standard", "gregorian", "proleptic_gregorian"})
 REFORM = np.datetime64("1582-10-15")
 """First day of the Gregorian calendar."""
@@ -61,7 +63,7 @@ def of_numbers(values: Array, unit: str, stated: str | None, what: str, calendar
     """
     if stated is None and not unit.strip():
         require_stated(name, "s", what, GIVE.replace("unit", "time_unit"))
-    own, since, date = unit.partition(" since ")
+    own, since, date = unit.partition(SINCE)
     seconds = factor((own if stated is None else stated).strip() or "s", "s", what)
     epoch = date_of(date, what) if since and calendar.lower() in CALENDARS else None
     if epoch is not None and epoch < REFORM and calendar.lower() != "proleptic_gregorian":

@@ -159,7 +159,8 @@ class Layout:
         values: name of the variable, array or column of values; None: "values" ("value" of a CSV file in long form).
         times: name of the times; None: "times" or "time".
         receiver: name of the column of receivers of a CSV file in long form, and of the file of stations; None: "receiver". Of arrays the
-            name of that of the receivers' names; None: one that belongs to the values, or has a name such as "station".
+            name of that of the receivers' names; None: one that belongs to the values, or has a name such as "station". A file of stations
+            without a column of this name has one of its last part behind "/", or "receiver".
         deviations: name of the standard deviations; None: there are none.
         weights: name of the weights; None: there are none.
         axes: names of the axes of the grid, in their order; those of the coordinates of receivers too, unless `coordinates` has others.

@@ -117,6 +117,26 @@ class Table:
             )
         return self.columns[name]
 
+    def receivers(self, receiver: str | None) -> str:
+        """The column of the receivers of a table of stations.
+
+        Args:
+            receiver: that of a layout, which may be the name of an array of receivers in the file of records. The table then has a column
+                of the last part of this name, or "receiver"; None: "receiver".
+
+        Raises:
+            DataError: there is none of these.
+        """
+        names = ["receiver"] if receiver is None else [self.named(receiver), receiver.rpartition("/")[2], "receiver"]
+        column = next((name for name in names if name in self.columns), None)
+        if column is None:
+            wanted = " and no ".join(map(name_shown, dict.fromkeys([receiver or "receiver", names[-1]])))
+            raise DataError(
+                f"{self.where}: expected a column of receivers among {listed(list(self.columns))}, found no {wanted}; name one of them by "
+                "receiver, or receiver in the table"
+            )
+        return column
+
     def named(self, name: str) -> str:
         """The name of a column that the user may give with its unit."""
         return name if name in self.columns else _name_and_unit(name)[0]
@@ -308,7 +328,7 @@ def with_stations(records: Records, layout: Layout) -> Records:
     if layout.stations is None:
         return records
     table = Table.read(Path(layout.stations))
-    names = table.text(layout.receiver or "receiver", "receiver")
+    names = table.columns[table.receivers(layout.receiver)]
     rows = {name: number for number, name in enumerate(names)}
     missing = [name for name in records.names if name not in rows]
     if missing:

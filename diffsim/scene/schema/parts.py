@@ -163,6 +163,8 @@ class DataFile(Resampled):
         missing (file): numbers that mean no number; none: those that the file names. A number that looks like such a one is then refused,
             and `[]` accepts it.
         fill (field): value where the file has no number, before `scale`; none: such a place on the grid is refused.
+        start (s): of a series, the time in the file at which the run starts, or a date such as `"2011-03-11T05:46:23Z"` where the file has
+            dates, which need one; none: 0.
         allow: accepts a series of which the run takes less than nine tenths.
     """
 
@@ -177,6 +179,7 @@ class DataFile(Resampled):
     unit: Name | None = None
     missing: Reals | None = None
     fill: Real | None = None
+    start: Start | None = None
     allow: tuple[Literal["outside"], ...] = ()
 
     @model_validator(mode="after")

@@ -173,7 +173,7 @@ class Data(Model):
         values: name of the variable or column of values; none: "values", in a long CSV file "value".
         times: name of the variable or column of times; none: "times" or "time".
         receiver: name of the column of receivers, in a long CSV file and in `stations`; none: "receiver". Of NPZ, HDF5 and NetCDF the
-            variable of their names.
+            variable of their names; `stations` may then have a column of its last part, or "receiver".
         stations: a CSV file with a row for each receiver: its name, and its coordinates in columns named like the axes of the grid. It may
             have the columns of `window`, `weights` and `deviations` too.
         coordinates: names of the coordinates of receivers in the files or `stations`, one an axis, in the order of the grid's; none: those

@@ -27,6 +27,7 @@ from diffsim.records.read import RAW
 from diffsim.scene.schema.parts import DataFile
 from diffsim.scene.setup.place import Place, coordinate_units
 from diffsim.scene.setup.raster import covered, resample, resample_at, scaled
+from diffsim.scene.setup.start_time import times_after
 from diffsim.scene.words.rules import TIME
 from diffsim.typing import Array
 
@@ -40,6 +41,8 @@ def file(part: DataFile, place: Place) -> Array:
         raise SceneError(f"{place.key}.shape: expected none for {suffix}, which states it, found {part.shape}; drop it")
     if part.axes is not None and sorted(part.axes) != sorted(grid.axes):
         raise SceneError(f"{place.key}.axes: expected each of {', '.join(grid.axes)} once, found {', '.join(part.axes)}; correct them")
+    if part.start is not None and grid.axes[0] != TIME:
+        raise SceneError(f"{place.key}.start: expected none for a field that is constant in time, found {part.start}; drop it")
     if part.crs is not None:
         return scaled(part, _projected(part, place), place)
     if suffix in NUMPY and not part.coordinates and part.spacing is None and not _is_placed(part, grid):
@@ -104,7 +107,7 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
         if field.values.ndim != base.ndim:
             raise DataError(f"expected {base.ndim} axes in {field.where}, found the shape {field.values.shape}; cut it")
         values = _without_fills(field.values, field.unit, field.where, part, place)
-        field = _in_order(replace(field, values=values), part, place)
+        field = _in_order(_after_start(replace(field, values=values), part, base), part, place)
         _require_within(field, part, base)
     except DataError as error:
         raise SceneError(f"{place.key}.path: {error}") from None
@@ -118,6 +121,29 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
             "without them; give spacing, or coordinates"
         )
     return field.values, field.coordinates
+
+
+def _after_start(field: Gridded, part: DataFile, grid: Grid) -> Gridded:
+    """A series with times after the start of the run; other fields as they are.
+
+    Raises:
+        DataError: the times are dates, and there is no start; or there is one, and no times.
+    """
+    if grid.axes[0] != TIME:
+        return field
+    if field.coordinates is None:
+        if part.start is not None:
+            raise DataError(f"expected times in {field.where} for start = {part.start}, found none; drop start, or add them")
+        return field
+    axis = field.axes.index(TIME) if TIME in field.axes else 0
+    if part.start is None and field.epoch is not None:
+        first = field.epoch + np.round(1e6 * field.coordinates[axis][0]).astype("timedelta64[us]")
+        raise DataError(
+            f"expected start, the date at which the run starts, for the dates of {field.where}, found none; give it, such as "
+            f'start = "{first.astype("datetime64[s]")}Z", that of the first number'
+        )
+    times = times_after(field.coordinates[axis], field.epoch, part.start or 0.0, field.where)
+    return replace(field, coordinates=(*field.coordinates[:axis], times, *field.coordinates[axis + 1 :]))
 
 
 def _require_within(field: Gridded, part: DataFile, grid: Grid) -> None:
@@ -190,6 +216,8 @@ def _in_file(axes: tuple[str, ...] | None, own: tuple[str, ...], shape: tuple[in
 def read_array(part: DataFile, place: Place) -> Array:
     """Read the array of a NumPy file, and check that it has finite numbers over the scene's own grid or time steps."""
     key, path, own = place.key, path_of("path", part.path), place.given
+    if part.start is not None:
+        raise SceneError(f"{key}.start: expected times in {path_shown(path)}, found none; drop start, or add an array time")
     shape = _in_file(part.axes, own.axes, own.shape)
     turned = own.axes[::-1] if part.axes is None and own.ndim > 1 and own.axes[0] != TIME else ()
     try:

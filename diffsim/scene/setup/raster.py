@@ -12,6 +12,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.records.conventions.places import TURN
 from diffsim.scene.schema.parts import Resampled
 from diffsim.scene.setup.place import Place
+from diffsim.scene.words.rules import TIME
 from diffsim.typing import Array
 
 LEAST = {"nearest": 2, "linear": 2, "cubic": 4, "mean": 2}
@@ -99,15 +100,15 @@ def _require_covered(asked: Array, given: Array, part: Resampled, place: Place, 
     beside = asked[-1] < low or asked[0] > high
     if covered(asked, given, part, place):
         return
-    remedy = "move or shrink the grid"
+    remedy = "run shorter, or correct the unit of the times or start" if axis == TIME else "move or shrink the grid"
     turn = next((turn for turn in (TURN, -TURN) if low <= asked[0] + turn and asked[-1] + turn <= high), None)
     if turn is not None and axis.lower() in LONGITUDES:
         remedy = f"the file counts longitudes otherwise: {'add' if turn > 0 else 'subtract'} {TURN:g} degrees in the grid"
     elif not beside:
         remedy += ', or continue the numbers at the edge by extend = "edge"'
     raise SceneError(
-        f"{place.key}: expected a grid with {axis} from {given[0]:.6g} to {given[-1]:.6g}, where there are data, found "
-        f"{asked[0]:.6g} to {asked[-1]:.6g}; {remedy}"
+        f"{place.key}: expected a {'run' if axis == TIME else 'grid'} with {axis} from {given[0]:.6g} to {given[-1]:.6g}, where there are "
+        f"data, found {asked[0]:.6g} to {asked[-1]:.6g}; {remedy}"
     )
 
 

@@ -1,8 +1,10 @@
-"""Times of records after the start of a run."""
+"""Times of records and series after the start of a run."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+
+import numpy as np
 
 from diffsim.errors import DataError
 from diffsim.records.conventions.clock import SECOND, date_of
@@ -20,12 +22,27 @@ def after_start(records: Records, start: float | str) -> Array:
     Raises:
         DataError: a date, and the file has none.
     """
+    return times_after(records.times, records.epoch, start, records.where)
+
+
+def times_after(times: Array, epoch: np.datetime64 | None, start: float | str, where: str) -> Array:
+    """Times of a file after the start of the run, s.
+
+    Args:
+        times: s.
+        epoch: the date of time 0; None: the file has no dates.
+        start: time of the file at which the run starts, s, or a date.
+        where: the file, for messages.
+
+    Raises:
+        DataError: a date, and the file has none.
+    """
     if not isinstance(start, str):
-        return records.times - start
+        return times - start
     date = date_of(start, "start")
-    if records.epoch is None:
-        raise DataError(f"{records.where}: expected dates for start = {start}, found times without one; give start in s, or write dates")
-    return records.times - float((date - records.epoch) / SECOND)
+    if epoch is None:
+        raise DataError(f"{where}: expected dates for start = {start}, found times without one; give start in s, or write dates")
+    return times - float((date - epoch) / SECOND)
 
 
 def with_time_of(records: Records, first: Records) -> Records:

@@ -41,13 +41,16 @@ class Stations:
         self._model, self._layout = model, layout
         self._table = None if model.stations is None else Table.read(Path(model.stations))
         columns = {} if self._table is None else self._table.columns
-        stations = columns.get(layout.receiver or "receiver", [])
-        twice = next((name for name in stations if stations.count(name) > 1), None)
-        if self._table is not None and twice is not None:
-            raise DataError(
-                f"{self._table.where}, column {name_shown(layout.receiver or 'receiver')}: expected each station once, found "
-                f"{name_shown(twice)} twice; drop a row"
-            )
+        self._names: list[str] = []
+        if self._table is not None:
+            column = self._table.receivers(layout.receiver)
+            self._names = columns[column]
+            twice = next((name for name in self._names if self._names.count(name) > 1), None)
+            if twice is not None:
+                raise DataError(
+                    f"{self._table.where}, column {name_shown(column)}: expected each station once, found {name_shown(twice)} twice; "
+                    "drop a row"
+                )
         self._own = {name for name in (model.weights, model.deviations) if name is not None and name in columns}
         self._projection, names = None, self._layout.places
         if model.crs is not None:
@@ -84,8 +87,7 @@ class Stations:
         layout = replace(self._layout, **own)
         if RECEIVER not in path:
             return [read_records(path, layout)]
-        assert self._table is not None  # the schema asks for it
-        names = [name for name in self._table.text(layout.receiver or "receiver", "receiver") if name not in self._model.drop]
+        names = [name for name in self._names if name not in self._model.drop]  # the schema asks for a table
         return [
             self._of_one(name, path.replace(RECEIVER, name), replace(layout, stations=None, receiver=None, coordinates=()))
             for name in names
@@ -107,7 +109,7 @@ class Stations:
             records = replace(records, coordinates=self._projection(records.coordinates, records.where))
         if self._table is None:
             return records
-        rows = self._rows(self._table, records.names)
+        rows = self._rows(self._table.where, records.names)
         if model.window is not None:
             records = self._windowed(self._table, records, rows, model.window)
         if model.weights in self._own:
@@ -127,11 +129,11 @@ class Stations:
             wrong = numbers[~good][0]
             raise DataError(f"{table.where}, column {name_shown(column)}: expected {expected}, found {wrong:g}; correct it")
 
-    def _rows(self, table: Table, names: Sequence[str]) -> list[int]:
-        rows = {name: number for number, name in enumerate(table.text(self._layout.receiver or "receiver", "receiver"))}
+    def _rows(self, where: str, names: Sequence[str]) -> list[int]:
+        rows = {name: number for number, name in enumerate(self._names)}
         missing = next((name for name in names if name not in rows), None)
         if missing is not None:
-            raise DataError(f"{table.where}: expected a row for each receiver, found none for {name_shown(missing)}; add it")
+            raise DataError(f"{where}: expected a row for each receiver, found none for {name_shown(missing)}; add it")
         return [rows[name] for name in names]
 
     def _windowed(self, table: Table, records: Records, rows: list[int], columns: tuple[str, str]) -> Records:

@@ -367,6 +367,13 @@ def editing(x: Any) -> Any:
     return x
 
 
+def gathered(x: Any) -> Any:
+    """Interpolation between the entries of an array at places that are computed, as of fields at particles."""
+    places = np.floor(8 * x).astype(int)
+    weights = x[:9] * 1.0
+    return np.sum(weights[places] * x + weights[places + 1] * (1 - x))
+
+
 class Opaque:
     pass
 
@@ -382,6 +389,7 @@ class Opaque:
         (lambda x: ds.scan(lambda a, b: a + b + a * b, x), X, "scan looks at values"),
         (ds.grad(lambda x: np.linalg.det(np.outer(x, x) + np.eye(5))), X, "looks at values"),
         (editing, X, "edits its arguments"),
+        (ds.grad(gathered), numpy.random.default_rng(4).uniform(size=300), "its replay would round the last digits otherwise"),
         (lambda x: Opaque(), X, "it returns"),
         (lambda x: 1.0, Opaque(), "register it with"),
     ],

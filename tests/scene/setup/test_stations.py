@@ -169,3 +169,22 @@ def test_a_grid_in_an_unknown_projection_is_refused(tmp_path: Path) -> None:
     table["grid"]["crs"] = "nowhere"
     with pytest.raises(SceneError, match=r"grid\.crs: expected a map projection that pyproj knows.*'nowhere'"):
         Scene(**table).objective("f64")
+
+
+@pytest.mark.parametrize("column", ["names/label", "label", "receiver"])
+def test_the_array_of_names_and_the_column_of_stations_may_differ(column: str, tmp_path: Path) -> None:
+    """The array of a file that has the names of receivers lies in a group, and a table cannot be expected to call its column so."""
+    (tmp_path / "stations.csv").write_text("\n".join([f"{column},y,x", row(2), row(0), row(1)]))
+    with h5py.File(tmp_path / "all.h5", "w") as file:
+        file["time"], file["elev"] = TIMES, np.arange(3.0) + TIMES[:, None] / 100
+        file["names/label"] = [name.encode() for name in NAMES]
+    keys = {"path": str(tmp_path / "all.h5"), "values": "elev", "receiver": "names/label"}
+    record = scene(tmp_path, **keys).objective("f64").problem.setup.data["eta"]
+    assert record.names == NAMES
+    np.testing.assert_allclose(record.positions, PLACES)
+
+
+def test_a_table_without_receivers_is_named_with_the_columns_that_it_may_have(tmp_path: Path) -> None:
+    (tmp_path / "stations.csv").write_text("\n".join(["place,y,x", row(0)]))
+    with pytest.raises(SceneError, match=r"expected a column of receivers among place, y, x, found no name and no receiver; name one"):
+        scene(tmp_path).objective("f64")
