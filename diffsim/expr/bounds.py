@@ -7,7 +7,7 @@ factor from a cotangent that is 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from diffsim.expr.graph import Node, ordered
 
@@ -76,10 +76,12 @@ class Finite:
         singular: operations that may be infinite or NaN.
         most: largest number that fields of the size 1 may become by divisions and constants. Chains of them overflow though no divisor
             alone is too small.
+        unbounded: fields that may be infinite or NaN.
     """
 
-    def __init__(self, singular: set[str], most: float) -> None:
-        self._singular, self._most, self._bounds, self._known = singular, most, LowerBounds(), dict[int, float]()
+    def __init__(self, singular: set[str], most: float, unbounded: Container[str] = ()) -> None:
+        self._singular, self._most, self._unbounded = singular, most, unbounded
+        self._bounds, self._known = LowerBounds(), dict[int, float]()
 
     def __call__(self, root: Node) -> bool:
         for node in ordered([root], known=self._known):
@@ -93,6 +95,8 @@ class Finite:
         largest = max(sizes, default=1.0)
         if node.op == "const":
             return max(abs(float(node.data)), 1.0)
+        if node.op == "read" and node.data[0] in self._unbounded:
+            return math.inf
         if node.op == "mul":
             return sizes[0] * sizes[1]
         if node.op not in self._singular or math.isinf(largest):

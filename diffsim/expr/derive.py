@@ -9,7 +9,7 @@ So where a factor may be infinite, the condition selects the whole product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
 from diffsim.elementwise.table import FUNCTIONS
@@ -29,10 +29,11 @@ condition, and in cells outside of the grid."""
 
 
 class Singular:
-    """Tests whether expressions of a graph may be infinite or NaN, or larger than `most`, although the fields that they read are finite."""
+    """Tests whether expressions of a graph may be infinite or NaN, or larger than `most`, although the fields that they read are finite.
+    Those that are `unbounded` need not be."""
 
-    def __init__(self, most: float = CHOSEN) -> None:
-        self._finite = Finite(SINGULAR, most)
+    def __init__(self, most: float = CHOSEN, unbounded: Container[str] = ()) -> None:
+        self._finite = Finite(SINGULAR, most, unbounded)
 
     def __call__(self, root: Node) -> bool:
         return not self._finite(root)
@@ -121,11 +122,13 @@ def _rule(graph: Graph, node: Node) -> tuple[tuple[Node, ...], Callable[[], tupl
     return node.args, lambda: OPERATIONS[node.op].partials(graph, node)
 
 
-def jvp(graph: Graph, roots: list[Node], tangent_of: Callable[[Node], Node | None]) -> list[Node]:
-    """Tangents of the roots, given the tangent of each read (None: it has none)."""
+def jvp(
+    graph: Graph, roots: list[Node], tangent_of: Callable[[Node], Node | None], singular: Callable[[Node], bool] | None = None
+) -> list[Node]:
+    """Tangents of the roots, given the tangent of each read (None: it has none). For `singular` see `vjp`."""
     zero = graph.const(0)
     tangents: dict[int, Masked] = {}
-    singular = Singular()
+    singular = singular or Singular()
     for node in ordered(roots):
         total, where = zero, None
         arguments, partials = _rule(graph, node)
@@ -145,7 +148,7 @@ def jvp(graph: Graph, roots: list[Node], tangent_of: Callable[[Node], Node | Non
     return [tangents[root.id][0] for root in roots]
 
 
-def _chosen(graph: Graph, node: Node, tangents: list[Masked], singular: Singular) -> Masked:
+def _chosen(graph: Graph, node: Node, tangents: list[Masked], singular: Callable[[Node], bool]) -> Masked:
     """The tangent of a choice."""
     (first, of_first), (second, of_second) = tangents
     taken = _condition(graph, node)

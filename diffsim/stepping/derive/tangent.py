@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from diffsim.boundary import linear
-from diffsim.expr.derive import jvp
+from diffsim.expr.derive import Singular, jvp
 from diffsim.expr.graph import Node
 from diffsim.stepping.ir.names import dot
 from diffsim.stepping.trace.fields import Placed, Stage
-from diffsim.stepping.trace.stages import written_by
+from diffsim.stepping.trace.stages import unbounded_tangents, written_by
 from diffsim.stepping.trace.trace import TracedMap, TracedStep
 
 
@@ -46,10 +46,11 @@ def tangent_step(step: TracedStep, order: int = 1) -> TracedStep:
         name, offset = read.data
         return graph.read(dot(name, order), offset) if name in moving else None
 
-    def derive(roots: list[Node]) -> list[Node]:
-        return jvp(graph, roots, tangent_of)
-
     stages: list[Stage] = []
+
+    def derive(roots: list[Node]) -> list[Node]:
+        return jvp(graph, roots, tangent_of, Singular(unbounded=unbounded_tangents(stages)))
+
     for stage in step.stages:
         stages += stage.with_tangents(graph, order, derive)
     tangents = derive(list(step.outputs.values()))

@@ -16,11 +16,11 @@ from typing import Protocol, overload
 from diffsim.boundary import Boundary, linear, on_low_side, zero_rules
 from diffsim.errors import TraceError
 from diffsim.expr.components import Components
-from diffsim.expr.derive import varies
+from diffsim.expr.derive import Singular, varies
 from diffsim.expr.graph import Graph, Node, Offset, reads
 from diffsim.expr.symbol import Symbol
 from diffsim.mesh.field import Location
-from diffsim.stepping.ir.names import bar, dot
+from diffsim.stepping.ir.names import bar, dot, primal
 from diffsim.stepping.ir.program import Assign, HostCall, HostFunction, Part, Place, Written
 from diffsim.stepping.trace.fields import Derive, Stage, Stored
 from diffsim.stepping.trace.trace import CLOCK, Trace, check_location
@@ -259,6 +259,15 @@ def stored_name(value: Symbol, graph: Trace) -> str:
     first = graph.later_from if CLOCK[0] in graph.values and CLOCK[0] in reads([node]) else 0
     same = [s.name for s in graph.stages[first:] if isinstance(s, StoredExpression) and s.node is node]
     return same[0] if same else str(stage(value, "zero").node.data[0])
+
+
+def unbounded_tangents(stages: Iterable[Stage]) -> set[str]:
+    """Tangents of stages that may be infinite or NaN, as that of a root at 0, where a condition drops the stage."""
+    unbounded: set[str] = set()
+    for stage in stages:
+        if isinstance(stage, StoredExpression) and stage.name != primal(stage.name) and Singular(unbounded=unbounded)(stage.node):
+            unbounded.add(stage.name)
+    return unbounded
 
 
 def written_by(stages: Iterable[Stage]) -> dict[str, Stored]:

@@ -172,8 +172,17 @@ def test_a_dropped_value_has_no_infinite_derivative(number: int, function: str) 
     def loss(solution: ds.Solution) -> object:
         return ds.numpy.sum(ds.numpy.sin(solution.final["u"]))
 
-    _, gradient = simulation.value_and_grad(loss, inputs, 1)
-    ends = [simulation.value_and_grad(loss, {n: inputs[n] + h * direction[n] for n in inputs}, 1)[0] for h in (1e-6, -1e-6)]
+    def at(h: float) -> tuple[float, dict[str, np.ndarray]]:
+        value, gradient = simulation.value_and_grad(loss, {name: inputs[name] + h * direction[name] for name in inputs}, 1)
+        return value, dict(gradient)
+
+    (_, gradient), (before, gradient_before), (after, gradient_after) = at(0), at(-1e-6), at(1e-6)
     slope = sum(np.vdot(gradient[name], direction[name]) for name in inputs)
     assert np.isfinite(gradient["u"]).all()
-    assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6, abs=1e-9)
+    assert slope == pytest.approx((after - before) / 2e-6, rel=1e-6, abs=1e-9)
+    solution, tangent = simulation.jvp(inputs, direction, 1)
+    assert np.vdot(np.cos(solution.final["u"]), tangent.final["u"]) == pytest.approx(slope, rel=1e-12, abs=1e-14)
+    product = ds.hvp(lambda point: loss(simulation.run(point, 1)), inputs, direction)
+    for name, change in product.items():
+        by_differences = (gradient_after[name] - gradient_before[name]) / 2e-6
+        np.testing.assert_allclose(change, by_differences, rtol=1e-5, atol=1e-6 * np.abs(by_differences).max())
