@@ -269,12 +269,17 @@ class outside_derivatives:  # noqa: N801 -- as `running`
 
 
 class Interceptor:
-    """Sees every operation on tracers that were there before it, and replaces them (see `diffsim.ad.loops.closure`)."""
+    """Sees every operation on tracers that were there before it, and replaces them (see `diffsim.ad.loops.closure`).
 
-    __slots__ = ("id",)
+    Attributes:
+        passive: whether it replaces nothing, for an operation whose values it has replaced is being done. The body is still one that is
+            run again: functions with a derivative by hand, which operations call, see the types that they see in other runs.
+    """
+
+    __slots__ = ("id", "passive")
 
     def __init__(self) -> None:
-        self.id = next(ids)
+        self.id, self.passive = next(ids), False
 
     def replace(self, tracer: Tracer) -> Any:
         """The core value to take in place of a tracer of an earlier trace."""
@@ -296,7 +301,7 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
     if top is None:
         return primitive.evaluate(*args, **params)
     interceptor = local.interceptor
-    if interceptor is None:
+    if interceptor is None or interceptor.passive:
         if top.ended:
             raise top.misused()
         return top.apply(primitive, args, params)
@@ -307,11 +312,11 @@ def bind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
     top = max(traces, key=lambda trace: trace.id)
     if top.ended:
         raise top.misused()
-    local.interceptor = None  # what stands in place of a captured value may hold this value itself, of an outer derivative
+    interceptor.passive = True  # what stands in place of a captured value may hold this value itself, of an outer derivative
     try:
         return top.apply(primitive, args, params)
     finally:
-        local.interceptor = interceptor
+        interceptor.passive = False
 
 
 def is_inexact(x: Any) -> bool:

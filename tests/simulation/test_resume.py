@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from diffsim.checkpoint import Policy, StoreAll
+from diffsim.checkpoint import Binomial, Policy, StoreAll
+from diffsim.errors import StorageError
 from tests.sampled import sampled
 from tests.simulation import chaotic
 from tests.simulation.killed_run import STEPS
@@ -51,18 +54,6 @@ def test_another_loss_starts_anew(tmp_path: Path) -> None:
     assert gradient != ends(run(tmp_path, "binomial", -1))[0]
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
-    assert run(tmp_path, "binomial", 250).returncode == -signal.SIGKILL
-    (file,) = tmp_path.iterdir()
-    data = bytearray(file.read_bytes())
-    data[-9] ^= 1
-    file.write_bytes(data)
-    done = run(tmp_path, "binomial", -1)
-    assert done.returncode == 1
-    assert "StorageError" in done.stderr
-    assert str(file) in done.stderr
-
-
 @pytest.mark.parametrize("schedule", [StoreAll(STEPS), "auto"], ids=repr)
 @pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
 def test_it_goes_on_where_all_is_stored(schedule: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +80,27 @@ def test_it_goes_on_where_all_is_stored(schedule: object, tmp_path: Path, monkey
     assert model.last_sweep.steps["reverse"] < 0.7 * STEPS
     for name, value in expected.items():
         assert resumed[name].tobytes() == value.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore::diffsim.checkpoint.growth.ChaosWarning")
+def test_a_damaged_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diffsim.checkpoint.progress.REPORT_SECONDS", 0.0)
+    model = chaotic.simulation("f64")
+
+    def stop(share: float, seconds_left: float | None) -> None:
+        if share > 0.7:
+            raise KeyboardInterrupt
+
+    def gradient(on_progress: Any = None) -> None:
+        policy = Policy(schedule=Binomial(STEPS, 4), folder=tmp_path, resume=1e-9)
+        solution, pullback = model.vjp(chaotic.inputs(model, STEPS), STEPS, policy, on_progress=on_progress)
+        pullback(chaotic.cotangents(solution))
+
+    with pytest.raises(KeyboardInterrupt):
+        gradient(stop)
+    (file,) = tmp_path.iterdir()
+    data = bytearray(file.read_bytes())
+    data[-9] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(StorageError, match=re.escape(str(file))):
+        gradient()

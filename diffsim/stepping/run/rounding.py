@@ -123,7 +123,8 @@ class Rounding:
     def _aside(self, rings: Rings, bars: Rings, slot: int | None, step: int, adjoint: Callable[[], None]) -> Results:
         """Results of the adjoint of a step with the state in a slot (None: the working state). Its effects are undone afterwards."""
         memory, arrays = self._launcher.memory, self._launcher.arrays
-        before = self._results(bars, step)
+        sums = {name: memory.read(arrays[name]).copy() for name in self._sums}
+        rows = {name: memory.read(arrays[name])[step].copy() for name in self._streams}
         for ring in bars.values():
             ring.save(SECOND)
         with nullcontext() if slot is None else _exchanged(rings, slot):
@@ -132,9 +133,9 @@ class Rounding:
         for ring in bars.values():
             ring.load(SECOND)
             ring.release(SECOND)
-        for name, value in before.sums.items():
+        for name, value in sums.items():
             memory.write(arrays[name], value)
-        for name, row in before.rows.items():
+        for name, row in rows.items():
             stream = memory.read(arrays[name])
             stream[step] = row
             if stream is not arrays[name]:  # a copy from a GPU
@@ -142,12 +143,16 @@ class Rounding:
         return results
 
     def _results(self, bars: Rings, step: int) -> Results:
-        memory, arrays = self._launcher.memory, self._launcher.arrays
         return Results(
-            {name: memory.read(arrays[name]).copy() for name in self._sums},
-            {name: memory.read(arrays[name])[step].copy() for name in self._streams},
+            {name: self._launcher.cells(name).copy() for name in self._sums},
+            {name: self._stream(name)[step].copy() for name in self._streams},
             {name: self._launcher.cells(name, bars[name].working[-1]).copy() for name in self._carried},
         )
+
+    def _stream(self, name: str) -> Array:
+        """The values of a stream at all steps, those of a series without its halo: what lies beside cells is of no gradient."""
+        launcher = self._launcher
+        return launcher.slim_cells(name) if name in launcher.slim else launcher.memory.read(launcher.arrays[name])
 
     def _note(self, one: Results, other: Results, steps: float) -> None:
         """Note the difference of two states' adjoints, for `steps` steps. It overwrites `one`."""
@@ -195,9 +200,8 @@ class Rounding:
     def drift(self, rings: Rings) -> float:
         """A cautious estimate of the relative error of the gradient at the end of a sweep; NaN if a value is NaN."""
         self.drop(rings)
-        memory, arrays = self._launcher.memory, self._launcher.arrays
-        written = [*self._sums, *self._streams]
-        of_sums = [_ratio(error, _sizes(memory.read(arrays[name]))) for error, name in zip(self.errors, written, strict=False)]
+        written = [*map(self._launcher.cells, self._sums), *map(self._stream, self._streams)]
+        of_sums = [_ratio(error, _sizes(values)) for error, values in zip(self.errors, written, strict=False)]
         return CAUTION * float(np.max([*of_sums, np.zeros(2)]) + np.max(self.errors[-1]))
 
 

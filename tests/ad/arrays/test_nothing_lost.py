@@ -19,7 +19,7 @@ X = numpy.array([1.1, 0.9, 0.7])
 
 def test_a_simulation_moved_after_it_was_run() -> None:
     grid = ds.Grid((16, 18), 10.0)
-    equation = ds.solvers.Acoustic(grid, dt=1e-3)
+    equation = ds.solvers.Acoustic(grid, dt=1e-3, order=2)
     places = [[[60.0, 100.0]], [[120.0, 60.0]]]
     wavelet = numpy.random.default_rng(0).standard_normal((12, 1))
 

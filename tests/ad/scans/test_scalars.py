@@ -96,6 +96,12 @@ def by_rule(step: Step) -> Any:
     return f
 
 
+def by_adjoint(step: Step) -> Any:
+    f = ds.custom_vjp(step)
+    f.defvjp(lambda s, c: (step(s, c), (s, c)), lambda kept, ct: ds.vjp(step, *kept)[1](ct))
+    return f
+
+
 def plainly(loop: str, step: Step, s: Any, c: Any) -> Any:
     """The same without running anything again."""
     for _ in range({"remat": 2, "nested": 4}.get(loop, STEPS)):
@@ -161,3 +167,19 @@ def test_states_of_a_loop_lie_in_memory_in_one_way(folder: bool, tmp_path: Any) 
     gradient = ds.grad(lambda x: dnp.sum(ds.fori_loop(0, 7, body, x, checkpoint=policy) ** 2))(x)
     assert gradient[0, 0] == 0
     np.testing.assert_allclose(gradient[1:], 2 * x[1:] * 1.1**14, rtol=1e-13)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("loop", [loop for loop in LOOPS if "custom" not in loop])
+@pytest.mark.parametrize("by_hand", [by_rule, by_adjoint])
+def test_a_function_with_a_derivative_by_hand_sees_the_same_types_in_each_run(by_hand: Callable[[Step], Any], loop: str, form: str) -> None:
+    """Its bits depend on them. They are the same for its rule and for itself, as runs of a sweep may call either."""
+    seen = set()
+
+    def step(s: Any, c: Any) -> Any:
+        seen.add((type(s), type(c)))
+        return dnp.tanh(s**3 * c)
+
+    s, c = FORMS[form](0.63), FORMS[form](0.84)
+    ds.value_and_grad(lambda s, c: LOOPS[loop](by_hand(step), s, c), (0, 1))(s, c)
+    assert len(seen) == 1
