@@ -16,7 +16,7 @@ from diffsim.stepping.trace.trace import TracedStep
 
 
 def alternative_is_cheaper(step: TracedStep, adjoint: Adjoint, rolling: Rolling) -> bool:
-    """Whether the alternative program of an adjoint costs less, counted with all values that are kept for neighbours."""
+    """True if the alternative program of an adjoint costs less, counted with all values that are kept for neighbours."""
     if adjoint.alternative is None:
         return False
     return rolling.cost(nests_of(step.graph, adjoint.alternative)) < rolling.cost(nests_of(step.graph, adjoint.program))

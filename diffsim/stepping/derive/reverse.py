@@ -245,14 +245,14 @@ class Reverse:
             of.setdefault(self.bodies[name], []).append(name)
             read = self._reads[name].keys() if name in self._chosen else in_choices([self.bodies[name]])
             self._chosen |= {each for each in read if each in self._wanted}
-        found: dict[Node, Node] = {}
+        conditions: dict[Node, Node] = {}
         for body, names in of.items():
             if all(name in self._chosen for name in names):
-                found[body] = graph.apply("not", graph.all_zero([parts[name] for name in names]))
-        return found
+                conditions[body] = graph.apply("not", graph.all_zero([parts[name] for name in names]))
+        return conditions
 
     def _may_be_infinite(self, partial: Node) -> bool:
-        """Whether a partial derivative may be infinite or NaN, with all values in place of their names."""
+        """True if a partial derivative may be infinite or NaN, with all values in place of their names."""
         return self._infinite(inlined(self.graph, [partial], self._values, memo=self._put_back)[0])
 
     def _guarded(self, contribution: Node, without: Node) -> Node:
@@ -387,7 +387,7 @@ class Reverse:
         return short if cost([short]) < SHORTER * cost([plain]) else plain
 
     def _may_be_whole(self, name: str) -> bool:
-        """Whether what a cell gives to a field at several offsets has several terms that share costly values."""
+        """True if what a cell gives to a field at several offsets has several terms that share costly values."""
         terms = self.terms.get(name, {})
         if self._reaching == 3 or len(terms) < 2:
             return False

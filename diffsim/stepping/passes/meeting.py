@@ -1,4 +1,4 @@
-"""Values on which parts of a step depend that are swept one after the other.
+"""Values that several parts of a step need, which reverse mode goes through one after the other.
 
 A flux may read a ratio of wave speeds that the step uses at several cells, and depend on one of the speeds itself. The flux is
 differentiated first, then the ratio, so the cotangent of the speed has a contribution from each. As long as the speed has no name, both go

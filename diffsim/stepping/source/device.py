@@ -251,12 +251,12 @@ class DeviceKernel(Kernel):
         return [name for name in self.program.reads([root]) if name not in self._kept]
 
     def _is_read(self, assign: Assign, reads: Mapping[int, Iterable[Place]]) -> bool:
-        """Whether others read what an assignment writes. `reads`: by the id of each."""
+        """True if others read what an assignment writes. `reads`: by the id of each."""
         others = (places for number, places in reads.items() if number != id(assign))
         return any(self._is_same(place, assign.target) for places in others for place in places)
 
     def _is_same(self, one: Place, other: Place) -> bool:
-        """Whether two places of a step may be the same memory."""
+        """True if two places of a step may be the same memory."""
         if one.array != other.array or one.level is None or other.level is None or one.size or other.size:
             return one.array == other.array
         return not (one.level - other.level) % self.program.period(one.array)

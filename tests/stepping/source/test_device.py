@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import collections
+import copy
+import dataclasses
 import itertools
+from collections.abc import Sequence
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.stepping.ir.program import Place
+from diffsim.expr.graph import Graph, reads
+from diffsim.stepping.ir.program import Assign, Nest, Place
 from diffsim.stepping.source.device import POINT_THREADS, DeviceKernel
 
 
@@ -65,3 +71,44 @@ def test_wide_grids_read_receivers_beside_the_forcings(monkeypatch: pytest.Monke
     kernel = kernel_of((8, 8))
     assert kernel._host == 0 and kernel._wide and len(kernel._joining()) == 1
     assert f"for w in range({2 * POINT_THREADS})" in kernel.source
+
+
+def stored(memory: dict[str, float], assigns: Sequence[Assign]) -> None:
+    """A loop at one cell: all of its values are computed before any is stored."""
+    values = [sum((k + 1) * memory[name] for k, name in enumerate(sorted(reads([each.node])))) for each in assigns]
+    for each, value in zip(assigns, values, strict=True):
+        memory[each.target.array] = value + (memory[each.target.array] if each.accumulate else 0.0)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_loops_of_parts_store_what_one_loop_does(number: int, kernel: DeviceKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assignments overwrite what others read, also each other's. A loop has more arrays than it may only where no cut is possible."""
+    generator, graph, most = np.random.default_rng(number), Graph(), 8
+    names, new = [f"a{k}" for k in range(9)], [f"b{k}" for k in range(4)]
+    assigns = []
+    for target in generator.permutation([*names[:6], *new]):
+        read = generator.choice(names, size=generator.integers(1, 4), replace=False)
+        node = graph.sum([graph.apply("sqrt", graph.read(str(name), (0, 0))) for name in read])
+        assigns.append(Assign(Place(str(target)), node, (), accumulate=bool(generator.random() < 0.3)))
+    nest = Nest(tuple(assigns))
+    program = dataclasses.replace(kernel.program, operations=(nest,), places={name: Place(name) for name in (*names, *new)})
+    drawn = copy.copy(kernel)
+    drawn.program, drawn.graph = program, graph
+    monkeypatch.setattr("diffsim.stepping.source.device.backend", lambda: SimpleNamespace(most_arrays=most))
+    parts = drawn._parts(nest)
+    assert len(parts) > 1 and sorted(id(each) for part in parts for each in part.assigns) == sorted(map(id, assigns))
+    start = {name: float(value) for name, value in zip([*names, *new], generator.uniform(1, 2, 13), strict=True)}
+    together, apart = dict(start), dict(start)
+    stored(together, assigns)
+    for part in parts:
+        assert part.roots == tuple(each.node for each in part.assigns)
+        stored(apart, part.assigns)
+    assert apart == together
+    for part in parts:
+        arrays = {each.target.array for each in part.assigns}.union(*(reads([each.node]) for each in part.assigns)) | {"control", "rolled"}
+        written = [each.target.array for each in part.assigns]
+        in_cycles = all(
+            any(name in reads([other.node]) for other in part.assigns if other is not each)
+            for each, name in zip(part.assigns, written, strict=True)
+        )
+        assert len(arrays) <= most or in_cycles
