@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from diffsim.expr.graph import CONDITIONS, Graph, Node, ordered
-from diffsim.stepping.passes.sharing import Shared, curved, is_straight, shared_name
+from diffsim.stepping.passes.sharing import Shared, curved, shared_name
 
 
 def meeting_values(graph: Graph, bodies: Mapping[str, Node], ranks: Sequence[Sequence[str]], active: Callable[[str], bool]) -> Shared:
@@ -40,8 +40,8 @@ def meeting_values(graph: Graph, bodies: Mapping[str, Node], ranks: Sequence[Seq
 
 
 def _met(bodies: Mapping[str, Node], ranks: Sequence[Sequence[str]], active: Callable[[str], bool]) -> Iterator[Node]:
-    """The values that several ranks need, and that something needs which only some of these ranks do. A sum with constant weights passes a
-    cotangent on to its terms as it is, so its terms count in its place."""
+    """The values that several ranks need, and that something needs which only some of these ranks do. Sums count as well: the terms of a
+    long chain of sums would meet in each of them."""
     needed: dict[int, frozenset[int]] = {}  # node -> ranks that need it
     for rank, names in enumerate(ranks):
         for name in names:
@@ -55,9 +55,9 @@ def _met(bodies: Mapping[str, Node], ranks: Sequence[Sequence[str]], active: Cal
             needed[each.id] = needed.get(each.id, frozenset()) | of
     for node in reversed(nodes):
         for each in node.args:
-            if len(needed[each.id]) > 1 and (needed[each.id] != needed.get(node.id) or (node.id in met and is_straight(node))):
+            if len(needed[each.id]) > 1 and needed[each.id] != needed.get(node.id):
                 met.add(each.id)
     moving = curved(nodes, active)
     for node in nodes:
-        if node.id in met and node.id in moving and node.args and node.op not in CONDITIONS and not is_straight(node):
+        if node.id in met and node.id in moving and node.args and node.op not in CONDITIONS:
             yield node

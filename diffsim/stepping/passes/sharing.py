@@ -256,14 +256,10 @@ def curved(nodes: Iterable[Node], active: Callable[[str], bool]) -> set[int]:
         if not any(a.id in moving for a in node.args):
             continue
         moving.add(node.id)
-        if not is_straight(node) or any(a.id in found for a in node.args):
+        straight = node.op in ("add", "sub") or (node.op == "mul" and node.args[0].op == "const")
+        if not straight or any(a.id in found for a in node.args):
             found.add(node.id)
     return found
-
-
-def is_straight(node: Node) -> bool:
-    """True for a sum with constant weights."""
-    return node.op in ("add", "sub") or (node.op == "mul" and node.args[0].op == "const")
 
 
 def shared_name(value: Node) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.expr import Symbol, maximum, sqrt, where
-from diffsim.expr.graph import Graph, Node, reads
+from diffsim.expr.graph import Graph, Node, operations, reads
 from diffsim.stepping.derive import reverse
 from diffsim.stepping.derive.adjoint import adjoint_program
 from diffsim.stepping.derive.forms import nests_of
@@ -60,12 +60,37 @@ def test_a_value_that_one_rank_needs_has_none(graph: Graph, ranks: list[list[str
     assert meeting_values(graph, bodies, ranks, "uv".__contains__) == Shared(bodies, {})
 
 
-def test_terms_of_a_sum_meet_in_its_place(graph: Graph) -> None:
-    """A sum with constant weights passes a cotangent on as it is: no operation is saved by adding two of them before."""
+def test_a_sum_has_a_name_and_not_its_terms(graph: Graph) -> None:
     speed = _speed(graph)
     whole = graph.add(graph.mul(graph.const(3), speed), graph.read("v", (0,)))
     bodies = {"next u": _product(graph, whole, whole), "ratio": graph.apply("sqrt", whole)}
-    assert [*meeting_values(graph, bodies, [["next u"], ["ratio"]], "uv".__contains__).values.values()] == [speed]
+    assert [*meeting_values(graph, bodies, [["next u"], ["ratio"]], "uv".__contains__).values.values()] == [whole]
+
+
+class Chain(ds.Equation):
+    """A flux after some substeps of each cell, each of which adds a term to the field."""
+
+    def __init__(self, substeps: int) -> None:
+        self.grid, self.dt, self.substeps = ds.Grid((14,), 1.0), 0.01, substeps
+        self.states = {"u": ds.Variable("periodic")}
+
+    def step(self, u: Symbol) -> dict[str, Symbol]:
+        for _ in range(self.substeps):
+            root = sqrt(1.0 + u * u)
+            u = u + self.dt * root * u / (1.0 + u * u)
+        flux = sqrt(1.0 + u * u) * root
+        return {"u": u - 0.1 * (flux * root - (flux * root).shifted(0, -1))}
+
+
+def test_a_chain_is_gone_through_once() -> None:
+    """Each substep adds as many operations to the adjoint, however many follow."""
+
+    def count(substeps: int) -> int:
+        step = traced(Chain(substeps))
+        return operations([assign.node for nest in adjoint_program(step, ()).program.nests for assign in nest.assigns])
+
+    ten, twenty, forty = map(count, (10, 20, 40))
+    assert forty - twenty == 2 * (twenty - ten)
 
 
 def test_what_is_not_differentiated_has_none(graph: Graph) -> None:
@@ -76,7 +101,7 @@ def test_what_is_not_differentiated_has_none(graph: Graph) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_no_values_of_a_step_meet_without_a_name(case: Case) -> None:
-    """What ranks have in common are sums, conditions, and what does not depend on the differentiated fields."""
+    """What ranks have in common are conditions, linear functions, and what does not depend on the differentiated fields."""
     step = traced(case.equation())
     sweep = Reverse(step, {name: step.outputs[name] for name in step.states if not step.delays()[name][1]})
     again = meeting_values(step.graph, sweep.bodies, sweep._ranks, sweep._wanted.__contains__)
