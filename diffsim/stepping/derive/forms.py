@@ -1,4 +1,4 @@
-"""The form of the sums of an adjoint: each term apart, or what a cell gives to a neighbour as one value (see `Reverse`).
+"""The form of the sums of an adjoint: each term apart, or the terms that a cell gives to a neighbour as one value (see `Reverse`).
 
 Sums in another order have other last bits. So the choice depends on the expressions alone: not on the sides of the grid, which a box of a
 domain lacks, not on axes along which no cell reads another, of which a batch has one more, and not on threads and registers.

@@ -74,8 +74,8 @@ class Reverse:
         within: ends the names of subtotals. The body of a loop has its own, for it gives to the same fields as the step around it.
 
     Attributes:
-        other_sums: the id of a gathered sum -> the same sum in another form, where terms that a cell gives at one offset are one value if
-            they share costly operations. Then fewer values may have to be kept for neighbours, or what is shared be computed for each.
+        other_sums: the id of a gathered sum -> the same sum in another form: terms that a cell gives at one offset are one value if they
+            share costly operations. This form may keep fewer values for neighbours, or compute shared operations once for each neighbour.
         bodies: the expressions of the step, and the values that it uses at several cells, by name.
         terms: after `stages` has ended: field -> offset -> contribution of a cell that reads the field there, evaluated at that cell.
     """
@@ -387,7 +387,7 @@ class Reverse:
         return short if cost([short]) < SHORTER * cost([plain]) else plain
 
     def _may_be_whole(self, name: str) -> bool:
-        """True if what a cell gives to a field at several offsets has several terms that share costly values."""
+        """True if a cell gives several terms that share costly values to a field at several offsets."""
         terms = self.terms.get(name, {})
         if self._reaching == 3 or len(terms) < 2:
             return False

@@ -150,7 +150,7 @@ class Rounding:
         )
 
     def _stream(self, name: str) -> Array:
-        """The values of a stream at all steps, those of a series without its halo: what lies beside cells is of no gradient."""
+        """The values of a stream at all steps, those of a series without its halo. Memory beside the cells belongs to no gradient."""
         launcher = self._launcher
         return launcher.slim_cells(name) if name in launcher.slim else launcher.memory.read(launcher.arrays[name])
 

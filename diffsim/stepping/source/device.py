@@ -201,7 +201,7 @@ class DeviceKernel(Kernel):
                 text(self._place)
                 writer = TileWriter(text, self.sources)
                 for name, value in [(name, writer(node)) for name, node in group.values.items()]:
-                    text(f"rolled[{self._kept[name]} + at] = {value}")
+                    text(f"{ROLLED}[{self._kept[name]} + at] = {value}")
             joined = {}
         for part in self._parts(nest):
             none, rows = (0,) * self.ndim, self._rows_of(part)

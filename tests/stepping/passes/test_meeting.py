@@ -101,7 +101,7 @@ def test_what_is_not_differentiated_has_none(graph: Graph) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_no_values_of_a_step_meet_without_a_name(case: Case) -> None:
-    """What ranks have in common are conditions, linear functions, and what does not depend on the differentiated fields."""
+    """Several ranks read only conditions, linear functions and values that do not depend on the differentiated fields."""
     step = traced(case.equation())
     sweep = Reverse(step, {name: step.outputs[name] for name in step.states if not step.delays()[name][1]})
     again = meeting_values(step.graph, sweep.bodies, sweep._ranks, sweep._wanted.__contains__)
