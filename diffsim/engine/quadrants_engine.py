@@ -46,7 +46,7 @@ class QuadrantsEngine(Engine):
         decorators, kernels, fields = self.part("lang.kernel_impl"), self.part("lang.kernel"), self.part("lang._kernel_impl_dataclass")
         context, describe = functions.ASTTransformerFuncContext, self.part("lang._wrap_inspect").FunctionSourceInfo
         decorators._inside_class = translation.is_in_class
-        context.memoized_get_pos_info = _without_places(context.memoized_get_pos_info)
+        context.memoized_get_pos_info = translation.without_places(context.memoized_get_pos_info)
         functions.get_source_info_and_src = _without_source(functions.get_source_info_and_src, describe)
         functions.FuncBase.get_tree_and_ctx = _reading_trees(functions.FuncBase.get_tree_and_ctx)
         kernels.Kernel._try_load_fastcache = _without_first_pass(kernels.Kernel._try_load_fastcache)
@@ -90,15 +90,6 @@ class QuadrantsEngine(Engine):
 
     def function_within(self, function: Any) -> Any:
         return function.fn
-
-
-def _without_places(otherwise: Callable[..., str]) -> Callable[..., str]:
-    """The function that says where a node of a source stands, for errors, of which nobody reads those of generated sources."""
-
-    def place(context: Any, node: Any) -> str:
-        return "" if translation.is_unread(str(context.file)) else otherwise(context, node)
-
-    return place
 
 
 def _without_source(otherwise: Callable[..., Any], describe: Callable[..., Any]) -> Callable[..., Any]:

@@ -32,7 +32,7 @@ class TaichiEngine(Engine):
     def _speed_up(self) -> None:
         kernel_impl, transformer = self.part("lang.kernel_impl"), self.part("lang.ast.ast_transformer")
         context = self.part("lang.ast").ASTTransformerContext
-        context.get_pos_info = _without_places(context.get_pos_info)
+        context.get_pos_info = translation.without_places(context.get_pos_info)
         kernel_impl._inside_class = translation.is_in_class
         kernel_impl._get_tree_and_ctx = _reading_trees(kernel_impl._get_tree_and_ctx, context, kernel_impl._get_global_vars)
         translator = self.translator(self.language._lib.core.DataType, transformer.build_stmt)
@@ -64,16 +64,6 @@ class TaichiEngine(Engine):
 
     def function_within(self, function: Any) -> Any:
         return function.func.func
-
-
-def _without_places(otherwise: Callable[..., str]) -> Callable[..., str]:
-    """The function that says where a node of a source stands, for errors. Taichi wraps a text for every node, which takes half of
-    Python's time for a kernel; nobody reads it for sources that users do not debug."""
-
-    def place(context: Any, node: Any) -> str:
-        return "" if translation.is_unread(str(context.file)) else otherwise(context, node)
-
-    return place
 
 
 def _reading_trees(otherwise: Callable[..., Any], make_context: Callable[..., Any], names: Callable[..., Any]) -> Callable[..., Any]:

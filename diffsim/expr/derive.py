@@ -15,7 +15,7 @@ from types import MappingProxyType
 from diffsim.elementwise.table import FUNCTIONS
 from diffsim.expr import roots
 from diffsim.expr.bounds import Finite
-from diffsim.expr.graph import CONDITIONS, OPERATIONS, Graph, Node, Offset, is_const, ordered
+from diffsim.expr.graph import CONDITIONS, OPERATIONS, Graph, Node, Offset, is_const, is_scaled, ordered
 
 SINGULAR = {"div", "pow", "power", "power_log"} | {name for name, each in FUNCTIONS.items() if not each.finite}
 """Operations that may be infinite or NaN where their arguments are finite."""
@@ -86,7 +86,7 @@ def _condition(graph: Graph, node: Node) -> Node:
 
 def _selected(graph: Graph, where: Node, node: Node) -> Node:
     """`node` where a condition holds, else 0; constant factors stay outside."""
-    if node.op == "mul" and node.args[0].op == "const":
+    if is_scaled(node):
         return graph.mul(node.args[0], _selected(graph, where, node.args[1]))
     if where.op == "not":
         return graph.apply("select", where.args[0], graph.const(0), node)

@@ -179,11 +179,11 @@ class Graph:
                 if first.op == "const":
                     if first.data == 0 or first.data == 1:
                         return first if first.data == 0 else second
-                    if second.op == "mul" and second.args[0].op == "const":
+                    if is_scaled(second):
                         return self.mul(self.const(first.data * second.args[0].data), second.args[1])
                     return self._intern("mul", (first, second))  # the constant comes first
                 for one, other in ((first, second), (second, first)):  # c x * y = c (x y): constants float outwards
-                    if one.op == "mul" and one.args[0].op == "const":
+                    if is_scaled(one):
                         return self.mul(one.args[0], self.mul(one.args[1], other))
             case "div":
                 assert second is not None
@@ -237,7 +237,7 @@ class Graph:
         The sign of a result that is 0 may change, and x + y must be in the range of the type, as c x and c y must.
         """
         assert second is not None
-        if not all(each.op == "mul" and each.args[0].op == "const" for each in (first, second)):
+        if not (is_scaled(first) and is_scaled(second)):
             return None
         (scale, x), (other, y) = first.args, second.args
         if abs(scale.data) != abs(other.data):
@@ -325,6 +325,16 @@ def is_const(node: Node | None, value: float) -> bool:
     return node is not None and node.op == "const" and node.data == value
 
 
+def is_scaled(node: Node) -> bool:
+    """True if a node is a constant, its first argument, times its second one."""
+    return node.op == "mul" and node.args[0].op == "const"
+
+
+def is_weighted_sum(node: Node) -> bool:
+    """True if a node is a sum with constant weights of its arguments."""
+    return node.op in ("add", "sub") or is_scaled(node)
+
+
 def ordered(roots: Iterable[Node], known: Container[int] = ()) -> list[Node]:
     """All nodes that the roots need, arguments before users. Nodes whose id is in `known` are left out."""
     nodes = {root.id: root for root in roots if root.id not in known}
@@ -397,7 +407,7 @@ def linear_terms(graph: Graph, node: Node, whole: Container[int] = ()) -> dict[i
             left, right = current.args
             weights[left.id] = weights.get(left.id, 0.0) + weight
             weights[right.id] = weights.get(right.id, 0.0) + (weight if current.op == "add" else -weight)
-        elif current.op == "mul" and current.args[0].op == "const":
+        elif is_scaled(current):
             inner = current.args[1]
             weights[inner.id] = weights.get(inner.id, 0.0) + weight * current.args[0].data
         elif current.op == "const":
@@ -413,7 +423,7 @@ def _sums(node: Node, whole: Container[int]) -> list[Node]:
     nodes, waiting = {node.id: node}, [node]
     while waiting:
         current = waiting.pop()
-        if current.id not in whole and (current.op in ("add", "sub") or (current.op == "mul" and current.args[0].op == "const")):
+        if current.id not in whole and is_weighted_sum(current):
             for each in current.args:
                 if each.id not in nodes:
                     nodes[each.id] = each

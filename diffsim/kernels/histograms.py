@@ -17,6 +17,7 @@ from diffsim.kernels import large_bins, plain_bins
 from diffsim.kernels.launch import worthwhile
 from diffsim.kernels.named import OPERATORS, PLACED
 from diffsim.kernels.operator import DTYPES, Operator
+from diffsim.kernels.scans import checked_cotangent
 from diffsim.typing import IntArray
 
 Arrays = tuple[npt.NDArray, ...]
@@ -109,7 +110,7 @@ def histogram_generic_vjp(
     checked, index, vs = _checked(dsts, index, values, op)
     if not checked[0].size:
         return tuple(_zeros(d) for d in checked), tuple(_zeros(v) for v in vs)
-    bars = [_cotangent(c, d) for c, d in zip(cotangents, checked, strict=True)]
+    bars = [checked_cotangent(c, d, "the bins") for c, d in zip(cotangents, checked, strict=True)]
     if _large(index, vs, len(checked[0]), large_bins.ADJOINT_ARRAYS):
         dst_bars, value_bars = large_bins.generic_vjp(op, checked, index, vs, bars, totals)
     else:
@@ -168,14 +169,6 @@ def _index(index: IntArray) -> IntArray:
     if index.ndim != 1 or index.dtype.kind not in "iu":
         raise ShapeError(f"index is {index.dtype} {index.shape}, expected integers (n,); convert it")
     return np.ascontiguousarray(index)
-
-
-def _cotangent(cotangent: npt.NDArray | None, dst: npt.NDArray) -> npt.NDArray | None:
-    if cotangent is None or dst.dtype.kind != "f":
-        return None
-    if cotangent.shape != dst.shape:
-        raise ShapeError(f"a cotangent has the shape {cotangent.shape}, expected {dst.shape}, that of the bins")
-    return np.ascontiguousarray(cotangent, dst.dtype)
 
 
 def _zeros(array: npt.NDArray) -> npt.NDArray | None:

@@ -65,7 +65,7 @@ def scan_vjp(
     """
     checked = _components(op, xs)
     results = _components(op, ys)
-    bars = tuple(_cotangent(c, x) for c, x in zip(cotangents, checked, strict=True))
+    bars = tuple(checked_cotangent(c, x) for c, x in zip(cotangents, checked, strict=True))
     if not checked[0].size:
         return tuple(np.empty_like(x) if x.dtype.kind == "f" else None for x in checked)
     return tuple(_way(*checked, each=large.ADJOINT_ARRAYS).scan_vjp(op, checked, results, bars, reverse))
@@ -133,7 +133,7 @@ def cumprod(x: npt.NDArray, reverse: bool = False) -> npt.NDArray:
 def cumprod_vjp(x: npt.NDArray, y: npt.NDArray, ct: npt.NDArray, reverse: bool = False) -> npt.NDArray:
     """Cotangent of x, from that of `y = cumprod(x, reverse)`, without divisions, so it is exact with any number of zeros."""
     x, y = _float(x, "x"), _float(y, "y")
-    bar = _cotangent(ct, x)
+    bar = checked_cotangent(ct, x)
     assert bar is not None
     if _way(x) is plain:
         return plain.cumprod_vjp(x, y, bar, reverse)
@@ -197,11 +197,12 @@ def _float(x: npt.NDArray, name: str) -> npt.NDArray:
     return _array(x, name)
 
 
-def _cotangent(cotangent: npt.NDArray | None, x: npt.NDArray) -> npt.NDArray | None:
+def checked_cotangent(cotangent: npt.NDArray | None, x: npt.NDArray, whose: str = "its value") -> npt.NDArray | None:
+    """The cotangent of an array, in its type; None if there is none, or the array has whole numbers."""
     if cotangent is None or x.dtype.kind != "f":
         return None
     if cotangent.shape != x.shape:
-        raise ShapeError(f"a cotangent has the shape {cotangent.shape}, expected {x.shape}, that of its value")
+        raise ShapeError(f"a cotangent has the shape {cotangent.shape}, expected {x.shape}, that of {whose}")
     return np.ascontiguousarray(cotangent, x.dtype)
 
 

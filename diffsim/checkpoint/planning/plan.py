@@ -10,7 +10,6 @@ from os import PathLike
 from diffsim.base.arguments import plural
 from diffsim.base.messages import shown
 from diffsim.checkpoint.planning.costs import Costs, Sizes, slow_tiers
-from diffsim.checkpoint.planning.everything import keeps_all, simplified
 from diffsim.checkpoint.planning.memory import AUTO_FRACTION as AUTO_FRACTION
 from diffsim.checkpoint.planning.memory import auto_memory, grouped, least_text, memory_text, parse_memory
 from diffsim.checkpoint.planning.option import Measured, Option
@@ -187,7 +186,7 @@ def _considered(request: Request) -> tuple[type[AnySchedule], ...]:
         return (Online,)
     slower: tuple[type[AnySchedule], ...] = (MultiTier, Spilling) if request.tiers else ()
     if request.slots is not None:
-        return (StoreAll,) if keeps_all(request.slots, request.steps, request.sizes) else (Binomial, *slower)
+        return (StoreAll,) if _keeps_all(request.slots, request.steps, request.sizes) else (Binomial, *slower)
     return (StoreAll, Binomial, *(() if request.costs is None else (Mixed, PartlyRecorded)), *slower)
 
 
@@ -198,8 +197,26 @@ def _simplified(fitted: AnySchedule | int, request: Request) -> AnySchedule | in
     """
     if isinstance(fitted, int) or request.online or (request.budget is not None and request.costs is not None):
         return fitted
-    stored = simplified(fitted, request.steps, request.sizes)
+    stored = _stored_if_small(fitted, request.steps, request.sizes)
     return stored if request.fits(request.sizes.peak(stored)) else fitted
+
+
+def _keeps_all(slots: int, steps: int, sizes: Sizes) -> bool:
+    """True if a request for `slots` states is met by recording each step: the residuals take no more memory than the states.
+
+    A request for a state of each step is a request to keep all steps: then residuals may take up to half of the available memory.
+    """
+    residuals = sizes.peak(StoreAll(steps))
+    if residuals <= sizes.peak(Binomial(steps, min(slots, steps))):
+        return True
+    return slots >= steps and residuals <= auto_memory(residuals)
+
+
+def _stored_if_small(schedule: AnySchedule, steps: int, sizes: Sizes) -> AnySchedule:
+    """`StoreAll` in place of a schedule that has a slot for each step, if the residuals of all steps fit; any other unchanged."""
+    if schedule.states_only and schedule.slots >= steps and _keeps_all(schedule.slots, steps, sizes):
+        return StoreAll(steps)
+    return schedule
 
 
 def _too_little(smallest: int, policy: Policy, request: Request) -> PlanError:
@@ -273,7 +290,7 @@ def _requested(policy: Policy, request: Request) -> AnySchedule:
             "that these inputs "
             f"damp, got {policy.memory}; plan with these inputs, or raise the memory"
         )
-    stored = schedule if request.online else simplified(schedule, steps, request.sizes)
+    stored = schedule if request.online else _stored_if_small(schedule, steps, request.sizes)
     return stored if policy.memory is None or request.sizes.peak(stored) <= parse_memory(policy.memory) else schedule
 
 

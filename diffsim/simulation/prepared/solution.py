@@ -15,37 +15,34 @@ from diffsim.typing import Array
 
 
 class Parts(dict[str, Any]):
-    """Values by the names of states. That of a vector or tensor is an array of its components, along a first axis."""
+    """Values by the names of states. That of a vector or tensor is an array of its components, along a first axis. A name that is not
+    there is refused by a message."""
 
     groups = NO_GROUPS
+    what: ClassVar[str]
+    remedy: ClassVar[str]
 
     def copy(self) -> Any:
         """A copy that knows the vectors, as `copy.copy` gives it."""
         return copy.copy(self)
 
-
-class Final(Parts):
-    """States by name. A name that is not there is refused by a message."""
-
     def __missing__(self, name: str) -> Any:
         if (value := self.groups.together(self, name)) is not None:
             return value
-        raise MissingError(
-            f"final[{shown(name)}] was read, expected one of {listed(self, self.groups.parts) or 'none'}; name a state of the equation, "
-            "or correct the name"
-        )
+        known = listed(self, self.groups.parts) or "none"
+        raise MissingError(f"{self.what}[{shown(name)}] was read, expected one of {known}; {self.remedy}, or correct the name")
+
+
+class Final(Parts):
+    """States by name."""
+
+    what, remedy = "final", "name a state of the equation"
 
 
 class Traces(Parts):
-    """Traces by the name of their state. A name that is not there is refused by a message."""
+    """Traces by the name of their state."""
 
-    def __missing__(self, name: str) -> Any:
-        if (value := self.groups.together(self, name)) is not None:
-            return value
-        raise MissingError(
-            f"traces[{shown(name)}] was read, expected one of {listed(self, self.groups.parts) or 'none'}; give receivers of the state to "
-            "the simulation, or correct the name"
-        )
+    what, remedy = "traces", "give receivers of the state to the simulation"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from diffsim.boundary import Rules, fills
 from diffsim.expr.derive import OUTSIDE, Divides, Singular, in_choices, vjp
 from diffsim.expr.factor import factored, unfactored
-from diffsim.expr.graph import Node, Offset, is_const, linear_terms, operations, reads
+from diffsim.expr.graph import Node, Offset, is_const, is_scaled, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
 from diffsim.stepping.ir.program import Assign, Part, Place, needed, written
 from diffsim.stepping.passes.meeting import meeting_values
@@ -232,7 +232,7 @@ class Reverse:
                         # the seeds of other parts do not count: they would have to be computed wherever this contribution is
                         whole = self._guarded(whole, graph.all_zero([parts[user] for user in users]))
                     else:
-                        self._whole.add((whole.args[1] if whole.op == "mul" and whole.args[0].op == "const" else whole).id)
+                        self._whole.add((whole.args[1] if is_scaled(whole) else whole).id)
                 mine[offset] = graph.add(mine.get(offset, graph.const(0)), whole)
                 self._note(name, offset, whole, users)
 
@@ -401,7 +401,7 @@ class Reverse:
             terms = [*linear_terms(self.graph, node, self._whole).values()]
             for part in self._together([core for core, _ in terms]):
                 core, weight = unfactored(self.graph, [(terms[number][1], terms[number][0]) for number in part]), 1.0
-                if core.op == "mul" and core.args[0].op == "const":
+                if is_scaled(core):
                     core, weight = core.args[1], core.args[0].data
                 cores.setdefault(core.id, (core, {}))[1][offset] = weight
         return cores

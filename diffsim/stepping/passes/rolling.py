@@ -17,7 +17,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, ordered, reads
+from diffsim.expr.graph import CONDITIONS, Graph, Node, Offset, is_weighted_sum, ordered, reads
 from diffsim.expr.shapes import in_order
 from diffsim.stepping.ir.program import Group, Loop, Nest, Operation, Program
 from diffsim.stepping.passes.beyond import only_inside, with_supports, zero_outside
@@ -383,7 +383,7 @@ class _Choice:
         terms, waiting = list[Node](), [self.classes.representative(key)]
         while waiting:
             node = waiting.pop()
-            if node.op in ("add", "sub") or (node.op == "mul" and node.args[0].op == "const"):
+            if is_weighted_sum(node):
                 waiting += node.args
             else:
                 terms.append(node)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, M
 from dataclasses import dataclass
 
 from diffsim.elementwise.table import FUNCTIONS
-from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, OPERATIONS, Graph, Node, Offset, once_for, ordered, reads
+from diffsim.expr.graph import COMMUTATIVE, CONDITIONS, OPERATIONS, Graph, Node, Offset, is_weighted_sum, once_for, ordered, reads
 
 COSTLY = 32
 """Least cost that a shared value must save. Cheaper values are differentiated at each use, which needs fewer sums over neighbours."""
@@ -256,8 +256,7 @@ def curved(nodes: Iterable[Node], active: Callable[[str], bool]) -> set[int]:
         if not any(a.id in moving for a in node.args):
             continue
         moving.add(node.id)
-        straight = node.op in ("add", "sub") or (node.op == "mul" and node.args[0].op == "const")
-        if not straight or any(a.id in found for a in node.args):
+        if not is_weighted_sum(node) or any(a.id in found for a in node.args):
             found.add(node.id)
     return found
 

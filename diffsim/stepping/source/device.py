@@ -404,15 +404,10 @@ class DeviceKernel(Kernel):
         with self._outside(outside, step):
             text(self._place)
             self.put_values([(nest.assigns[i].target, "at", roots[i], nest.assigns[i].accumulate) for i in which])
-        sizes = layout.storage
-        offset = len(sizes) - self.ndim
         for axis in range(self.ndim):
             if not outside[axis]:
                 continue
-            stored = axis + offset
-            others = [f"o{a}" for a in range(len(sizes)) if a != stored]
-            spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
-            with text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
+            with self._across(axis, step) as stored:
                 targets = [nest.assigns[index].target for index in which]
                 far = {index: {ghost.position for ghost in self.ghosts(rules, nest.assigns[index].outside, axis)} for index in which}
                 for ghost in self.ghosts(rules, outside, axis):
@@ -426,6 +421,15 @@ class DeviceKernel(Kernel):
                     for target in targets:
                         self.put_tile(target, self._along(stored, cell), "F(0.0)")
 
+    @contextmanager
+    def _across(self, axis: int, step: int) -> Iterator[int]:
+        """A loop over all lines of cells along an axis. Gives the place of the axis among the stored ones."""
+        sizes = self.layout.storage
+        stored = axis + len(sizes) - self.ndim
+        others = {f"o{a}": str(size) for a, size in enumerate(sizes) if a != stored}
+        with self.text.block(f"for {', '.join(others)} in ti.ndrange({', '.join(others.values())})"), self._step(step):
+            yield stored
+
     def _along(self, stored: int, cell: int) -> str:
         """Address of a cell by its position along one stored axis. The other positions are the variables of the loop."""
         row: list[str | int] = [cell if a == stored else f"o{a}" for a in range(len(self.layout.storage))]
@@ -436,16 +440,11 @@ class DeviceKernel(Kernel):
 
         One loop fills those of all assignments along an axis.
         """
-        sizes = self.layout.storage
-        offset = len(sizes) - self.ndim
         for axis in reversed(range(self.ndim)):
             filled = [a for a in assigns if self.reach.get(a.target.array, (0,) * self.ndim)[axis] and fills(a.rules[axis])]
             if not filled:
                 continue
-            stored = axis + offset
-            others = [f"o{a}" for a in range(len(sizes)) if a != stored]
-            spans = ", ".join(str(sizes[a]) for a in range(len(sizes)) if a != stored)
-            with self.text.block(f"for {', '.join(others)} in ti.ndrange({spans})"), self._step(step):
+            with self._across(axis, step) as stored:
                 for assign in filled:
                     for ghost in self.ghosts(assign.rules, self.reach[assign.target.array], axis):
                         terms = [(weight, self.stored(assign.target).tile(self._along(stored, cell))) for cell, weight in ghost.cells]

@@ -13,9 +13,8 @@ from typing import Any
 
 from diffsim.base import arguments
 from diffsim.boundary import linear, zero_rules
-from diffsim.expr.components import Components
 from diffsim.expr.derive import CHOICES, jvp, singular, vjp
-from diffsim.expr.graph import CONDITIONS, Graph, Node, linear_terms, ordered
+from diffsim.expr.graph import CONDITIONS, Graph, Node, is_scaled, linear_terms, ordered
 from diffsim.expr.symbol import Symbol
 from diffsim.linear import METHODS, CoupledSystem, Given, Method, System, require_preconditioner, system_of
 from diffsim.stepping.ir.names import Title, bar, dot
@@ -210,8 +209,6 @@ def newton(
         assert np.allclose(T + 1e-9 * T**4, 400.0)
     """
     arguments.function("residual", residual, "ds.newton(lambda x: x + dt * x**3 - u, guess=u)", optional=False)
-    if not isinstance(guess, (Mapping, tuple, list, Components)):
-        arguments.instance("guess", guess, Symbol, "an expression of the step", "give one")
     chosen = arguments.one_of("method", method, METHODS)
     if tolerance is not None:
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-12 is usual in f64")
@@ -319,8 +316,7 @@ def _kept(roots: list[Node], depend: set[int]) -> dict[int, bool]:
     needed = {node.id for node in roots}
     for node in reversed(nodes):
         if node.id in needed:
-            scaled = node.op == "mul" and node.args[0].op == "const"
             infinite = choice and bool(node.args) and singular(node)
-            kept[node.id] = node.id in depend or scaled or infinite or node.op in ("const", *CONDITIONS)
+            kept[node.id] = node.id in depend or is_scaled(node) or infinite or node.op in ("const", *CONDITIONS)
             needed |= {a.id for a in node.args} if kept[node.id] else set()
     return kept

@@ -21,7 +21,6 @@ from diffsim.base import arguments
 from diffsim.base.messages import shown
 from diffsim.boundary import linear, zero_rules
 from diffsim.errors import TraceError
-from diffsim.expr.components import Components
 from diffsim.expr.derive import vjp
 from diffsim.expr.graph import CONDITIONS, OPERATIONS, Graph, Node, Offset, is_const, linear_terms, ordered, reads
 from diffsim.expr.magnitude import magnitude
@@ -311,8 +310,6 @@ def solve(
         assert np.allclose(T, 290.0, atol=0.01)
     """
     arguments.function("operator", operator, "ds.solve(lambda x: x - dt * laplacian(x), right_side)", optional=False)
-    if not isinstance(right_side, (Mapping, tuple, list, Components)):
-        arguments.instance("right_side", right_side, Symbol, "an expression of the step", "give one")
     chosen = arguments.one_of("method", method, METHODS)
     if tolerance is not None:
         tolerance = arguments.number("tolerance", tolerance, "a number between 0 and 1", lambda x: 0 < x < 1, "1e-13 is usual in f64")

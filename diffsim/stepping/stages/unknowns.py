@@ -37,9 +37,12 @@ class Unknowns:
         """The unknowns that an argument `name` of `what` stands for. Those of a tuple have the names of the function's arguments.
 
         Raises:
-            TraceError: it is no expression, and none of several.
+            ParameterError: it is no expression, nor several.
+            TraceError: they are no expressions of the step.
         """
         form = "dict" if isinstance(value, Mapping) else "tuple" if isinstance(value, (tuple, list)) else "one"
+        if form == "one" and not isinstance(value, Components):
+            arguments.instance(name, value, Symbol, "an expression of the step", "give one")
         several = [*value] if form == "tuple" else [value]
         values = dict(value) if form == "dict" else dict(zip(_names(function, several), several, strict=True))
         if not values or any(not isinstance(each, (Symbol, Components)) for each in values.values()):
