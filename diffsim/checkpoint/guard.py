@@ -35,6 +35,9 @@ class ReplayGuard:
         foreign: whether steps call functions of a user, which nothing else proves to be deterministic. Then several states of a run are
             compared however short it is.
         steps: the length of the run, where it is known. With `foreign`, states a fifth of it apart are compared.
+
+    Attributes:
+        seconds: time spent on fingerprints.
     """
 
     def __init__(
@@ -52,14 +55,9 @@ class ReplayGuard:
         self._ended, self._on_host = False, backend().on_host
         self._steps = self._pieces = 0  # counted in the first run, after its first piece, which compiles kernels
         self._worked = 0.0  # seconds that they took
-        self._spent, self._least = 0.0, float("inf")  # seconds of all fingerprints, and of the quickest of a state
+        self.seconds, self._least = 0.0, float("inf")  # seconds of all fingerprints, and of the quickest of a state
         self._kept = 0  # fingerprints of states that the first run saved, which are not on the grid
         self._began: tuple[int, float | None] | None = None  # a step, and when it began; None: not measured
-
-    @property
-    def seconds(self) -> float:
-        """Time spent on fingerprints."""
-        return self._spent
 
     def next(self, start: int, stop: int) -> int:
         """The next state at which a run from `start` to `stop` pauses for `reached`: one that is compared, or `stop`."""
@@ -130,7 +128,7 @@ class ReplayGuard:
         began = clock()
         value = fingerprint(arrays())
         seconds = clock() - began
-        self._spent += seconds
+        self.seconds += seconds
         if arrays is self._state:
             self._least = min(self._least, seconds)
         return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -97,8 +97,8 @@ INPUTS = "other inputs, points, steps, settings or versions: give each rank the 
 """The usual reason why ranks differ."""
 
 
-class Domain(Protocol):
-    """The part of the grid that this process has, as a simulation uses it.
+class Whole:
+    """The part of the grid that this process has, as a simulation uses it: here all of it. `InBox` is that of one process of several.
 
     Attributes:
         alone: whether there is one process.
@@ -114,73 +114,6 @@ class Domain(Protocol):
         description: of the division, a line.
     """
 
-    alone: bool
-    local: int
-    owned: Slices
-    wide: Slices
-    cut_axes: tuple[int, ...]
-    inner: Slices
-    gathered: bool
-    ghost_share: float
-    place: object
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def spent(self) -> tuple[int, float]: ...
-
-    def step(self, step: TracedStep) -> TracedStep:
-        """The step here."""
-
-    def map(self, traced: TracedMap) -> TracedMap:
-        """A map here."""
-
-    def stepper(
-        self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
-    ) -> Stepper:
-        """The stepper of a step that was cut, with all points."""
-
-    def cut(self, values: Array, axes: Sequence[int] | None = None, rows: int = 0) -> Array:
-        """The cells here of an array over the whole grid, or over some of its axes, after `rows` other axes."""
-
-    def require_same_ghosts(self, fields: Mapping[str, Array]) -> None:
-        """Raise ParameterError if a field over the cells here has other numbers in ghost cells than their owner has."""
-
-    def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
-        """Inputs at the cells here and final states as the user gets them, both at the same cells."""
-
-    def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
-        """Cotangents of inputs as the user gets them, from those at the cells here, for fields that vary along some axes."""
-
-    def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The owned cells of final states, or of their cotangents, as the user has them."""
-
-    def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
-        """Final states as the user gets them, from their owned cells."""
-
-    def every(self, value: Result) -> list[Result]:
-        """The values of all processes."""
-
-    def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None, why: str = INPUTS) -> Result:
-        """The result of a call, or the error of the first rank that has one.
-
-        Args:
-            call: made on all ranks.
-            same: gives what must be equal on all ranks.
-            why: the difference, for the message, and its remedy.
-        """
-
-    def least(self, value: Best, cost: int) -> Best:
-        """The value of the rank with the lowest cost."""
-
-    def require(self, what: str, fine: bool) -> None:
-        """Raise ParameterError if something is asked for that domains do not have."""
-
-
-class Whole:
-    """A grid in one process."""
-
     alone, local, ghost_share, spent, description = True, 1, 0.0, (0, 0.0), "one process has the whole grid"
 
     def __init__(self, grid: Grid) -> None:
@@ -190,45 +123,62 @@ class Whole:
         self.cut_axes: tuple[int, ...] = ()
 
     def step(self, step: TracedStep) -> TracedStep:
+        """The step here."""
         return step
 
     def map(self, traced: TracedMap) -> TracedMap:
+        """A map here."""
         return traced
 
     def stepper(
         self, step: TracedStep, points: Mapping[str, PointTable], receivers: Sequence[str], dtype: np.dtype, differentiable: bool
     ) -> Stepper:
+        """The stepper of a step that was cut, with all points."""
         return Stepper(step, points, receivers, dtype, differentiable)
 
     def cut(self, values: Array, axes: Sequence[int] | None = None, rows: int = 0) -> Array:
+        """The cells here of an array over the whole grid, or over some of its axes, after `rows` other axes."""
         return values
 
     def require_same_ghosts(self, fields: Mapping[str, Array]) -> None:
-        pass
+        """Raise ParameterError if a field over the cells here has other numbers in ghost cells than their owner has."""
 
     def side_by_side(self, fields: Mapping[str, Array], final: Mapping[str, Array]) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+        """Inputs at the cells here and final states as the user gets them, both at the same cells."""
         return fields, final
 
     def cotangents(self, cells: Mapping[str, Array], fields: Mapping[str, Placed]) -> dict[str, Array]:
+        """Cotangents of inputs as the user gets them, from those at the cells here, for fields that vary along some axes."""
         return {name: fields[name].summed(bars) for name, bars in cells.items()}
 
     def own(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The owned cells of final states, or of their cotangents, as the user has them."""
         return dict(values)
 
     def whole(self, owned: Mapping[str, Array]) -> dict[str, Array]:
+        """Final states as the user gets them, from their owned cells."""
         return dict(owned)
 
     def every(self, value: Result) -> list[Result]:
+        """The values of all processes."""
         return [value]
 
     def agreed(self, call: Callable[[], Result], same: Callable[[Result], object] | None = None, why: str = INPUTS) -> Result:
+        """The result of a call, or the error of the first rank that has one.
+
+        Args:
+            call: made on all ranks.
+            same: gives what must be equal on all ranks.
+            why: the difference, for the message, and its remedy.
+        """
         return call()
 
     def least(self, value: Best, cost: int) -> Best:
+        """The value of the rank with the lowest cost."""
         return value
 
     def require(self, what: str, fine: bool) -> None:
-        pass
+        """Raise ParameterError if something is asked for that domains do not have."""
 
 
 Part = tuple[Slices, Array]
@@ -238,7 +188,7 @@ Ways = tuple[list[tuple[int, Slices]], list[tuple[int, Slices]]]
 
 
 class InBox:
-    """The part of one rank of several.
+    """The part of one rank of several. See `Whole` for the other attributes and the methods of both.
 
     Args:
         domains: the division.
@@ -278,8 +228,8 @@ class InBox:
         is_cut, of_maps = np.array(domains.parts) > 1, reach_of_maps(maps, grid.shape)
         least = tuple(int(r) for r in np.maximum(reach_of(programs, np.zeros(grid.ndim, int)).most, 1))
         bare = Cuts(grid.shape, domains.parts, (0,) * grid.ndim, least)
-        self._points = np.where(is_cut, self._widest_points(bare, points), 0)
-        reach, self._deep = reach_of(programs, self._points), deep_of(step)
+        self.overhang = np.where(is_cut, self._widest_points(bare, points), 0)
+        reach, self.deep = reach_of(programs, self.overhang), deep_of(step)
         stretched = np.array([h is None for h in grid.uniform_spacing], int)
         self._margin = 2 * of_maps + stretched + reach.given
         choices = range(1, MOST_STEPS + 1) if domains.steps is None else (domains.steps,)
@@ -347,14 +297,6 @@ class InBox:
         stepper.in_place = all(each == layouts[0] for each in layouts)
         return stepper
 
-    @property
-    def overhang(self) -> IntArray:
-        return self._points
-
-    @property
-    def deep(self) -> IntArray:
-        return self._deep
-
     def widths(self, reach: Reach) -> IntArray:
         cut = np.array(self.cuts.parts) > 1
         widths = np.where(cut, np.array(self.cuts.ghosts) - self._margin, UNCUT)
@@ -367,7 +309,7 @@ class InBox:
         return widths
 
     def points(self, name: str, table: PointTable) -> BoxPoints:
-        return points_in(self.box, self.cuts, table, tuple(int(p) for p in self._points), name)
+        return points_in(self.box, self.cuts, table, tuple(int(p) for p in self.overhang), name)
 
     # arrays
 
@@ -538,6 +480,10 @@ class InBox:
     def require(self, what: str, fine: bool) -> None:
         if not fine:
             raise ParameterError(f"{what} for a grid in domains, expected none; leave it out, or run in one process")
+
+
+Domain: TypeAlias = Whole | InBox
+"""The part of the grid that this process has."""
 
 
 def domain_of(

@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -61,34 +61,12 @@ MOST_EXCHANGES = 256
 """The most exchanges whose copies are kept."""
 
 
-class Field(Protocol):
-    """A field over the box, some cells of which are sent to other ranks.
+@dataclass(frozen=True)
+class Stored:
+    """A level of a field that a launcher stores, some cells of which are sent to other ranks.
 
     Attributes:
         far: how far from the owned cells its ghost cells are exchanged along each axis; None: all of them.
-    """
-
-    @property
-    def far(self) -> tuple[int, ...] | None: ...
-
-    def size(self, where: Slices) -> int:
-        """The number of values of a part."""
-
-    def run(self, where: Slices) -> Array | None:
-        """A view of these if they lie side by side in memory, so that no copy is needed; None if not."""
-
-    def packing(self, where: Slices, into: Array) -> Copy:
-        """A call that copies these to an array of one dimension."""
-
-    def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
-        """Calls that write some parts from such arrays, and whatever depends on parts that were received in place."""
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A level of a field that a launcher stores.
-
-    Attributes:
         in_place: whether planes may be sent as they lie in memory.
     """
 
@@ -100,12 +78,15 @@ class Stored:
     in_place: bool
 
     def size(self, where: Slices) -> int:
+        """The number of values of a part."""
         return self.launcher.packed_size(self.name, where)
 
     def run(self, where: Slices) -> Array | None:
+        """A view of these if they lie side by side in memory, so that no copy is needed; None if not."""
         return self.launcher.planes(self.name, where, self.level) if self.in_place else None
 
     def packing(self, where: Slices, into: Array) -> Copy:
+        """A call that copies these to an array of one dimension."""
         if (stored := self.launcher.places(self.name, where, self.level)) is not None:
             values, places = stored
             return partial(values.take, places, out=into, mode="clip")  # other modes buffer the result
@@ -113,6 +94,7 @@ class Stored:
         return partial(self.launcher.pack, self.name, where, into, self.level) if part is None else copy(part, into.reshape(part.shape))
 
     def unpacking(self, parts: Sequence[tuple[Slices, Array]]) -> Sequence[Copy]:
+        """Calls that write some parts from such arrays, and whatever depends on parts that were received in place."""
         filled = any(map(fills, self.rules))
         if parts and not filled and self.launcher.places(self.name, parts[0][0], self.level) is not None:
             return [self._put(where, values) for where, values in parts]
@@ -130,7 +112,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Plain:
-    """An array over the box."""
+    """An array over the box, with the methods of `Stored`."""
 
     cells: Array
     far: None = None
@@ -149,23 +131,26 @@ class Plain:
         return [copy(values.reshape(self.cells[where].shape), self.cells[where]) for where, values in parts]
 
 
+Field: TypeAlias = Stored | Plain
+
+
 def copy(values: Array, into: Array) -> Copy:
     """A call that copies values."""
     return partial(np.copyto, into, values)
 
 
 class Neighbours(Protocol):
-    """The box of a stepper and the other ranks."""
+    """The box of a stepper and the other ranks.
+
+    Attributes:
+        inner: the owned cells, of those of the box.
+        overhang: how far the cells of a point lie outside of its owner's cells along each axis, at most.
+        deep: how deep values beyond the sides of the whole grid reach into it, see `diffsim.domains.reach.deep_of`.
+    """
 
     inner: Slices
-
-    @property
-    def overhang(self) -> IntArray:
-        """How far the cells of a point lie outside of its owner's cells along each axis, at most."""
-
-    @property
-    def deep(self) -> IntArray:
-        """How deep values beyond the sides of the whole grid reach into it, see `diffsim.domains.reach.deep_of`."""
+    overhang: IntArray
+    deep: IntArray
 
     def widths(self, reach: Reach) -> IntArray:
         """The ghost cells that an exchange makes right, along each axis. Raises ShapeError if they do not suffice for a step."""
@@ -384,7 +369,8 @@ class DomainStepper(Stepper):
             if not held and self.needs_primal and not covers(right.now, reach.primal.by_any):
                 self._take_states(self._working(0))
             if not covers(bars.now, reach.later.by_any):
-                self._take_old(bars, {name: ring.working for name, ring in self.storage.bars.items()}, self._bar_rules)
+                rules = dict.fromkeys(self.storage.bars, self.step.cotangent_rules)
+                self._take_old(bars, {name: ring.working for name, ring in self.storage.bars.items()}, rules)
             done, unused = 0, list[int]()
             while done < count and covers(bars.now, reach.later.by_any):
                 width = after(bars.now, reach.later)
@@ -409,10 +395,6 @@ class DomainStepper(Stepper):
     @cached_property
     def _rules(self) -> Mapping[str, Rules]:
         return {name: placed.rules for name, placed in self.step.states.items()}
-
-    @property
-    def _bar_rules(self) -> Mapping[str, Rules]:
-        return dict.fromkeys(self.storage.bars, self.step.cotangent_rules)
 
     def _take_old(self, right: Widths, levels: Levels, rules: Mapping[str, Rules]) -> None:
         """Exchange the ghost cells of those levels, oldest first, that would allow fewer steps than new ones."""

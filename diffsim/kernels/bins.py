@@ -18,7 +18,7 @@ import numpy as np
 
 from diffsim.expr.source import Text
 from diffsim.kernels.operator import Operator
-from diffsim.kernels.source import Array, OperatorSource
+from diffsim.kernels.source import Array, KernelSource, OperatorSource
 
 N, BINS, COLUMNS, PARTS, SPAN = range(5)
 """Entries of the control array: rows of values, bins, columns, parts, rows of a part."""
@@ -223,7 +223,7 @@ class HistogramAdjointSource(BinsSource):
                 text(f"z{j}[at] = 0")
 
 
-class SortSource:
+class SortSource(KernelSource):
     """Stable counting sort: permutation, starts; counts holds a number a part and bin, zero at first."""
 
     precisions = (np.dtype(np.float32), np.dtype(np.int32))

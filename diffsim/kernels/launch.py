@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from diffsim import engine
-from diffsim.expr.source import Text, with_functions
+from diffsim.expr.source import with_functions
+from diffsim.kernels.source import KernelSource
 
 SMALLEST = 1 << 15
 """Elements from which a kernel is used. Below, NumPy takes a few milliseconds, and a compilation 0.1 to 0.5 s."""
@@ -17,32 +18,6 @@ LARGEST = 2**31 - 1
 """Kernels index elements with 32 bits."""
 MOST_ARRAYS = 60
 """Arrays of components that a kernel takes. Taichi passes 64 arguments, and there are the control array, an index and marks beside them."""
-
-
-class Argument(Protocol):
-    """An array argument of a kernel."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def dtype(self) -> np.dtype: ...
-
-
-class Source(Protocol):
-    """A generated kernel: its text, which declares `d: Control` first and then `name: T_name` for each argument.
-
-    In the text, F and I are the types of `precisions`, those of floats and of integers.
-    """
-
-    @property
-    def text(self) -> Text: ...
-
-    @property
-    def arguments(self) -> Sequence[Argument]: ...
-
-    @property
-    def precisions(self) -> tuple[np.dtype, np.dtype]: ...
 
 
 _compiled: dict[Any, Any] = {}
@@ -69,7 +44,7 @@ def workers() -> int | None:
     return engine.backend().threads
 
 
-def launch(key: tuple[Any, ...], make: Callable[[], Source], control: Sequence[int], arrays: Sequence[npt.NDArray]) -> None:
+def launch(key: tuple[Any, ...], make: Callable[[], KernelSource], control: Sequence[int], arrays: Sequence[npt.NDArray]) -> None:
     """Run a kernel, compiling it first if there is none of that key since the last initialisation.
 
     On a GPU, Taichi copies every array there and back.
@@ -92,7 +67,7 @@ def launch(key: tuple[Any, ...], make: Callable[[], Source], control: Sequence[i
         _compiled[key](np.array(control, np.int32), *(a.view(np.uint8) if a.dtype == np.bool_ else a for a in flat))
 
 
-def _compile(source: Source) -> Any:
+def _compile(source: KernelSource) -> Any:
     ti = engine.language()
     types = {"float32": ti.f32, "float64": ti.f64, "int32": ti.i32, "int64": ti.i64, "bool": ti.u8, "uint8": ti.u8}
     namespace: dict[str, Any] = {f"T_{a.name}": ti.types.ndarray(dtype=types[a.dtype.name], ndim=1) for a in source.arguments}

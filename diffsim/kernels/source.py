@@ -21,7 +21,18 @@ class Array:
     dtype: np.dtype
 
 
-class OperatorSource:
+class KernelSource:
+    """A generated kernel: its text, which declares `d: Control` first and then `name: T_name` for each argument.
+
+    In the text, F and I are the types of `precisions`, those of floats and of integers.
+    """
+
+    text: Text
+    arguments: list[Array]
+    precisions: tuple[np.dtype, np.dtype]
+
+
+class OperatorSource(KernelSource):
     """A kernel with arrays of an operator's components: a letter and the component's number each.
 
     Args:

@@ -226,7 +226,7 @@ class _Ready:
         memory = engine.aligned((system.spare + max(system.shape), lanes), dtype)
         numbers, null, twiddles = (_copied(each, dtype) for each in system.tables())
         tiles = [each.reshape(-1, lanes) if lanes > 1 else each.reshape(-1) for each in (memory, numbers, null)]
-        self._others = [*tiles, twiddles, self._table, self._sums]
+        self.others = [*tiles, twiddles, self._table, self._sums]
         # A bound kernel keeps its arrays, so that no other array has their place meanwhile. It lives as long as functions that call it.
         self._bound: WeakValueDictionary[tuple[int, ...], engine.BoundKernel] = WeakValueDictionary()
         self._own = Place.of(whole, lanes)
@@ -240,7 +240,7 @@ class _Ready:
         key = *source.memory, *target.memory
         kernel = self._bound.get(key)
         if kernel is None:
-            kernel = self._bound[key] = engine.BoundKernel(self._kernel(), [source.tiles, target.tiles, *self._others])
+            kernel = self._bound[key] = engine.BoundKernel(self._kernel(), [source.tiles, target.tiles, *self.others])
         table, sums, singular = self._table, self._sums, self._singular
         places = np.array([*source.entries, *target.entries], np.int32)
         count = len(places)
@@ -251,10 +251,6 @@ class _Ready:
             return norms(sums) if singular else (0.0, 0.0)
 
         return solve
-
-    @property
-    def others(self) -> list[npt.NDArray]:
-        return self._others
 
 
 class PeriodicKernel:

@@ -13,7 +13,6 @@ from matplotlib.ticker import MaxNLocator
 from diffsim.base.arguments import real_array
 from diffsim.errors import ShapeError
 from diffsim.plot.style import ANSWER, FAINT, START, TICKS, dress, new_figure
-from diffsim.typing import Array
 
 HEIGHT = 3.6
 """Inches."""
@@ -62,12 +61,8 @@ def loss(history: Sequence[Any] | npt.ArrayLike) -> Figure:
             ax.plot(iterations[stages == stage], each[stages == stage], color=colour, linewidth=1.5, marker="o", markersize=3)
             if stage > stages[0]:
                 ax.axvline(iterations[stages == stage][0], color=FAINT, linewidth=0.8)
-        if _positive(each):
+        if np.all(each > 0):
             ax.set_yscale("log")
         dress(ax, title, "iteration", grid=True)
         ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True, min_n_ticks=1))
     return figure
-
-
-def _positive(values: Array) -> bool:
-    return bool(np.all(values > 0))

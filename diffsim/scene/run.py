@@ -36,7 +36,7 @@ from diffsim.scene.disk.folder import (
     what_starts_anew,
 )
 from diffsim.scene.disk.outcome import Compared, Divided, Memory, Outcome, Snapshots, Taken, UnknownField
-from diffsim.scene.disk.progress import Silent, Watcher
+from diffsim.scene.disk.progress import Watcher
 from diffsim.scene.disk.versions import versions
 from diffsim.scene.notes import notes_of
 from diffsim.scene.room import require_room
@@ -106,7 +106,7 @@ def run_scene(
     began = time.perf_counter()
     if domains is not None and workers is not None:
         raise SceneError("--domains with --workers, expected one of them; leave the other out")
-    watcher = watcher or Silent()
+    watcher = watcher or Watcher()
     precision = precision or settings().precision
     watcher.phase(f"{scene.name}: assembling")
     with ExitStack() as stack:

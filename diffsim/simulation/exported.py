@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,32 +33,6 @@ from diffsim.typing import Array
 Plain: TypeAlias = tuple[Array, ...]
 Pull: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
 Function: TypeAlias = Callable[..., Sequence[Any]]
-
-
-class Exported(Protocol):
-    """A function from a row of arrays to a row of arrays.
-
-    Attributes:
-        derived: whether it is a derivative of another one.
-    """
-
-    @property
-    def derived(self) -> bool: ...
-
-    def evaluate(self, *args: Array) -> Plain:
-        """The values, in memory of their own."""
-
-    def with_pullback(self, *args: Array) -> tuple[Plain, Pull]:
-        """The values, and a pullback from their cotangents to one of each argument."""
-
-    def adjoint(self) -> Exported:
-        """The pullback as a function of arguments and cotangents, one row after the other."""
-
-    def pushforward(self) -> Exported:
-        """The tangents of the values as a function of arguments and tangents, one row after the other."""
-
-    def batched(self, runs: int) -> Exported | None:
-        """The function for several runs in one call: arguments and values have an axis of runs first. None: there is no such call."""
 
 
 class ExportedRun(TapedRun):
@@ -112,16 +86,6 @@ class ExportedRun(TapedRun):
         return shape if axes is None else tuple(shape[axis] for axis in axes)
 
 
-class Values(Protocol):
-    """A function of diffsim's arrays that may be batched."""
-
-    def values(self, *arrays: Any) -> tuple[Any, ...]:
-        """The values of diffsim's arrays."""
-
-    def batched(self, runs: int) -> Derived | None:
-        """See `Exported`."""
-
-
 Derivation: TypeAlias = Callable[[Function, int], Function]
 """(function, number of its arguments) -> a derivative as a function."""
 
@@ -144,9 +108,12 @@ class Derived:
         chain: the derivatives that were taken, the first one first.
         arguments: number of its arguments.
         values: number of its values.
+
+    Attributes:
+        derived: whether it is a derivative of another one.
     """
 
-    def __init__(self, base: Values, chain: tuple[Derivation, ...], arguments: int, values: int) -> None:
+    def __init__(self, base: ExportedRun | Together, chain: tuple[Derivation, ...], arguments: int, values: int) -> None:
         self._base, self._chain, self._counts = base, chain, (arguments, values)
         self._function: Function = base.values
         counts = arguments, values
@@ -156,19 +123,24 @@ class Derived:
         self.derived = bool(chain)
 
     def evaluate(self, *args: Array) -> Plain:
+        """The values, in memory of their own."""
         return tuple(np.array(value) for value in self._function(*args))
 
     def with_pullback(self, *args: Array) -> tuple[Plain, Pull]:
+        """The values, and a pullback from their cotangents to one of each argument."""
         values, pullback = vjp(self._function, *args)
         return tuple(np.array(value) for value in values), lambda cts: [np.array(bar) for bar in pullback(tuple(cts))]
 
     def adjoint(self) -> Derived:
+        """The pullback as a function of arguments and cotangents, one row after the other."""
         return Derived(self._base, (*self._chain, _pulled), *self._counts)
 
     def pushforward(self) -> Derived:
+        """The tangents of the values as a function of arguments and tangents, one row after the other."""
         return Derived(self._base, (*self._chain, _pushed), *self._counts)
 
     def batched(self, runs: int) -> Derived | None:
+        """The function for several runs in one call: arguments and values have an axis of runs first. None: there is no such call."""
         batch = self._base.batched(runs)
         return None if batch is None else Derived(batch._base, (*batch._chain, *self._chain), *self._counts)
 
@@ -251,6 +223,9 @@ class Pulled:
     """The pullback of a function, as a function of arguments and cotangents, which takes that of the latest values where it fits."""
 
     derived = True
+    with_pullback: Callable[..., tuple[Plain, Pull]]
+    adjoint: Callable[[], Exported]
+    pushforward: Callable[[], Exported]
 
     def __init__(self, latest: Latest, arguments: int) -> None:
         self._adjoint, self._latest, self._arguments = latest.model.adjoint(), latest, arguments
@@ -265,6 +240,10 @@ class Pulled:
         """Cotangents of the arguments."""
         pull = self._latest.take(both[: self._arguments])
         return self._adjoint.evaluate(*both) if pull is None else tuple(pull(both[self._arguments :]))
+
+
+Exported: TypeAlias = ExportedRun | Derived | Pulled
+"""A function from a row of arrays to a row of arrays."""
 
 
 def export(simulation: Simulation, inputs: Mapping[str, Any], steps: int, checkpoint: Checkpoint) -> tuple[ExportedRun, Mapping[str, Any]]:

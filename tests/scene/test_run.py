@@ -18,7 +18,7 @@ from diffsim.optimize.journal import recorded
 from diffsim.scene import Outcome, Scene, run
 from diffsim.scene.disk.folder import check_folder, claim_folder, identify
 from diffsim.scene.disk.outcome import UnknownField
-from diffsim.scene.disk.progress import Silent
+from diffsim.scene.disk.progress import Watcher
 from diffsim.scene.run import _values
 from diffsim.scene.schema.toml import to_toml
 from diffsim.scene.search.accept import correlation, distance, relative_error, total
@@ -344,7 +344,7 @@ def test_resumed_run_ends_with_the_same_bits(uninterrupted, how):
     assert not (out / "last.npz").exists()
 
 
-class Notes(Silent):
+class Notes(Watcher):
     """The notes of a run whose results must not be written over, and the contents of its folder then."""
 
     def __init__(self, folder):

@@ -148,11 +148,6 @@ def _body(function: Callable[[int, Any], Any], tree: Tree) -> Callable[[int, Cor
     return run
 
 
-def _numbered(body: Callable[[Any, Cores], Cores]) -> Callable[[Any, Cores], Cores]:
-    """A body whose number may be a value of a program."""
-    return lambda number, state: body(wrap(number), state)
-
-
 def _is_number(core: Any) -> bool:
     """True if it is an array or a number, not a text or another object that a state carries along."""
     return hasattr(core, "dtype") or isinstance(core, (bool, int, float, complex))
@@ -242,7 +237,7 @@ def fori_loop(lower: int, upper: int, body: Callable[[int, Any], Any], init: Any
     if local.tiling is not None:
         body_of = _body(body, tree)
         bounds = [c if isinstance(c := core(b), Tracer) else _whole(name, b) for name, b in (("lower", lower), ("upper", upper))]
-        return public(local.tiling.loop(_numbered(body_of), cores, bounds[0], bounds[1], None, None), tree)
+        return public(local.tiling.loop(lambda n, state: body_of(wrap(n), state), cores, bounds[0], bounds[1], None, None), tree)
     lower, upper = _whole("lower", lower), _whole("upper", upper)
     state = _run_loop(_body(body, tree), cores, lower, lambda n, _: n >= upper, checkpoint)
     return public(state, tree)

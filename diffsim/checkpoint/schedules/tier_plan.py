@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,29 +30,6 @@ class Leaf:
 Move: TypeAlias = Advance | Save | Load | Free | Leaf
 
 
-class Plan(Protocol):
-    """The moves of slower tiers, and between them segments for the first tier."""
-
-    @property
-    def advances(self) -> int:
-        """Advances, including those of the leaves."""
-
-    @property
-    def cost(self) -> float:
-        """Advances plus costs of transfers."""
-
-    def moves(self) -> Iterator[Move]:
-        """Return a fresh iterator over the moves."""
-
-
-def best_plan(steps: int, tiers: tuple[Tier, ...], blocks: int = BLOCKS) -> Plan:
-    """Return the cheaper of two plans: on a grid, which is optimal if steps <= blocks, or with even spacing."""
-    plans: list[Plan] = [GridPlan(steps, tiers, -(-steps // blocks))]
-    if steps > blocks:
-        plans += [plan for level in range(1, len(tiers)) if (plan := even_plan(steps, tiers, level)) is not None]
-    return min(plans, key=lambda plan: plan.cost)
-
-
 @dataclass(frozen=True)
 class EvenPlan:
     """Keep every `period`-th state in the tier `level`, written once and read once. The last segment needs no such state."""
@@ -69,18 +46,18 @@ class EvenPlan:
 
     @property
     def advances(self) -> int:
-        """As of any `Plan`."""
+        """Advances, including those of the leaves."""
         slots, rest = self.tiers[0].slots, self.steps - self.kept * self.period
         return self.kept * (self.period + fewest_advances(self.period, slots)) + fewest_advances(rest, slots)
 
     @property
     def cost(self) -> float:
-        """As of any `Plan`."""
+        """Advances plus costs of transfers."""
         tier = self.tiers[self.level]
         return self.advances + self.kept * (tier.write_cost + tier.read_cost)
 
     def moves(self) -> Iterator[Move]:
-        """As of any `Plan`."""
+        """A fresh iterator over the moves."""
         period, level = self.period, self.level
         for slot in range(self.kept):
             yield Save(slot * period, slot, level)
@@ -125,7 +102,7 @@ class GridPlan:
             cost = self._levels[-1].cost
 
     def moves(self) -> Iterator[Move]:
-        """See `Plan`. The tree of segments is traversed with a stack."""
+        """A fresh iterator over the moves. The tree of segments is traversed with a stack."""
         free = [list(range(level.slots - 1, -1, -1)) for level in self._levels]
         # segments: level, free slots in it, first and last block, and the slot of that tier with the first state, -1 for none
         stack: list[tuple[int, int, int, int, int]] = [(len(self._levels), -1, 0, self.blocks, -1)]
@@ -159,12 +136,12 @@ class GridPlan:
 
     @property
     def advances(self) -> int:
-        """As of any `Plan`."""
+        """Advances, including those of the leaves."""
         return self._totals[0]
 
     @property
     def cost(self) -> float:
-        """As of any `Plan`."""
+        """Advances plus costs of transfers."""
         return self._totals[1]
 
     @cached_property
@@ -182,6 +159,18 @@ class GridPlan:
                 case Load(_, _, k):
                     transfers += self.tiers[k].read_cost
         return advances, advances + transfers
+
+
+Plan: TypeAlias = EvenPlan | GridPlan
+"""The moves of slower tiers, and between them segments for the first tier."""
+
+
+def best_plan(steps: int, tiers: tuple[Tier, ...], blocks: int = BLOCKS) -> Plan:
+    """Return the cheaper of two plans: on a grid, which is optimal if steps <= blocks, or with even spacing."""
+    plans: list[Plan] = [GridPlan(steps, tiers, -(-steps // blocks))]
+    if steps > blocks:
+        plans += [plan for level in range(1, len(tiers)) if (plan := even_plan(steps, tiers, level)) is not None]
+    return min(plans, key=lambda plan: plan.cost)
 
 
 class _Level:

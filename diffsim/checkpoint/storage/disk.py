@@ -17,7 +17,7 @@ from diffsim.checkpoint.storage.compression import SCRATCH, Compression
 from diffsim.checkpoint.storage.disk_file import DiskFile
 from diffsim.checkpoint.storage.disk_format import planned_file_bytes
 from diffsim.checkpoint.storage.failure import failure
-from diffsim.checkpoint.storage.store import Closing, State, StateLayout, require_kept, require_slot, require_step, row_buffer
+from diffsim.checkpoint.storage.store import State, StateLayout, Store, require_kept, require_slot, require_step, row_buffer
 from diffsim.errors import ParameterError, StaleValueError, StorageError
 
 _BUFFERS = 2
@@ -40,7 +40,7 @@ class _Ahead:
     buffer: np.ndarray
 
 
-class DiskStore(Closing):
+class DiskStore(Store):
     """A `Store` in one file, which is removed when the store is closed.
 
     A thread of the store does all input and output, in the order of the calls. Reads and writes share two buffers, each for one state: two
@@ -298,14 +298,11 @@ class DiskStore(Closing):
         """Return a free buffer. Wait for a write, or drop the oldest fetch."""
         while not self._free:
             if any(change.buffer is not None for change in self._changes):
-                self._collect_first()
+                self._changes[0].future.exception()  # waits for the first one
+                self._collect()
             else:
                 self._forget(next(iter(self._ahead)))
         return self._free.pop()
-
-    def _collect_first(self) -> None:
-        self._changes[0].future.exception()
-        self._collect()
 
     def _take_after_changes(self) -> np.ndarray | None:
         """A buffer that is free, or will be free after the pending changes. A read comes after them, because there is one thread."""

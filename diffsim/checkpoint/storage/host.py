@@ -6,11 +6,11 @@ import numpy as np
 
 from diffsim.checkpoint.schedule import require_count
 from diffsim.checkpoint.storage.compression import SCRATCH, Compression, decode
-from diffsim.checkpoint.storage.store import Closing, State, StateLayout, require_kept, require_slot, require_step, row_buffer
+from diffsim.checkpoint.storage.store import State, StateLayout, Store, require_kept, require_slot, require_step, row_buffer
 from diffsim.errors import StaleValueError
 
 
-class HostStore(Closing):
+class HostStore(Store):
     """A `Store` in memory, without background work.
 
     Without compression the memory of all slots is allocated and touched when the store is created, and `read` does not copy. With

@@ -22,7 +22,7 @@ KINDS = "?biufc"
 """Allowed kinds of NumPy types in a state: numbers, whose bytes are their value."""
 
 State = Sequence[np.ndarray]
-_Self = TypeVar("_Self", bound="Closing")
+_Self = TypeVar("_Self", bound="Store")
 
 
 @dataclass(frozen=True)
@@ -141,19 +141,6 @@ class Store(Protocol):
         Args:
             keep: leave a file of states, if there is one, for another process.
         """
-
-    def __enter__(self) -> Store:
-        """Return the store."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close it."""
-
-
-class Closing:
-    """A store in a `with` statement."""
-
-    def close(self, keep: bool = False) -> None:
-        raise NotImplementedError
 
     def __enter__(self: _Self) -> _Self:
         return self

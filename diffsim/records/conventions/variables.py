@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,34 +77,6 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-class Variables(Protocol):
-    """The named arrays of a file."""
-
-    @property
-    def where(self) -> str:
-        """The file, for messages."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the arrays."""
-
-    def read(self, name: str) -> Variable:
-        """The array of that name, one of `names`."""
-
-    @property
-    def fields(self) -> Sequence[str] | None:
-        """Names of the arrays of numbers that belong to no other; None: nothing says which these are."""
-
-    def along(self, name: str, axis: str) -> Variable | None:
-        """The coordinates of an array along one of its axes, of one dimension; None: the file has none."""
-
-    def belongings(self, name: str) -> tuple[str, ...]:
-        """Names of the arrays that an array names as its coordinates."""
-
-    def labels(self, name: str) -> Labels | None:
-        """The texts of an array; None: it has none."""
-
-
 @dataclass(frozen=True)
 class Labels:
     """Texts of a file, such as the names of stations.
@@ -128,8 +100,8 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class ArrayFile:
-    """A file of named arrays.
+class Variables:
+    """The named arrays of a file.
 
     Attributes:
         path: the file.
@@ -143,13 +115,18 @@ class ArrayFile:
 
     @property
     def where(self) -> str:
+        """The file, for messages."""
         return path_shown(self.path)
 
     def read(self, name: str) -> Variable:
+        """The array of that name, one of `names`."""
         raise NotImplementedError
 
     def along(self, name: str, axis: str) -> Variable | None:
-        """The array of the axis's name, in the group of the array or in one around it."""
+        """The coordinates of an array along one of its axes, of one dimension; None: the file has none.
+
+        They are the array of the axis's name, in the group of the array or in one around it.
+        """
         own = in_scope(self.names, name, axis)
         if own is None:
             return None
@@ -160,11 +137,11 @@ class ArrayFile:
         return variable if variable.values.ndim == 1 else None
 
     def belongings(self, name: str) -> tuple[str, ...]:
-        """None: the format has no attributes."""
+        """Names of the arrays that an array names as its coordinates: none, in a format without attributes."""
         return ()
 
     def labels(self, name: str) -> Labels | None:
-        """None: the format has no texts."""
+        """The texts of an array; None: it has none."""
         return None
 
 

@@ -16,9 +16,9 @@ from diffsim.records.conventions.variables import (
     ABOUT_OTHERS,
     DESCRIPTIONS,
     MAPPING,
-    ArrayFile,
     Labels,
     Variable,
+    Variables,
     dated,
     described,
     require_room,
@@ -30,7 +30,7 @@ NETCDF = "_NCProperties"
 """Attribute of the root of files that the NetCDF library wrote."""
 
 
-class Hdf5File(ArrayFile):
+class Hdf5File(Variables):
     """The data sets of an HDF5 file. A name has the groups before it, such as "shot1/values".
 
     Data sets that lie in other files are left out, since a file must not lead to others.

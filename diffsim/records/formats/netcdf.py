@@ -12,13 +12,13 @@ import numpy as np
 from diffsim.base.messages import name_shown, path_shown, reason_shown
 from diffsim.errors import DataError
 from diffsim.records.conventions.packing import unpacked
-from diffsim.records.conventions.variables import ABOUT_OTHERS, MAPPING, ArrayFile, Labels, Variable, described, require_room, that_belong
+from diffsim.records.conventions.variables import ABOUT_OTHERS, MAPPING, Labels, Variable, Variables, described, require_room, that_belong
 from diffsim.records.formats.packages import package
 
 PURPOSE = "NetCDF files"
 
 
-class NetcdfFile(ArrayFile):
+class NetcdfFile(Variables):
     """The variables of a NetCDF file. One in a group has the groups before its name, such as "gauges/eta"."""
 
     @classmethod

@@ -21,7 +21,7 @@ from diffsim.base.messages import cut, name_shown, path_shown, printable, reason
 from diffsim.errors import DataError
 from diffsim.records.conventions.clock import seconds_of
 from diffsim.records.conventions.packing import numbers
-from diffsim.records.conventions.variables import ArrayFile, Labels, Variable, dated, listed, require_room
+from diffsim.records.conventions.variables import Labels, Variable, Variables, dated, listed, require_room
 
 MAGIC, ARCHIVE = b"\x93NUMPY", b"PK"
 PIECE = 1 << 20
@@ -71,7 +71,7 @@ def load_array(path: Path, member: str | None, accept: Accept = any_shape, kinds
         return _read(file, where, accept, kinds)
 
 
-class NumpyFile(ArrayFile):
+class NumpyFile(Variables):
     """The arrays of a `.npz` file, or that of a `.npy` file, which has the name "values"."""
 
     @classmethod

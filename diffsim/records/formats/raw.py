@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from diffsim.base.messages import path_shown
 from diffsim.errors import DataError
-from diffsim.records.conventions.variables import ArrayFile, Variable, require_room
+from diffsim.records.conventions.variables import Variable, Variables, require_room
 from diffsim.typing import Array
 
 NUMBER = np.dtype("<f4")
@@ -27,7 +27,7 @@ such tails too, they change by less than the last."""
 
 
 @dataclass(frozen=True)
-class RawFile(ArrayFile):
+class RawFile(Variables):
     """The numbers of a `.bin` file, under the name "values".
 
     Attributes:

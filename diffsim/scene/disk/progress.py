@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -19,8 +18,8 @@ LONG_SECONDS = 30.0
 """Least time between plain lines within a gradient."""
 
 
-class Watcher(Protocol):
-    """Receives the progress of a run."""
+class Watcher:
+    """Receives the progress of a run, and prints nothing."""
 
     def phase(self, text: str) -> None:
         """A new phase begins."""
@@ -35,23 +34,7 @@ class Watcher(Protocol):
         """The share of a gradient that is done, and the seconds left."""
 
 
-class Silent:
-    """A watcher that prints nothing."""
-
-    def phase(self, text: str) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
-
-    def iteration(self, state: Iteration, iterations: int) -> None:
-        pass
-
-    def gradient(self, share: float, seconds_left: float | None) -> None:
-        pass
-
-
-class Display:
+class Display(Watcher):
     """A watcher that prints one line, updated in place on a terminal. Elsewhere it prints plain lines now and then.
 
     Args:

@@ -132,8 +132,10 @@ class Objective:
         for name, penalty_bar in penalty_bars.items():
             sums.by_cell[name] += penalty_bar
         gradient = vjp(problem.unknowns.split, theta)[1](sums.by_cell)[0]  # only now, because its memory would add to that of the states
-        of_variables, slope = self._gradient_of_variables(theta) if problem.of_variables else ({}, 0.0)
-        gradient = gradient + slope
+        of_variables: dict[str, float] = {}
+        if problem.of_variables:
+            of_variables, slope = gradient_of_sum(self._of_variables, np.asarray(theta, float), problem.keys)
+            gradient = gradient + slope
         predicted = {where: self._at_records(where, rows) for where, rows in sums.predicted.items()}
         return Evaluation(sums.parts | penalties | of_variables, gradient, sums.by_cell, predicted)
 
@@ -170,10 +172,6 @@ class Objective:
         """Each penalty, and the gradient of their sum with respect to each unknown field, f64."""
         place = {name: np.asarray(fields[name], float) for name, _ in self.problem.penalties.values()}
         return gradient_of_sum(self._penalties, place, self.problem.keys)
-
-    def _gradient_of_variables(self, theta: Array) -> tuple[dict[str, float], Array]:
-        """Each penalty of a part of theta, and the gradient of their sum."""
-        return gradient_of_sum(self._of_variables, np.asarray(theta, float), self.problem.keys)
 
     def _penalties(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Each penalty."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,25 +24,6 @@ SHARE = 0.25
 
 Pullbacks: TypeAlias = Callable[[Sequence[Solution]], list[dict[str, Array]]]
 """Cotangents of the solution of each shot -> gradients of its inputs."""
-
-
-class Group(Protocol):
-    """Shots that are run at once.
-
-    Attributes:
-        shots: their numbers.
-    """
-
-    shots: Sequence[int]
-
-    def run(self, inputs: Mapping[str, Array]) -> list[Solution]:
-        """The solution of each shot."""
-
-    def jvp(self, inputs: Mapping[str, Array], moved: Mapping[str, Array]) -> tuple[list[Solution], list[Solution]]:
-        """The solution of each shot, and its change where the fields change."""
-
-    def vjp(self, inputs: Mapping[str, Array], checkpoint: Checkpoint, tell: OnProgress | None) -> tuple[list[Solution], Pullbacks]:
-        """The solution of each shot, and the pullback of all."""
 
 
 def most_together(setup: Setup, checkpoint: Checkpoint, count: int) -> int:
@@ -97,20 +78,23 @@ class Alone:
         return next(self._setup.prepared(inputs, self.shots))
 
     def run(self, inputs: Mapping[str, Array]) -> list[Solution]:
+        """The solution of each shot."""
         return [self._setup.simulation.run(self._inputs(inputs), self._setup.steps)]
 
     def jvp(self, inputs: Mapping[str, Array], moved: Mapping[str, Array]) -> tuple[list[Solution], list[Solution]]:
+        """The solution of each shot, and its change where the fields change."""
         setup = self._setup
         solution, change = setup.simulation.jvp(self._inputs(inputs), setup.of_shot(moved, self.shots[0]), setup.steps)
         return [solution], [change]
 
     def vjp(self, inputs: Mapping[str, Array], checkpoint: Checkpoint, tell: OnProgress | None) -> tuple[list[Solution], Pullbacks]:
+        """The solution of each shot, and the pullback of all."""
         solution, pullback = self._setup.simulation.vjp(self._inputs(inputs), self._setup.steps, checkpoint, on_progress=tell)
         return [solution], lambda bars: [pullback(bars[0])]
 
 
 class Several:
-    """Shots that a batch runs."""
+    """Shots that a batch runs, with the methods of `Alone`."""
 
     def __init__(self, setup: Setup, batch: Batch, shots: Sequence[int]) -> None:
         self.shots, self._setup, self._batch = shots, setup, batch
@@ -163,3 +147,7 @@ class Several:
             name: np.concatenate([[bar[name] for bar in bars], np.zeros((self._batch.runs - len(bars), *values.shape))])
             for name, values in bars[0].items()
         }
+
+
+Group: TypeAlias = Alone | Several
+"""Shots that are run at once."""

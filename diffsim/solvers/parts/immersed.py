@@ -27,6 +27,7 @@ from diffsim.expr.reductions import sum as total
 from diffsim.expr.symbol import Symbol
 from diffsim.expr.vectors import div, grad
 from diffsim.solvers.parts.fluxes import carried
+from diffsim.solvers.parts.penalty import solid
 from diffsim.stepping.stages.solve import solve
 
 TINY = 1e-30
@@ -66,8 +67,7 @@ def wall_fields(phi: Symbol, velocity: str, axis: int, spacing: Sequence[float],
     fields[f"{velocity}_film"] = least * least / (2 * (wet + dry) + TINY) / (squares + TINY)
     fields[f"{velocity}_least"] = LEAST[0] + LEAST[1] * wet / (wet + dry + TINY)
     if lifted:  # exact where the wall is straight along an axis; so a sum over cells is an area to second order
-        width = add([abs(distance.shifted(way, 1) - distance.shifted(way, -1)) for way in range(2)]) / 2
-        fields[f"{velocity}_solid"] = clip(0.5 - distance / (width + TINY), 0.0, 1.0)
+        fields[f"{velocity}_solid"] = solid(distance)
     return fields
 
 

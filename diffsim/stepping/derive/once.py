@@ -23,6 +23,9 @@ class Once:
         grid: the grid.
         others: other fields that it reads (the coefficients, for an initial state), with their rules.
         dtype: type of inputs and outputs.
+
+    Attributes:
+        handed_on: the input that each output is, or None.
     """
 
     def __init__(self, traced: TracedMap, grid: Grid, others: Mapping[str, Placed], dtype: np.dtype) -> None:
@@ -31,17 +34,12 @@ class Once:
         offsets = [o for found in reads(traced.outputs.values()).values() for o in found]
         self.halo = tuple(max((abs(o[axis]) for o in offsets), default=0) for axis in range(grid.ndim))
         check_halo(grid.shape, self.halo)
-        self._given = {name: self._handed_on(node) for name, node in traced.outputs.items()}
-        self._computed = [name for name, source in self._given.items() if source is None]
+        self.handed_on = {name: self._handed_on(node) for name, node in traced.outputs.items()}
+        self._computed = [name for name, source in self.handed_on.items() if source is None]
         self.profiles = {}
         for name, profile in traced.profiles.items():
             values = profile_array(profile, grid, self.halo, dtype)
             self.profiles[name] = values.reshape([-1 if axis == profile.axis else 1 for axis in range(grid.ndim)])
-
-    @property
-    def handed_on(self) -> dict[str, str | None]:
-        """The input that each output is, or None."""
-        return self._given
 
     @property
     def fields_of_vjp(self) -> int:
@@ -49,7 +47,7 @@ class Once:
 
         Outputs that are inputs need none.
         """
-        computed = sum(source is None for source in self._given.values())
+        computed = sum(source is None for source in self.handed_on.values())
         return 2 * len(self.placed) + computed if computed else len(self.traced.inputs)
 
     def _handed_on(self, node: Node) -> str | None:
@@ -66,7 +64,7 @@ class Once:
         if self._computed:
             values = evaluate([self.traced.outputs[n] for n in self._computed], self._extended(fields), self.grid.shape, self.halo)
             computed = {name: np.asarray(value, self.dtype) for name, value in zip(self._computed, values, strict=True)}
-        return {name: computed[name] if source is None else fields[source] for name, source in self._given.items()}
+        return {name: computed[name] if source is None else fields[source] for name, source in self.handed_on.items()}
 
     def vjp(self, fields: Mapping[str, Array], cotangents: Mapping[str, Array]) -> dict[str, Array]:
         """Cotangents of the inputs, and of the other fields that the outputs read, from those of the outputs."""
@@ -75,7 +73,7 @@ class Once:
         if computed:
             wanted = {name: placed.rules for name, placed in self.placed.items()}
             bars = pullback(self.traced.graph, self.traced.outputs, computed, wanted, self._extended(fields), self.grid.shape, self.halo)
-        for name, source in self._given.items():
+        for name, source in self.handed_on.items():
             if source is not None and name in cotangents:
                 bars[source] = bars[source] + cotangents[name] if source in bars else cotangents[name]
         for name in self.traced.inputs:

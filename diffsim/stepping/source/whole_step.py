@@ -63,9 +63,9 @@ class WholeStep:
         common: set[tuple[Shape, ...]] | None,
     ) -> None:
         self.program, self.tiles = program, fields.layout.tile_count
-        self.parts = [
-            each if isinstance(each, Solving) else InnerKernel(_with_levels_of(program, each), graph, fields, common) for each in parts
-        ]
+        # a part finds its levels in the control array of the whole program
+        parts = [part if isinstance(part, Solving) else replace(part, entries=program.entries) for part in parts]
+        self.parts = [part if isinstance(part, Solving) else InnerKernel(part, graph, fields, common) for part in parts]
         own = [part for part in self.parts if isinstance(part, InnerKernel)]
         self.rolled_tiles = max(part.rolled_tiles for part in own)
         others = {each.name: each for part in own for each in part.arguments if each.kind != "control"}
@@ -161,8 +161,3 @@ class WholeStep:
 def _of_system(name: str) -> str:
     """The name of an argument of the system among those of the kernel."""
     return f"{name}__of_system"
-
-
-def _with_levels_of(program: Program, part: Program) -> Program:
-    """A part that finds its levels in the control array of the whole program."""
-    return replace(part, entries=program.entries)

@@ -92,7 +92,8 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
             f"tile, expected at most {params['kept']}; give while_loop a smaller max_steps, or run the loop outside of the tile program"
         )
     values = list(args[1:])
-    saved = bind(repeat, args, params | {"body": _with_states(body, states)})
+    with_states = Program(body.arguments, body.operations, (*body.results, *body.arguments[1 : 1 + states]))
+    saved = bind(repeat, args, params | {"body": with_states})
     before = saved[len(body.results) :]
     kinds = [is_inexact(v) for v in values]
     floating = [k for k in range(len(values)) if kinds[k]]
@@ -132,11 +133,6 @@ def _vjp(ct: Sequence[Any], args: Sequence[Any], out: Any, params: dict[str, Any
 def _blank(value: Any, rows: bool = False) -> Any:
     abstract = aval(value)
     return np.zeros(abstract.shape[1:] if rows else abstract.shape, abstract.dtype)
-
-
-def _with_states(body: Program, states: int) -> Program:
-    """The body that also gives the state before each turn."""
-    return Program(body.arguments, body.operations, (*body.results, *body.arguments[1 : 1 + states]))
 
 
 repeat: Primitive = Primitive("repeat", _evaluate, jvp=_jvp, vjp=_vjp, multiple=True)

@@ -56,10 +56,6 @@ def _probes(rows: Any) -> Any:
     return rows * np.random.default_rng(n).standard_normal((n, rounding.PROBES)).astype(rows.dtype)
 
 
-def _norm_by(tried: Any, columns: Any) -> Any:
-    return _square(mx.swap(columns) * tried) / rounding.PROBES
-
-
 def solved(a: Any, b: Any) -> Any:
     """The solution of a x = b for a derivative, by one elimination for b and the probes."""
     n, k, rank = a.shape[-1], b.shape[-1], max(a.ndim, b.ndim)
@@ -68,7 +64,8 @@ def solved(a: Any, b: Any) -> Any:
     right_sides = [st.broadcast_to(x, shape=(*lead, n, m)) for x, m in ((b, k), (_probes(rows), rounding.PROBES))]
     solution = mx.solve(a, st.concatenate(*right_sides, axis=rank - 1, lengths=(k, rounding.PROBES)))
     x, tried = (st.getitem(solution, index=(Ellipsis, part)) for part in (slice(k), slice(k, None)))
-    return x + _flag(_square(a / rows / columns), _norm_by(tried, columns), b, a.dtype, "a derivative of solve")
+    norm = _square(mx.swap(columns) * tried) / rounding.PROBES
+    return x + _flag(_square(a / rows / columns), norm, b, a.dtype, "a derivative of solve")
 
 
 def factor(x: Any, lower: Any, bar: Any, what: str) -> Any:

@@ -13,7 +13,7 @@ from diffsim.mesh.grid import Grid
 from diffsim.report.page import render
 from diffsim.scene import Scene
 from diffsim.scene.disk.outcome import Outcome
-from diffsim.scene.disk.progress import Silent
+from diffsim.scene.disk.progress import Watcher
 from diffsim.scene.setup.absorbed import absorbed, inside_layer, layer_of
 from diffsim.solvers import Acoustic
 from tests.scene.tiny import ACOUSTIC
@@ -59,7 +59,7 @@ def test_a_run_tells_and_keeps_the_notes(tmp_path: Path) -> None:
     table = copy.deepcopy(ACOUSTIC)
     table["equation"]["sponge"] = 4
     noted: list[str] = []
-    watcher = Silent()
+    watcher = Watcher()
     watcher.note = noted.append  # type: ignore[method-assign]
     outcome = Scene(**table | {"optimise": {"iterations": 1}}).run(tmp_path / "out", precision="f64", watcher=watcher)
     assert len(outcome.notes) == 4 and [f"note: {line}" for line in outcome.notes] == noted
