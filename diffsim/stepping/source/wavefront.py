@@ -1,11 +1,14 @@
-"""Several steps in one sweep over the rows of a slab, so that the next step finds them in the cache (temporal blocking).
+"""Several steps, or the nests of one, in one sweep over the rows of a slab, so that later ones find them in the cache (temporal blocking).
 
-The nests of these steps are *stages*. A sweep computes a few rows of each stage in turn. Each stage is `lag` rows behind the one before it,
-so it finds complete what it reads at neighbouring rows, and overwrites nothing that an earlier stage still reads. Rows near the end of a
-slab depend on the neighbouring slab: there, stage s leaves out `margin` + s `lag` rows. After a barrier, the worker below such an end
-computes the rows that were left out on both sides of it, stage by stage. At the sides of the grid nothing is left out, but a stage computes
-the `margin` rows together there, on which cells outside depend. So each cell is computed by the same operations in the same order as
-without a wavefront, and no bit changes.
+The nests of these steps are *stages*. A sweep computes a few rows of each stage in turn. Each stage is some rows behind earlier ones, so it
+finds complete what it reads at neighbouring rows, and overwrites nothing that an earlier stage still reads. Rows near the end of a slab
+depend on the neighbouring slab: there, a stage that is b rows behind the first one leaves out `margin` + b rows. After a barrier, the
+worker below such an end computes the rows that were left out on both sides of it, stage by stage. At the sides of the grid nothing is left
+out, but a stage computes the `margin` rows together there, on which cells outside depend. So each cell is computed by the same operations
+in the same order as without a wavefront, and no bit changes.
+
+A single step is swept as well, if it has many nests, and fields that do not fit the last cache. Values that a nest keeps stay until it
+computes its next rows.
 
 A receiver is read when the stage before it has computed the last row of its cells, before a later stage overwrites them. So it belongs to
 the stage of that row.
@@ -20,10 +23,11 @@ computations by multicore-aware wavefront parallelization, 2009, doi:10.1109/COM
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 from diffsim.base.system import core_cache_bytes, last_cache_bytes
 from diffsim.boundary import Sides, ghosts
@@ -38,8 +42,11 @@ from diffsim.stepping.source.kernel import DONE, STEPS, Argument, Kind
 from diffsim.stepping.source.slabs import grain, slab_bounds
 from diffsim.stepping.source.workers import WorkerKernel
 
-TOGETHER = (8, 4, 2)
-"""Steps in a sweep: as many as the cache has room for."""
+TOGETHER = (8, 4, 2, 1)
+"""Steps in a sweep: as many as the cache has room for. One step of many nests is swept too: later nests find in the cache what earlier
+ones computed."""
+MANY = 4
+"""Nests of a step from which on it is swept alone. The two of elastic waves or Maxwell's equations gained nothing."""
 SIZES = (0, 1, 8)
 """Rows that receivers are taken to span: in one row, between two, by sincs. So most moves of receivers compile nothing."""
 BLOCK = 8
@@ -87,7 +94,8 @@ class Wavefront:
 
     Attributes:
         steps: number of steps in a sweep.
-        lag: rows from one stage to the next.
+        behind: rows by which each nest of a step is behind the first one.
+        period: rows by which a nest is behind the same one of the step before.
         margin: rows at the sides of the grid that are computed together, because cells outside the grid depend on them.
         reads: of receivers in a sweep.
         tallest: rows from the first to the last cell of a receiver, at most.
@@ -95,7 +103,8 @@ class Wavefront:
     """
 
     steps: int
-    lag: int
+    behind: tuple[int, ...]
+    period: int
     margin: int
     reads: tuple[Read, ...]
     tallest: int
@@ -117,35 +126,46 @@ class Wavefront:
         layout, nests = fields.layout, list(program.nests)
         if len(layout.shape) < (3 if banded else 2) or program.alone or not nests or not all(map(_simple, program.operations)):
             return None
+        if len(nests) < MANY if steps == 1 else any(each.groups for nest in nests for each in nest.variants):
+            return None
         written = {assign.target.array for nest in nests for assign in nest.assigns} | {each.target.array for each in program.scatters}
         at_points = [each.factor for each in program.scatters] + [gather.node for gather in program.gathers]
         if any(_reach(program, at_points, written, axis) for axis in range(1 + banded)):
             return None
         unit = grain(layout)
-        lag = _multiple(_reach(program, [a.node for nest in nests for a in nest.assigns], written, 0), unit)
+        reads = _reads(program)
+        behind, period = _behind(program, unit, steps, reads, tallest)
         margin = _margin(program, fields, 0)
         if margin is None:
             return None
-        found = cls(steps, lag, _multiple(margin, unit), _reads(program), tallest)
+        found = cls(steps, behind, period, _multiple(margin, unit), reads, tallest)
         if banded:
             bands = found._bands(program, fields, written)
             if bands is None:
                 return None
             found = replace(found, bands=bands)
-        if not all(found._in_time(program, read) for read in found.reads):
-            return None
+            if any((later - own) * bands.lag < tallest for own, later in _overwritten(program, steps, reads)):
+                return None
         bounds = slab_bounds(layout, workers)
         least, ends = min(after - before for before, after in pairwise(bounds)), min(workers - 1, 2)
-        left_out = ends * (found.margin + steps * len(nests) * lag + tallest)
+        left_out = ends * (found.margin + found.farthest + unit + tallest)
         return found if least >= left_out + 2 * found.margin + unit else None
+
+    @property
+    def farthest(self) -> int:
+        """Rows by which the last of all stages is behind the first one."""
+        return max(self.behind) + (self.steps - 1) * self.period
 
     def pays(self, program: Program, fields: StoredFields, workers: int) -> bool:
         """True if a cache is too small for the fields of a step, and large enough for the rows between the first and the last stage.
 
         The last cache counts, and for steps without residuals also those of the cores. Residuals come from memory, or go there, anyway.
-        Bands are made for the cache of a core.
+        Bands are made for the cache of a core. One step alone is swept if its fields take more than half of the last cache: it has no
+        other gain.
         """
         size, cores = _step_bytes(program, fields), workers * core_cache_bytes()
+        if self.steps == 1:
+            return 2 * workers * self._plane_bytes(program, fields) <= last_cache_bytes() < 2 * size
         without_residuals = program.direction > 0 and 1 not in program.entries.values()
         if self.bands is not None:
             return without_residuals and cores < size
@@ -153,10 +173,15 @@ class Wavefront:
         return any(2 * workers * self._plane_bytes(program, fields) <= cache < size for cache in caches)
 
     def _plane_bytes(self, program: Program, fields: StoredFields) -> int:
-        """Bytes of the rows (planes in three dimensions) between the first and the last stage."""
-        layout = fields.layout
-        row = _step_bytes(program, fields) // (layout.rows[0] + 2 * layout.row_halo[0])
-        return (self.steps * len(list(program.nests)) * self.lag + rows_of_block(layout) + 2 * layout.row_halo[0]) * row
+        """Bytes of the rows (planes in three dimensions) of each array from the first stage that uses it to the last one."""
+        layout, total = fields.layout, 0
+        used = [_rows_read(program, nest).keys() | _written(nest) for nest in program.nests]
+        for array, size in _bytes_of_arrays(program, fields).items():
+            users = [behind for behind, arrays in zip(self.behind, used, strict=True) if array in arrays]
+            apart = self.farthest if self.steps > 1 else max(users, default=0) - min(users, default=0)
+            halos = 2 * layout.row_halo[0]
+            total += (apart + rows_of_block(layout) + halos) * (size // (layout.rows[0] + halos))
+        return total
 
     def _bands(self, program: Program, fields: StoredFields, written: set[str]) -> Bands | None:
         """Bands with room in the cache of a core, or None if planes cannot be cut into at least two, or have room themselves.
@@ -175,20 +200,6 @@ class Wavefront:
         bands = Bands(_multiple(max(core_cache_bytes() // row - 2 * halo, LEAST_BAND), lag), lag)
         return bands if bands.count(layout) > 1 else None
 
-    def _in_time(self, program: Program, read: Read) -> bool:
-        """Whether receivers are read before a later stage overwrites one of their rows."""
-        nests = [number for number, operation in enumerate(program.operations) if isinstance(operation, Nest)]
-        own, lag = nests.index(read.nest), self.lag if self.bands is None else min(self.lag, self.bands.lag)
-        gather = program.operations[read.number]
-        assert isinstance(gather, PointGather)
-        for later in range(own + 1, self.steps * len(nests)):
-            step, place = divmod(later, len(nests))
-            nest = program.operations[nests[place]]
-            assert isinstance(nest, Nest)
-            if program.changes(gather, nest, step - read.later) and (later - own) * lag < self.tallest:
-                return False
-        return True
-
 
 def rows_of_block(layout: Layout) -> int:
     """Rows (planes in three dimensions) of a stage that a sweep computes before it goes on to the next stage."""
@@ -202,7 +213,7 @@ def _multiple(rows: int, unit: int) -> int:
 def _simple(operation: object) -> bool:
     """Whether an operation may be part of a stage, or be moved before or after all."""
     if isinstance(operation, Nest):
-        return not operation.restores and not any(each.groups for each in operation.variants)
+        return not operation.restores and not (operation.window and any(each.groups for each in operation.variants))
     return isinstance(operation, PointGather)
 
 
@@ -219,7 +230,7 @@ def ways(program: Program, fields: StoredFields, workers: int, tallest: int) -> 
     candidates = (
         Wavefront.of(program, fields, workers, steps, size, banded)
         for steps in TOGETHER
-        for banded in (True, False)
+        for banded in ((True, False) if steps > 1 else (False,))
         for size in reversed(sizes)
     )
     return [each for each in candidates if each is not None and each.pays(program, fields, workers)]
@@ -227,18 +238,72 @@ def ways(program: Program, fields: StoredFields, workers: int, tallest: int) -> 
 
 def _step_bytes(program: Program, fields: StoredFields) -> int:
     """Bytes of the fields that a step reads and writes."""
-    total = 0
+    return sum(_bytes_of_arrays(program, fields).values())
+
+
+def _bytes_of_arrays(program: Program, fields: StoredFields) -> dict[str, int]:
+    """Bytes of each field that a step reads or writes."""
+    out = {}
     for array in program.arrays():
         if array not in fields.slim:
             levels = program.period(array) if array in program.entries else 1
-            total += levels * fields.sparse.get(array, fields.layout).nbytes
-    return total
+            out[array] = levels * fields.sparse.get(array, fields.layout).nbytes
+    return out
 
 
 def _reach(program: Program, nodes: list[Node], written: set[str], axis: int) -> int:
     """How far away along an axis the nodes read arrays that the program writes."""
     found = program.reads(nodes)
     return max((abs(o[axis]) for name, offsets in found.items() if program.places[name].array in written for o in offsets), default=0)
+
+
+def _behind(program: Program, unit: int, steps: int, reads: tuple[Read, ...], tallest: int) -> tuple[tuple[int, ...], int]:
+    """The rows by which each nest is behind the first one, and by which a nest is behind the same one of the step before.
+
+    A nest is behind one that precedes it by so many rows as it reads beyond the present one of what that one writes, and as that one reads
+    of what it writes itself. Before it overwrites what receivers read, all rows of a receiver are there.
+    """
+    nests = list(program.nests)
+    read, written = [_rows_read(program, nest) for nest in nests], [_written(nest) for nest in nests]
+    gathered = set(_overwritten(program, steps, reads))
+
+    def apart(before: int, after: int, later: int = 0) -> int:
+        rows = [read[one].get(array, 0) for one, other in ((after, before), (before, after)) for array in written[other]]
+        return _multiple(max([*rows, tallest * ((before, after + later * len(nests)) in gathered)]), unit)
+
+    behind: list[int] = []
+    for after in range(len(nests)):
+        behind.append(max((behind[before] + apart(before, after) for before in range(after)), default=0))
+    pairs = product(range(len(nests)), range(len(nests)), range(1, steps))
+    between = (-(-(behind[before] + apart(before, after, later) - behind[after]) // later) for before, after, later in pairs)
+    return tuple(behind), _multiple(max(between, default=0), unit)
+
+
+def _overwritten(program: Program, steps: int, reads: tuple[Read, ...]) -> Iterator[tuple[int, int]]:
+    """The stage after which receivers are read, and each later stage of a sweep that overwrites what they read, as numbers."""
+    places = [number for number, operation in enumerate(program.operations) if isinstance(operation, Nest)]
+    for read in reads:
+        own, gather = places.index(read.nest), program.operations[read.number]
+        assert isinstance(gather, PointGather)
+        for later in range(own + 1, steps * len(places)):
+            nest = program.operations[places[later % len(places)]]
+            assert isinstance(nest, Nest)
+            if program.changes(gather, nest, later // len(places) - read.later):
+                yield own, later
+
+
+def _rows_read(program: Program, nest: Nest) -> dict[str, int]:
+    """Array -> how far away along the first axis a nest reads it."""
+    out: dict[str, int] = {}
+    for name, offsets in program.reads([assign.node for assign in nest.assigns]).items():
+        array = program.places[name].array
+        out[array] = max(out.get(array, 0), *(abs(offset[0]) for offset in offsets))
+    return out
+
+
+def _written(nest: Nest) -> set[str]:
+    """Arrays that a nest writes."""
+    return {each.target.array for each in (*nest.assigns, *nest.scatters, *nest.refills)}
 
 
 def _margin(program: Program, fields: StoredFields, axis: int) -> int | None:
@@ -288,7 +353,7 @@ class WavefrontKernel(WorkerKernel):
     """
 
     def __init__(self, program: Program, graph: Graph, fields: StoredFields, workers: int, wavefront: Wavefront) -> None:
-        super().__init__(program, graph, fields, workers, banded=wavefront.bands is not None)
+        super().__init__(program, graph, fields, workers, banded=wavefront.bands is not None, resumed=True)
         self.wavefront = wavefront
 
     def _arguments(self) -> list[Argument]:
@@ -322,10 +387,13 @@ class WavefrontKernel(WorkerKernel):
         """
         text, wave, rows, bands = self.text, self.wavefront, rows_of_block(self.layout), self.wavefront.bands
         numbers = [number for number, operation in enumerate(self.program.operations) if isinstance(operation, Nest)]
-        behind_all = (wave.steps * len(numbers) - 1) * wave.lag
+        if wave.steps == 1:
+            text("bottom, top = lo, hi")
+            text(f"n = {self.step_index('t')}")
+            self._levels(self.levels_used)
         text(f"height = (hi - lo + {rows - 1}) // {rows}")  # of the slab, in blocks
         with text.block(f"if w == {self.workers - 1}"):
-            text(f"height = (hi - lo + {behind_all + rows - 1}) // {rows}")  # until the last stage is at the side of the grid
+            text(f"height = (hi - lo + {wave.farthest + rows - 1}) // {rows}")  # until the last stage is at the side of the grid
         text("blocks = height" if bands is None else f"blocks = height * {bands.count(self.layout)}")
         with text.block("for b in range(blocks + 1)" if self.workers > 1 else "for b in range(blocks)"):
             if self.workers > 1:
@@ -336,12 +404,11 @@ class WavefrontKernel(WorkerKernel):
                 text(f"part = {done + 1}")
             with text.block("if begin <= part"), text.block(f"for ahead in range({wave.steps})"):
                 for stage, number in enumerate(numbers):
-                    before = f"({stage} + ahead * {len(numbers)})"
-                    behind = f"{before} * {wave.lag}"
+                    behind = f"({wave.behind[stage]} + ahead * {wave.period})"
                     text(f"margin = {wave.margin} + {behind}")
                     text(f"begun = lo + {'b' if bands is None else 'b % height'} * {rows} - {behind}")
                     if bands is not None:
-                        self._band(bands, before)
+                        self._band(bands, f"({stage} + ahead * {len(numbers)})")
                     self._bounds(rows)
                     with text.block("if low < high"):
                         self._rows_of(number)
@@ -391,11 +458,21 @@ class WavefrontKernel(WorkerKernel):
                 text("high = low")
 
     def _rows_of(self, number: int) -> None:
-        """Compute some rows of a stage."""
-        nest = self.program.operations[number]
+        """Compute some rows of a stage. Of one step alone, the kernel's own variables say which: a function with its arguments for each
+        stage would take a third longer to compile."""
+        nest, alone = self.program.operations[number], self.wavefront.steps == 1
         assert isinstance(nest, Nest)
-        given = self._at_step("(t + ahead)") | {"lo": "low", "hi": "high"}
-        self.call(f"rows_of_{number}", partial(self._nest, nest, f"nest_{number}"), given)
+        if any(each.groups for each in nest.variants):
+            self.text(f"fresh = ti.select(low == {'ti.select(w == 0, 0, lo + margin)' if self.workers > 1 else 0}, 1, 0)")
+            with self.text.block("if b >= blocks"):
+                self.text("fresh = 1")
+        if alone:
+            self.text("lo, hi = low, high")
+            self._nest(nest, f"nest_{number}")
+            self.text("lo, hi = bottom, top")
+        else:
+            given = self._at_step("(t + ahead)") | {"lo": "low", "hi": "high"}
+            self.call(f"rows_of_{number}", partial(self._nest, nest, f"nest_{number}"), given)
 
     def _read(self, read: Read) -> None:
         """Read the receivers whose last row is one of some rows."""

@@ -174,9 +174,8 @@ def test_steps_with_stages(name: str) -> None:
 
 
 ALONE = {
-    "shallow water, HLL, wetting and drying": "kept values",
-    "WENO 5 with three stages": "kept values",
-    "shallow water, HLL, van Albada, two stages": "kept values",
+    "shallow water, HLL, wetting and drying": "few nests",
+    "WENO 5 with three stages": "periodic",
     "Swift-Hohenberg": "periodic",
     "Peaceman-Rachford": "lines are solved",
     "Navier-Stokes, projection": "a system is solved",
