@@ -13,7 +13,7 @@ import pytest
 import diffsim as ds
 from diffsim.base.system import usable_cores
 from diffsim.checkpoint import Binomial, StoreAll
-from diffsim.solvers import Acoustic, Elastic, Heat
+from diffsim.solvers import Acoustic, Elastic, Euler, Heat, ShallowWater
 from diffsim.stepping.derive import programs
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run import pace
@@ -21,6 +21,7 @@ from diffsim.stepping.source import barrier, wavefront
 from diffsim.stepping.source.wavefront import Wavefront
 from tests.sampled import sampled
 from tests.stepping.derive import test_overwritten
+from tests.stepping.drawn_fluxes import Fluxes
 from tests.steps import STEPS as STEPS_OF_THE_FIELD
 from tests.steps.step import weights
 
@@ -182,6 +183,79 @@ ALONE = {
     "Burgers, adaptive time steps": "totals",
 }
 """Steps that are computed one at a time, and why."""
+
+
+def shallow(threads: int, **options: Any) -> tuple[ds.Simulation, dict[str, Any]]:
+    """A wave runs over dry and wet land, past gauges at the ends of sweeps."""
+    shape, random = (90 * threads, 13), np.random.default_rng(0)
+    equation = ShallowWater(ds.Grid(shape, 1.0), 0.02, fastest=12.0, method="rk2", **options)
+    places = [[row + 0.5, 6.0] for row in range(0, shape[0] - 1, 3)]
+    simulation = ds.Simulation(equation, receivers={"eta": places, "qx": places[::2]})
+    inputs = {"z": random.uniform(-2.0, 0.2, shape), "eta": random.uniform(-0.1, 0.3, shape), "manning": random.uniform(0.02, 0.04, shape)}
+    return simulation, {name: values for name, values in inputs.items() if name in simulation.inputs}
+
+
+def gas(threads: int) -> tuple[ds.Simulation, dict[str, Any]]:
+    shape, random = (110 * threads, 11), np.random.default_rng(1)
+    simulation = ds.Simulation(
+        Euler(ds.Grid(shape, 1.0), 0.08, sides=("wall", "outflow")), receivers={"rho": [[row, 5.0] for row in range(99)]}
+    )
+    values = {name: random.uniform(0.8, 1.2, simulation.input_shape(name, 5)) for name in simulation.inputs}
+    return simulation, values
+
+
+LONG: dict[str, Callable[[int], tuple[ds.Simulation, dict[str, Any]]]] = {
+    "shallow water": shallow,
+    "shallow water, friction and open sides": partial(shallow, drag="manning", sides=(("open", "wall"), "open")),
+    "gas": gas,
+}
+
+
+@pytest.mark.parametrize("threads", sorted({1, THREADS}))
+@pytest.mark.parametrize("name", some(LONG, ("shallow water, friction and open sides",)))
+def test_nests_of_one_step_in_turn(name: str, threads: int) -> None:
+    """Kept values go on where the rows before ended, receivers are read before a later nest overwrites their rows."""
+    ds.init(precision="f64", threads=threads)
+    _, inputs = LONG[name](threads)
+
+    def run(simulation: ds.Simulation) -> dict[str, Any]:
+        solution, pullback = simulation.vjp(inputs, 5, StoreAll(5))
+        gradient = pullback(weights(np.random.default_rng(1), solution))
+        return solution.final | solution.traces | {f"gradient {key}": value for key, value in gradient.items()}
+
+    assert {"forward_with_residuals", "adjoint_with_residuals"} <= together_and_alone(lambda: LONG[name](threads)[0], run)
+
+
+@pytest.mark.parametrize("name", some(SIMULATIONS, ("acoustic sincs",)))
+def test_single_steps_have_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With sources and receivers, which a sweep adds and reads row by row."""
+    monkeypatch.setattr(wavefront, "MANY", 1)
+    monkeypatch.setattr(wavefront, "TOGETHER", (1,))
+    ds.init(precision="f64", threads=THREADS)
+    assert {"forward", "adjoint"} <= together_and_alone(SIMULATIONS[name], partial(found, checkpoint=3))
+
+
+DRAWN = [number for number in range(60) if Fluxes(number, ndim=2, most=60, alone=True).states["h"].boundary[0] != "periodic"]
+SWEPT = 9
+"""A drawn step of which forward steps and adjoints are swept: of others some nests are too few, or grids too short."""
+
+
+@pytest.mark.parametrize("number", sampled(DRAWN, gate=[SWEPT]))
+def test_nests_of_drawn_steps_in_turn(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep of four rows at a time, with limiters, stages, kept values, cells outside and beds that rise above the water."""
+    monkeypatch.setattr(wavefront, "MANY", 2)
+    monkeypatch.setattr(wavefront, "BLOCK", 4)
+    ds.init(precision=("f64", "f32")[number % 2], threads=1)  # type: ignore[arg-type]
+    equation = Fluxes(number, ndim=2, most=60, alone=True)
+
+    def run(simulation: ds.Simulation) -> dict[str, Any]:
+        solution, pullback = simulation.vjp(equation.inputs(), 3, StoreAll(3))
+        gradient = pullback(weights(np.random.default_rng(1), solution))
+        results = solution.final | {f"gradient {key}": value for key, value in gradient.items()}
+        return {key: values for key, values in results.items() if np.any(values)}  # some steps read no bed
+
+    swept = together_and_alone(lambda: ds.Simulation(equation), run)
+    assert number != SWEPT or {"forward_with_residuals", "adjoint_with_residuals"} <= swept
 
 
 @pytest.mark.skipif(THREADS < 2, reason="one worker waits for none")
