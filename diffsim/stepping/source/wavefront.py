@@ -4,8 +4,8 @@ The nests of these steps are *stages*. A sweep computes a few rows of each stage
 finds complete what it reads at neighbouring rows, and overwrites nothing that an earlier stage still reads. Rows near the end of a slab
 depend on the neighbouring slab: there, a stage that is b rows behind the first one leaves out `margin` + b rows. After a barrier, the
 worker below such an end computes the rows that were left out on both sides of it, stage by stage. At the sides of the grid nothing is left
-out, but a stage computes the `margin` rows together there, on which cells outside depend. So each cell is computed by the same operations
-in the same order as without a wavefront, and no bit changes.
+out, but a stage computes the `margin` rows together there, on which cells outside depend. Where the sides are joined, they are ends of
+slabs like others. So each cell is computed by the same operations in the same order as without a wavefront, and no bit changes.
 
 A single step is swept as well, if it has many nests, and fields that do not fit the last cache. Values that a nest keeps stay until it
 computes its next rows.
@@ -23,8 +23,8 @@ computations by multicore-aware wavefront parallelization, 2009, doi:10.1109/COM
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
@@ -97,6 +97,7 @@ class Wavefront:
         behind: rows by which each nest of a step is behind the first one.
         period: rows by which a nest is behind the same one of the step before.
         margin: rows at the sides of the grid that are computed together, because cells outside the grid depend on them.
+        joined: whether the sides of the first axis are joined.
         reads: of receivers in a sweep.
         tallest: rows from the first to the last cell of a receiver, at most.
         bands: into which planes are cut; None: whole planes.
@@ -106,6 +107,7 @@ class Wavefront:
     behind: tuple[int, ...]
     period: int
     margin: int
+    joined: bool
     reads: tuple[Read, ...]
     tallest: int
     bands: Bands | None = None
@@ -135,10 +137,8 @@ class Wavefront:
         unit = grain(layout)
         reads = _reads(program)
         behind, period = _behind(program, unit, steps, reads, tallest)
-        margin = _margin(program, fields, 0)
-        if margin is None:
-            return None
-        found = cls(steps, behind, period, _multiple(margin, unit), reads, tallest)
+        margin, joined = _margin(program, fields, 0)
+        found = cls(steps, behind, period, _multiple(margin, unit), joined, reads, tallest)
         if banded:
             bands = found._bands(program, fields, written)
             if bands is None:
@@ -147,7 +147,7 @@ class Wavefront:
             if any((later - own) * bands.lag < tallest for own, later in _overwritten(program, steps, reads)):
                 return None
         bounds = slab_bounds(layout, workers)
-        least, ends = min(after - before for before, after in pairwise(bounds)), min(workers - 1, 2)
+        least, ends = min(after - before for before, after in pairwise(bounds)), 2 if joined else min(workers - 1, 2)
         left_out = ends * (found.margin + found.farthest + unit + tallest)
         return found if least >= left_out + 2 * found.margin + unit else None
 
@@ -190,8 +190,8 @@ class Wavefront:
         which cells outside depend.
         """
         nests, layout = list(program.nests), fields.layout
-        margin = _margin(program, fields, 1)
-        if margin is None or any(nest.folded for nest in nests):
+        margin, joined = _margin(program, fields, 1)
+        if joined or any(nest.folded for nest in nests):
             return None
         unit = max(rows_together(program, variant) for nest in nests for variant in nest.variants)
         far = _reach(program, [assign.node for nest in nests for assign in nest.assigns], written, 1)
@@ -293,11 +293,18 @@ def _overwritten(program: Program, steps: int, reads: tuple[Read, ...]) -> Itera
 
 
 def _rows_read(program: Program, nest: Nest) -> dict[str, int]:
-    """Array -> how far away along the first axis a nest reads it."""
+    """Array -> how far away along the first axis a nest reads it, also for kept values that it computes and does not need."""
     out: dict[str, int] = {}
-    for name, offsets in program.reads([assign.node for assign in nest.assigns]).items():
-        array = program.places[name].array
-        out[array] = max(out.get(array, 0), *(abs(offset[0]) for offset in offsets))
+
+    def note(nodes: Iterable[Node], low: int = 0, high: int = 0) -> None:
+        for name, offsets in program.reads(nodes).items():
+            if name in program.places:  # else it is a kept value
+                array = program.places[name].array
+                out[array] = max(out.get(array, 0), *(max(low - offset[0], high + offset[0]) for offset in offsets))
+
+    note([assign.node for assign in nest.assigns])
+    for group in (group for variant in nest.variants for group in variant.groups):
+        note(group.values.values(), group.low[0], group.high[0])
     return out
 
 
@@ -306,19 +313,18 @@ def _written(nest: Nest) -> set[str]:
     return {each.target.array for each in (*nest.assigns, *nest.scatters, *nest.refills)}
 
 
-def _margin(program: Program, fields: StoredFields, axis: int) -> int | None:
-    """How far from the sides of an axis the cells are on which cells outside the grid depend; None if the rule joins both ends."""
-    n, far = fields.layout.shape[axis], 0
+def _margin(program: Program, fields: StoredFields, axis: int) -> tuple[int, bool]:
+    """How far from the sides of an axis the cells are on which cells outside the grid depend, and whether a rule joins both sides."""
+    n, far, joined = fields.layout.shape[axis], 0, False
     for nest in program.nests:
         for assign in nest.assigns:
             reach = fields.reach[assign.target.array][axis] if assign.target.array in fields.reach else 0
             outside = assign.outside[axis] if assign.outside else 0
             for rules, depth in ((assign.rules, reach), (assign.fold, outside)):
                 if depth and rules:
-                    if rules[axis][0].rule.joins:
-                        return None
-                    far = max(far, _deepest(rules[axis], n, depth))
-    return far
+                    joins = rules[axis][0].rule.joins
+                    far, joined = max(far, depth if joins else _deepest(rules[axis], n, depth)), joined or joins
+    return far, joined
 
 
 def _deepest(sides: Sides, n: int, reach: int) -> int:
@@ -381,7 +387,7 @@ class WavefrontKernel(WorkerKernel):
 
     def _rows_in_turn(self, done: int) -> None:
         """Two parts of a sweep, that `done` parts precede: the rows of the slab that depend on no other slab, a few of each stage in turn;
-        then those that were left out, at the end of the slab. One worker has all rows in the first part.
+        then those that were left out, at the end of the slab. One worker has all rows in the first part, unless the sides are joined.
 
         One loop computes both, because LLVM makes code that is 10 - 15 % faster of a function that is called at one place.
         """
@@ -392,10 +398,11 @@ class WavefrontKernel(WorkerKernel):
             text(f"n = {self.step_index('t')}")
             self._levels(self.levels_used)
         text(f"height = (hi - lo + {rows - 1}) // {rows}")  # of the slab, in blocks
-        with text.block(f"if w == {self.workers - 1}"):
-            text(f"height = (hi - lo + {wave.farthest + rows - 1}) // {rows}")  # until the last stage is at the side of the grid
+        if not wave.joined:
+            with text.block(f"if w == {self.workers - 1}"):
+                text(f"height = (hi - lo + {wave.farthest + rows - 1}) // {rows}")  # until the last stage is at the side of the grid
         text("blocks = height" if bands is None else f"blocks = height * {bands.count(self.layout)}")
-        with text.block("for b in range(blocks + 1)" if self.workers > 1 else "for b in range(blocks)"):
+        with text.block("for b in range(blocks + 1)" if self._has_ends else "for b in range(blocks)"):
             if self.workers > 1:
                 with text.block(f"if b == blocks and begin <= {done}"):
                     write_barrier(text, self.workers, str(done + 1))
@@ -409,12 +416,13 @@ class WavefrontKernel(WorkerKernel):
                     text(f"begun = lo + {'b' if bands is None else 'b % height'} * {rows} - {behind}")
                     if bands is not None:
                         self._band(bands, f"({stage} + ahead * {len(numbers)})")
-                    self._bounds(rows)
-                    with text.block("if low < high"):
-                        self._rows_of(number)
+                    with self._pieces():
+                        self._bounds(rows)
+                        with text.block("if low < high"):
+                            self._rows_of(number)
                     reads = sorted((each for each in wave.reads if each.nest == number), key=lambda each: (each.later, each.number))
-                    if reads:
-                        if wave.tallest and self.workers > 1:
+                    with self._pieces() if reads else nullcontext():
+                        if reads and (wave.joined or (wave.tallest and self.workers > 1)):
                             self._bounds(rows, f" + {wave.tallest}")
                         for read in reads:
                             with text.block("if low < high" + f" and ahead < {wave.steps - 1}" * read.later):
@@ -422,6 +430,27 @@ class WavefrontKernel(WorkerKernel):
         if self.workers > 1:
             with text.block(f"if begin <= {done + 1}"):
                 write_barrier(text, self.workers, str(done + 2))
+
+    @property
+    def _has_ends(self) -> bool:
+        """Whether slabs have ends at which rows are left out."""
+        return self.workers > 1 or self.wavefront.joined
+
+    @contextmanager
+    def _pieces(self) -> Iterator[None]:
+        """A loop over the two pieces of the end where the sides are joined: the last rows of the grid, and the first ones."""
+        if not self.wavefront.joined:
+            yield
+            return
+        text = self.text
+        text("pieces = 1")
+        with text.block(f"if b >= blocks and w == {self.workers - 1}"):
+            text("pieces = 2")
+        with text.block("for piece in range(pieces)"):
+            yield
+
+    def _in_end_slabs(self, nest: Nest) -> bool:
+        return not self.wavefront.joined and super()._in_end_slabs(nest)
 
     def _band(self, bands: Bands, before: str) -> None:
         """The rows of planes of the present block, `front` to `back`: those of its band, or all at the ends of a slab. So many stages are
@@ -437,25 +466,31 @@ class WavefrontKernel(WorkerKernel):
     def _bounds(self, rows: int, receiver: str = "") -> None:
         """The rows of a stage in the present block, `low` to `high`: those that depend on no other slab, then those at the end of the slab.
         A receiver belongs to its last row; and one whose first row belongs to an end is read with that end."""
-        text, unit, margin, last = self.text, grain(self.layout), self.wavefront.margin, self.workers - 1
+        text, unit, wave, last = self.text, grain(self.layout), self.wavefront, self.workers - 1
+        margin, whole = wave.margin, f"hi // {unit} * {unit}"
         text(f"low, high = begun, begun + {rows}")
-        with text.block("if w == 0"):
-            with text.block(f"if low < {margin}"):
-                text("low = 0")
-            with text.block(f"if high < {margin}"):
-                text("high = 0")
-        with text.block(f"if w == {last} and high > hi // {unit} * {unit} - {margin}"):
-            text(f"low, high = ti.select(low > hi // {unit} * {unit} - {margin}, hi, low), hi")  # the block before had the last rows
-        if not last:
+        if not wave.joined:
+            with text.block("if w == 0"):
+                with text.block(f"if low < {margin}"):
+                    text("low = 0")
+                with text.block(f"if high < {margin}"):
+                    text("high = 0")
+            with text.block(f"if w == {last} and high > {whole} - {margin}"):
+                text(f"low, high = ti.select(low > {whole} - {margin}, hi, low), hi")  # the block before had the last rows
+        if not self._has_ends:
             return
-        with text.block("if w > 0"):
+        with text.block("if w > 0") if not wave.joined else nullcontext():
             text(f"low = ti.max(low, lo + margin{receiver})")
-        with text.block(f"if w < {last}"):
-            text(f"high = ti.min(high, hi // {unit} * {unit} - margin)")
+        with text.block(f"if w < {last}") if not wave.joined else nullcontext():
+            text(f"high = ti.min(high, {whole} - margin)")
         with text.block("if b >= blocks"):
-            text(f"low, high = hi // {unit} * {unit} - margin, ti.min(hi + margin{receiver}, {self.layout.rows[0]})")
-            with text.block(f"if w == {last}"):
-                text("high = low")
+            text(f"low, high = {whole} - margin, ti.min(hi + margin{receiver}, {self.layout.rows[0]})")
+            if wave.joined:
+                with text.block("if piece == 1"):
+                    text(f"low, high = 0, margin{receiver}")
+            else:
+                with text.block(f"if w == {last}"):
+                    text("high = low")
 
     def _rows_of(self, number: int) -> None:
         """Compute some rows of a stage. Of one step alone, the kernel's own variables say which: a function with its arguments for each
@@ -463,7 +498,8 @@ class WavefrontKernel(WorkerKernel):
         nest, alone = self.program.operations[number], self.wavefront.steps == 1
         assert isinstance(nest, Nest)
         if any(each.groups for each in nest.variants):
-            self.text(f"fresh = ti.select(low == {'ti.select(w == 0, 0, lo + margin)' if self.workers > 1 else 0}, 1, 0)")
+            first = "lo + margin" if self.wavefront.joined else "ti.select(w == 0, 0, lo + margin)" if self.workers > 1 else "0"
+            self.text(f"fresh = ti.select(low == {first}, 1, 0)")
             with self.text.block("if b >= blocks"):
                 self.text("fresh = 1")
         if alone:
