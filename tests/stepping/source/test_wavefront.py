@@ -166,7 +166,7 @@ def test_steps_with_stages(name: str) -> None:
     """Those whose programs have several nests; on some, steps cannot be computed together."""
     ds.init(precision="f64", threads=THREADS)
     step = TALL[name]
-    shape = (131, *step.shape[1:])
+    shape = (185, *step.shape[1:])
 
     def run(simulation: ds.Simulation) -> dict[str, Any]:
         solution, pullback = simulation.vjp(step.all_inputs(shape), step.steps, Binomial(step.steps, min(3, step.steps)))
@@ -208,6 +208,7 @@ def gas(threads: int) -> tuple[ds.Simulation, dict[str, Any]]:
 LONG: dict[str, Callable[[int], tuple[ds.Simulation, dict[str, Any]]]] = {
     "shallow water": shallow,
     "shallow water, friction and open sides": partial(shallow, drag="manning", sides=(("open", "wall"), "open")),
+    "shallow water, sides joined": partial(shallow, sides=("periodic", "wall")),
     "gas": gas,
 }
 
