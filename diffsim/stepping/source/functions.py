@@ -16,7 +16,7 @@ from diffsim.stepping.ir.stored import StoredFields
 from diffsim.stepping.source.alike import REPEATED, WORTH, Function, definitions, merged
 from diffsim.stepping.source.kernel import ZERO, Kernel, annotation
 
-INDICES = ("w", "lo", "hi", "front", "back", "n", "lap", "first", "last", "below", "above", "left", "right", "k", "i")
+INDICES = ("w", "lo", "hi", "front", "back", "n", "lap", "fresh", "first", "last", "below", "above", "left", "right", "k", "i")
 """Integer arguments of functions in the source."""
 TARGET = Place("one array", 0)
 """The array in functions that several arrays share."""

@@ -39,6 +39,8 @@ class TileKernel(FunctionKernel):
         program, graph, fields, banded: see `FunctionKernel`.
         workers: number of threads.
         common: shapes of bodies that it has in common with other programs, from `repeated_bodies`; None: those of its own functions.
+        resumed: whether a nest computes a few rows of its slab at a time, and other nests in between. Then each nest's kept values have
+            their own memory, and those of earlier rows are there if `fresh` is 0.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class TileKernel(FunctionKernel):
         workers: int,
         banded: bool = False,
         common: set[tuple[Shape, ...]] | None = None,
+        resumed: bool = False,
     ) -> None:
         super().__init__(program, graph, fields, banded)
-        self.workers, self._common = workers, common
+        self.workers, self._common, self.resumed = workers, common, resumed
 
     # which rows and tiles
 
@@ -236,7 +239,11 @@ class TileKernel(FunctionKernel):
         along = self.ndim > 1
         ahead = [(group.low[0], group.high[0]) if along else (0, 0) for group in nest.groups]
         start = max((low + high for low, high in ahead), default=0)
-        with text.block(f"for {row} in range(first + {halo - start}, last + {halo})"):
+        begin = f"first + {halo - start}"
+        if self.resumed and start:
+            text(f"start = ti.select(fresh == 1 and first < last, {begin}, first + {halo})")  # without rows, none is kept
+            begin = "start"
+        with text.block(f"for {row} in range({begin}, last + {halo})"):
             for number, (group, (low, high)) in enumerate(zip(nest.groups, ahead, strict=True)):
                 with text.block(f"if {row} >= first + {halo - low - high}"):
                     wider = self._wider(nest, group, f"{row} + {high}")
@@ -345,9 +352,9 @@ class TileKernel(FunctionKernel):
 
     @cached_property
     def rolled_size(self) -> int:
-        """Tiles of the values that one worker keeps. Nests use the same memory one after the other."""
-        sizes = (sum(self._ring_tiles(group) * len(group.values) for group in nest.groups) for nest in self._variants)
-        return max(sizes, default=0)
+        """Tiles of the values that one worker keeps. Nests use the same memory one after the other, unless they are resumed."""
+        sizes = [sum(self._ring_tiles(group) * len(group.values) for group in nest.groups) for nest in self._variants]
+        return sum(sizes) if self.resumed else max(sizes, default=0)
 
     @property
     def _variants(self) -> list[Nest]:
@@ -364,8 +371,9 @@ class TileKernel(FunctionKernel):
         """The ring of each value that nests keep, see `Sources.rings`."""
         found: dict[str, Ring] = {}
         row = self.layout.strides[0]
+        at = 0
         for nest in self._variants:
-            at = 0
+            at = at if self.resumed else 0
             for group in nest.groups:
                 size = self._ring_tiles(group)
                 for name in group.values:

@@ -13,7 +13,7 @@ import pytest
 import diffsim as ds
 from diffsim.base.system import usable_cores
 from diffsim.checkpoint import Binomial, StoreAll
-from diffsim.solvers import Acoustic, Elastic, Heat
+from diffsim.solvers import Acoustic, Elastic, Euler, Heat, ShallowWater
 from diffsim.stepping.derive import programs
 from diffsim.stepping.ir.program import Program
 from diffsim.stepping.run import pace
@@ -21,6 +21,7 @@ from diffsim.stepping.source import barrier, wavefront
 from diffsim.stepping.source.wavefront import Wavefront
 from tests.sampled import sampled
 from tests.stepping.derive import test_overwritten
+from tests.stepping.drawn_fluxes import Fluxes
 from tests.steps import STEPS as STEPS_OF_THE_FIELD
 from tests.steps.step import weights
 
@@ -31,6 +32,7 @@ SIDES: dict[str, Any] = {
     "mirror": "mirror",
     "values": (ds.Dirichlet(1.0), "mirror"),
     "extrapolate": ("extrapolate", "zero"),
+    "periodic": "periodic",
 }
 
 
@@ -59,6 +61,7 @@ SIMULATIONS = {
     "acoustic sincs": lambda: sincs((163, 20)),
     "acoustic 3-D": lambda: acoustic((51, 9, 10), ("mirror", "zero", "mirror")),
     **{f"heat {name}": lambda boundary=boundary: heat(TALL_PLATE, boundary) for name, boundary in SIDES.items()},
+    "acoustic 3-D, rows joined": lambda: acoustic((53, 9, 10), ("periodic", "zero", "mirror")),
     "heat 3-D": lambda: heat((51, 9, 10), ("mirror", "zero", "mirror")),
 }
 
@@ -119,7 +122,7 @@ def together_and_alone(simulation: Callable[[], Any], run: Callable[[Any], dict[
     return kinds(together)
 
 
-IN_GATE = ("acoustic values", "heat 3-D", "heat mirror")
+IN_GATE = ("acoustic values", "heat 3-D", "heat periodic")
 
 
 def some(names: Iterable[str], first: Container[str]) -> list[Any]:
@@ -163,7 +166,7 @@ def test_steps_with_stages(name: str) -> None:
     """Those whose programs have several nests; on some, steps cannot be computed together."""
     ds.init(precision="f64", threads=THREADS)
     step = TALL[name]
-    shape = (131, *step.shape[1:])
+    shape = (185, *step.shape[1:])
 
     def run(simulation: ds.Simulation) -> dict[str, Any]:
         solution, pullback = simulation.vjp(step.all_inputs(shape), step.steps, Binomial(step.steps, min(3, step.steps)))
@@ -174,15 +177,86 @@ def test_steps_with_stages(name: str) -> None:
 
 
 ALONE = {
-    "shallow water, HLL, wetting and drying": "kept values",
-    "WENO 5 with three stages": "kept values",
-    "shallow water, HLL, van Albada, two stages": "kept values",
-    "Swift-Hohenberg": "periodic",
+    "shallow water, HLL, wetting and drying": "few nests",
+    "Swift-Hohenberg": "the host computes",
     "Peaceman-Rachford": "lines are solved",
     "Navier-Stokes, projection": "a system is solved",
     "Burgers, adaptive time steps": "totals",
 }
 """Steps that are computed one at a time, and why."""
+
+
+def shallow(threads: int, **options: Any) -> tuple[ds.Simulation, dict[str, Any]]:
+    """A wave runs over dry and wet land, past gauges at the ends of sweeps."""
+    shape, random = (90 * threads, 13), np.random.default_rng(0)
+    equation = ShallowWater(ds.Grid(shape, 1.0), 0.02, fastest=12.0, method="rk2", **options)
+    places = [[row + 0.5, 6.0] for row in range(0, shape[0] - 1, 3)]
+    simulation = ds.Simulation(equation, receivers={"eta": places, "qx": places[::2]})
+    inputs = {"z": random.uniform(-2.0, 0.2, shape), "eta": random.uniform(-0.1, 0.3, shape), "manning": random.uniform(0.02, 0.04, shape)}
+    return simulation, {name: values for name, values in inputs.items() if name in simulation.inputs}
+
+
+def gas(threads: int) -> tuple[ds.Simulation, dict[str, Any]]:
+    shape, random = (110 * threads, 11), np.random.default_rng(1)
+    simulation = ds.Simulation(
+        Euler(ds.Grid(shape, 1.0), 0.08, sides=("wall", "outflow")), receivers={"rho": [[row, 5.0] for row in range(99)]}
+    )
+    values = {name: random.uniform(0.8, 1.2, simulation.input_shape(name, 5)) for name in simulation.inputs}
+    return simulation, values
+
+
+LONG: dict[str, Callable[[int], tuple[ds.Simulation, dict[str, Any]]]] = {
+    "shallow water": shallow,
+    "shallow water, friction and open sides": partial(shallow, drag="manning", sides=(("open", "wall"), "open")),
+    "shallow water, sides joined": partial(shallow, sides=("periodic", "wall")),
+    "gas": gas,
+}
+
+
+@pytest.mark.parametrize("threads", sorted({1, THREADS}))
+@pytest.mark.parametrize("name", some(LONG, ("shallow water, friction and open sides",)))
+def test_nests_of_one_step_in_turn(name: str, threads: int) -> None:
+    """Kept values go on where the rows before ended, receivers are read before a later nest overwrites their rows."""
+    ds.init(precision="f64", threads=threads)
+    _, inputs = LONG[name](threads)
+
+    def run(simulation: ds.Simulation) -> dict[str, Any]:
+        solution, pullback = simulation.vjp(inputs, 5, StoreAll(5))
+        gradient = pullback(weights(np.random.default_rng(1), solution))
+        return solution.final | solution.traces | {f"gradient {key}": value for key, value in gradient.items()}
+
+    assert {"forward_with_residuals", "adjoint_with_residuals"} <= together_and_alone(lambda: LONG[name](threads)[0], run)
+
+
+@pytest.mark.parametrize("name", some(SIMULATIONS, ("acoustic sincs",)))
+def test_single_steps_have_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With sources and receivers, which a sweep adds and reads row by row."""
+    monkeypatch.setattr(wavefront, "MANY", 1)
+    monkeypatch.setattr(wavefront, "TOGETHER", (1,))
+    ds.init(precision="f64", threads=THREADS)
+    assert {"forward", "adjoint"} <= together_and_alone(SIMULATIONS[name], partial(found, checkpoint=3))
+
+
+SWEPT = (9, 10)
+"""Drawn steps of which forward steps and adjoints are swept, with sides and joined: others have few nests or short grids."""
+
+
+@pytest.mark.parametrize("number", sampled(range(40), gate=SWEPT))
+def test_nests_of_drawn_steps_in_turn(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep of four rows at a time, with limiters, stages, kept values, cells outside and beds that rise above the water."""
+    monkeypatch.setattr(wavefront, "MANY", 2)
+    monkeypatch.setattr(wavefront, "BLOCK", 4)
+    ds.init(precision=("f64", "f32")[number % 2], threads=1)  # type: ignore[arg-type]
+    equation = Fluxes(number, ndim=2, most=60, alone=True)
+
+    def run(simulation: ds.Simulation) -> dict[str, Any]:
+        solution, pullback = simulation.vjp(equation.inputs(), 3, StoreAll(3))
+        gradient = pullback(weights(np.random.default_rng(1), solution))
+        results = solution.final | {f"gradient {key}": value for key, value in gradient.items()}
+        return {key: values for key, values in results.items() if np.any(values)}  # some steps read no bed
+
+    swept = together_and_alone(lambda: ds.Simulation(equation), run)
+    assert number not in SWEPT or {"forward_with_residuals", "adjoint_with_residuals"} <= swept
 
 
 @pytest.mark.skipif(THREADS < 2, reason="one worker waits for none")
