@@ -132,6 +132,7 @@ class Evaluator:
             hessian: x -> an object with products. It is called once at each place, and only if a product is not in the journal.
 
         Raises:
+            ParameterError: The result of `hessian` has no products.
             ShapeError: The product has not v's shape.
             NonFiniteError: It is not finite.
         """
@@ -149,7 +150,13 @@ class Evaluator:
     def _multiply(self, x: npt.NDArray[np.float64], v: npt.NDArray[np.float64], hessian: Callable[[Array], Any]) -> Evaluation:
         start = perf_counter()
         if self._hessian is None or not np.array_equal(self._hessian[0], x):
-            self._hessian = x, hessian(x.copy())
+            matrix = hessian(x.copy())
+            if not hasattr(matrix, "__matmul__") or np.ndim(matrix) not in (0, 2):
+                raise ParameterError(
+                    f"hessian: expected a function of x whose result has products, H @ v, got the result {shown(matrix)}; return an array "
+                    "of two axes, or wrap a function of v: scipy.sparse.linalg.LinearOperator((n, n), matvec=...)"
+                )
+            self._hessian = x, matrix
         product = np.array(real_array("product with the Hessian", self._hessian[1] @ v.copy(), np.float64))
         if product.shape != v.shape:
             raise ShapeError(

@@ -41,6 +41,7 @@ class Gridded:
         axes: the axis of the grid along each dimension; "" where the file does not say.
         coordinate_units: of the coordinates along each dimension; "" where nothing says.
         epoch: the date of time 0 of times that the file has as dates, in UTC; None: there are none.
+        typed: whether the type of the values has the unit, as timedelta64 has. The values are then in seconds.
 
     Example:
         See `read_field`.
@@ -53,6 +54,7 @@ class Gridded:
     axes: tuple[str, ...] = ()
     coordinate_units: tuple[str, ...] = ()
     epoch: np.datetime64 | None = None
+    typed: bool = False
 
     def over(self, axes: Sequence[str]) -> Gridded:
         """The same with the dimensions in the order of these axes, all of which the field has."""
@@ -232,7 +234,8 @@ def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridde
         raise DataError(
             f"{where}: expected coordinates {words} of the lengths {variable.values.shape}, found {shapes}; name others by coordinates"
         )
-    return _named(variable.values, tuple(names), places, variable.unit, where, asked)
+    field = _named(variable.values, tuple(names), places, variable.unit, where, asked)
+    return replace(field, typed=variable.typed)
 
 
 def _is_wanted(dimension: FileDimension, axes: Sequence[str]) -> bool:

@@ -254,6 +254,15 @@ def test_refused(call: object, match: str) -> None:
         call()  # type: ignore[operator]
 
 
+WITHOUT_PRODUCTS = {"None": None, "number": 2.0, "function": rosenbrock, "vector": X0, "list": [[1.0, 0.0], [0.0, 1.0]]}
+
+
+@pytest.mark.parametrize("result", WITHOUT_PRODUCTS.values(), ids=WITHOUT_PRODUCTS)
+def test_a_hessian_without_products_is_refused(result: object) -> None:
+    with pytest.raises(ParameterError, match="whose result has products, H @ v, got the result"):
+        minimise(rosenbrock, X0, GaussNewton(lambda x: result))
+
+
 def test_gauss_newton_solves_each_system_to_a_given_residual() -> None:
     """Curvatures from 1 to 1e6: with a residual one iteration is enough, without one the conjugate gradients stop early."""
     curvatures, wanted = np.logspace(0, 6, 30), np.linspace(-1.0, 1.0, 30)

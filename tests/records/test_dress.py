@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.base.quantities.named import require_stated
+from diffsim.base.quantities.named import SYMBOLS, WORDS, require_stated
 from diffsim.errors import DataError, ParameterError, SceneError
 from diffsim.records import Layout, read_records
 from diffsim.scene import field_on_grid
@@ -191,6 +191,60 @@ def test_a_name_of_a_place_is_no_unit(name: str) -> None:
     with pytest.raises(DataError, match="expected the unit of G1_cm, whose name ends like cm"):
         require_stated("G1_cm", "m", "gauges.csv", of_place=True)
     require_stated("p_bar", "Pa", "mean.npz")  # a mean
+
+
+BEFORE = ("time", "t", "x", "p", "dt", "G1", "elapsed")
+
+
+@pytest.mark.parametrize("between", ["_", "/", ".", " ", "hump"])
+@pytest.mark.parametrize("before", BEFORE)
+def test_units_at_the_end_of_names(before: str, between: str) -> None:
+    """A unit other than the wanted one is asked for, but where it may be an index of a symbol, as in dt_min, or a place, as in G1.cm."""
+    for word, own in WORDS.items():
+        name = before + word.capitalize() if between == "hump" else before + between + word
+        for wanted in ("s", "m", "km", "Pa", "degrees"):
+            is_place = before == "G1" and between != "_"
+            is_index = word in SYMBOLS and between != "/" and before in ("p", "dt", "G1")
+            is_symbol = before == "p" and between == "hump" and word in SYMBOLS
+            if is_place or is_index or is_symbol or own not in SIZES.get(wanted, {}) or SIZES[wanted][own] == 1:
+                require_stated(name, wanted, "a.csv")
+                continue
+            with pytest.raises(DataError, match=f"whose name ends like {own}, found none"):
+                require_stated(name, wanted, "a.csv")
+
+
+SIZES = {
+    "s": dict.fromkeys(("ns", "us", "ms", "min", "h", "d", "week", "month", "year"), 2),
+    "m": dict.fromkeys(("nm", "um", "mm", "cm", "km", "ft"), 2) | {"m": 1},
+    "km": dict.fromkeys(("nm", "um", "mm", "cm", "m", "ft"), 2) | {"km": 1},
+    "Pa": dict.fromkeys(("hPa", "kPa", "bar"), 2),
+    "degrees": {"rad": 2, "degree": 1},
+}
+"""Wanted unit -> unit at the end of a name that converts to it -> 1 where both are the same."""
+
+
+@pytest.mark.parametrize("key", ["time_unit", "unit"])
+@pytest.mark.parametrize("kind", ["ns", "ms", "s", "m", "h", "D"])
+def test_a_type_that_has_a_unit_takes_no_other(kind: str, key: str, tmp_path: Path) -> None:
+    """The numbers were in seconds already: a key read them as minutes, 60 times as large."""
+    spans = (np.arange(4) * np.timedelta64(1, "D")).astype(f"timedelta64[{kind}]")
+    np.savez(tmp_path / "a.npz", values=np.arange(4.0) if key == "time_unit" else spans, times=spans)
+    (records,) = read_records(tmp_path / "a.npz")
+    np.testing.assert_array_equal(records.times, 86400.0 * np.arange(4))
+    for unit in ("s", "min", "d"):
+        with pytest.raises(DataError, match=f"expected no {key} for timedelta64, whose type has the unit, found '{unit}'; drop it"):
+            read_records(tmp_path / "a.npz", Layout(**{key: unit}))
+    np.savez(tmp_path / "b.npz", late=np.resize(spans, GRID.shape), y=GRID.coordinates(0), x=GRID.coordinates(1))
+    np.testing.assert_array_equal(field_on_grid(tmp_path / "b.npz", GRID, "s", key="late").ravel()[:4], records.times)
+    with pytest.raises(SceneError, match="expected no unit for timedelta64"):
+        field_on_grid(tmp_path / "b.npz", GRID, "s", key="late", unit="min")
+
+
+def test_a_strange_unit_of_times_is_stated_by_its_own_key(tmp_path: Path) -> None:
+    for unit in ("m", "kg", "ton"):
+        (tmp_path / "a.csv").write_text(f"time [{unit}],a\n0,1\n1,2\n")
+        with pytest.raises(DataError, match="by time_unit"):
+            read_records(tmp_path / "a.csv")
 
 
 def test_formats_of_segy_that_are_not_read(tmp_path: Path) -> None:

@@ -14,7 +14,15 @@ WORDS = {
     **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), "ns"),
     **dict.fromkeys(("min", "mins", "minute", "minutes"), "min"),
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
-    **dict.fromkeys(("d", "day", "days"), "d"),
+    **dict.fromkeys(("d", "day", "days", "jd", "mjd"), "d"),
+    **dict.fromkeys(("week", "weeks"), "week"),
+    **dict.fromkeys(("month", "months"), "month"),
+    **dict.fromkeys(("yr", "yrs", "year", "years"), "year"),
+    **dict.fromkeys(("nm", "nanometres", "nanometers"), "nm"),
+    **dict.fromkeys(("um", "microns", "micrometres", "micrometers"), "um"),
+    **dict.fromkeys(("m", "metres", "meters"), "m"),
+    **dict.fromkeys(("rad", "radians"), "rad"),
+    **dict.fromkeys(("deg", "degrees"), "degree"),
     **dict.fromkeys(("mm", "millimetres", "millimeters"), "mm"),
     **dict.fromkeys(("cm", "centimetres", "centimeters"), "cm"),
     **dict.fromkeys(("km", "kilometres", "kilometers"), "km"),
@@ -27,10 +35,15 @@ GIVE = 'give unit = "{own}", or "{wanted}" if the numbers are in that'
 _BETWEEN = re.compile(r"[\s_/,:;.\-]+")
 _LABELLED = re.compile(r".*[_/][A-Za-z]+")
 """The name of a place with a unit at its end, as G1_cm. The end of Station KM is a word."""
-SYMBOLS = frozenset({"bar", "d", "h", "min"})
-"""Units that are more often indices of a symbol, as in p_bar, tau_d and dt_min. They count behind a whole word alone, as in time_min."""
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""Where a word begins without a sign before it, as in timeMin."""
+SYMBOLS = frozenset({"bar", "d", "h", "m", "min"})
+"""Units that are more often indices of a symbol, as in p_bar, tau_d and dt_min. They count behind a whole word, as in time_min, behind a
+symbol of time or place, as in t_min, and behind a stroke, as in t/min."""
 WORD = 4
 """Letters from which on a name is a whole word."""
+_PLACES = frozenset("txyzXYZ")
+"""Symbols of times and places. An index behind one is no unit of time or length but for these: t_bar and x_min convert to neither."""
 
 
 def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE, of_place: bool = False) -> None:
@@ -52,10 +65,11 @@ def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE, of_pla
         require_stated("time_s", "s", "gauges.npz, time_s")
         require_stated("height", "m", "gauges.npz, height")
     """
-    *rest, last = _BETWEEN.split(name.strip())
-    before, word = rest[-1] if rest else "", last.lower()
+    before, between, word = _parted(name.strip())
     is_place = before[-1:].isdigit() and "_" not in name  # "12 km" is the name of a place
-    if not wanted or is_place or (of_place and not _LABELLED.fullmatch(name.strip())) or (word in SYMBOLS and len(before) < WORD):
+    if not wanted or is_place or (of_place and not _LABELLED.fullmatch(name.strip())):
+        return
+    if word in SYMBOLS and between != "/" and len(before) < WORD and before not in _PLACES:
         return
     own = WORDS.get(word, "")
     try:
@@ -67,3 +81,16 @@ def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE, of_pla
             f"{what}: expected the unit of {name_shown(name)}, whose name ends like {own}, found none; "
             f"{remedy.format(own=own, wanted=wanted)}"
         )
+
+
+def _parted(name: str) -> tuple[str, str, str]:
+    """The word before the last one, the signs between them, and the last one in small letters."""
+    signs = list(_BETWEEN.finditer(name))
+    begin, end = signs[-1].span() if signs else (0, 0)
+    last = name[end:]
+    if last.lower() in WORDS:
+        return _BETWEEN.split(name[:begin])[-1], name[begin:end], last.lower()
+    for hump in _HUMP.finditer(last):
+        if (word := last[hump.start() :].lower()) in WORDS:
+            return last[: hump.start()], "", word
+    return _BETWEEN.split(name[:begin])[-1], name[begin:end], last.lower()

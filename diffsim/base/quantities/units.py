@@ -92,13 +92,14 @@ class Conversion:
 SAME = Conversion(1.0)
 
 
-def conversion(unit: str, wanted: str, what: str = "") -> Conversion:
+def conversion(unit: str, wanted: str, what: str = "", key: str = "unit") -> Conversion:
     """The conversion from one unit to another.
 
     Args:
         unit: as a file or an object states it; "" and "1" are pure numbers.
         wanted: the unit of the result.
         what: the quantity, for the message, such as "gauges.nc, eta".
+        key: by which the user states another unit, for the message.
 
     Raises:
         DataError: `unit` is unknown, or has another dimension than `wanted`. The message has both.
@@ -110,34 +111,31 @@ def conversion(unit: str, wanted: str, what: str = "") -> Conversion:
     """
     if plain(unit) == plain(wanted):
         return SAME
-    begin = f"{what}: " if what else ""
+    begin, remedy = f"{what}: " if what else "", f"correct it, or state the right one by {key}"
     unclear = next((name for name in re.findall(_NAME, _phrased(unit)) if name in _AMBIGUOUS), None)
     if unclear is not None:
         raise DataError(
             f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}, in which {unclear} may mean "
-            f"{_AMBIGUOUS[unclear]}; write the one that is meant, or state it by unit"
+            f"{_AMBIGUOUS[unclear]}; write the one that is meant, or state it by {key}"
         )
     registry, source, target = _registry(), _quantity(unit), _quantity(wanted)
     if source is None or target is None:
         strange = f"{shown(unit)}, which is no unit that diffsim knows" if source is None else shown(unit)
-        raise DataError(f"{begin}expected the unit {_named(wanted)}, found {strange}; {_REMEDY}")
+        raise DataError(f"{begin}expected the unit {_named(wanted)}, found {strange}; {remedy}")
     levels = any(_is_logarithmic(each) for each in (source, target))
     if levels or _is_angle(source) != _is_angle(target):  # Pint takes an angle for a pure number
-        raise DataError(f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}; {_REMEDY}")
+        raise DataError(f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}; {remedy}")
     try:
         ends = (registry.Quantity(x * source.magnitude, source.units).to(target.units) for x in (0.0, FAR))
         zero, far = (float(end.magnitude / target.magnitude) for end in ends)
     except _errors():
-        raise DataError(f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}; {_REMEDY}") from None
+        raise DataError(f"{begin}expected a unit that converts to {_named(wanted)}, found {shown(unit)}; {remedy}") from None
     return Conversion(_short((far - zero) / FAR), _short(zero))
 
 
-_REMEDY = "correct it, or state the right one by unit"
-
-
-def factor(unit: str, wanted: str, what: str = "") -> float:
+def factor(unit: str, wanted: str, what: str = "", key: str = "unit") -> float:
     """The number by which a difference in `unit` is multiplied to be in the unit `wanted`; see `conversion`."""
-    return conversion(unit, wanted, what).scale
+    return conversion(unit, wanted, what, key).scale
 
 
 def is_unit(text: str) -> bool:

@@ -16,7 +16,7 @@ from diffsim.records.conventions.clock import WORDS, Clock, of_numbers
 from diffsim.records.conventions.dimensions import FileDimension, along_axis, direction_of, listed_order
 from diffsim.records.conventions.places import in_unit, units_of
 from diffsim.records.conventions.records import Layout, Records, require_step
-from diffsim.records.conventions.variables import Variable, Variables, in_scope, is_count, listed, pick
+from diffsim.records.conventions.variables import Variable, Variables, in_scope, is_count, listed, pick, require_no_other_unit
 from diffsim.typing import Array
 
 SHOT, TIME, RECEIVER = ORDER = ("shot", "time", "receiver")
@@ -77,6 +77,7 @@ def records_of(variables: Variables, layout: Layout) -> tuple[Records, ...]:
             f"{variables.where}: expected {len(clock.times)} samples, one for each time, found values of shape {traces.values.shape}, "
             "which should be (samples, receivers) or (shots, samples, receivers); state another order, or crop them"
         )
+    require_no_other_unit(traces.typed, "unit", layout.unit, what)
     unit = traces.unit if layout.unit is None else layout.unit
     after = replace(known_before, samples=samples, receivers=receivers)
     names = _names(variables, name, layout.receiver, traces, roles, receivers)
@@ -152,6 +153,7 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
         raise DataError(f"{what}: expected a list of times, found the shape {times.values.shape}; give one for each sample")
     axis = times.axes[0]
     clock = Clock(times.values, times.epoch)
+    require_no_other_unit(times.typed, "time_unit", layout.time_unit, what)
     if times.epoch is None:
         clock = of_numbers(times.values, times.unit, layout.time_unit, what, times.calendar, name.rpartition("/")[2])
     require_step(clock.times, layout.dt, what)

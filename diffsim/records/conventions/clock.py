@@ -64,7 +64,7 @@ def of_numbers(values: Array, unit: str, stated: str | None, what: str, calendar
     if stated is None and not unit.strip():
         require_stated(name, "s", what, GIVE.replace("unit", "time_unit"))
     own, since, date = unit.partition(SINCE)
-    seconds = factor((own if stated is None else stated).strip() or "s", "s", what)
+    seconds = factor((own if stated is None else stated).strip() or "s", "s", what, "time_unit")
     epoch = date_of(date, what) if since and calendar.lower() in CALENDARS else None
     if epoch is not None and epoch < REFORM and calendar.lower() != "proleptic_gregorian":
         epoch = None  # in Julian days, which the dates of NumPy do not count

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diffsim.base.messages import name_shown, path_shown
+from diffsim.base.messages import name_shown, path_shown, shown
 from diffsim.base.system import available_memory
 from diffsim.checkpoint.planning.memory import memory_text
 from diffsim.errors import DataError
@@ -44,6 +44,7 @@ class Variable:
         calendar: of times.
         formula: formula of a vertical coordinate without a length of its own, such as levels along the ground.
         epoch: the date of time 0 of an array of dates, whose values are then seconds; None: it has no dates.
+        typed: whether the type of its entries has the unit, as timedelta64[ms] has. The values are then in seconds.
     """
 
     values: Array
@@ -55,6 +56,17 @@ class Variable:
     calendar: str = ""
     formula: str = ""
     epoch: np.datetime64 | None = None
+    typed: bool = False
+
+
+def require_no_other_unit(typed: bool, key: str, stated: str | None, what: str) -> None:
+    """Refuse a unit that the user states by a key where the type of the entries has one, by which they were converted already.
+
+    Raises:
+        DataError: a unit is stated, and the type has one.
+    """
+    if typed and stated is not None:
+        raise DataError(f"{what}: expected no {key} for timedelta64, whose type has the unit, found {shown(stated)}; drop it")
 
 
 def described(values: Array, axes: tuple[str, ...], attributes: Mapping[str, Any]) -> Variable:

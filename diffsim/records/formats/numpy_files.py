@@ -90,7 +90,7 @@ class NumpyFile(Variables):
         if values.dtype.kind == "M":
             return dated(values, axes, what)
         if values.dtype.kind == "m":
-            return Variable(seconds_of(values, what), "s", axes)
+            return Variable(seconds_of(values, what), "s", axes, typed=True)
         return Variable(numbers(values, what), "", axes)
 
     def labels(self, name: str) -> Labels | None:

@@ -20,6 +20,7 @@ from diffsim.records.conventions.dimensions import settled
 from diffsim.records.conventions.fills import ALIKE, fill_shown, fill_value
 from diffsim.records.conventions.likely import likely_coordinates, named_alike
 from diffsim.records.conventions.places import wrapped_field
+from diffsim.records.conventions.variables import require_no_other_unit
 from diffsim.records.fields import Gridded, read_field
 from diffsim.records.formats.numpy_files import MemberError, NumpyFile, load_array
 from diffsim.records.projection import Projection
@@ -85,7 +86,7 @@ def _projected(part: DataFile, place: Place) -> Array:
         field = read_field(part.path, part.key, part.coordinates, base.axes, None, part.axes, projection.units)
         if field.coordinates is None or field.values.ndim != base.ndim:
             raise DataError(f"expected coordinates along {base.ndim} axes in {field.where} for crs, found none; drop crs, or add them")
-        values = _without_fills(field.values, field.unit, field.where, part, place)
+        values = _without_fills(field, part, place)
         ordered = field.axes if sorted(field.axes) == sorted(base.axes) else base.axes
         field = replace(field, values=values, axes=ordered).over(base.axes)
         assert field.coordinates is not None  # they were there
@@ -106,7 +107,7 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
         field = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base), curved)
         if field.values.ndim != base.ndim:
             raise DataError(f"expected {base.ndim} axes in {field.where}, found the shape {field.values.shape}; cut it")
-        values = _without_fills(field.values, field.unit, field.where, part, place)
+        values = _without_fills(field, part, place)
         field = _in_order(_after_start(replace(field, values=values), part, base), part, place)
         _require_within(field, part, base)
     except DataError as error:
@@ -162,12 +163,14 @@ def _spaced(part: DataFile, place: Place, shape: tuple[int, ...]) -> tuple[Array
     return tuple(o + h * np.arange(n) for o, h, n in zip(origin, spacing, shape, strict=True))
 
 
-def _without_fills(values: Array, unit: str, where: str, part: DataFile, place: Place) -> Array:
+def _without_fills(field: Gridded, part: DataFile, place: Place) -> Array:
     """Numbers in the unit of the field, NaN where they are missing.
 
     Raises:
         DataError: a number that stands for a missing one remains, or the unit does not convert.
     """
+    values, unit, where = field.values, field.unit, field.where
+    require_no_other_unit(field.typed, "unit", part.unit, where)
     gone = np.isnan(values)
     for mark in part.missing or ():
         gone |= np.abs(values - mark) <= ALIKE * abs(mark)
@@ -231,7 +234,7 @@ def read_array(part: DataFile, place: Place) -> Array:
     with np.errstate(over="ignore"):  # from extended precision
         values = loaded.astype(float)
     try:
-        values = _without_fills(values, "", where, part, place)
+        values = _without_fills(Gridded(values, None, "", where), part, place)
         values = _in_order(Gridded(values, None, "", where, part.axes or ("",) * values.ndim), part, place).values
     except DataError as error:
         raise SceneError(f"{key}.path: {error}") from None
