@@ -188,19 +188,26 @@ class TileKernel(FunctionKernel):
             around.extend([{**inside, high: begin}, {**inside, low: end}])
             inside.update({low: begin, high: end})
 
+        def begins(part: dict[str, str], row: int) -> None:
+            if self.resumed:  # the rows before belong to another part, which keeps values of its own
+                part["fresh"] = f"ti.select({part['first']} == {row}, 1, fresh)"
+
         *rows, (left, right) = box
         names = [("first", "last"), ("below", "above")]
         for (low, high), (begin, end), n, far in zip(names, rows, layout.rows, beyond, strict=False):
             whole = TALLEST_BLOCK
             begin = min(n, -(-begin // whole) * whole)
             end = max(begin, n if end == n else end // whole * whole)
-            bounds = [str(begin), str(end)]
+            numbers, bounds = (begin, end), [str(begin), str(end)]
             if low == "first":
                 bounds = [f"ti.max(lo, ti.min(hi, {bound}))" for bound in bounds]
             elif self.banded:
                 bounds = [f"ti.max(front, ti.min(back, {bound}))" for bound in bounds]
             if (begin, end) != (0, n) or far:
                 cut(low, high, *bounds)
+                if low == "first":
+                    begins(inside, numbers[0])
+                    begins(around[1], numbers[1])
         begin, n = min(layout.tiles, -(-left // layout.lanes)), layout.shape[-1]
         end = max(begin, layout.tiles if right == n and not at_ends else right // layout.lanes)
         if (begin, end) != (0, layout.tiles) or beyond[-1]:

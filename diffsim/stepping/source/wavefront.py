@@ -213,8 +213,7 @@ def _multiple(rows: int, unit: int) -> int:
 def _simple(operation: object) -> bool:
     """Whether an operation may be part of a stage, or be moved before or after all."""
     if isinstance(operation, Nest):
-        whole = operation.window is None and operation.interior is None  # else kept values would have to begin at its first row
-        return not operation.restores and (whole or not any(each.groups for each in operation.variants))
+        return not operation.restores and not (operation.window and any(each.groups for each in operation.variants))
     return isinstance(operation, PointGather)
 
 

