@@ -261,8 +261,9 @@ def _reach(program: Program, nodes: list[Node], written: set[str], axis: int) ->
 def _behind(program: Program, unit: int, steps: int, reads: tuple[Read, ...], tallest: int) -> tuple[tuple[int, ...], int]:
     """The rows by which each nest is behind the first one, and by which a nest is behind the same one of the step before.
 
-    A nest is behind an earlier one by the rows that it reads beyond its own one of arrays that the earlier one writes, and by those that the
-    earlier one reads of arrays that the nest writes. If it overwrites an array that receivers read, it is behind by the rows of one, too.
+    A nest is behind an earlier one by the rows that it reads beyond its own one of arrays that the earlier one writes, and by those that
+    the earlier one reads of arrays that the nest writes. If it overwrites an array that receivers read, it is also behind by the rows of
+    one.
     """
     nests = list(program.nests)
     read, written = [_rows_read(program, nest) for nest in nests], [_written(nest) for nest in nests]
