@@ -30,8 +30,8 @@ def steps_together(programs: Programs, boxes: int) -> frozenset[int]:
         programs: of a step on the whole grid.
         boxes: their number.
     """
-    found = ways(programs.forward, programs.stored_fields(), boxes * (backend().threads or 1), 1)
-    return frozenset(each.steps for each in found if each.steps > 1)
+    sweeps = ways(programs.forward, programs.stored_fields(), boxes * (backend().threads or 1), 1)
+    return frozenset(each.steps for each in sweeps if each.steps > 1)
 
 
 def step_cost(cuts: Cuts, steps: int, step: TracedStep, reach: Reach, margin: IntArray, together: Collection[int] = ()) -> float:

@@ -1,8 +1,8 @@
 """A traced equation in one box of the grid: the same expressions on fewer cells.
 
 The parts are again a traced step and traced maps, so the same code runs and differentiates a box and a whole grid, and a cell has the same
-bits in each box. At a side of a box that is no side of the grid, everything
-outside counts as 0: such values are wrong, and the ghost cells keep them away from the owned ones.
+bits in each box. At a side of a box that is no side of the grid, everything outside counts as 0: such values are wrong, and the ghost cells
+keep them away from the owned ones.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class Evaluator:
         start = perf_counter()
         if self._hessian is None or not np.array_equal(self._hessian[0], x):
             matrix = hessian(x.copy())
-            if not hasattr(matrix, "__matmul__") or np.ndim(matrix) not in (0, 2):
+            if not hasattr(matrix, "__matmul__") or getattr(matrix, "ndim", 2) != 2:
                 raise ParameterError(
                     f"hessian: expected a function of x whose result has products, H @ v, got the result {shown(matrix)}; return an array "
                     "of two axes, or wrap a function of v: scipy.sparse.linalg.LinearOperator((n, n), matvec=...)"

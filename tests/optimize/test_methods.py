@@ -254,7 +254,13 @@ def test_refused(call: object, match: str) -> None:
         call()  # type: ignore[operator]
 
 
-WITHOUT_PRODUCTS = {"None": None, "number": 2.0, "function": rosenbrock, "vector": X0, "list": [[1.0, 0.0], [0.0, 1.0]]}
+WITHOUT_PRODUCTS: dict[str, object] = {
+    "None": None,
+    "number": 2.0,
+    "function": rosenbrock,
+    "list": [[1.0, 0.0], [0.0, 1.0]],
+    **{f"array of {ndim} axes": np.ones((2,) * ndim) for ndim in (0, 1, 3)},
+}
 
 
 @pytest.mark.parametrize("result", WITHOUT_PRODUCTS.values(), ids=WITHOUT_PRODUCTS)

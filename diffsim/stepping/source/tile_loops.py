@@ -248,7 +248,8 @@ class TileKernel(FunctionKernel):
         start = max((low + high for low, high in ahead), default=0)
         begin = f"first + {halo - start}"
         if self.resumed and start:
-            text(f"start = ti.select(fresh == 1 and first < last, {begin}, first + {halo})")  # without rows, none is kept
+            # cells outside have boxes without rows, which must not overwrite the values that the nest keeps for its next rows
+            text(f"start = ti.select(fresh == 1 and first < last, {begin}, first + {halo})")
             begin = "start"
         with text.block(f"for {row} in range({begin}, last + {halo})"):
             for number, (group, (low, high)) in enumerate(zip(nest.groups, ahead, strict=True)):

@@ -46,7 +46,7 @@ TOGETHER = (8, 4, 2, 1)
 """Steps in a sweep: as many as the cache has room for. One step of many nests is swept too: later nests find in the cache what earlier
 ones computed."""
 MANY = 4
-"""Nests of a step from which on it is swept alone. The two of elastic waves or Maxwell's equations gained nothing."""
+"""A step of so many nests or more is swept alone. The two of elastic waves or Maxwell's equations gained nothing."""
 SIZES = (0, 1, 8)
 """Rows that receivers are taken to span: in one row, between two, by sincs. So most moves of receivers compile nothing."""
 BLOCK = 8
@@ -260,8 +260,9 @@ def _reach(program: Program, nodes: list[Node], written: set[str], axis: int) ->
 def _behind(program: Program, unit: int, steps: int, reads: tuple[Read, ...], tallest: int) -> tuple[tuple[int, ...], int]:
     """The rows by which each nest is behind the first one, and by which a nest is behind the same one of the step before.
 
-    A nest is behind one that precedes it by so many rows as it reads beyond the present one of what that one writes, and as that one reads
-    of what it writes itself. Before it overwrites what receivers read, all rows of a receiver are there.
+    A nest is behind an earlier one by the rows that it reads beyond its own one of arrays that the earlier one writes, and by those that
+    the earlier one reads of arrays that the nest writes. If it overwrites an array that receivers read, it is also behind by the rows of
+    one.
     """
     nests = list(program.nests)
     read, written = [_rows_read(program, nest) for nest in nests], [_written(nest) for nest in nests]
@@ -433,7 +434,7 @@ class WavefrontKernel(WorkerKernel):
 
     @property
     def _has_ends(self) -> bool:
-        """Whether slabs have ends at which rows are left out."""
+        """True if slabs have ends at which rows are left out."""
         return self.workers > 1 or self.wavefront.joined
 
     @contextmanager

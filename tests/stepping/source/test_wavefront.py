@@ -247,7 +247,33 @@ def test_nests_of_drawn_steps_in_turn(number: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(wavefront, "MANY", 2)
     monkeypatch.setattr(wavefront, "BLOCK", 4)
     ds.init(precision=("f64", "f32")[number % 2], threads=1)  # type: ignore[arg-type]
-    equation = Fluxes(number, ndim=2, most=60, alone=True)
+    swept = swept_alike(Fluxes(number, ndim=2, most=60, alone=True))
+    assert number not in SWEPT or len(swept) == 2
+
+
+class PartlyJoined(Fluxes):
+    """A drawn step on a tall grid. Along its first axis the sides are joined for the depth, and not for the momentum."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, ndim=2, most=20, alone=True)
+        self.grid = ds.Grid((260 + number % 5, 9 + number % 3), 1.0)
+
+    def _sides(self, generator: np.random.Generator, sides: bool) -> tuple[Any, Any]:
+        of_h, of_q = super()._sides(generator, sides)
+        return ("periodic", of_h[1]), ("mirror", of_q[1])
+
+
+@pytest.mark.parametrize("number", sampled(range(20), gate=(9,)))
+def test_workers_sweep_drawn_steps_with_sides_joined(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last worker computes both sides, each by its own rule, and kept values begin anew there."""
+    monkeypatch.setattr(wavefront, "MANY", 2)
+    ds.init(precision="f64", threads=THREADS)
+    swept = swept_alike(PartlyJoined(number))
+    assert number != 9 or {"forward_with_residuals", "adjoint_with_residuals"} <= swept
+
+
+def swept_alike(equation: Fluxes) -> set[str]:
+    """Compare the bits of nests in turn with those of one nest after the other. Returns the programs that were swept."""
 
     def run(simulation: ds.Simulation) -> dict[str, Any]:
         solution, pullback = simulation.vjp(equation.inputs(), 3, StoreAll(3))
@@ -255,8 +281,7 @@ def test_nests_of_drawn_steps_in_turn(number: int, monkeypatch: pytest.MonkeyPat
         results = solution.final | {f"gradient {key}": value for key, value in gradient.items()}
         return {key: values for key, values in results.items() if np.any(values)}  # some steps read no bed
 
-    swept = together_and_alone(lambda: ds.Simulation(equation), run)
-    assert number not in SWEPT or len(swept) == 2
+    return together_and_alone(lambda: ds.Simulation(equation), run)
 
 
 @pytest.mark.skipif(THREADS < 2, reason="one worker waits for none")
