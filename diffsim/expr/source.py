@@ -43,7 +43,7 @@ class Text:
 
 _OWN_NAMES = re.compile(
     r"[a-z]\d+(_\w+)?|[bcehijknqrtwx]|ii|kk|lo|hi|ti|at|F|Tile|total|rest|part|of_lanes|control|arrivals|begin|turn|round|plane|rolled|first|last|below|above|left|right|called"
-    r"|back|band|box|end|front|height|narrow|number|place|seen|gate|[ijk]_by|source_digest|looks|openings|sweep|blocks|ahead|margin|begun|low|high|tile_from|.*__by_m?\d+|(nest|gather|strip|splice|rows_of|weight)_\d+.*|tile_.*|.*_(at|lap|first|start)_\d+|lap"
+    r"|back|band|box|end|front|height|narrow|number|place|seen|gate|[ijk]_by|source_digest|looks|openings|sweep|blocks|ahead|margin|begun|low|high|bottom|top|fresh|start|pieces?|tile_from|.*__by_m?\d+|(nest|gather|strip|splice|rows_of|weight)_\d+.*|tile_.*|.*_(at|lap|first|start)_\d+|lap"
 )
 
 

@@ -213,7 +213,7 @@ LONG: dict[str, Callable[[int], tuple[ds.Simulation, dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("threads", sorted({1, THREADS}))
+@pytest.mark.parametrize("threads", sampled(sorted({1, THREADS}), gate=[THREADS]))
 @pytest.mark.parametrize("name", some(LONG, ("shallow water, friction and open sides",)))
 def test_nests_of_one_step_in_turn(name: str, threads: int) -> None:
     """Kept values go on where the rows before ended, receivers are read before a later nest overwrites their rows."""
@@ -241,7 +241,7 @@ SWEPT = (9, 17)
 """Drawn steps of which forward steps and adjoints are swept, with sides and joined: others have few nests or short grids."""
 
 
-@pytest.mark.parametrize("number", sampled(range(40), gate=SWEPT))
+@pytest.mark.parametrize("number", sampled(range(40), gate=SWEPT[1:]))
 def test_nests_of_drawn_steps_in_turn(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep of four rows at a time, with limiters, stages, kept values, cells outside and beds that rise above the water."""
     monkeypatch.setattr(wavefront, "MANY", 2)
@@ -263,7 +263,8 @@ class PartlyJoined(Fluxes):
         return ("periodic", of_h[1]), ("mirror", of_q[1])
 
 
-@pytest.mark.parametrize("number", sampled(range(20), gate=(9,)))
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(20))
 def test_workers_sweep_drawn_steps_with_sides_joined(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last worker computes both sides, each by its own rule, and kept values begin anew there."""
     monkeypatch.setattr(wavefront, "MANY", 2)
