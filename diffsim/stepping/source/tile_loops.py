@@ -40,7 +40,7 @@ class TileKernel(FunctionKernel):
         workers: number of threads.
         common: shapes of bodies that it has in common with other programs, from `repeated_bodies`; None: those of its own functions.
         resumed: whether a nest computes a few rows of its slab at a time, and other nests in between. Then each nest's kept values have
-            their own memory, and those of earlier rows are there if `fresh` is 0.
+            their own memory. `fresh` is 1 where its rows begin; elsewhere, values of the few rows before are still computed again.
     """
 
     def __init__(
