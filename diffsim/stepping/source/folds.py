@@ -83,11 +83,11 @@ class Fold:
             return
         self.kernel.call(f"{self.name}_outside_{self.number}", lambda: self._in_boxes(boxes))
 
-    def _compute(self, where: Mapping[str, str]) -> None:
-        """Compute the assignments in some rows and tiles."""
+    def _compute(self) -> None:
+        """Compute the assignments in the rows and tiles of a box."""
         everything = self.kernel.block(self.nest) == 1 and len(self.which) == len(self.nest.assigns)
         suffix = "" if everything else f"_folded_{self.number}"  # the function for the cells of the grid computes the same
-        self.kernel.write_tiles(self.nest, self.name, suffix, self.which, 1, where)
+        self.kernel.write_tiles(self.nest, self.name, suffix, self.which, 1, {"fresh": "1"})
 
     def _in_boxes(self, boxes: Sequence[tuple[str, Mapping[str, str]]]) -> None:
         """Compute the assignments in each of some boxes: the condition under which this worker does it, if there is one, and the bounds."""
@@ -107,7 +107,7 @@ class Fold:
                         if condition:
                             with text.block(condition):
                                 text(f"last = {where['last']}")
-            self._compute({})
+            self._compute()
             text(f"box = box + 1 + control[{ZERO}]")  # LLVM cannot compute how many there are: it would write out the loop
 
     def _beside(self) -> list[dict[str, str]]:

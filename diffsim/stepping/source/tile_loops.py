@@ -40,7 +40,7 @@ class TileKernel(FunctionKernel):
         workers: number of threads.
         common: shapes of bodies that it has in common with other programs, from `repeated_bodies`; None: those of its own functions.
         resumed: whether a nest computes a few rows of its slab at a time, and other nests in between. Then each nest's kept values have
-            their own memory. `fresh` is 1 where its rows begin; elsewhere, values of the few rows before are still computed again.
+            their own memory, and where `fresh` is 0 those of the rows before are still there (see `_rows`).
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class TileKernel(FunctionKernel):
             past = f"n - control[{FIRST}]" if self.program.direction > 0 else f"control[{FIRST}] - n"
             self.text(f"narrow = control[{NARROW}] + ({past}) * control[{NARROWER}]")
         if nest.interior is None:
-            self._rows(nest, name, self._in_window(everywhere, nest))
+            self._rows(nest, name, self._in_window(everywhere, nest), goes_on=beyond == self._outside(nest))
             return
         inside, around = self._split(everywhere, nest.interior.box, beyond, any(assign.outside[-1] for assign in nest.folded))
-        self._rows(nest.interior.nest, f"{name}_within", self._in_window(inside, nest))
+        self._rows(nest.interior.nest, f"{name}_within", self._in_window(inside, nest), goes_on=True)
         for part in around:
             self._rows(nest, name, self._in_window(part, nest))
 
@@ -79,10 +79,14 @@ class TileKernel(FunctionKernel):
         They go there in nests that are `swept`. Along the first axis all cells on which those outside depend must be in the slab at that
         end. If they are not, and in other nests, `Fold` computes what is outside.
         """
-        far = tuple(max((each.outside[axis] for each in nest.folded), default=0) for axis in range(self.ndim))
         if not nest.swept:
             return (0,) * self.ndim
+        far = self._outside(nest)
         return far if self.ndim == 1 or self._in_end_slabs(nest) else (0, *far[1:])
+
+    def _outside(self, nest: Nest) -> tuple[int, ...]:
+        """How far outside the grid cells have cotangents that the nest computes, along each axis."""
+        return tuple(max((each.outside[axis] for each in nest.folded), default=0) for axis in range(self.ndim))
 
     def _in_end_slabs(self, nest: Nest) -> bool:
         """True if the cells inside that get something from beyond a side of the first axis are all in the slab at that side."""
@@ -188,37 +192,36 @@ class TileKernel(FunctionKernel):
             around.extend([{**inside, high: begin}, {**inside, low: end}])
             inside.update({low: begin, high: end})
 
-        def begins(part: dict[str, str], row: int) -> None:
-            if self.resumed:  # the rows before belong to another part, which keeps values of its own
-                part["fresh"] = f"ti.select({part['first']} == {row}, 1, fresh)"
-
         *rows, (left, right) = box
         names = [("first", "last"), ("below", "above")]
         for (low, high), (begin, end), n, far in zip(names, rows, layout.rows, beyond, strict=False):
             whole = TALLEST_BLOCK
             begin = min(n, -(-begin // whole) * whole)
             end = max(begin, n if end == n else end // whole * whole)
-            numbers, bounds = (begin, end), [str(begin), str(end)]
+            bounds = [str(begin), str(end)]
             if low == "first":
                 bounds = [f"ti.max(lo, ti.min(hi, {bound}))" for bound in bounds]
             elif self.banded:
                 bounds = [f"ti.max(front, ti.min(back, {bound}))" for bound in bounds]
             if (begin, end) != (0, n) or far:
                 cut(low, high, *bounds)
-                if low == "first":
-                    begins(inside, numbers[0])
-                    begins(around[1], numbers[1])
+                if low == "first" and self.resumed:  # the rows before are no part of the interior, which keeps values of its own
+                    inside["fresh"] = f"ti.select({inside[low]} == {begin}, 1, fresh)"
         begin, n = min(layout.tiles, -(-left // layout.lanes)), layout.shape[-1]
         end = max(begin, layout.tiles if right == n and not at_ends else right // layout.lanes)
         if (begin, end) != (0, layout.tiles) or beyond[-1]:
             cut("left", "right", str(layout.halo_tiles + begin), str(layout.halo_tiles + end))
         return inside, around
 
-    def _rows(self, nest: Nest, name: str, where: dict[str, str]) -> None:
-        """Compute the cells of some rows and tiles. Bounds of rows are multiples of a block, or the end."""
+    def _rows(self, nest: Nest, name: str, where: dict[str, str], goes_on: bool = False) -> None:
+        """Compute the cells of some rows and tiles. Bounds of rows are multiples of a block, or the end.
+
+        If kernels are resumed, a nest `goes_on` with the values that it keeps of the rows before, where nothing else of the nest uses their
+        memory: parts around an interior share it with each other and with boxes of cells outside.
+        """
         block, every = self.block(nest), range(len(nest.assigns))
         if block == 1:
-            self.write_tiles(nest, name, "", every, 1, where)
+            self.write_tiles(nest, name, "", every, 1, where if goes_on else where | {"fresh": "1"})
             return
         low, high = ("first", "last") if len(self.rows) == 1 else ("below", "above")
         end = where[high]
@@ -248,8 +251,9 @@ class TileKernel(FunctionKernel):
         start = max((low + high for low, high in ahead), default=0)
         begin = f"first + {halo - start}"
         if self.resumed and start:
-            # cells outside have boxes without rows, which must not overwrite the values that the nest keeps for its next rows
-            text(f"start = ti.select(fresh == 1 and first < last, {begin}, first + {halo})")
+            text(f"start = first + {halo}")
+            with text.block("if fresh == 1"), text.block("if first < last"):
+                text(f"start = {begin}")
             begin = "start"
         with text.block(f"for {row} in range({begin}, last + {halo})"):
             for number, (group, (low, high)) in enumerate(zip(nest.groups, ahead, strict=True)):

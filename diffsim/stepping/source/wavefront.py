@@ -7,8 +7,8 @@ worker below such an end computes the rows that were left out on both sides of i
 out, but a stage computes the `margin` rows together there, on which cells outside depend. Where the sides are joined, they are ends of
 slabs like others. So each cell is computed by the same operations in the same order as without a wavefront, and no bit changes.
 
-A single step is swept as well, if it has many nests, and fields that do not fit the last cache. In each block of rows a nest computes the
-values again that it keeps of the few rows before.
+A single step is swept as well, if it has many nests, and fields that do not fit the last cache. A nest goes on with the values that it
+keeps of the rows before. In the few cells around an interior, which share the memory of kept values, it computes them again.
 
 A receiver is read when the stage before it has computed the last row of its cells, before a later stage overwrites them. So it belongs to
 the stage of that row.
@@ -94,6 +94,8 @@ class Wavefront:
 
     Attributes:
         steps: number of steps in a sweep.
+        unit: rows of which a stage computes a multiple. Nests of one step alone compute no rows together, so that they are close.
+        rows: rows of a stage that a sweep computes before it goes on to the next stage.
         behind: rows by which each nest of a step is behind the first one.
         period: rows by which a nest is behind the same one of the step before.
         margin: rows at the sides of the grid that are computed together, because cells outside the grid depend on them.
@@ -104,6 +106,8 @@ class Wavefront:
     """
 
     steps: int
+    unit: int
+    rows: int
     behind: tuple[int, ...]
     period: int
     margin: int
@@ -134,11 +138,13 @@ class Wavefront:
         at_points = [each.factor for each in program.scatters] + [gather.node for gather in program.gathers]
         if any(_reach(program, at_points, written, axis) for axis in range(1 + banded)):
             return None
-        unit = grain(layout)
+        planes = len(layout.rows) == 2
+        unit = 1 if steps == 1 and not planes else grain(layout)
         reads = _reads(program)
         behind, period = _behind(program, unit, steps, reads, tallest)
         margin, joined = _margin(program, fields, 0)
-        found = cls(steps, behind, period, _multiple(margin, unit), joined, reads, tallest)
+        rows = unit if planes else _multiple(BLOCK, unit)
+        found = cls(steps, unit, rows, behind, period, _multiple(margin, unit), joined, reads, tallest)
         if banded:
             bands = found._bands(program, fields, written)
             if bands is None:
@@ -180,7 +186,7 @@ class Wavefront:
             users = [behind for behind, arrays in zip(self.behind, used, strict=True) if array in arrays]
             apart = self.farthest if self.steps > 1 else max(users, default=0) - min(users, default=0)
             halos = 2 * layout.row_halo[0]
-            total += (apart + rows_of_block(layout) + halos) * (size // (layout.rows[0] + halos))
+            total += (apart + self.rows + halos) * (size // (layout.rows[0] + halos))
         return total
 
     def _bands(self, program: Program, fields: StoredFields, written: set[str]) -> Bands | None:
@@ -199,11 +205,6 @@ class Wavefront:
         row = max(1, self._plane_bytes(program, fields) // (layout.rows[1] + 2 * halo))  # small regions: less than a byte
         bands = Bands(_multiple(max(core_cache_bytes() // row - 2 * halo, LEAST_BAND), lag), lag)
         return bands if bands.count(layout) > 1 else None
-
-
-def rows_of_block(layout: Layout) -> int:
-    """Rows (planes in three dimensions) of a stage that a sweep computes before it goes on to the next stage."""
-    return grain(layout) if len(layout.rows) == 2 else _multiple(BLOCK, grain(layout))
 
 
 def _multiple(rows: int, unit: int) -> int:
@@ -392,7 +393,7 @@ class WavefrontKernel(WorkerKernel):
 
         One loop computes both, because LLVM makes code that is 10 - 15 % faster of a function that is called at one place.
         """
-        text, wave, rows, bands = self.text, self.wavefront, rows_of_block(self.layout), self.wavefront.bands
+        text, wave, rows, bands = self.text, self.wavefront, self.wavefront.rows, self.wavefront.bands
         numbers = [number for number, operation in enumerate(self.program.operations) if isinstance(operation, Nest)]
         if wave.steps == 1:
             text("bottom, top = lo, hi")
@@ -450,6 +451,9 @@ class WavefrontKernel(WorkerKernel):
         with text.block("for piece in range(pieces)"):
             yield
 
+    def block(self, nest: Nest) -> int:
+        return 1 if self.wavefront.steps == 1 and len(self.rows) == 1 else super().block(nest)
+
     def _in_end_slabs(self, nest: Nest) -> bool:
         return not self.wavefront.joined and super()._in_end_slabs(nest)
 
@@ -467,8 +471,8 @@ class WavefrontKernel(WorkerKernel):
     def _bounds(self, rows: int, receiver: str = "") -> None:
         """The rows of a stage in the present block, `low` to `high`: those that depend on no other slab, then those at the end of the slab.
         A receiver belongs to its last row; and one whose first row belongs to an end is read with that end."""
-        text, unit, wave, last = self.text, grain(self.layout), self.wavefront, self.workers - 1
-        margin, whole = wave.margin, f"hi // {unit} * {unit}"
+        text, unit, wave, last = self.text, self.wavefront.unit, self.wavefront, self.workers - 1
+        margin, whole = wave.margin, "hi" if unit == 1 else f"hi // {unit} * {unit}"
         text(f"low, high = begun, begun + {rows}")
         if not wave.joined:
             with text.block("if w == 0"):
