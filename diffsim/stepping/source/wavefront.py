@@ -7,7 +7,7 @@ worker below such an end computes the rows that were left out on both sides of i
 out, but a stage computes the `margin` rows together there, on which cells outside depend. Where the sides are joined, they are ends of
 slabs like others. So each cell is computed by the same operations in the same order as without a wavefront, and no bit changes.
 
-A single step is swept as well, if it has many nests, and fields that do not fit the last cache. A nest goes on with the values that it
+A single step is swept as well, if it has many nests, and fields that take several times the caches of the cores. A nest goes on with the values that it
 keeps of the rows before. In the few cells around an interior, which share the memory of kept values, it computes them again.
 
 A receiver is read when the stage before it has computed the last row of its cells, before a later stage overwrites them. So it belongs to
@@ -52,6 +52,8 @@ SIZES = (0, 1, 8)
 BLOCK = 8
 """Rows of a stage that a sweep computes before it goes on to the next stage, in two dimensions. A call of a function takes as long as some
 hundred cells."""
+LARGE = 4
+"""Times the caches of the cores that the fields of one step take at least, if its nests are swept."""
 LEAST_BAND = 8
 """Rows of a band, at least."""
 
@@ -166,12 +168,12 @@ class Wavefront:
         """True if a cache is too small for the fields of a step, and large enough for the rows between the first and the last stage.
 
         The last cache counts, and for steps without residuals also those of the cores. Residuals come from memory, or go there, anyway.
-        Bands are made for the cache of a core. One step alone is swept if its fields take more than half of the last cache: it has no
-        other gain.
+        Bands are made for the cache of a core. One step alone is swept if its fields take several times the caches of the cores: it has
+        no other gain.
         """
         size, cores = _step_bytes(program, fields), workers * core_cache_bytes()
         if self.steps == 1:
-            return 2 * workers * self._plane_bytes(program, fields) <= last_cache_bytes() < 2 * size
+            return 2 * workers * self._plane_bytes(program, fields) <= last_cache_bytes() and LARGE * cores < size
         without_residuals = program.direction > 0 and 1 not in program.entries.values()
         if self.bands is not None:
             return without_residuals and cores < size
