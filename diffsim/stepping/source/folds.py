@@ -87,7 +87,7 @@ class Fold:
         """Compute the assignments in the rows and tiles of a box."""
         everything = self.kernel.block(self.nest) == 1 and len(self.which) == len(self.nest.assigns)
         suffix = "" if everything else f"_folded_{self.number}"  # the function for the cells of the grid computes the same
-        self.kernel.write_tiles(self.nest, self.name, suffix, self.which, 1, {"fresh": "1"})
+        self.kernel.write_tiles(self.nest, self.name, suffix, self.which, 1, {})
 
     def _in_boxes(self, boxes: Sequence[tuple[str, Mapping[str, str]]]) -> None:
         """Compute the assignments in each of some boxes: the condition under which this worker does it, if there is one, and the bounds."""

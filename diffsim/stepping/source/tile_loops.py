@@ -66,7 +66,7 @@ class TileKernel(FunctionKernel):
             past = f"n - control[{FIRST}]" if self.program.direction > 0 else f"control[{FIRST}] - n"
             self.text(f"narrow = control[{NARROW}] + ({past}) * control[{NARROWER}]")
         if nest.interior is None:
-            self._rows(nest, name, self._in_window(everywhere, nest), goes_on=beyond == self._outside(nest))
+            self._rows(nest, name, self._in_window(everywhere, nest), goes_on=True)
             return
         inside, around = self._split(everywhere, nest.interior.box, beyond, any(assign.outside[-1] for assign in nest.folded))
         self._rows(nest.interior.nest, f"{name}_within", self._in_window(inside, nest), goes_on=True)
@@ -79,14 +79,10 @@ class TileKernel(FunctionKernel):
         They go there in nests that are `swept`. Along the first axis all cells on which those outside depend must be in the slab at that
         end. If they are not, and in other nests, `Fold` computes what is outside.
         """
+        far = tuple(max((each.outside[axis] for each in nest.folded), default=0) for axis in range(self.ndim))
         if not nest.swept:
             return (0,) * self.ndim
-        far = self._outside(nest)
         return far if self.ndim == 1 or self._in_end_slabs(nest) else (0, *far[1:])
-
-    def _outside(self, nest: Nest) -> tuple[int, ...]:
-        """How far outside the grid cells have cotangents that the nest computes, along each axis."""
-        return tuple(max((each.outside[axis] for each in nest.folded), default=0) for axis in range(self.ndim))
 
     def _in_end_slabs(self, nest: Nest) -> bool:
         """True if the cells inside that get something from beyond a side of the first axis are all in the slab at that side."""
@@ -216,8 +212,8 @@ class TileKernel(FunctionKernel):
     def _rows(self, nest: Nest, name: str, where: dict[str, str], goes_on: bool = False) -> None:
         """Compute the cells of some rows and tiles. Bounds of rows are multiples of a block, or the end.
 
-        If kernels are resumed, a nest `goes_on` with the values that it keeps of the rows before, where nothing else of the nest uses their
-        memory: parts around an interior share it with each other and with boxes of cells outside.
+        If kernels are resumed, it `goes_on` with the values that it keeps of the rows before. Parts around an interior cannot, for they
+        share the memory of these values. Rows beyond a side are computed at the end of a slab, where values begin anew.
         """
         block, every = self.block(nest), range(len(nest.assigns))
         if block == 1:
