@@ -39,16 +39,16 @@ class Singular:
         return not self._finite(root)
 
 
-class Divides:
-    """Tests whether expressions have an operation that may be infinite or NaN, whatever its arguments are here. Each node is asked once."""
+class Uses:
+    """Tests whether expressions have one of some `operations`. Each node is asked once."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, bool] = {}
+    def __init__(self, operations: Container[str]) -> None:
+        self._operations, self._known = operations, dict[int, bool]()
 
     def __call__(self, root: Node) -> bool:
         known = self._known
         for node in ordered([root], known=known):
-            known[node.id] = node.op in SINGULAR or any(known[each.id] for each in node.args)
+            known[node.id] = node.op in self._operations or any(known[each.id] for each in node.args)
         return known[root.id]
 
 
@@ -68,6 +68,17 @@ def in_choices(roots: Iterable[Node]) -> set[str]:
         inside.update(each.id for each in (node.args if node.id in inside else node.args[-2:] if node.op in CHOICES else ()))
         if node.op == "read" and node.id in inside:
             names.add(node.data[0])
+    return names
+
+
+def in_sums(roots: Iterable[Node]) -> set[str]:
+    """The fields that expressions read for sums, products and numerators alone: where one is infinite or NaN, so is an expression."""
+    inside, names = {each.id for each in roots}, set[str]()
+    for node in reversed(ordered(roots)):
+        if node.id in inside:
+            inside.update(each.id for each in (node.args if node.op in ("add", "sub", "mul") else node.args[:1] if node.op == "div" else ()))
+            if node.op == "read":
+                names.add(node.data[0])
     return names
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diffsim.boundary import Rules, fills
-from diffsim.expr.derive import OUTSIDE, Divides, Singular, in_choices, vjp
+from diffsim.expr.derive import OUTSIDE, SINGULAR, Singular, Uses, in_choices, in_sums, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, is_scaled, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
@@ -115,9 +115,11 @@ class Reverse:
         self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
         self._chosen: set[str] = set()  # values and fields of stages whose cotangents are 0 where a condition does not choose them
+        self._summed: set[str] = set()  # those that are infinite or NaN only where the next states are
         self._put_back: dict[int, Node] = {}  # node -> the same with shared values in place of their names
         unbounded = unbounded_tangents(step.stages)
-        self._singular, self._infinite, self._divides = Singular(OUTSIDE, unbounded), Singular(unbounded=unbounded), Divides()
+        self._singular, self._infinite = Singular(OUTSIDE, unbounded), Singular(unbounded=unbounded)
+        self._divides, self._has_roots = Uses(SINGULAR), Uses(SINGULAR - {"div"})
         self._whole: set[int] = set()  # contributions that are not split into their terms: a neighbour reads one value in place of some
         self._computed = self._where_computed()
 
@@ -225,7 +227,7 @@ class Reverse:
         for name, contributions in vjp(graph, seeds, self._wanted.__contains__, chosen, self._may_be_infinite).items():
             mine = self.terms.setdefault(name, {})
             for offset, node in contributions.items():
-                (whole,) = inlined(graph, [node], self._values, memo=self._put_back)
+                whole = self._whole_of(node)
                 users = [user for user in parts if offset in self._reads[user].get(name, ())]
                 if self._divides(whole) and not beyond.isdisjoint(users):
                     if self._singular(whole):
@@ -238,22 +240,34 @@ class Reverse:
 
     def _conditions(self, parts: Mapping[str, Node]) -> dict[Node, Node]:
         """For the bodies of parts that choices read, the condition that their seeds are not 0: where a choice drops a value, its
-        cotangent is 0, and so are all that follow from it, even if a partial derivative is infinite."""
+        cotangent is 0, and so are all that follow from it, even if a partial derivative is infinite.
+
+        A quotient has an infinite derivative only where it is infinite or NaN itself. So one that next states are sums of needs no
+        condition, although choices read it too, as those of a limiter do.
+        """
         graph = self.graph
         of: dict[Node, list[str]] = {}
         for name in parts:
-            of.setdefault(self.bodies[name], []).append(name)
-            read = self._reads[name].keys() if name in self._chosen else in_choices([self.bodies[name]])
+            body = self.bodies[name]
+            of.setdefault(body, []).append(name)
+            read = self._reads[name].keys() if name in self._chosen else in_choices([body])
             self._chosen |= {each for each in read if each in self._wanted}
+            if name in self._summed or name.startswith("next "):
+                self._summed |= in_sums([body])
         conditions: dict[Node, Node] = {}
         for body, names in of.items():
-            if all(name in self._chosen for name in names):
+            summed = not self._summed.isdisjoint(names) and not self._has_roots(self._whole_of(body))
+            if all(name in self._chosen for name in names) and not summed:
                 conditions[body] = graph.apply("not", graph.all_zero([parts[name] for name in names]))
         return conditions
 
+    def _whole_of(self, node: Node) -> Node:
+        """A node with all values in place of their names."""
+        return inlined(self.graph, [node], self._values, memo=self._put_back)[0]
+
     def _may_be_infinite(self, partial: Node) -> bool:
         """True if a partial derivative may be infinite or NaN, with all values in place of their names."""
-        return self._infinite(inlined(self.graph, [partial], self._values, memo=self._put_back)[0])
+        return self._infinite(self._whole_of(partial))
 
     def _guarded(self, contribution: Node, without: Node) -> Node:
         """A contribution that is 0 where a condition holds. In three dimensions parts that share nothing costly are guarded one by one."""
