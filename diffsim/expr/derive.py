@@ -75,10 +75,14 @@ def in_sums(roots: Iterable[Node]) -> set[str]:
     """The fields that expressions read for sums, products and numerators alone: where one is infinite or NaN, so is an expression."""
     inside, names = {each.id for each in roots}, set[str]()
     for node in reversed(ordered(roots)):
-        if node.id in inside:
-            inside.update(each.id for each in (node.args if node.op in ("add", "sub", "mul") else node.args[:1] if node.op == "div" else ()))
-            if node.op == "read":
-                names.add(node.data[0])
+        if node.id not in inside:
+            continue
+        if node.op == "read":
+            names.add(node.data[0])
+        elif node.op in ("add", "sub", "mul"):
+            inside.update(each.id for each in node.args)
+        elif node.op == "div":
+            inside.add(node.args[0].id)
     return names
 
 

@@ -70,6 +70,16 @@ def test_a_quotient_is_finite_where_its_divisor_is_positive() -> None:
     assert singular(graph.apply("sqrt", y)) and not singular(graph.apply("sqrt", square))
 
 
+def test_sums_of_fields_are_infinite_with_each_of_them() -> None:
+    """Not so where a root, a divisor, a condition or a choice reads a field."""
+    graph = Graph()
+    a, b, c, d, e, f, g, h = (graph.read(name, (k,)) for k, name in enumerate("abcdefgh"))
+    kept = graph.apply("select", graph.apply("lt", d, e), f, graph.const(0.0))
+    root = graph.sub(graph.mul(a, b), graph.div(graph.add(c, graph.apply("max", g, graph.const(0.0))), graph.apply("sqrt", h)))
+    assert in_sums([graph.add(root, kept)]) == set("abc")
+    assert in_sums([root, graph.apply("exp", a)]) == set("abc") and in_sums([graph.apply("tanh", a)]) == set()
+
+
 class Softened(ds.Equation):
     """Branches that are not chosen at x = 0, whose divisors are positive: one alone, a chain, and a power, which overflow in f32."""
 

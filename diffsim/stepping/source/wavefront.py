@@ -7,8 +7,8 @@ worker below such an end computes the rows that were left out on both sides of i
 out, but a stage computes the `margin` rows together there, on which cells outside depend. Where the sides are joined, they are ends of
 slabs like others. So each cell is computed by the same operations in the same order as without a wavefront, and no bit changes.
 
-A single step is swept as well, if it has many nests, and fields that take several times the caches of the cores. A nest goes on with the values that it
-keeps of the rows before. In the few cells around an interior, which share the memory of kept values, it computes them again.
+A single step is swept as well, if it has many nests, and fields that take several times the caches of the cores. A nest goes on with the
+values that it keeps of the rows before. In the few cells around an interior, which share the memory of kept values, it computes them again.
 
 A receiver is read when the stage before it has computed the last row of its cells, before a later stage overwrites them. So it belongs to
 the stage of that row.
