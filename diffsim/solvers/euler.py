@@ -268,9 +268,19 @@ class Euler(Equation, kind="euler"):
 
     def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
         self._around.check(series)
-        speeds = self._around.speeds(parameters, 0.0, series) if series else []
+        if not series:
+            return
+        speeds = self._around.speeds(parameters, self._start_of_series(parameters, series), series)
         if any(speeds):
             check_step(self.dt, self._limit(speeds), f"waves of {max(speeds):.4g} m/s at sides, {self._cells()}")
+
+    def _start_of_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> float:
+        """The largest speed of sound in the initial gas, m/s, which inflows of the first step are compared with; 0 if it is no gas."""
+        start = {name: parameters[name] for name in ("rho", "p") if name in parameters}
+        if len(start) < 2 or not all((value > 0).all() for value in start.values()):
+            return 0.0  # as `check_start` says
+        self._around.check_states(parameters, start, "start", series)
+        return float(np.sqrt(self.gamma * start["p"] / start["rho"]).max())
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         for name, unit in (("rho", "kg/m³"), ("p", "Pa")):
