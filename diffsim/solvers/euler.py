@@ -86,6 +86,7 @@ class Euler(Equation, kind="euler"):
             of it the gas rings, at 5 times it the rate is above 2 c / L. Of first order in the cells next to the side; None: at once, and
             waves come back as from a free end. A "reservoir" into which gas flows is not relaxed.
         series: those inputs of sides that have a value for each time step, such as ("p_high_x",), which holds for the whole step.
+            An "inflow" is compared with the speed of sound in the first step alone.
 
     Raises:
         ParameterError: an argument out of range, "weno5" with another method or with gravity, or a grid of cells of several sizes; by a
