@@ -86,6 +86,7 @@ class Euler(Equation, kind="euler"):
             of it the gas rings, at 5 times it the rate is above 2 c / L. Of first order in the cells next to the side; None: at once, and
             waves come back as from a free end. A "reservoir" into which gas flows is not relaxed.
         series: those inputs of sides that have a value for each time step, such as ("p_high_x",), which holds for the whole step.
+            An "inflow" is compared with the speed of sound in the first step alone.
 
     Raises:
         ParameterError: an argument out of range, "weno5" with another method or with gravity, or a grid of cells of several sizes; by a
@@ -268,9 +269,19 @@ class Euler(Equation, kind="euler"):
 
     def check_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> None:
         self._around.check(series)
-        speeds = self._around.speeds(parameters, 0.0, series) if series else []
+        if not series:
+            return
+        speeds = self._around.speeds(parameters, self._start_of_series(parameters, series), series)
         if any(speeds):
             check_step(self.dt, self._limit(speeds), f"waves of {max(speeds):.4g} m/s at sides, {self._cells()}")
+
+    def _start_of_series(self, parameters: Mapping[str, Array], series: Mapping[str, Array]) -> float:
+        """The largest speed of sound in the initial gas, m/s, which inflows of the first step are compared with; 0 if it is no gas."""
+        start = {name: parameters[name] for name in ("rho", "p") if name in parameters}
+        if len(start) < 2 or not all((value > 0).all() for value in start.values()):
+            return 0.0  # as `check_start` says
+        self._around.check_states(parameters, start, "start", series)
+        return float(np.sqrt(self.gamma * start["p"] / start["rho"]).max())
 
     def check_start(self, parameters: Mapping[str, Array], states: Mapping[str, Array]) -> None:
         for name, unit in (("rho", "kg/m³"), ("p", "Pa")):

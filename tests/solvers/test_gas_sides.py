@@ -290,6 +290,41 @@ def test_series_are_compared_with_the_time_step_cell_by_cell(series: tuple[str, 
         gas._compiled.checked(inputs, 2)
 
 
+@pytest.mark.parametrize("side", ["low_x", "high_x", "low_y", "high_y"])
+@pytest.mark.parametrize("series", [("rho", "u", "v"), ("u", "v"), ("u",), ("v",), ("rho",)], ids="-".join)
+@pytest.mark.parametrize("speed", [0.5, 1.6])
+def test_an_inflow_by_series_is_refused_as_a_constant_one(side: str, series: tuple[str, ...], speed: float) -> None:
+    """A flow too fast for the time step, and one faster than sound: the first step of a series meets the gas at the start."""
+    shape, axis, high = (4, 3), "yx".index(side[-1]), side.startswith("high")
+    sides: list[Any] = ["periodic", "periodic"]
+    sides[axis] = ("outflow", "inflow") if high else ("inflow", "outflow")
+    across = "vu"[axis]
+    stated: dict[str, Any] = {f"{name}_{side}": np.full(shape[1 - axis], 1.0 if name == "rho" else 0.0) for name in ("rho", "u", "v")}
+    stated[f"{across}_{side}"][1] = -speed if high else speed
+    stated[f"p_{'low' if high else 'high'}_{side[-1]}"] = np.ones(shape[1 - axis])
+    start = {"rho": np.ones(shape), "p": np.ones(shape), "u": np.zeros(shape), "v": np.zeros(shape)}
+    timed = [f"{name}_{side}" for name in series]
+
+    def refusal(check: Any) -> tuple[type[Exception], str]:
+        with pytest.raises((ParameterError, StabilityError)) as caught:
+            check()
+        return caught.type, str(caught.value).replace(" at sides", "")
+
+    def duct(names: list[str]) -> Euler:
+        return Euler(ds.Grid(shape, 0.1), 0.019, sides=tuple(sides), method="euler", series=tuple(names))
+
+    constant = {name: np.broadcast_to(np.expand_dims(value, axis), shape) for name, value in stated.items()}
+    expected = refusal(lambda: duct([]).check_start(constant, start))
+    assert expected[0] is (ParameterError if speed > 1.2 else StabilityError)
+    equation, rest = duct(timed), {name: value for name, value in constant.items() if name not in timed}
+
+    def run() -> None:  # as a simulation does
+        equation.check_series(rest | start, {name: np.array([stated[name], 0.5 * stated[name]]) for name in timed})
+        equation.check_start(rest, start)
+
+    assert refusal(run) == expected
+
+
 def test_a_relaxed_outflow_lets_waves_leave_and_holds_the_mean_pressure() -> None:
     """The pulse that comes back is the integral of a short one over the length of relaxation, by dA/dt = -(c - u) / L (A + what leaves)."""
     cells, width, length, u = 200, 0.05, 1.0, 0.2

@@ -263,17 +263,27 @@ class GasSides:
                     fastest[way] = max(fastest[way], float(c.max()))
         return fastest
 
-    def check_states(self, values: Mapping[str, Array], states: Mapping[str, Array], when: str) -> None:
+    def check_states(
+        self, values: Mapping[str, Array], states: Mapping[str, Array], when: str, series: Mapping[str, Array] | None = None
+    ) -> None:
         """Raise `ParameterError` where an inflow is faster than sound in the cell next to it, so that nothing comes from inside.
 
         States of a part of the grid, which need not reach the sides, are not checked.
+
+        Args:
+            values: of inputs that are constant in time, in all cells.
+            states: that the inflows are compared with.
+            when: the time of these states, "start" or "end".
+            series: shape (steps, cells of the side), of which the first step counts.
         """
+        series = series or {}
         for axis, high in self.through() if states["p"].shape == self.grid.shape else ():
             name = self.names(axis, high).get(self.velocities[axis], "")
-            if self.words[axis][high] == "inflow" and name in values:
-                beside = (*(slice(None),) * axis, slice(-1, None) if high else slice(0, 1))
-                sound = np.sqrt(self.gamma * states["p"][beside] / states["rho"][beside])
-                excess = float((np.abs(values[name][beside]) - sound).max())
+            if self.words[axis][high] == "inflow" and (name in values or name in series):
+                beside = -1 if high else 0
+                sound = np.sqrt(self.gamma * states["p"].take(beside, axis) / states["rho"].take(beside, axis))
+                entering = series[name][0] if name in series else values[name].take(beside, axis)
+                excess = float((np.abs(entering) - sound).max())
                 if excess > 0:
                     raise ParameterError(
                         f"{name} is faster than sound in a cell next to this inflow by {excess:.4g} m/s at the {when} of the run, expected "
