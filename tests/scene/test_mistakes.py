@@ -66,42 +66,6 @@ def test_wavelets_of_few_steps_are_noted(kind: str, samples: float) -> None:
         assert f"{samples:.2g} time steps" in lines[0] and "where it needs 5" in lines[0]
 
 
-SWAPPED = {
-    ("y", "x"): ("x", "y"),
-    ("z", "x"): ("x", "depth"),
-    ("lat", "lon"): ("longitude", "latitude"),
-    ("north", "east"): ("easting", "northing"),
-    ("z", "y", "x"): ("x", "y", "z"),
-}
-"""Axes of a grid -> names of coordinates in the opposite order."""
-
-
-@pytest.mark.parametrize("form", ["csv", "npz", "stations"])
-@pytest.mark.parametrize(("axes", "names"), SWAPPED.items())
-def test_names_of_coordinates_in_another_order_are_refused(
-    tmp_path: Path, axes: tuple[str, ...], names: tuple[str, ...], form: str
-) -> None:
-    """They were taken in the order in which they stand, so receivers lay at the mirrored place."""
-    stations, path = None, tmp_path / "a.npz"
-    places = {name: [10.0 * k, 10.0 * k + 1] for k, name in enumerate(names, 1)}
-    np.savez(path, values=np.zeros((4, 2)), times=np.arange(4.0), **(places if form == "npz" else {}))
-    if form == "csv":
-        path = tmp_path / "a.csv"
-        rows = [f"{t},{r},0.5," + ",".join(str(places[name][r]) for name in names) for t in range(4) for r in range(2)]
-        path.write_text("\n".join([f"time,receiver,value,{','.join(names)}", *rows]))
-    if form == "stations":
-        stations = tmp_path / "s.csv"
-        stations.write_text(
-            "\n".join([f"receiver,{','.join(names)}", *(",".join(map(str, [r, *(places[n][r] for n in names)])) for r in range(2))])
-        )
-    with pytest.raises(DataError, match=f"in the order of the axes of the grid, {', '.join(axes)}, found {', '.join(names)}; write"):
-        read_records(path, Layout(axes=axes, coordinates=names, stations=stations))
-    order = names[::-1]
-    (records,) = read_records(path, Layout(axes=axes, coordinates=order, stations=stations))
-    assert records.coordinates is not None
-    np.testing.assert_array_equal(records.coordinates[0], [places[name][0] for name in order])
-
-
 @pytest.mark.parametrize("bracket", ["2 m", "0.01 m", "10m", "1e-2 m"])
 def test_a_number_in_round_brackets_is_no_factor(tmp_path: Path, bracket: str) -> None:
     """The height of a sensor at 2 m was a unit of two metres."""

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from diffsim.base.messages import name_shown, shown
+from diffsim.base.messages import name_shown
 from diffsim.base.quantities.units import conversion
 from diffsim.errors import DataError
-from diffsim.records.conventions.dimensions import by_name
 from diffsim.records.conventions.rising import require_rising
 from diffsim.records.conventions.variables import listed
 from diffsim.typing import Array
@@ -213,13 +212,6 @@ class Layout:
             raise DataError(
                 f"coordinates: expected {len(self.axes)} names, one for each axis of the grid ({axes}), found {len(self.coordinates)}; "
                 "correct them"
-            )
-        kinds, own = [by_name(name) for name in self.coordinates], [by_name(axis) for axis in self.axes]
-        if "" not in kinds and kinds != own and sorted(kinds) == sorted(own):
-            names = [self.coordinates[kinds.index(kind)] for kind in own]
-            raise DataError(
-                f"coordinates: expected names in the order of the axes of the grid, {', '.join(self.axes)}, found "
-                f"{', '.join(map(name_shown, self.coordinates))}; write {shown(names)}, or rename them in the file"
             )
         return self.coordinates or self.axes
 
