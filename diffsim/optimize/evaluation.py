@@ -133,7 +133,7 @@ class Evaluator:
 
         Raises:
             ParameterError: The result of `hessian` has no products.
-            ShapeError: The product has not v's shape.
+            ShapeError: The Hessian has another size than x, or the product has not v's shape.
             NonFiniteError: It is not finite.
         """
         place, direction = np.array(x, dtype=np.float64), np.array(v, dtype=np.float64)
@@ -155,6 +155,12 @@ class Evaluator:
                 raise ParameterError(
                     f"hessian: expected a function of x whose result has products, H @ v, got the result {shown(matrix)}; return an array "
                     "of two axes, or wrap a function of v: scipy.sparse.linalg.LinearOperator((n, n), matvec=...)"
+                )
+            shape = tuple(getattr(matrix, "shape", (x.size, x.size)))
+            if shape != (x.size, x.size):
+                raise ShapeError(
+                    f"hessian: expected the shape {(x.size, x.size)}, a row and a column for each unknown, got {shape}; return the Hessian "
+                    "with respect to x"
                 )
             self._hessian = x, matrix
         product = np.array(real_array("product with the Hessian", self._hessian[1] @ v.copy(), np.float64))

@@ -10,7 +10,9 @@ from typing import Literal
 import numpy as np
 
 from diffsim.base.arguments import one_of, path_of
-from diffsim.base.messages import name_shown, path_shown
+from diffsim.base.messages import name_shown, path_shown, shown
+from diffsim.base.quantities.named import is_times
+from diffsim.base.quantities.units import factor
 from diffsim.errors import DataError
 from diffsim.records.conventions.clock import SINCE, of_numbers
 from diffsim.records.conventions.curvilinear import over_several, straightened
@@ -18,13 +20,16 @@ from diffsim.records.conventions.dimensions import TRUE, FileDimension, along_ax
 from diffsim.records.conventions.likely import as_list, likely_coordinates, over_dimension
 from diffsim.records.conventions.places import units_of, usual_unit
 from diffsim.records.conventions.rising import require_rising
-from diffsim.records.conventions.variables import Variable, Variables, listed, pick
+from diffsim.records.conventions.variables import Variable, Variables, listed, pick, require_no_other_unit
+from diffsim.records.formats.csv_files import Columns
 from diffsim.records.formats.raw import RawFile
 from diffsim.records.formats.segy import read_section
 from diffsim.records.formats.terrain import read_ascii_grid, read_geotiff
-from diffsim.records.read import ARRAYS, RAW, SEGY, require_file
+from diffsim.records.read import ARRAYS, CSV, RAW, SEGY, require_file
 from diffsim.typing import Array
 
+TIME = "time"
+"""The axis of a series."""
 GEOTIFF = (".tif", ".tiff")
 ASCII_GRID = (".asc",)
 
@@ -73,8 +78,9 @@ def read_field(
     order: Sequence[str] | None = None,
     units: Sequence[str] = (),
     curvilinear: Literal["refuse", "leave out"] = "refuse",
+    time_unit: str | None = None,
 ) -> Gridded:
-    """Read a field from a NumPy, HDF5, NetCDF, SEG-Y, GeoTIFF, ASCII grid or `.bin` file.
+    """Read a field from a NumPy, HDF5, NetCDF, SEG-Y, GeoTIFF, ASCII grid or `.bin` file, or a series from one of these or a CSV file.
 
     Args:
         path: the file. Its extension says the format.
@@ -89,6 +95,7 @@ def read_field(
             `Gridded.epoch`.
         curvilinear: what to do with coordinates of which one changes along several dimensions, such as latitudes of a projected grid:
             "leave out" gives the numbers without coordinates.
+        time_unit: of the coordinates along an axis "time"; None: as the file says, else s.
 
     Returns:
         The values in the order of the axes, with coordinates that rise. Where the file does not name all dimensions, and `order` neither,
@@ -109,10 +116,10 @@ def read_field(
         assert bay.coordinates[1].tolist() == [10, 15, 20]
     """
     path = path_of("path", path)
-    require_file(path, (*ARRAYS, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
+    require_file(path, (*ARRAYS, *CSV, *SEGY, *GEOTIFF, *ASCII_GRID, *RAW))
     one_of("curvilinear", curvilinear, ("refuse", "leave out"))
     stated, axes = None if order is None else tuple(order), tuple(axes or order or ())
-    asked = Asked(axes, tuple(coordinates), stated, units_of(axes, tuple(units)), curvilinear == "leave out")
+    asked = Asked(axes, tuple(coordinates), stated, units_of(axes, tuple(units)), curvilinear == "leave out", time_unit)
     _refuse(path, key, asked, shape)
     field = _read(path, None if key is None else str(key), asked, shape)
     placed = _upright(field)
@@ -124,7 +131,7 @@ def _refuse(path: Path, key: str | int | None, asked: Asked, shape: Sequence[int
     kind = path.suffix.lower()
     refused = {
         "key": key is not None and kind in (*SEGY, *ASCII_GRID, *RAW),
-        "coordinates": bool(asked.coordinates) and kind not in ARRAYS,
+        "coordinates": bool(asked.coordinates) and kind not in (*ARRAYS, *CSV),
         "shape": shape is not None and kind not in RAW,
     }
     names = [name for name, wrong in refused.items() if wrong]
@@ -144,6 +151,7 @@ class Asked:
         order: names of the axes in the order of the file; None: not stated.
         units: of the coordinates, one for each axis.
         leave_out: whether coordinates of a curvilinear grid are left out.
+        time_unit: of times, which replaces that of the file; None: not stated.
     """
 
     axes: tuple[str, ...]
@@ -151,12 +159,17 @@ class Asked:
     order: tuple[str, ...] | None
     units: tuple[str, ...]
     leave_out: bool
+    time_unit: str | None = None
 
 
 def _read(path: Path, key: str | None, asked: Asked, shape: Sequence[int] | None) -> Gridded:
     kind, where = path.suffix.lower(), path_shown(path)
     if kind in ARRAYS:
         return _of_variables(ARRAYS[kind](path), key, asked)
+    if kind in CSV:
+        columns = Columns(path)
+        asked = replace(asked, coordinates=tuple(map(columns.named, asked.coordinates)))
+        return _of_variables(columns, None if key is None else columns.named(key), asked)
     if kind in RAW:
         values = RawFile(path, shape=None if shape is None else tuple(shape)).read("values").values
         return _named(values, ("",) * values.ndim, None, "", where, asked)
@@ -171,12 +184,20 @@ def _read(path: Path, key: str | None, asked: Asked, shape: Sequence[int] | None
 
 def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | None] | None, unit: str, where: str, asked: Asked) -> Gridded:
     """A field whose dimensions have these names, "" where they have none, and these coordinates."""
-    each = [_in_seconds(place, f"{where}, {name_shown(name)}") for name, place in zip(names, places or [None] * len(names), strict=True)]
+    each = [
+        _in_seconds(place, f"{where}, {name_shown(name)}", asked.time_unit)
+        for name, place in zip(names, places or [None] * len(names), strict=True)
+    ]
     dimensions = [FileDimension(name, place) for name, place in zip(names, each, strict=True)]
     if not asked.axes or values.ndim != len(asked.axes):
         axes: Sequence[str] = names
     else:
         axes = matched(dimensions, asked.axes, asked.coordinates, asked.order, where)
+    each = [
+        _timed(place, asked, f"{where}, {name_shown(name)}" if name else where) if axis == TIME else place
+        for name, axis, place in zip(names, axes, each, strict=True)
+    ]
+    dimensions = [FileDimension(name, place) for name, place in zip(names, each, strict=True)]
     if any(place is None for place in each):
         if any(place is not None for place in each):
             lacking = name_shown(names[list(each).index(None)] or "one without a name")
@@ -193,17 +214,32 @@ def _named(values: Array, names: tuple[str, ...], places: Sequence[Variable | No
     return Gridded(values, coordinates, unit, where, tuple(axes), tuple(units), epoch)
 
 
-def _in_seconds(place: Variable | None, what: str) -> Variable | None:
+def _in_seconds(place: Variable | None, what: str, stated: str | None) -> Variable | None:
     """Coordinates whose unit counts from a date, such as "hours since 2011-03-11", as seconds with that date; others as they are."""
     if place is None or SINCE not in place.unit:
         return place
-    clock = of_numbers(place.values, place.unit, None, what, place.calendar)
-    return replace(place, values=clock.times, unit="s", epoch=clock.epoch)
+    clock = of_numbers(place.values, place.unit, stated, what, place.calendar)
+    return replace(place, values=clock.times, unit="s", epoch=clock.epoch, counted=True)
+
+
+def _timed(place: Variable | None, asked: Asked, what: str) -> Variable | None:
+    """Times in the unit that the user states, which replaces that of the file.
+
+    Raises:
+        DataError: there are no times, or they are dates or of a type with a unit.
+    """
+    stated = asked.time_unit
+    if stated is None or (place is not None and place.counted):
+        return place
+    if place is None:
+        raise DataError(f"{what}: expected times for time_unit = {shown(stated)}, found none; drop it, or name them by coordinates")
+    require_no_other_unit(place.typed, "time_unit", stated, what, place.epoch is not None)
+    return replace(place, values=place.values * factor(stated, "s", what, "time_unit"), unit="s")
 
 
 def _of_variables(variables: Variables, key: str | None, asked: Asked) -> Gridded:
     """The field of a file of named arrays."""
-    name = key or _only(variables, asked.axes)
+    name = key or _only(variables, asked)
     variable, where = pick(variables, name, "key"), f"{variables.where}, {name_shown(name)}"
     variable = _without_single(variable, asked)
     places: list[Variable | None] = [dimension.places for dimension in dimensions_of(variables, name, variable)]
@@ -285,9 +321,11 @@ def _by_length(variables: Variables, asked: Asked, values: Array, where: str) ->
     return [called[axis] for axis in order], [named[axis] for axis in order]
 
 
-def _only(variables: Variables, axes: tuple[str, ...]) -> str:
+def _only(variables: Variables, asked: Asked) -> str:
     """The name of the only variable that is none of coordinates."""
-    names = [name for name in (variables.names if variables.fields is None else variables.fields) if name not in axes]
+    places = {*asked.axes, *asked.coordinates}
+    places |= {name for name in variables.names if TIME in asked.axes and is_times(name)}
+    names = [name for name in (variables.names if variables.fields is None else variables.fields) if name not in places]
     if len(names) != 1:
         raise DataError(f"{variables.where}: expected the name of one of the variables {listed(variables.names)}, found none; give key")
     return names[0]

@@ -22,6 +22,8 @@ SHORTEST = 2.5
 """The spectrum of a wavelet is negligible above this multiple of its dominant frequency."""
 LEAST, LEAST_OF_ORDER_2 = 4.0, 8.0
 """Cells that the shortest wave needs."""
+SAMPLES = 2 * SHORTEST
+"""Time steps in a period of the dominant frequency, with which two are in the shortest period."""
 
 
 def notes_of(problem: Problem) -> list[str]:
@@ -32,6 +34,7 @@ def notes_of(problem: Problem) -> list[str]:
         *beside(problem),
         *coarse(problem),
         *unfired(problem),
+        *undersampled(problem),
         *outside(problem),
         *poor_data(problem),
     ]
@@ -109,6 +112,20 @@ def coarse(problem: Problem) -> Iterator[str]:
                 f"grid: {cells:.2g} cells of {cell:g} in the shortest wave of sources.{name} ({speed:g} m/s at {SHORTEST:g} times "
                 f"{frequency:.3g} Hz), where order {order} needs {needed:g}: cells of {cell * cells / needed:.3g}, or a frequency of "
                 f"{frequency * cells / needed:.3g} Hz"
+            )
+
+
+def undersampled(problem: Problem) -> Iterator[str]:
+    """A line for each source whose wavelet has fewer than `SAMPLES` time steps in a period."""
+    step = problem.scene.time.step
+    for name, source in problem.scene.sources.items():
+        frequency = dominant(source.wavelet, f"sources.{name}.wavelet")
+        samples = 1 / (frequency * step)
+        if samples < SAMPLES:
+            yield (
+                f"sources.{name}.wavelet: {samples:.2g} time steps of {step:.3g} s in a period of its dominant frequency {frequency:.3g} "
+                f"Hz, where it needs {SAMPLES:g}: a time step of {step * samples / SAMPLES:.3g} s, or a frequency of "
+                f"{frequency * samples / SAMPLES:.3g} Hz"
             )
 
 

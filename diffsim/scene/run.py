@@ -270,7 +270,7 @@ def _outcome(
         unknowns=unknowns,
         loss_parts={label: (first.parts[label], last.parts[label]) for label in first.parts},
         history=search.history,
-        stopped=ending(scene, search.reason, search.history, compared.values(), simulation.precision),
+        stopped=ending(scene, search.reason, search.history, compared.values(), simulation.precision, _penalised(problem, last)),
         accepted=tuple(judge(problem, (first.value, last.value), compared, unknowns, measured, fit)),
         certificate=certificate,
         schedule=repr(problem.schedule),
@@ -287,6 +287,12 @@ def _outcome(
         notes=tuple(notes_of(problem)),
         names=names,
     )
+
+
+def _penalised(problem: Problem, answer: Evaluation) -> float:
+    """Share of the penalties in the loss at the answer."""
+    penalties = sum(answer.parts[label] for label in [*problem.penalties, *problem.of_variables])
+    return penalties / answer.value if answer.value > 0 else 0.0
 
 
 def _values(part: Unknown, answer: Array, unit: str) -> dict[str, Array]:

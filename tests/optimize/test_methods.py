@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rosenbrock_run import BOUNDS, X0, rosenbrock
+from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
 
 from diffsim.errors import DiffsimError, ParameterError, ShapeError
 from diffsim.optimize import Adam, Batches, GaussNewton, Journal, JournalError, NonFiniteError, minimise
@@ -267,6 +271,17 @@ WITHOUT_PRODUCTS: dict[str, object] = {
 def test_a_hessian_without_products_is_refused(result: object) -> None:
     with pytest.raises(ParameterError, match="whose result has products, H @ v, got the result"):
         minimise(rosenbrock, X0, GaussNewton(lambda x: result))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, aslinearoperator], ids=["array", "sparse", "operator"])
+@pytest.mark.parametrize("shape", [(3, 3), (1, 2), (2, 1), (2, 3), (1, 1), (0, 0)])
+def test_a_hessian_of_another_size_is_refused(shape: tuple[int, int], form: Callable[[Array], object]) -> None:
+    if 0 in shape and form is not np.asarray:
+        pytest.skip("SciPy has no such matrix")
+    with pytest.raises(
+        ShapeError, match=re.escape(f"hessian: expected the shape {(X0.size, X0.size)}, a row and a column for each unknown, got {shape}")
+    ):
+        minimise(rosenbrock, X0, GaussNewton(lambda x: form(np.ones(shape))))
 
 
 def test_gauss_newton_solves_each_system_to_a_given_residual() -> None:

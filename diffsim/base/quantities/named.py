@@ -42,6 +42,9 @@ SYMBOLS = frozenset({"bar", "d", "h", "m", "min"})
 symbol of time or place, as in t_min, and behind a stroke, as in t/min."""
 WORD = 4
 """Letters from which on a name is a whole word."""
+_TIMES = frozenset({"t", "time", "times"})
+_SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "utc", "gmt"})
+_DATES = frozenset({"date", "dates", "datetime", "datetimes", "timestamp", "timestamps"})
 _PLACES = frozenset("txyzXYZ")
 """Symbols of times and places. An index behind one is no unit of time or length but for these: t_bar and x_min convert to neither."""
 
@@ -81,6 +84,30 @@ def require_stated(name: str, wanted: str, what: str, remedy: str = GIVE, of_pla
             f"{what}: expected the unit of {name_shown(name)}, whose name ends like {own}, found none; "
             f"{remedy.format(own=own, wanted=wanted)}"
         )
+
+
+def is_times(name: str) -> bool:
+    """True if a name means times by its last word: "minutes", "time_ms", "t_min", "seconds", "date" and the like.
+
+    An index behind another symbol, as in dt_min and tau_d, means no times.
+    """
+    before, _, word = _parted(name.strip())
+    if before:
+        return before.lower() in _TIMES and (word in _SECONDS or _is_of_time(word))
+    return word in _SECONDS | _DATES or (len(word) > 1 and _is_of_time(word))
+
+
+def unit_of_times(name: str) -> str:
+    """The unit that the name of times ends in, such as ms for "time_ms", else s."""
+    word = _parted(name.strip())[2]
+    return WORDS[word] if _is_of_time(word) else "s"
+
+
+def _is_of_time(word: str) -> bool:
+    try:
+        return word in WORDS and conversion(WORDS[word], "s") is not None
+    except DataError:
+        return False
 
 
 def _parted(name: str) -> tuple[str, str, str]:

@@ -34,8 +34,10 @@ _RAISED_DIGITS = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+)([^\\W\\d_]?)
 """An exponent, and the letter with which the next factor begins right behind it, as in m²s⁻¹."""
 _DEGREES = re.compile(r"\bdeg(?:ree)?s?[ _]?(?:n(?:orth)?|e(?:ast)?|true)\b", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"(?:°|\bdeg(?:ree)?s?[ _]?)(c|f)(?:elsius|ahrenheit)?\b|^(c)elsius$|^(f)ahrenheit$", re.IGNORECASE)
-_NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?"
+_NUMBER = r"(?:\d+(?:\.\d+)?|(?<![\w)])\.\d+)(?:[eE][+-]?\d{1,2})?"
 _NAME = r"[A-Za-zΩÅ_]+"
+_LEADING = re.compile(rf"^({_NUMBER})(?=[A-DF-Za-df-zΩÅ_]|[eE](?![+-]?\d))")
+"""A number right before the name of a unit, as in 10cm. In 10e3 it goes on."""
 _FACTOR = re.compile(rf"({_NUMBER}|{_NAME})(?:(?:\*\*|\^)([+-]?\d{{1,2}})|(?<=[A-Za-z])([+-]?\d))?(?!\d)")
 _UNDER = re.compile(r"/\s*\(((?:[^()/]|\*\*)+)\)")
 """A product in brackets behind a stroke."""
@@ -171,6 +173,7 @@ def _factors(unit: str) -> list[str] | None:
         text = text[1:-1].strip()
     while (inner := _UNDER.search(text)) is not None:  # m/(s K) is m/s/K
         text = f"{text[: inner.start()]}/{_BETWEEN.sub('/', inner[1].strip())}{text[inner.end() :]}"
+    text = _LEADING.sub(r"\1 ", text)
     out: list[str] = []
     at, sign = 0, 1
     while at < len(text):

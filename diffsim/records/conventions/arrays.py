@@ -10,6 +10,7 @@ import numpy as np
 
 from diffsim.base.messages import name_shown, shown
 from diffsim.base.quantities.meaning import POINTS, RUNS
+from diffsim.base.quantities.named import is_times, unit_of_times
 from diffsim.base.quantities.units import differences_in, factor
 from diffsim.errors import DataError
 from diffsim.records.conventions.clock import WORDS, Clock, of_numbers
@@ -153,7 +154,7 @@ def _times(variables: Variables, layout: Layout) -> tuple[Clock | None, str]:
         raise DataError(f"{what}: expected a list of times, found the shape {times.values.shape}; give one for each sample")
     axis = times.axes[0]
     clock = Clock(times.values, times.epoch)
-    require_no_other_unit(times.typed, "time_unit", layout.time_unit, what)
+    require_no_other_unit(times.typed, "time_unit", layout.time_unit, what, times.epoch is not None)
     if times.epoch is None:
         clock = of_numbers(times.values, times.unit, layout.time_unit, what, times.calendar, name.rpartition("/")[2])
     require_step(clock.times, layout.dt, what)
@@ -169,12 +170,14 @@ def _require_no_others(variables: Variables, layout: Layout, samples: int) -> No
     group = (layout.values or "").rpartition("/")[0]
     for name in variables.names:
         before, _, last = name.rpartition("/")
-        if before != group or name == layout.values or not (last == WORDS[2] or last.lower() in WORDS[:2]):
+        usual = last == WORDS[2] or last.lower() in WORDS[:2]
+        if before != group or name == layout.values or not (usual or is_times(last)):
             continue
         try:
             times = variables.read(name)
             unit = times.unit.partition(" since ")[0].strip()
-            clock = Clock(times.values, times.epoch) if times.epoch is not None else Clock(times.values * factor(unit or "s", "s"))
+            seconds = 1.0 if times.epoch is not None else factor(unit or unit_of_times(last), "s")
+            clock = Clock(times.values * seconds, times.epoch)
         except DataError:  # texts, or another unit
             continue
         if times.values.shape == (samples,) and not (times.epoch is None and is_count(times)):

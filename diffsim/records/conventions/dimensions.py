@@ -186,7 +186,8 @@ def along_axis(dimension: FileDimension, axis: str, unit: str, what: str) -> Arr
     """
     assert dimension.places is not None
     if not dimension.places.unit:
-        require_stated(dimension.name, unit, what, "write it beside them, or convert them to {wanted} under another name")
+        remedy = 'give time_unit = "{own}", or "{wanted}"' if by_name(axis) == "t" else "write it beside them"
+        require_stated(dimension.name, unit, what, f"{remedy}, or convert them to {{wanted}} under another name")
     places = in_unit(dimension.places, unit, what)
     return -places if axis.lower() in DOWNWARDS and dimension.sense == "up" else places
 

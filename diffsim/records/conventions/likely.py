@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from diffsim.base.messages import name_shown
+from diffsim.base.quantities.named import is_times
 from diffsim.errors import DataError
 from diffsim.records.conventions.dimensions import by_name, direction_of
 from diffsim.records.conventions.variables import Variable, Variables, is_count
@@ -32,6 +33,8 @@ def named_alike(variables: Variables, name: str, axes: Sequence[str]) -> dict[st
             if alike or not group:
                 break
             group = group.rpartition("/")[0]
+        if not alike and by_name(axis) == "t":
+            alike = [each for each in variables.names if each != name and is_times(each)]  # "t/ms" has no group
         own = [each for each in alike if each.rpartition("/")[2] == axis]
         if own or alike:
             out[axis] = own or alike
@@ -58,7 +61,7 @@ def likely_coordinates(variables: Variables, name: str, values: Array, axes: Seq
     read = {each: place for each in itertools.chain(*alike.values()) if (place := _read(variables, each)) is not None}
     fitting = {axis: [each for each in names if each in read and _fits(read[each].values, values)] for axis, names in alike.items()}
     fitting = {axis: names for axis, names in fitting.items() if names}
-    if not fitting or all(is_count(read[each]) for names in fitting.values() for each in names):
+    if not fitting or all(_is_number_of_cells(read[each], axis) for axis, names in fitting.items() for each in names):
         return ()
     for axis, names in fitting.items():
         if len(names) > 1:
@@ -94,9 +97,12 @@ def over_dimension(variables: Variables, name: str, dimension: str, axes: Sequen
     along: dict[str, Variable] = {}
     for each in variables.names:
         last = each.rpartition("/")[2]
-        other = each == name or each.rpartition("/")[0] != group or not any(_means(last, axis) for axis in axes)
+        meant = next((axis for axis in axes if _means(last, axis)), None)
+        other = meant is None or each == name or each.rpartition("/")[0] != group
         place = None if other else _read(variables, each)  # a file may have fields that are too large to read them all
-        if place is not None and place.axes == (dimension,) and len(place.values) > 1 and not is_count(place):
+        if meant is None or place is None:
+            continue
+        if place.axes == (dimension,) and len(place.values) > 1 and not _is_number_of_cells(place, meant):
             along[each] = replace(place, axis=place.axis or (direction_of(place) or by_name(last)).upper())
     own = [each for each in along if each.rpartition("/")[2] in axes]
     if len(along) > 1 and len(own) != 1:
@@ -109,7 +115,14 @@ def over_dimension(variables: Variables, name: str, dimension: str, axes: Sequen
 
 
 def _means(name: str, axis: str) -> bool:
+    if by_name(axis) == "t" and is_times(name):
+        return True
     return name.lower() == axis.lower() or (by_name(name) != "" and by_name(name) == by_name(axis))
+
+
+def _is_number_of_cells(place: Variable, axis: str) -> bool:
+    """True if numbers are those of cells. Times from 0 or 1 are times, even if they are whole: a run has its own steps."""
+    return by_name(axis) != "t" and is_count(place)
 
 
 def _read(variables: Variables, name: str) -> Variable | None:

@@ -45,6 +45,7 @@ class Variable:
         formula: formula of a vertical coordinate without a length of its own, such as levels along the ground.
         epoch: the date of time 0 of an array of dates, whose values are then seconds; None: it has no dates.
         typed: whether the type of its entries has the unit, as timedelta64[ms] has. The values are then in seconds.
+        counted: whether its times count from a date, as in "hours since 2011-03-11", and are in seconds by now.
     """
 
     values: Array
@@ -57,16 +58,19 @@ class Variable:
     formula: str = ""
     epoch: np.datetime64 | None = None
     typed: bool = False
+    counted: bool = False
 
 
-def require_no_other_unit(typed: bool, key: str, stated: str | None, what: str) -> None:
-    """Refuse a unit that the user states by a key where the type of the entries has one, by which they were converted already.
+def require_no_other_unit(typed: bool, key: str, stated: str | None, what: str, dates: bool = False) -> None:
+    """Refuse a unit that the user states by a key for entries that need none: they are dates, or their type has a unit.
 
     Raises:
-        DataError: a unit is stated, and the type has one.
+        DataError: a unit is stated, and the entries are of such a kind.
     """
-    if typed and stated is not None:
-        raise DataError(f"{what}: expected no {key} for timedelta64, whose type has the unit, found {shown(stated)}; drop it")
+    if stated is None or not (typed or dates):
+        return
+    kind = "dates, which have no unit" if dates else "timedelta64, whose type has the unit"
+    raise DataError(f"{what}: expected no {key} for {kind}, found {shown(stated)}; drop it")
 
 
 def described(values: Array, axes: tuple[str, ...], attributes: Mapping[str, Any]) -> Variable:

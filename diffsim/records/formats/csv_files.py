@@ -23,13 +23,14 @@ from diffsim.records.conventions.clock import WORDS, Clock, date_remedy, is_date
 from diffsim.records.conventions.places import units_of
 from diffsim.records.conventions.records import Layout, Records, on_one_clock, refuse, require_step
 from diffsim.records.conventions.rising import require_rising
-from diffsim.records.conventions.variables import listed
+from diffsim.records.conventions.variables import Variable, Variables, dated, listed, require_no_other_unit
 from diffsim.typing import Array, IntArray
 
 GAPS = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Texts for a missing value, in small letters."""
 SHOT = "shot"
 _UNIT = re.compile(r"(.*[^\s])\s*(?:\[([^\[\]]+)\]|\(([^()]+)\))")
+_DIGITS = tuple(".0123456789")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
 """A number whose commas may be decimal ones or stand between thousands."""
@@ -142,8 +143,18 @@ class Table:
         return name if name in self.columns else _name_and_unit(name)[0]
 
     def unit(self, name: str) -> str:
-        """The unit of a column; "": it states none."""
-        return self.units.get(self.named(name), "")
+        """The unit of a column; "": it states none.
+
+        Raises:
+            DataError: a number and a unit stand in round brackets, which may be the place or the depth of a sensor.
+        """
+        unit = self.units.get(self.named(name), "")
+        if unit.startswith("("):
+            raise DataError(
+                f"{self.where}, column {name_shown(self.named(name))}: expected a unit in brackets, found {unit}, which may be a unit or "
+                f"the place of a sensor; write [{unit[1:-1]}] for a unit, or the number without brackets"
+            )
+        return unit
 
     def numbers_in(self, name: str, wanted: str) -> Array:
         """The numbers of a column in a unit; those without a unit are in it."""
@@ -163,8 +174,10 @@ class Table:
         """
         texts, what = self.text(name, "times"), f"{self.where}, column {name_shown(name)}"
         if is_date(texts[0]) or date_remedy(texts[0]):
+            require_no_other_unit(False, "time_unit", stated, what, dates=True)
             return of_dates(texts, what)
-        return of_numbers(self.numbers(name, "times"), self.unit(name), stated, what, name=self.named(name))
+        own = self.unit(name) if stated is None else ""
+        return of_numbers(self.numbers(name, "times"), own, stated, what, name=self.named(name))
 
     def numbers(self, name: str, key: str, gaps: bool = False) -> Array:
         """The numbers of a column, which the user may name by a key.
@@ -194,6 +207,25 @@ class Table:
             ) from None
 
 
+class Columns(Variables):
+    """The columns of a CSV file as arrays of one dimension without a name, as those of an `.npz` file are."""
+
+    def __init__(self, path: Path) -> None:
+        self._table = Table.read(path)
+        super().__init__(path, tuple(self._table.columns))
+
+    def named(self, name: str) -> str:
+        """The name of a column that the user may give with its unit."""
+        return self._table.named(name)
+
+    def read(self, name: str) -> Variable:
+        """The numbers of a column, NaN in a gap, or its dates in seconds."""
+        texts, what = self._table.columns[name], f"{self.where}, column {name_shown(name)}"
+        if is_date(texts[0]) or date_remedy(texts[0]):
+            return dated(np.array(texts, object), ("",), what)
+        return Variable(self._table.numbers(name, "key", gaps=True), self._table.unit(name), ("",))
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text.replace(",", "."))
@@ -221,9 +253,14 @@ def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
 
 
 def _name_and_unit(text: str) -> tuple[str, str]:
-    """The name of a column, and the unit in brackets behind it; "": there is none."""
+    """The name of a column, and the unit in brackets behind it; "": there is none.
+
+    A unit that begins with a number in round brackets, as in "speed (10 m)", keeps its brackets: it may be a place.
+    """
     match = _UNIT.fullmatch(text)
-    return (match[1].strip(), match[2] or match[3]) if match and is_unit(match[2] or match[3]) else (text, "")
+    if match is None or not is_unit(match[2] or match[3]):
+        return text, ""
+    return match[1].strip(), match[2] or (f"({match[3]})" if match[3].lstrip()[:1] in _DIGITS else match[3])
 
 
 def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
@@ -246,9 +283,11 @@ def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:
 
 def _one_unit(table: Table, names: Sequence[str], values: Array, layout: Layout) -> tuple[str, Array]:
     """The unit of all columns of values, which is that of the first, and the values in it."""
+    if layout.unit is not None:
+        return layout.unit, values
     units = [table.unit(name) for name in names]
-    if layout.unit is not None or not any(units):
-        return layout.unit or "", values
+    if not any(units):
+        return "", values
     if not all(units):
         name = names[units.index("")]
         raise DataError(f"{table.where}: expected a unit behind the name of each column, found none for {name_shown(name)}; add it")

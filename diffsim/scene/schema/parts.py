@@ -165,6 +165,7 @@ class DataFile(Resampled):
         fill (field): value where the file has no number, before `scale`; none: such a place on the grid is refused.
         start (s): of a series, the time in the file at which the run starts, or a date such as `"2011-03-11T05:46:23Z"` where the file has
             dates, which need one; none: 0.
+        time_unit: of the times of a series, such as "min"; none: that of the file, else s.
         allow: accepts a series of which the run takes less than nine tenths.
     """
 
@@ -180,6 +181,7 @@ class DataFile(Resampled):
     missing: Reals | None = None
     fill: Real | None = None
     start: Start | None = None
+    time_unit: Name | None = None
     allow: tuple[Literal["outside"], ...] = ()
 
     @model_validator(mode="after")

@@ -145,6 +145,7 @@ def assemble(
     require_memory(scene, precision)
     setup = build_setup(whole, precision, wrt=tuple(scene.unknowns), data=data, domains=domains)
     check_windows(scene, setup)
+    check_misfit_windows(scene)
     for name in scene.unknowns:
         if scene.truth is not None and name not in scene.truth.fields:
             raise SceneError(f"truth.fields.{name}: expected the hidden truth of this unknown, found none; add [truth.fields.{name}]")
@@ -211,6 +212,15 @@ def assemble(
         ranks or Alone(),
         domains,
     )
+
+
+def check_misfit_windows(scene: Description) -> None:
+    """Refuse windows of misfits of which no time lies within the run."""
+    end = scene.time.step * scene.time.count * scene.time.windows
+    for number, model in enumerate(scene.misfit):
+        if model.window is not None and (model.window[0] > end or model.window[1] < 0):
+            ends = f"{model.window[0]:g} to {model.window[1]:g}"
+            raise SceneError(f"misfit[{number}].window: expected times of the run, 0 to {end:g} s, found {ends}; correct it, or run longer")
 
 
 def check_windows(scene: Description, setup: Setup) -> None:

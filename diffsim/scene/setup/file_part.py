@@ -44,9 +44,12 @@ def file(part: DataFile, place: Place) -> Array:
         raise SceneError(f"{place.key}.axes: expected each of {', '.join(grid.axes)} once, found {', '.join(part.axes)}; correct them")
     if part.start is not None and grid.axes[0] != TIME:
         raise SceneError(f"{place.key}.start: expected none for a field that is constant in time, found {part.start}; drop it")
+    if part.time_unit is not None and grid.axes[0] != TIME:
+        raise SceneError(f"{place.key}.time_unit: expected none for a field that is constant in time, found {part.time_unit}; drop it")
     if part.crs is not None:
         return scaled(part, _projected(part, place), place)
-    if suffix in NUMPY and not part.coordinates and part.spacing is None and not _is_placed(part, grid):
+    bare = not part.coordinates and part.spacing is None and part.time_unit is None
+    if suffix in NUMPY and bare and not _is_placed(part, grid):
         values, coordinates = read_array(part, place), None
     else:
         values, coordinates = _gridded(part, place)
@@ -104,9 +107,11 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
     try:
         shape = part.shape or _in_file(part.axes, base.axes, base.shape) if Path(part.path).suffix.lower() in RAW else None
         curved: Literal["refuse", "leave out"] = "refuse" if part.spacing is None else "leave out"
-        field = read_field(part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base), curved)
+        field = read_field(
+            part.path, part.key, part.coordinates, base.axes, shape, part.axes, coordinate_units(base), curved, part.time_unit
+        )
         if field.values.ndim != base.ndim:
-            raise DataError(f"expected {base.ndim} axes in {field.where}, found the shape {field.values.shape}; cut it")
+            raise DataError(f"expected {base.ndim} axes in {field.where}, found the shape {field.values.shape}; {_other_axes(field, base)}")
         values = _without_fills(field, part, place)
         field = _in_order(_after_start(replace(field, values=values), part, base), part, place)
         _require_within(field, part, base)
@@ -122,6 +127,11 @@ def _gridded(part: DataFile, place: Place) -> tuple[Array, tuple[Array, ...] | N
             "without them; give spacing, or coordinates"
         )
     return field.values, field.coordinates
+
+
+def _other_axes(field: Gridded, grid: Grid) -> str:
+    """The remedy for numbers with more or fewer axes than the grid."""
+    return "cut it" if field.values.ndim > grid.ndim else f"give numbers over {', '.join(grid.axes)}"
 
 
 def _after_start(field: Gridded, part: DataFile, grid: Grid) -> Gridded:

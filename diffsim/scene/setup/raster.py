@@ -6,6 +6,7 @@ import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import gaussian_filter
 
+from diffsim.base.arguments import plural
 from diffsim.errors import SceneError
 from diffsim.mesh.angles import LONGITUDES
 from diffsim.mesh.grid import Grid
@@ -80,9 +81,8 @@ def _complete(resampled: Array, place: Place) -> Array:
     bad = np.argwhere(~np.isfinite(resampled))
     if len(bad):
         at = ", ".join(f"{grid.axes[axis]} = {grid.coordinates(axis)[k]:.6g}" for axis, k in enumerate(bad[0]))
-        raise SceneError(
-            f"{place.key}: expected numbers in every cell, found none at {at} and in {len(bad) - 1} more cells; give fill, or move the grid"
-        )
+        others = f" and in {plural(len(bad) - 1, 'more cell')}" if len(bad) > 1 else ""
+        raise SceneError(f"{place.key}: expected numbers in every cell, found none at {at}{others}; give fill, or move the grid")
     return resampled
 
 

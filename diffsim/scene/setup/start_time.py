@@ -41,7 +41,10 @@ def times_after(times: Array, epoch: np.datetime64 | None, start: float | str, w
         return times - start
     date = date_of(start, "start")
     if epoch is None:
-        raise DataError(f"{where}: expected dates for start = {start}, found times without one; give start in s, or write dates")
+        raise DataError(
+            f"{where}: expected dates for start = {start}, found times without one, or in a calendar other than the Gregorian one; give "
+            "start in s after time 0 of the file, or write dates"
+        )
     return times - float((date - epoch) / SECOND)
 
 

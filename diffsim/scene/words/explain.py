@@ -13,7 +13,8 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from diffsim.base.arguments import plural
-from diffsim.base.messages import name_shown, shown
+from diffsim.base.messages import cut, name_shown, shown
+from diffsim.base.quantities.units import is_unit
 from diffsim.errors import DiffsimError, SceneError
 from diffsim.scene.words.suggest import NO_SUGGESTION, nearest, taking
 
@@ -27,6 +28,7 @@ RENAMED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("variable", "var", "column", "dataset"), ("key", "values")),
 }
 """A key of before, or of other programs -> those that have its meaning, in tables that have one of them."""
+_NUMBER = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*")
 STATES = ("data", "receivers")
 """Sections with a table for each state; others have one for each name."""
 
@@ -118,7 +120,8 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
         case "missing":
             return f"{key}: expected a value, found none; add the key"
         case "union_tag_invalid":
-            return f"{key}.type: expected one of {limits['expected_tags']}, found {shown(limits['tag'])}; choose one of these"
+            tags = [tag.strip().strip("'") for tag in limits["expected_tags"].split(",")]
+            return f"{key}.type: expected one of {', '.join(tags)}, found {shown(limits['tag'])}; {nearest(str(limits['tag']), tags)}"
         case "union_tag_not_found":
             return f"{key}.type: expected a value, found none; add the type"
         case "value_error":
@@ -131,8 +134,15 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
     words = {**limits, "characters": plural(least, "character"), "items": plural(least, "item")}
     expected = EXPECTED.get(problem["type"], "another kind of value").format(**words)
     remedy = _chosen(problem) if problem["type"] == "literal_error" else "correct the value"
-    if problem["type"] == "tuple_type" and type(problem["input"]) in (int, float, str):
-        remedy = f"write [{shown(problem['input'])}]" if len(shown(problem["input"])) <= MOST_LETTERS else "put it into brackets"
+    name = str(problem["loc"][-1]) if problem["loc"] else ""
+    field = model.model_fields.get(name) if model else None
+    of_texts = field is not None and re.search(r"\bstr\b", str(field)) is not None
+    of_numbers = problem["type"] == "tuple_type" and field is not None and not of_texts
+    if isinstance(problem["input"], str) and (of_numbers or expected in ("a number", "an integer")):
+        remedy = _as_number(problem["input"]) or remedy
+    if problem["type"] == "tuple_type" and remedy == "correct the value" and type(problem["input"]) in (int, float, str):
+        entry = shown(str(problem["input"]) if of_texts else problem["input"])
+        remedy = f"write [{entry}]" if len(entry) <= MOST_LETTERS else "put it into brackets"
     if expected == "a table":
         table = _kind_at(kind, problem["loc"])
         section, _, name = key.rpartition(".")
@@ -141,6 +151,16 @@ def _explain(kind: type[BaseModel], problem: ErrorDetails, root: str) -> str:
             return f"{key}: expected a table, found {shown(problem['input'])}; write {name} below [{section}.{each}], of which {each} it is"
         remedy = table_of(table, problem["input"])
     return f"{key}: expected {expected}, found {shown(problem['input'])}; {remedy}"
+
+
+def _as_number(text: str) -> str:
+    """The remedy for a number in a text, perhaps with a unit; "": the text has none."""
+    match = _NUMBER.match(text)
+    if match is None:
+        return ""
+    if match[0] == text:
+        return f"write {cut(text.strip())}, without quotes"
+    return "write the number alone, without quotes and in the unit of this key" if is_unit(text[match.end() :]) else ""
 
 
 def table_of(kind: Any, value: object) -> str:

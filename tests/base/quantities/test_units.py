@@ -138,3 +138,20 @@ def test_raised_digits_behind_numbers_are_exponents(unit: str, wanted: str, size
 def test_names_of_two_units_are_refused_with_both(unit: str) -> None:
     with pytest.raises(DataError, match=r"may mean (tonne or short_ton|g or grain); write the one"):
         conversion(unit, "kg/m3", "rho.nc")
+
+
+@pytest.mark.parametrize("unit", ["m", "cm", "m/s", "km.s-1", "m**2", "W/(m K)", "eV", "e", "E", "degC", "Å"])
+@pytest.mark.parametrize("number", ["10", "0.01", ".01", "1e-3", "2E5", "3.5e1"])
+def test_a_number_may_stand_right_before_a_unit(number: str, unit: str) -> None:
+    """One that is refused with a space between them, as a multiple of a temperature is, is refused without."""
+    if not is_unit(f"{number} {unit}"):
+        assert not is_unit(f"{number}{unit}")
+        return
+    assert plain(f"{number}{unit}") == plain(f"{number} {unit}")
+    if unit not in ("e", "E"):
+        assert factor(f"{number}{unit}", unit) == float(number)
+
+
+@pytest.mark.parametrize("unit", ["m10 cm", "1/2m", "10-3 m", "1e-300m", "10 20m", "-1m", "0,01m", "m.5 s"])
+def test_numbers_elsewhere_are_no_factors(unit: str) -> None:
+    assert not is_unit(unit)

@@ -71,6 +71,14 @@ def test_the_rest_above_the_noise(times_noise, sentence):
     assert ending(scene(ACOUSTIC), "iterations", history(SLOW), compared(times_noise), "f64").endswith(sentence)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.31, 0.724, 1.0])
+@pytest.mark.parametrize("reason", ["iterations", "value"])
+def test_heavy_penalties_are_named_where_the_residual_is_above_the_noise(reason, share):
+    text = ending(scene(ACOUSTIC), reason, history(SLOW), compared(5.2), "f64", share)
+    assert (f"5.2 times the noise, and the penalties are {100 * share:.2g} % of the loss: a lower" in text) == (share > 0.3)
+    assert "penalties" not in ending(scene(ACOUSTIC), reason, history(SLOW), compared(1.2), "f64", share)
+
+
 def test_a_tolerance_that_is_reached():
     rests = ending(scene(ACOUSTIC), "value", history(SLOW), [], "f64")
     assert rests == (
