@@ -222,12 +222,13 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     """Angles without jumps: whole periods are added, so its derivative is 1, and by the period their number."""
     p = asarray(p)
     turned = np.unwrap(plain(p), None if discont is None else plain(discont), axis, period=plain(period))
-    added = turned - plain(p)
+    with np.errstate(invalid="ignore"):
+        added = np.where(turned == plain(p), 0, turned - plain(p)).astype(turned.dtype, copy=False)  # an infinite entry stays itself
     unwrapped = as_copied((p if p.dtype == turned.dtype else wrap(st.astype(core(p), dtype=turned.dtype))) + added, p)
     if not isinstance(core(period), Tracer):
         return unwrapped
-    counts = np.rint(added / plain(period))
-    return unwrapped + counts * (period - plain(period))
+    counts = np.where(added == 0, 0.0, np.rint(added / plain(period)))
+    return ew.where(counts == 0, unwrapped, unwrapped + counts * (period - plain(period)))  # of no infinite periods there is no NaN
 
 
 @outside(np)

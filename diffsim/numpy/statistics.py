@@ -42,7 +42,7 @@ def cov(
     if y is not None:
         other = array(y, kind, ndmin=2)
         x = concatenate([x, other.T if not rowvar and other.shape[0] != 1 else other], 0)
-    ddof = (0 if bias else 1) if ddof is None else ddof
+    ddof = (1 if bias == 0 else 0) if ddof is None else ddof  # as NumPy compares it
     weights = [astype(asarray(w), float) for w in (fweights, aweights) if w is not None]
     w = None if not weights else weights[0] if len(weights) == 1 else weights[0] * weights[1]
     mean, total = average(x, axis=1, weights=w, returned=True)

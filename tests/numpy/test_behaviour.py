@@ -204,6 +204,24 @@ def test_an_unwrapped_angle_follows_its_entries() -> None:
     assert np.allclose(np.diff(value), 0.9) and np.array_equal(pullback(np.arange(30.0))[0], np.arange(30.0))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("period", [np.inf, np.nan, 2 * np.pi])
+@pytest.mark.parametrize("first", [np.inf, -np.inf, np.nan, 1.0])
+def test_the_first_angle_is_itself(first: float, period: float) -> None:
+    """Nothing is added to it, not even a difference of infinities."""
+    angles = np.array([first, 2.0, 9.0])
+    value, pullback = ds.vjp(lambda p, period: dn.unwrap(p, period=period), angles, np.float64(period))
+    assert np.array_equal(value, np.unwrap(angles, period=period), equal_nan=True)
+    assert np.array_equal(pullback(np.array([1.0, 0.0, 0.0]))[0], [1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("bias", [False, True, 0, 1, None, "", (), {}, 0.0, np.False_])
+def test_a_covariance_compares_its_bias_as_numpy_does(bias: Any) -> None:
+    """It divides by one less than the number of observations where the bias equals 0, and other values that are false do not."""
+    x = np.arange(8.0).reshape(2, 4) ** 2
+    assert np.allclose(ds.jvp(lambda x: dn.cov(x, bias=bias), (x,), (x,))[0], np.cov(x, bias=bias), rtol=1e-14, atol=0.0)
+
+
 def test_a_histogram_of_weights_is_linear_in_them_and_constant_in_the_entries() -> None:
     rng = np.random.default_rng(0)
     entries, weights = rng.normal(size=300), rng.normal(size=300)

@@ -145,12 +145,12 @@ class _Substitution(Interceptor):
 
     __slots__ = ("captured", "given", "places", "reads", "watch")
 
-    def __init__(self, captured: list[Tracer], given: Sequence[Any], reads: Reads, watch: _Watch | None = None) -> None:
+    def __init__(self, captured: list[Tracer], given: Sequence[Any], reads: Reads) -> None:
         super().__init__()
         self.captured, self.reads = captured, reads
         self.given = list(given)
         self.places = {id(t): k for k, t in enumerate(captured)}
-        self.watch = watch
+        self.watch: _Watch | None = None
 
     def replace(self, tracer: Tracer) -> Any:
         place = self.places.get(id(tracer))

@@ -147,13 +147,13 @@ def _placements(s: int, kept: list[Kept]) -> Iterator[tuple[int, int | None]]:
     while True:
         done = kept[-1].step
         h = max(3, isqrt(done // GAP_SHARE))
-        yield done + h, _cheapest(kept, done + h, h)
+        yield done + h, _cheapest(kept, done + h)
 
 
-def _cheapest(kept: list[Kept], step: int, h: int) -> int:
+def _cheapest(kept: list[Kept], step: int) -> int:
     """Return the index, above 0, of the state whose replacement by state `step` makes reversing cheapest.
 
-    It does not depend on `h`, the gap that starts at `step`. There are at least two states.
+    It does not depend on the gap that starts at `step`. There are at least two states.
     """
     s = len(kept)
     starts = [base.step for base in kept]

@@ -35,14 +35,10 @@ class Watcher:
 
 
 class Display(Watcher):
-    """A watcher that prints one line, updated in place on a terminal. Elsewhere it prints plain lines now and then.
+    """A watcher that prints one line to standard error, updated in place on a terminal. Elsewhere it prints plain lines now and then."""
 
-    Args:
-        console: the console; None: standard error.
-    """
-
-    def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, highlight=False)
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False)
         self._live = Live(console=self.console, refresh_per_second=8, transient=True) if self.console.is_terminal else None
         self._began = time.monotonic()
         self._told = -QUIET_SECONDS

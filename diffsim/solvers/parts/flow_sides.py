@@ -97,7 +97,7 @@ class FlowSides:
             inputs |= {name: Variable(axes=(), unit="m/s") for name in self._along(axis, high).values()}
         return inputs
 
-    def inputs_of_scalar(self, name: str, rules: Any, unit: str = "") -> dict[str, Variable]:
+    def inputs_of_scalar(self, name: str, rules: Any) -> dict[str, Variable]:
         """Inputs that the rules of a scalar name: a value for each cell of a side.
 
         Raises:
@@ -110,7 +110,7 @@ class FlowSides:
                     f"scalar {name} and sides along {self.axes[axis]} = {shown(words)}, expected both periodic there, or none; correct one"
                 )
             for rule in pair:
-                if rule.named and inputs.setdefault(str(rule.given), self.on_side(axis, unit)) != self.on_side(axis, unit):
+                if rule.named and inputs.setdefault(str(rule.given), self.on_side(axis, "")) != self.on_side(axis, ""):
                     raise ParameterError(f"{rule.given} of scalar {name} is the value of sides of two axes, expected one; rename it on one")
         return inputs
 

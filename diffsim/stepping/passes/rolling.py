@@ -342,7 +342,7 @@ class _Choice:
     def _cuts(self, bodies: list[Node], names: dict[str, Node]) -> list[Node]:
         """Values kept by minimum cuts of some expressions, then of those that read these, and of these. `names` has what is read."""
         graph, uses = self.classes.graph, _uses(self.classes, bodies)
-        values = {key: self.classes.representative(key) for key in _cut(self.classes, bodies, uses)}
+        values = {key: self.classes.representative(key) for key in _cut(bodies, uses)}
         if not values:
             return []
         known = {
@@ -493,7 +493,7 @@ def _uses(classes: Classes, bodies: Sequence[Node]) -> dict[int, Use]:
     return uses
 
 
-def _cut(classes: Classes, bodies: Sequence[Node], uses: Mapping[int, Use]) -> set[int]:
+def _cut(bodies: Sequence[Node], uses: Mapping[int, Use]) -> set[int]:
     """The classes to keep by the minimum cut."""
     if not any(len(use.nodes) > 1 for use in uses.values()):
         return set()

@@ -67,7 +67,7 @@ class FunctionKernel(Kernel):
         if function.body:
             self.text(f"called = {name}({', '.join((given or {}).get(n, n) for n in function.kinds)})")
 
-    def call_on(self, place: Place, purpose: str, write: Callable[[Place], None], given: Mapping[str, str] | None = None) -> None:
+    def call_on(self, place: Place, purpose: str, write: Callable[[Place], None]) -> None:
         """Call a function that works on one array. All arrays for which its source is the same but for weights share it: halos and folds
         would otherwise be more than half of a kernel.
 
@@ -75,7 +75,6 @@ class FunctionKernel(Kernel):
             place: the array, or a level of it.
             purpose: begins the name of the function.
             write: writes its body for the given place. Sparse fields have arrays of their own beside theirs, so there it is written out.
-            given: as for `call`.
         """
         if place.array in self.sparse:
             write(place)
@@ -87,7 +86,7 @@ class FunctionKernel(Kernel):
             name = self._shared.setdefault((purpose, *body), f"{purpose}_{len(self._shared)}")
             start = "0" if place.level is None else self.level(place)
             array = {identifier(TARGET.array): identifier(place.array), self.level(TARGET): start}
-            self.call(name, lambda: self.text.lines.extend(body), {**array, **weights, **(given or {})}, weights)
+            self.call(name, lambda: self.text.lines.extend(body), {**array, **weights}, weights)
 
     def weighted(self, weight: float, source: str) -> str:
         """Source of a value times a weight, which is an argument of a function that several arrays share."""
