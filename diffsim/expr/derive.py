@@ -9,7 +9,7 @@ So where a factor may be infinite, the condition selects the whole product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from diffsim.elementwise.table import FUNCTIONS
@@ -39,16 +39,16 @@ class Singular:
         return not self._finite(root)
 
 
-class Uses:
-    """Tests whether expressions have one of some `operations`. Each node is asked once."""
+class Divides:
+    """Tests whether expressions have an operation that may be infinite or NaN, whatever its arguments are here. Each node is asked once."""
 
-    def __init__(self, operations: Container[str]) -> None:
-        self._operations, self._known = operations, dict[int, bool]()
+    def __init__(self) -> None:
+        self._known: dict[int, bool] = {}
 
     def __call__(self, root: Node) -> bool:
         known = self._known
         for node in ordered([root], known=known):
-            known[node.id] = node.op in self._operations or any(known[each.id] for each in node.args)
+            known[node.id] = node.op in SINGULAR or any(known[each.id] for each in node.args)
         return known[root.id]
 
 
@@ -71,19 +71,38 @@ def in_choices(roots: Iterable[Node]) -> set[str]:
     return names
 
 
-def in_sums(roots: Iterable[Node]) -> set[str]:
-    """The fields that expressions read for sums, products and numerators alone: where one is infinite or NaN, so is an expression."""
-    inside, names = {each.id for each in roots}, set[str]()
-    for node in reversed(ordered(roots)):
-        if node.id not in inside:
-            continue
+def in_sums(roots: Iterable[Node]) -> dict[str, set[Offset]]:
+    """The fields that expressions read for sums, products and numerators, and at which offsets: where one is infinite or NaN, so is an
+    expression."""
+    out: dict[str, set[Offset]] = {}
+    for node in _summed(roots):
         if node.op == "read":
-            names.add(node.data[0])
-        elif node.op in ("add", "sub", "mul"):
-            inside.update(each.id for each in node.args)
-        elif node.op == "div":
-            inside.add(node.args[0].id)
-    return names
+            name, offset = node.data
+            out.setdefault(name, set()).add(offset)
+    return out
+
+
+def quotients_in_sums(root: Node, infinite: Callable[[Node], bool]) -> bool:
+    """True if all operations of an expression that may be infinite are quotients in sums, products and numerators: where the derivative
+    of one is infinite, so is the expression. Not so for 1 / (1 / a + 1 / b), which is 0 at a = 0, and for roots.
+
+    Args:
+        root: the expression.
+        infinite: tests whether a quotient elsewhere may be infinite. Those of limiters have positive divisors.
+    """
+    inside = {node.id for node in _summed([root]) if node.op == "div"}
+    others = [node for node in ordered([root]) if node.op in SINGULAR and node.id not in inside]
+    return all(node.op == "div" and not infinite(node) for node in others)
+
+
+def _summed(roots: Iterable[Node]) -> Iterator[Node]:
+    """Expressions, and the nodes that they take in sums, products and numerators."""
+    roots = list(roots)
+    inside = {each.id for each in roots}
+    for node in reversed(ordered(roots)):
+        if node.id in inside:
+            inside.update(each.id for each in (node.args if node.op in ("add", "sub", "mul") else node.args[: node.op == "div"]))
+            yield node
 
 
 def singular(node: Node) -> bool:
