@@ -77,3 +77,11 @@ def test_a_number_in_round_brackets_is_no_factor(tmp_path: Path, bracket: str) -
     (tmp_path / "a.csv").write_text(f"time,eta [{bracket}]\n0.0,1.0\n1.0,2.0\n")
     (records,) = read_records(tmp_path / "a.csv")
     assert records.in_unit("m").values[1, 0] == pytest.approx(2.0 * factor(bracket, "m"))
+
+
+@pytest.mark.parametrize("brackets", [("2m", "10m"), ("2 m", "10 m"), ("0 m", "2 m", "1e1 m")], ids="-".join)
+def test_sensors_at_several_heights_have_them_in_their_names(tmp_path: Path, brackets: tuple[str, ...]) -> None:
+    names = tuple(f"u ({bracket})" for bracket in brackets)
+    (tmp_path / "a.csv").write_text(",".join(["time", *names]) + "".join(f"\n{k}" + ",0.5" * len(names) for k in range(2)))
+    (records,) = read_records(tmp_path / "a.csv", Layout(unit="m/s"))
+    assert records.names == names and records.unit == "m/s"

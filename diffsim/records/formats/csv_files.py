@@ -82,7 +82,7 @@ class Table:
                     raise DataError(f"{where}, line {number}: expected a row in one line, found a cell that goes on in the next; join them")
         except csv.Error as error:
             raise DataError(f"{where}: expected rows of a CSV file, found a mistake ({error}); correct the quotes") from None
-        stated = [_name_and_unit(name.strip()) for name in cells[0]]
+        stated = _names_and_units([name.strip() for name in cells[0]])
         names = [name for name, _ in stated]
         if "" in names:
             raise DataError(
@@ -250,6 +250,17 @@ def read_csv(path: Path, layout: Layout) -> tuple[Records, ...]:
     if layout.receiver is not None or receiver in table.columns:
         return _long(table, clock, receiver, layout)
     return (with_stations(_wide(table, clock, table.named(name), layout), layout),)
+
+
+def _names_and_units(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """The name and the unit of each column. Columns that differ by numbers in round brackets alone, as "u (2 m)" and "u (10 m)", have
+    these in their names: they are places."""
+    stated = [_name_and_unit(text) for text in texts]
+    names = [name for name, _ in stated]
+    return [
+        (text, "") if unit.startswith("(") and names.count(name) > 1 else (name, unit)
+        for text, (name, unit) in zip(texts, stated, strict=True)
+    ]
 
 
 def _name_and_unit(text: str) -> tuple[str, str]:
