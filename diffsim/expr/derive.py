@@ -9,7 +9,7 @@ So where a factor may be infinite, the condition selects the whole product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
 from diffsim.elementwise.table import FUNCTIONS
@@ -69,40 +69,6 @@ def in_choices(roots: Iterable[Node]) -> set[str]:
         if node.op == "read" and node.id in inside:
             names.add(node.data[0])
     return names
-
-
-def in_sums(roots: Iterable[Node]) -> dict[str, set[Offset]]:
-    """The fields that expressions read for sums, products and numerators, and at which offsets: where one is infinite or NaN, so is an
-    expression."""
-    out: dict[str, set[Offset]] = {}
-    for node in _summed(roots):
-        if node.op == "read":
-            name, offset = node.data
-            out.setdefault(name, set()).add(offset)
-    return out
-
-
-def quotients_in_sums(root: Node, infinite: Callable[[Node], bool]) -> bool:
-    """True if all operations of an expression that may be infinite are quotients in sums, products and numerators: where the derivative
-    of one is infinite, so is the expression. Not so for 1 / (1 / a + 1 / b), which is 0 at a = 0, and for roots.
-
-    Args:
-        root: the expression.
-        infinite: tests whether a quotient elsewhere may be infinite. Those of limiters have positive divisors.
-    """
-    inside = {node.id for node in _summed([root]) if node.op == "div"}
-    others = [node for node in ordered([root]) if node.op in SINGULAR and node.id not in inside]
-    return all(node.op == "div" and not infinite(node) for node in others)
-
-
-def _summed(roots: Iterable[Node]) -> Iterator[Node]:
-    """Expressions, and the nodes that they take in sums, products and numerators."""
-    roots = list(roots)
-    inside = {each.id for each in roots}
-    for node in reversed(ordered(roots)):
-        if node.id in inside:
-            inside.update(each.id for each in (node.args if node.op in ("add", "sub", "mul") else node.args[: node.op == "div"]))
-            yield node
 
 
 def singular(node: Node) -> bool:

@@ -10,7 +10,7 @@ import pytest
 import diffsim as ds
 from diffsim.expr import where
 from diffsim.expr.bounds import UNKNOWN, LowerBounds
-from diffsim.expr.derive import Divides, in_sums, quotients_in_sums, singular
+from diffsim.expr.derive import Divides, singular
 from diffsim.expr.evaluate import evaluate
 from diffsim.expr.graph import Graph, Node
 from diffsim.expr.symbol import Symbol
@@ -68,37 +68,6 @@ def test_a_quotient_is_finite_where_its_divisor_is_positive() -> None:
     for divisor in (x, square, graph.add(square, graph.const(1e-20)), graph.sub(top, y), graph.sub(square, graph.const(1.0))):
         assert singular(graph.div(y, divisor))
     assert singular(graph.apply("sqrt", y)) and not singular(graph.apply("sqrt", square))
-
-
-def test_sums_of_fields_are_infinite_with_each_of_them() -> None:
-    """Not so where a root, a divisor, a condition or a choice reads a field."""
-    graph = Graph()
-    a, b, c, d, e, f, g, h = (graph.read(name, (k,)) for k, name in enumerate("abcdefgh"))
-    kept = graph.apply("select", graph.apply("lt", d, e), f, graph.const(0.0))
-    root = graph.sub(graph.mul(a, b), graph.div(graph.add(c, graph.apply("max", g, graph.const(0.0))), graph.apply("sqrt", h)))
-    places = {name: {(k,)} for k, name in enumerate("abc")}
-    assert in_sums([graph.add(root, kept)]) == in_sums([root, graph.apply("exp", a)]) == places
-    assert in_sums([graph.apply("tanh", a)]) == {}
-
-
-def test_quotients_in_sums_are_infinite_with_their_derivatives() -> None:
-    """Not so quotients in divisors, functions and choices, nor roots."""
-    graph = Graph()
-    a, b, c = (graph.read(name, (0,)) for name in "abc")
-    quotient = graph.div(a, b)
-    infinite = graph.sub(graph.mul(c, graph.div(graph.add(quotient, c), graph.apply("tanh", c))), graph.apply("tanh", quotient))
-    kept = graph.apply("select", graph.apply("lt", b, c), graph.div(c, b), graph.const(0.0))
-    assert quotients_in_sums(infinite, singular) and quotients_in_sums(c, singular)
-    for other in (
-        graph.div(c, quotient),
-        graph.apply("tanh", graph.div(c, b)),
-        graph.apply("exp", c),
-        kept,
-        graph.apply("sqrt", c),
-        graph.div(c, graph.apply("sqrt", b)),
-    ):
-        assert not quotients_in_sums(graph.add(c, other), singular)
-    assert quotients_in_sums(graph.div(c, graph.div(a, graph.add(graph.mul(b, b), graph.const(1.0)))), singular)
 
 
 class Softened(ds.Equation):

@@ -79,6 +79,12 @@ def test_a_number_in_round_brackets_is_no_factor(tmp_path: Path, bracket: str) -
     assert records.in_unit("m").values[1, 0] == pytest.approx(2.0 * factor(bracket, "m"))
 
 
+def test_a_number_in_round_brackets_is_a_factor_where_no_place_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("time (1e-3 s),p (1e5 Pa)\n0.0,1.0\n1.0,2.0\n")
+    (records,) = read_records(tmp_path / "a.csv")
+    assert records.times[1] == pytest.approx(1e-3) and records.in_unit("Pa").values[1, 0] == pytest.approx(2e5)
+
+
 @pytest.mark.parametrize("brackets", [("2m", "10m"), ("2 m", "10 m"), ("0 m", "2 m", "1e1 m")], ids="-".join)
 def test_sensors_at_several_heights_have_them_in_their_names(tmp_path: Path, brackets: tuple[str, ...]) -> None:
     names = tuple(f"u ({bracket})" for bracket in brackets)

@@ -17,7 +17,7 @@ import numpy as np
 from diffsim.base.arguments import plural
 from diffsim.base.messages import name_shown, path_shown, reason_shown, shown
 from diffsim.base.quantities.named import require_stated
-from diffsim.base.quantities.units import conversion, differences_in, is_unit
+from diffsim.base.quantities.units import conversion, differences_in, factor, is_unit
 from diffsim.errors import DataError
 from diffsim.records.conventions.clock import WORDS, Clock, date_remedy, is_date, of_dates, of_numbers
 from diffsim.records.conventions.places import units_of
@@ -266,12 +266,23 @@ def _names_and_units(texts: Sequence[str]) -> list[tuple[str, str]]:
 def _name_and_unit(text: str) -> tuple[str, str]:
     """The name of a column, and the unit in brackets behind it; "": there is none.
 
-    A unit that begins with a number in round brackets, as in "speed (10 m)", keeps its brackets: it may be a place.
+    A length that begins with a number in round brackets, as in "speed (10 m)", keeps its brackets: it may be a place.
     """
     match = _UNIT.fullmatch(text)
     if match is None or not is_unit(match[2] or match[3]):
         return text, ""
-    return match[1].strip(), match[2] or (f"({match[3]})" if match[3].lstrip()[:1] in _DIGITS else match[3])
+    return match[1].strip(), match[2] or (f"({match[3]})" if _may_be_place(match[3]) else match[3])
+
+
+def _may_be_place(unit: str) -> bool:
+    """True for a number of lengths, such as "10 m", of which that of a sensor is one."""
+    if unit.lstrip()[:1] not in _DIGITS:
+        return False
+    try:
+        factor(unit, "m")
+    except DataError:
+        return False
+    return True
 
 
 def _wide(table: Table, clock: Clock, column: str, layout: Layout) -> Records:

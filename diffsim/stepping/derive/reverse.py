@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import product
 
 from diffsim.boundary import Rules, fills
-from diffsim.expr.derive import OUTSIDE, Divides, Singular, in_choices, in_sums, quotients_in_sums, vjp
+from diffsim.expr.derive import OUTSIDE, Divides, Singular, in_choices, vjp
 from diffsim.expr.factor import factored, unfactored
 from diffsim.expr.graph import Node, Offset, is_const, is_scaled, linear_terms, operations, reads
 from diffsim.stepping.ir.names import bar
@@ -117,7 +115,6 @@ class Reverse:
         self._levels: dict[str, int] = {}  # stored cotangents -> length of the longest chain of others that they depend on
         self._nests: dict[int, list[Node]] = {}  # stored cotangents of a level
         self._chosen: set[str] = set()  # values and fields of stages whose cotangents are 0 where a condition does not choose them
-        self._summed: set[str] = set()  # parts that are infinite or NaN only where the states at the end of the run are
         self._put_back: dict[int, Node] = {}  # node -> the same with shared values in place of their names
         unbounded = unbounded_tangents(step.stages)
         self._singular, self._infinite, self._divides = Singular(OUTSIDE, unbounded), Singular(unbounded=unbounded), Divides()
@@ -228,7 +225,7 @@ class Reverse:
         for name, contributions in vjp(graph, seeds, self._wanted.__contains__, chosen, self._may_be_infinite).items():
             mine = self.terms.setdefault(name, {})
             for offset, node in contributions.items():
-                whole = self._whole_of(node)
+                (whole,) = inlined(graph, [node], self._values, memo=self._put_back)
                 users = [user for user in parts if offset in self._reads[user].get(name, ())]
                 if self._divides(whole) and not beyond.isdisjoint(users):
                     if self._singular(whole):
@@ -241,63 +238,22 @@ class Reverse:
 
     def _conditions(self, parts: Mapping[str, Node]) -> dict[Node, Node]:
         """For the bodies of parts that choices read, the condition that their seeds are not 0: where a choice drops a value, its
-        cotangent is 0, and so are all that follow from it, even if a partial derivative is infinite.
-
-        A quotient has an infinite derivative only where it is infinite or NaN itself, and so is a sum with it. So one that lasting states
-        are sums of, wherever it is computed, needs no condition, although choices read it too, as those of a limiter do.
-        """
+        cotangent is 0, and so are all that follow from it, even if a partial derivative is infinite."""
         graph = self.graph
         of: dict[Node, list[str]] = {}
         for name in parts:
-            body = self.bodies[name]
-            of.setdefault(body, []).append(name)
-            read = self._reads[name].keys() if name in self._chosen else in_choices([body])
+            of.setdefault(self.bodies[name], []).append(name)
+            read = self._reads[name].keys() if name in self._chosen else in_choices([self.bodies[name]])
             self._chosen |= {each for each in read if each in self._wanted}
-            if name in self._summed or self._lasts(name):
-                sums = in_sums([body]).items()
-                self._summed |= {each for each, offsets in sums if each in self.bodies and self._cover(offsets, name, each)}
         conditions: dict[Node, Node] = {}
         for body, names in of.items():
-            summed = not self._summed.isdisjoint(names) and quotients_in_sums(self._whole_of(body), self._infinite)
-            if all(name in self._chosen for name in names) and not summed:
+            if all(name in self._chosen for name in names):
                 conditions[body] = graph.apply("not", graph.all_zero([parts[name] for name in names]))
         return conditions
 
-    def _lasts(self, part: str) -> bool:
-        """True for the next values of a state that is added to itself in all cells of the grid, so it stays infinite or NaN. A body of a
-        loop has none: a choice after the loop may drop them."""
-        state = part.removeprefix("next ")
-        if part == state or self.within or state not in self._full:
-            return False
-        added, parts = set[str](), [part]
-        while parts and state not in added:
-            new = {name for name, offsets in in_sums([self.bodies[parts.pop()]]).items() if self.zero in offsets} - added
-            added |= new
-            parts += new & self.bodies.keys()
-        return state in added
-
-    def _cover(self, offsets: Collection[Offset], user: str, part: str) -> bool:
-        """True if the reads of a user at some offsets reach all cells at which a part is computed.
-
-        The reads that reach a corner of these cells reach all in its half of the grid along each axis.
-        """
-        axes = [axis for axis in range(len(self.zero)) if axis not in self.step.joined]
-        own, cells, shape = self._computed[user], self._computed[part], self.step.grid.shape
-
-        def reaches(offset: Offset, axis: int, end: int) -> bool:
-            far = offset[axis] if end else -offset[axis]
-            return own[axis][end] + far >= cells[axis][end] and 2 * abs(far) <= shape[axis]
-
-        corners = product((0, 1), repeat=len(axes))
-        return all(any(all(map(partial(reaches, offset), axes, corner)) for offset in offsets) for corner in corners)
-
-    def _whole_of(self, node: Node) -> Node:
-        """A node with all values in place of their names."""
-        return inlined(self.graph, [node], self._values, memo=self._put_back)[0]
-
     def _may_be_infinite(self, partial: Node) -> bool:
         """True if a partial derivative may be infinite or NaN, with all values in place of their names."""
-        return self._infinite(self._whole_of(partial))
+        return self._infinite(inlined(self.graph, [partial], self._values, memo=self._put_back)[0])
 
     def _guarded(self, contribution: Node, without: Node) -> Node:
         """A contribution that is 0 where a condition holds. In three dimensions parts that share nothing costly are guarded one by one."""

@@ -77,7 +77,7 @@ def test_stages_share_functions_and_no_bit_changes(
     few, results = lines_and_results(shape, weights, precision)
     monkeypatch.setattr(functions, "merged", lambda each, kernel, worth: (each, kernel))
     many, apart = lines_and_results(shape, weights, precision)
-    assert few < (0.95 if len(weights) == 2 else 0.7) * many
+    assert few < (0.95 if len(weights) == 2 else 0.9) * many  # stages whose cotangents a choice may drop have guards, the last has none
     assert results == apart
 
 
