@@ -192,7 +192,7 @@ def test_a_shot_without_samples_that_count_adds_nothing() -> None:
         ({"offset": [-1.0, 0.1]}, "misfit[0].offset[0]: expected a number greater than or equal to 0"),
         ({"taper": 0.1}, "misfit[0]: expected taper together with window"),
         ({"mute_before": {"time": 0.0}}, "misfit[0].mute_before.velocity: expected a value"),
-        ({"window": [5.0, 6.0]}, "misfit[0]: expected data that are not all zero"),
+        ({"window": [5.0, 6.0]}, "misfit[0].window: expected times of the run, 0 to"),
     ],
 )
 def test_each_mistake_is_one_line(table: dict[str, Any], expected: str) -> None:
