@@ -74,6 +74,9 @@ def test_a_number_in_round_brackets_is_no_factor(tmp_path: Path, bracket: str) -
         read_records(tmp_path / "a.csv")
     (records,) = read_records(tmp_path / "a.csv", Layout(unit="m"))
     assert records.values[1, 0] == 2.0
+    (tmp_path / "a.csv").write_text(f"time,eta {bracket}\n0.0,1.0\n1.0,2.0\n")  # the remedy for a place
+    (records,) = read_records(tmp_path / "a.csv")
+    assert records.names == (f"eta {bracket}",) and records.unit == ""
     (tmp_path / "a.csv").write_text(f"time,eta [{bracket}]\n0.0,1.0\n1.0,2.0\n")
     (records,) = read_records(tmp_path / "a.csv")
     assert records.in_unit("m").values[1, 0] == pytest.approx(2.0 * factor(bracket, "m"))

@@ -152,7 +152,8 @@ class Table:
         if unit.startswith("("):
             raise DataError(
                 f"{self.where}, column {name_shown(self.named(name))}: expected a unit in brackets, found {unit}, which may be a unit or "
-                f"the place of a sensor; write [{unit[1:-1]}] for a unit, or the number without brackets"
+                f"the place of a sensor; write [{unit[1:-1]}] for the unit of the values, or a place without brackets: "
+                f"{name_shown(f'{self.named(name)} {unit[1:-1]}')}"
             )
         return unit
 
